@@ -1,0 +1,115 @@
+//! Where the tables and queues are, read once at cold start.
+//!
+//! Every name comes from the environment, so that the same binaries run on AWS, on an emulator and in tests.
+
+use std::env;
+
+/// A variable the process cannot start without, or one whose value makes no sense.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The variable is not set.
+    #[error("environment variable {0} is not set: template.yaml (or `groupage local`) provides it")]
+    Missing(&'static str),
+    /// The variable holds something unusable.
+    #[error("environment variable {name} is `{value}`, expected {expected}")]
+    Invalid {
+        /// The variable.
+        name: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+}
+
+/// The names of the DynamoDB tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tables {
+    /// Tasks, with the sparse index [`Tables::WAITING_INDEX`].
+    pub tasks: String,
+    /// Target locks, and the in-flight slots of limited routes.
+    pub locks: String,
+    /// Batches.
+    pub batches: String,
+    /// The routes file, as `groupage push` wrote it.
+    pub routes: String,
+}
+
+impl Tables {
+    /// The index of tasks that still wait for a batch, on (`Target`, `Status`).
+    pub const WAITING_INDEX: &str = "Waiting";
+
+    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,ROUTE}_TABLE`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] names the first variable that is not set.
+    pub fn from_env() -> Result<Self, Error> {
+        Ok(Self {
+            tasks: required("GROUPAGE_TASK_TABLE")?,
+            locks: required("GROUPAGE_LOCK_TABLE")?,
+            batches: required("GROUPAGE_BATCH_TABLE")?,
+            routes: required("GROUPAGE_ROUTE_TABLE")?,
+        })
+    }
+}
+
+/// The URLs of the SQS queues: one per step, and two for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// Intake: task messages, read by register-task.
+    pub tasks: String,
+    /// Election messages, read by elect-leader.
+    pub elect: String,
+    /// Leaders at work, read by group-batch.
+    pub group: String,
+    /// Frozen batches, read by batch-handler.
+    pub handle: String,
+    /// Task messages that can never be registered, each with its reason.
+    pub rejected: String,
+    /// Where notifications go whose route says `default`.
+    pub notifications: String,
+}
+
+impl Queues {
+    /// Reads `GROUPAGE_{TASK,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] names the first variable that is not set.
+    pub fn from_env() -> Result<Self, Error> {
+        Ok(Self {
+            tasks: required("GROUPAGE_TASK_QUEUE")?,
+            elect: required("GROUPAGE_ELECT_QUEUE")?,
+            group: required("GROUPAGE_GROUP_QUEUE")?,
+            handle: required("GROUPAGE_HANDLE_QUEUE")?,
+            rejected: required("GROUPAGE_REJECTED_QUEUE")?,
+            notifications: required("GROUPAGE_NOTIFICATION_QUEUE")?,
+        })
+    }
+}
+
+/// Days a settled task and its batch stay readable when `GROUPAGE_RETENTION_DAYS` is not set.
+///
+/// A late duplicate of a message must find its task: the longest a message can live is fourteen days in a
+/// queue and fourteen more in its dead-letter queue.
+pub const DEFAULT_RETENTION_DAYS: u64 = 30;
+
+/// Reads `GROUPAGE_RETENTION_DAYS`, in milliseconds.
+///
+/// # Errors
+/// [`Error::Invalid`] if it is set to something that is no positive number of days.
+pub fn retention_ms_from_env() -> Result<u64, Error> {
+    const NAME: &str = "GROUPAGE_RETENTION_DAYS";
+    let days = match env::var(NAME) {
+        Err(_) => DEFAULT_RETENTION_DAYS,
+        Ok(value) => value.parse().ok().filter(|days| (1..=3650).contains(days)).ok_or(Error::Invalid {
+            name: NAME,
+            value,
+            expected: "a number of days from 1 to 3650",
+        })?,
+    };
+    Ok(days * 24 * 60 * 60 * 1000)
+}
+
+fn required(name: &'static str) -> Result<String, Error> {
+    env::var(name).ok().filter(|value| !value.is_empty()).ok_or(Error::Missing(name))
+}

@@ -1,0 +1,153 @@
+//! Which tasks a leader considers next, and which it need not consider again.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::batch::Room;
+use super::id::{Round, TaskId};
+use super::task::Candidate;
+
+/// A leader's walk over the waiting tasks of its Target.
+///
+/// Its own tasks come first, without the index, which may not show them yet. Then come the index's pages, behind a
+/// cursor: an entry that was seen is not considered again in its round, since a lagging index goes on showing tasks
+/// that have long been moved, and each would cost a failed write.
+#[derive(Debug)]
+pub struct Drain<C> {
+    queue: VecDeque<Candidate>,
+    seen: HashSet<(TaskId, Round)>,
+    position: Position<C>,
+    /// Whether candidates are read before they are moved. Trust comes first; a move that failed, or a walk that
+    /// starts over, shows that the index may be stale, and a read costs a fifth of a failed write.
+    verify: bool,
+}
+
+#[derive(Debug)]
+enum Position<C> {
+    Start,
+    After(C),
+    End,
+}
+
+/// Where to read the index next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NextPage<'a, C> {
+    /// From the beginning.
+    First,
+    /// Behind this cursor.
+    After(&'a C),
+}
+
+impl<C> Drain<C> {
+    /// A walk that begins with `own` tasks.
+    pub fn new(own: impl IntoIterator<Item = Candidate>, verify: bool) -> Self {
+        let mut drain = Self { queue: VecDeque::new(), seen: HashSet::new(), position: Position::Start, verify };
+        drain.offer(own);
+        drain
+    }
+
+    /// Marks tasks as considered, for example the candidates of a batch that is taken up again.
+    pub fn skip(&mut self, tasks: impl IntoIterator<Item = (TaskId, Round)>) {
+        self.seen.extend(tasks);
+    }
+
+    /// The page to read to have `room` filled, or `None` if enough is queued or the index has no more.
+    pub fn wants(&self, room: Room) -> Option<NextPage<'_, C>> {
+        if self.queue.len() >= room.items {
+            return None;
+        }
+        match &self.position {
+            Position::Start => Some(NextPage::First),
+            Position::After(cursor) => Some(NextPage::After(cursor)),
+            Position::End => None,
+        }
+    }
+
+    /// Adds a page of the index.
+    pub fn add_page(&mut self, candidates: impl IntoIterator<Item = Candidate>, next: Option<C>) {
+        self.offer(candidates);
+        self.position = next.map_or(Position::End, Position::After);
+    }
+
+    /// Takes what fits; also says whether that fills the batch.
+    pub fn take(&mut self, room: Room) -> (Vec<Candidate>, bool) {
+        room.take(&mut self.queue)
+    }
+
+    /// Puts back what was taken and not used, in front.
+    pub fn put_back(&mut self, candidates: Vec<Candidate>) {
+        for candidate in candidates.into_iter().rev() {
+            self.queue.push_front(candidate);
+        }
+    }
+
+    /// Whether candidates must be read before they are moved.
+    #[must_use]
+    pub const fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    /// From now on, reads candidates before they are moved.
+    pub const fn distrust(&mut self) {
+        self.verify = true;
+    }
+
+    /// Walks the index once more from its beginning: new entries may sort before the cursor.
+    pub fn start_over(&mut self) {
+        self.position = Position::Start;
+    }
+
+    /// What is queued and not yet used, at most `most`; the leader's own tasks come first.
+    #[must_use]
+    pub fn rest(&self, most: usize) -> Vec<Candidate> {
+        self.queue.iter().take(most).cloned().collect()
+    }
+
+    fn offer(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
+        for candidate in candidates {
+            if self.seen.insert((candidate.id.clone(), candidate.round)) {
+                self.queue.push_back(candidate);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(id: &str, round: u32) -> Candidate {
+        Candidate { id: TaskId::new(id), round: Round(round), bytes: 1 }
+    }
+
+    fn room(items: usize) -> Room {
+        Room { items, bytes: 1_000, empty: true }
+    }
+
+    #[test]
+    fn an_entry_that_was_tried_is_not_tried_again_when_the_index_still_shows_it() {
+        let mut drain = Drain::<u8>::new([candidate("a", 0)], false);
+        drain.add_page([candidate("a", 0), candidate("b", 0)], None);
+        assert_eq!(drain.take(room(9)).0.len(), 2);
+        drain.start_over();
+        drain.add_page([candidate("a", 0), candidate("b", 0)], None);
+        assert!(drain.take(room(9)).0.is_empty());
+    }
+
+    #[test]
+    fn a_task_that_returned_in_its_next_round_is_considered() {
+        let mut drain = Drain::<u8>::new([candidate("a", 0)], false);
+        drain.take(room(1));
+        drain.add_page([candidate("a", 1)], None);
+        assert_eq!(drain.take(room(1)).0, vec![candidate("a", 1)]);
+    }
+
+    #[test]
+    fn own_tasks_come_before_the_index() {
+        let mut drain = Drain::<u8>::new([candidate("own", 0)], false);
+        assert_eq!(drain.wants(room(1)), None);
+        assert_eq!(drain.wants(room(2)), Some(NextPage::First));
+        drain.add_page([candidate("other", 0)], Some(7));
+        assert_eq!(drain.rest(1), vec![candidate("own", 0)]);
+        assert_eq!(drain.wants(room(3)), Some(NextPage::After(&7)));
+    }
+}

@@ -1,0 +1,214 @@
+//! A type for every id and every number that orders writes, so that none is passed for another.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+macro_rules! string_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Takes a string that is known to be such an id, for example because a table held it.
+            pub fn new(value: impl Into<String>) -> Self {
+                Self(value.into())
+            }
+
+            /// The id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// The number after this one.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+string_id! {
+    /// A task: the sender's id, or one derived from the message that brought it.
+    TaskId
+}
+string_id! {
+    /// A batch, and the `Idempotency-Key` of its call.
+    BatchId
+}
+string_id! {
+    /// The chain of messages that drives one set of newly registered tasks; the holder of a lock.
+    WorkflowId
+}
+string_id! {
+    /// Whoever processes a batch right now.
+    WorkerId
+}
+string_id! {
+    /// A route's name: `[a-z0-9-]`, so that it can prefix a stored Target unambiguously.
+    RouteName
+}
+string_id! {
+    /// The key that makes tasks groupable, as stored: `route:value`. Two routes may compute the same value.
+    Target
+}
+
+number! {
+    /// Grows with every acquisition of a Target's lock and never falls; a write that carries an old one fails.
+    Fence(u64)
+}
+number! {
+    /// Numbers the batches that one leader makes under one fence.
+    Seq(u32)
+}
+number! {
+    /// Rises each time a task returns to waiting, so that a mover from an earlier round changes nothing.
+    Round(u32)
+}
+number! {
+    /// Rises with every write of a batch; each write names the one it read.
+    Revision(u64)
+}
+
+/// The longest id a sender may give a task, in bytes.
+pub const MAX_TASK_ID_BYTES: usize = 128;
+
+impl TaskId {
+    /// Checks an id that came from outside.
+    ///
+    /// # Errors
+    /// Says what is wrong with the id, without repeating it.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        if value.is_empty() {
+            return Err("`id` is empty");
+        }
+        if value.len() > MAX_TASK_ID_BYTES {
+            return Err("`id` is longer than 128 bytes");
+        }
+        if !value.chars().all(|c| c.is_ascii_graphic()) {
+            return Err("`id` holds a character that is not visible ASCII");
+        }
+        Ok(Self(value.to_owned()))
+    }
+}
+
+impl RouteName {
+    /// Checks a name from a routes file.
+    ///
+    /// # Errors
+    /// Says which names are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if (1..=64).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a route's name has 1 to 64 characters out of a-z, 0-9 and -")
+        }
+    }
+}
+
+/// The longest value a `target` expression may give, in bytes: with its route it stays inside the 2,048 bytes that
+/// DynamoDB allows a partition key, and keeps a lock inside one write unit.
+pub const MAX_TARGET_BYTES: usize = 512;
+
+impl Target {
+    /// The stored form of `value` as computed by `route`.
+    #[must_use]
+    pub fn of(route: &RouteName, value: &str) -> Self {
+        Self(format!("{route}:{value}"))
+    }
+
+    /// The route that computed this Target.
+    #[must_use]
+    pub fn route(&self) -> RouteName {
+        RouteName(self.split().0.to_owned())
+    }
+
+    /// What the route's `target` expression gave.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        self.split().1
+    }
+
+    fn split(&self) -> (&str, &str) {
+        self.0.split_once(':').unwrap_or((&self.0, ""))
+    }
+}
+
+impl BatchId {
+    /// The id of the `seq`-th batch that the leader with this fence makes for a Target.
+    ///
+    /// Derived, so that a repeat of the leader's message finds the batch it began instead of beginning another.
+    #[must_use]
+    pub fn derive(target: &Target, fence: Fence, seq: Seq) -> Self {
+        Self(digest(&["batch", target.as_str(), &fence.to_string(), &seq.to_string()]))
+    }
+}
+
+/// The first 128 bits of SHA-256 over the parts, as 32 hex digits. Each part's length goes in too, so that no two
+/// lists of parts run together.
+#[must_use]
+pub fn digest(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_200_characters_is_refused() {
+        assert!(TaskId::parse(&"x".repeat(200)).is_err());
+        assert!(TaskId::parse(&"x".repeat(128)).is_ok());
+        assert!(TaskId::parse("").is_err());
+        assert!(TaskId::parse("a b").is_err());
+    }
+
+    #[test]
+    fn a_stored_target_gives_back_its_route_and_value() {
+        let target = Target::of(&RouteName::new("parcels"), "truck:7");
+        assert_eq!(target.as_str(), "parcels:truck:7");
+        assert_eq!(target.route(), RouteName::new("parcels"));
+        assert_eq!(target.value(), "truck:7");
+    }
+
+    #[test]
+    fn a_digest_depends_on_where_its_parts_end() {
+        assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
+        assert_eq!(digest(&["ab"]).len(), 32);
+    }
+}

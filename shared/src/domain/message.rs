@@ -1,0 +1,121 @@
+//! The messages between the steps.
+//!
+//! Each may come twice, late, or after its sender died. They carry ids and positions, never payloads. Unknown fields
+//! are refused: a message that a newer version wrote waits in its queue for that version.
+
+use serde::{Deserialize, Serialize};
+
+use super::id::{BatchId, Revision, Target, TaskId, WorkflowId};
+use super::lock::Term;
+use super::task::Candidate;
+
+/// At most this many tasks ride in one message, so that it stays far inside SQS's size limit whatever the ids.
+pub const MAX_TASKS: usize = 500;
+
+/// To elect-leader: find these tasks a leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Elect {
+    /// Tasks that wait for a batch.
+    Waiting(Election),
+    /// Members that failed alone and whose pause is over: put them back to waiting, then elect.
+    Returning(Return),
+}
+
+/// Tasks of one Target, and the workflow that drives them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Election {
+    /// Who asks for the lock.
+    pub workflow: WorkflowId,
+    /// Which lock.
+    pub target: Target,
+    /// The tasks.
+    pub tasks: Vec<Candidate>,
+    /// How often this workflow has lost.
+    pub attempt: u32,
+}
+
+/// Members of a settled batch on their way back to waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Return {
+    /// The batch that they were members of.
+    pub batch: BatchId,
+    /// Their Target.
+    pub target: Target,
+    /// The members.
+    pub tasks: Vec<Returning>,
+}
+
+/// One member on its way back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Returning {
+    /// The task, in the round of the batch it was in.
+    pub task: Candidate,
+    /// Calls it was part of so far.
+    pub attempts: u32,
+}
+
+/// To group-batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Group {
+    /// Lead: fill batches while tasks wait.
+    Lead(Lead),
+    /// Finish a batch whose leader may be gone.
+    Finish(Finish),
+}
+
+/// A leader's own message: it lives as long as the leadership and as its tasks wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lead {
+    /// The leadership.
+    pub term: Term,
+    /// Tasks that this message answers for; candidates without the index, which may lag.
+    pub tasks: Vec<Candidate>,
+    /// Set when the message comes back to a batch whose window is open.
+    pub resume: Option<Resume>,
+}
+
+/// What the leader knew when it left its open batch to wait for more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resume {
+    /// The batch's revision; at any other, the knowledge is void.
+    pub revision: Revision,
+    /// Candidates that turned out to be elsewhere. All others have joined.
+    pub missed: Vec<TaskId>,
+}
+
+/// A batch to finish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finish {
+    /// The batch.
+    pub batch: BatchId,
+    /// Its Target.
+    pub target: Target,
+}
+
+/// To batch-handler: a frozen batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handle {
+    /// The batch.
+    pub batch: BatchId,
+    /// Its Target.
+    pub target: Target,
+    /// How often it has waited for a slot or for another worker's claim; no call was made then.
+    pub waits: u32,
+}
+
+impl Handle {
+    /// The first message about a frozen batch.
+    #[must_use]
+    pub const fn new(batch: BatchId, target: Target) -> Self {
+        Self { batch, target, waits: 0 }
+    }
+}

@@ -1,0 +1,214 @@
+//! What a call's answer means for each member of its batch.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::id::TaskId;
+
+/// Why something failed: a short token such as `http_400` or `too_heavy`, never prose.
+///
+/// Reasons reach logs, notifications and `groupage status`. A downstream's sentence could quote a payload or a secret;
+/// a token of 64 safe characters is what it may say instead.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Reason(String);
+
+impl Reason {
+    /// Takes a token of ours or one that was stored.
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+
+    /// Takes what a downstream said; anything but a token becomes `unspecified`.
+    #[must_use]
+    pub fn from_downstream(said: &str) -> Self {
+        let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+        if (1..=64).contains(&said.len()) && said.chars().all(safe) {
+            Self(said.to_owned())
+        } else {
+            Self("unspecified".to_owned())
+        }
+    }
+
+    /// The token.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a downstream said of one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Done.
+    Succeeded,
+    /// Refused for good.
+    Failed(Reason),
+    /// Not now.
+    Retry(Reason),
+}
+
+/// What a call came to, before the retry policy has its say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The downstream answered for each member.
+    PerMember(BTreeMap<TaskId, Said>),
+    /// It refused the call as a whole, for good.
+    Refused(Reason),
+    /// The call failed for now: throttled, unreachable, timed out, or its answer made no sense.
+    Unavailable {
+        /// Why.
+        reason: Reason,
+        /// What `Retry-After` asked for, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+}
+
+/// A member's part in its batch's recorded outcome, unless it succeeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", tag = "Kind")]
+pub enum Exception {
+    /// Settled as failed.
+    #[serde(rename_all = "PascalCase")]
+    Failed {
+        /// Why.
+        reason: Reason,
+        /// Calls it was part of, over all rounds.
+        attempts: u32,
+    },
+    /// Goes back to waiting, in its next round, after a pause.
+    #[serde(rename_all = "PascalCase")]
+    Returned {
+        /// Calls it was part of, over all rounds.
+        attempts: u32,
+        /// The pause, in milliseconds.
+        delay_ms: u64,
+    },
+}
+
+/// A batch's outcome: every member succeeded but for these.
+pub type Results = BTreeMap<TaskId, Exception>;
+
+/// One member as the verdict needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempted {
+    /// The task.
+    pub id: TaskId,
+    /// Calls it has been part of, this one included.
+    pub attempts: u32,
+}
+
+/// What to do after a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Record this outcome; the call is over.
+    Settle(Results),
+    /// Make the same call again later.
+    CallAgain {
+        /// Why.
+        reason: Reason,
+        /// What `Retry-After` asked for, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+}
+
+/// Turns a reply into a verdict.
+///
+/// `delay_ms` gives the pause before a member's next round, from the attempts it has made. A batch whose call failed
+/// as a whole is called again with the same members, until one of them has used up its attempts: then those fail and
+/// the others return to waiting, since a batch's members never change.
+pub fn judge(reply: Reply, members: &[Attempted], max_attempts: u32, delay_ms: impl Fn(u32) -> u64) -> Verdict {
+    let exhausted = |member: &Attempted| member.attempts >= max_attempts;
+    let again = |member: &Attempted, reason: &Reason| {
+        let attempts = member.attempts;
+        if exhausted(member) {
+            Exception::Failed { reason: reason.clone(), attempts }
+        } else {
+            Exception::Returned { attempts, delay_ms: delay_ms(attempts) }
+        }
+    };
+    match reply {
+        Reply::PerMember(mut said) => Verdict::Settle(
+            members
+                .iter()
+                .filter_map(|member| match said.remove(&member.id) {
+                    Some(Said::Succeeded) => None,
+                    Some(Said::Failed(reason)) => {
+                        Some((member.id.clone(), Exception::Failed { reason, attempts: member.attempts }))
+                    }
+                    Some(Said::Retry(reason)) => Some((member.id.clone(), again(member, &reason))),
+                    None => Some((member.id.clone(), again(member, &Reason::new("no_result")))),
+                })
+                .collect(),
+        ),
+        Reply::Refused(reason) => Verdict::Settle(
+            members
+                .iter()
+                .map(|member| {
+                    (member.id.clone(), Exception::Failed { reason: reason.clone(), attempts: member.attempts })
+                })
+                .collect(),
+        ),
+        Reply::Unavailable { reason, retry_after_ms } => {
+            if members.iter().any(exhausted) {
+                Verdict::Settle(members.iter().map(|member| (member.id.clone(), again(member, &reason))).collect())
+            } else {
+                Verdict::CallAgain { reason, retry_after_ms }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: &str, attempts: u32) -> Attempted {
+        Attempted { id: TaskId::new(id), attempts }
+    }
+
+    fn down() -> Reply {
+        Reply::Unavailable { reason: Reason::new("http_503"), retry_after_ms: Some(7) }
+    }
+
+    #[test]
+    fn a_failed_call_is_made_again_while_every_member_has_attempts_left() {
+        let verdict = judge(down(), &[member("a", 1), member("b", 2)], 3, |_| 1);
+        assert_eq!(verdict, Verdict::CallAgain { reason: Reason::new("http_503"), retry_after_ms: Some(7) });
+    }
+
+    #[test]
+    fn when_one_member_is_exhausted_it_fails_and_the_others_return() {
+        let Verdict::Settle(results) = judge(down(), &[member("a", 3), member("b", 1)], 3, |_| 9) else {
+            panic!("must settle")
+        };
+        assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
+        assert_eq!(results[&TaskId::new("b")], Exception::Returned { attempts: 1, delay_ms: 9 });
+    }
+
+    #[test]
+    fn a_member_the_answer_passes_over_is_not_taken_for_done() {
+        let said = BTreeMap::from([(TaskId::new("a"), Said::Succeeded)]);
+        let Verdict::Settle(results) = judge(Reply::PerMember(said), &[member("a", 1), member("b", 1)], 3, |_| 0)
+        else {
+            panic!("must settle")
+        };
+        assert_eq!(results.len(), 1);
+        assert!(matches!(results[&TaskId::new("b")], Exception::Returned { .. }));
+    }
+
+    #[test]
+    fn prose_from_a_downstream_never_becomes_a_reason() {
+        assert_eq!(Reason::from_downstream("too_heavy").as_str(), "too_heavy");
+        assert_eq!(Reason::from_downstream("card 4111 1111 refused").as_str(), "unspecified");
+        assert_eq!(Reason::from_downstream("").as_str(), "unspecified");
+    }
+}

@@ -1,0 +1,92 @@
+//! How long to wait before trying again.
+//!
+//! Full jitter, as in "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): a uniform pause between zero and
+//! the capped exponential spreads contenders best. The state of a retry lives in messages, not in a process, so this is
+//! a function of the attempt rather than an iterator.
+
+/// SQS delays a message at most this long, in milliseconds.
+pub const MAX_DELAY_MS: u64 = 900_000;
+
+/// A route's retry policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Calls a task may be part of before it fails.
+    pub attempts: u32,
+    /// The longest pause after the first attempt, in milliseconds.
+    pub base_ms: u64,
+    /// The longest pause after any attempt, in milliseconds.
+    pub cap_ms: u64,
+}
+
+impl Policy {
+    /// The pause before the next attempt: uniform in `0..=min(cap, base · 2^(attempt-1))` by `random`, a number in
+    /// `0.0..1.0`, but never less than what the downstream asked for with `Retry-After`.
+    #[must_use]
+    pub fn backoff_ms(&self, attempt: u32, retry_after_ms: Option<u64>, random: f64) -> u64 {
+        let doublings = attempt.saturating_sub(1).min(32);
+        let ceiling = self.base_ms.saturating_mul(1 << doublings).min(self.cap_ms);
+        let jittered = scale(ceiling, random);
+        // Everyone who was told the same `Retry-After` comes back jittered, and nobody comes back before it.
+        retry_after_ms.map_or(jittered, |asked| asked.saturating_add(jittered)).min(MAX_DELAY_MS)
+    }
+}
+
+/// The pause before a workflow that lost an election looks again: 1–2 s at first, then twice as long each time up to
+/// 16–32 s. Its signal on the lock does the work meanwhile; this is for leaders that died and indexes that lag.
+#[must_use]
+pub fn election_delay_ms(attempt: u32, random: f64) -> u64 {
+    let floor = 1_000 << attempt.min(4);
+    floor + scale(floor, random)
+}
+
+/// The pause before a batch that found no free slot looks again: 1–2 s, growing to 4–8 s.
+#[must_use]
+pub fn slot_delay_ms(waits: u32, random: f64) -> u64 {
+    let floor = 1_000 << (waits / 4).min(2);
+    floor + scale(floor, random)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a pause needs no precision"
+)]
+fn scale(ms: u64, random: f64) -> u64 {
+    (ms as f64 * random.clamp(0.0, 1.0)) as u64
+}
+
+/// Whether trying again can help. Every error of a port answers this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retryable {
+    /// Throttling, a timeout, a lost connection, a lost race: try again.
+    Yes,
+    /// A bug or a wrong configuration: trying again gives the same answer.
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_backoff_stays_under_its_cap_and_over_retry_after(
+            attempt in 0_u32..1000, base in 1_u64..10_000, cap in 1_u64..600_000,
+            asked in proptest::option::of(0_u64..100_000), random in 0.0_f64..1.0,
+        ) {
+            let policy = Policy { attempts: 5, base_ms: base, cap_ms: cap };
+            let pause = policy.backoff_ms(attempt, asked, random);
+            prop_assert!(pause >= asked.unwrap_or(0));
+            prop_assert!(pause <= asked.unwrap_or(0) + cap);
+        }
+
+        #[test]
+        fn an_election_delay_fits_sqs_and_never_shrinks_below_a_second(attempt in 0_u32..1000, random in 0.0_f64..1.0) {
+            let pause = election_delay_ms(attempt, random);
+            prop_assert!((1_000..=32_000).contains(&pause));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The contract with senders: a task as it arrives on the intake queue.
+//!
+//! One bad message must not harm its neighbours, so each is parsed alone and each refusal is a code with a detail.
+//! Details name fields and limits, never values: they reach logs and the rejected queue's attributes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::id::{self, TaskId};
+
+/// The largest task message, in bytes. A rejected message travels on with its reason in attributes, and both together
+/// must fit the 262,144 bytes that every SQS queue and emulator takes.
+pub const MAX_MESSAGE_BYTES: usize = 256_000;
+
+/// A task to be grouped with others of its kind: one JSON object per SQS message.
+#[derive(Debug, JsonSchema)]
+#[schemars(rename = "TaskMessage", deny_unknown_fields)]
+#[expect(dead_code, reason = "the published contract; `parse` reads messages field by field for errors without values")]
+pub struct Contract {
+    /// Version of this contract. Absent means 1.
+    #[schemars(range(min = 1, max = 1))]
+    version: Option<u8>,
+    /// The task's id, unique among all tasks; sending the same id with the same payload again is safe. Without one,
+    /// the id is derived from the SQS message id.
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[!-~]+$"))]
+    id: Option<String>,
+    /// The work itself. Routes look into it for what to do; the downstream receives it as it is.
+    payload: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A parsed task message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskMessage {
+    /// The sender's id, or the one derived from the message.
+    pub id: TaskId,
+    /// The payload as the sender wrote it, less insignificant white space.
+    pub payload: String,
+}
+
+impl TaskMessage {
+    /// Tells a repeat from another task under the same id.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        id::digest(&[&self.payload])
+    }
+}
+
+/// Why a message can never be registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The body is not JSON.
+    NotJson,
+    /// The body, or its payload, is not an object.
+    NotAnObject,
+    /// A field that the contract does not know.
+    UnknownField,
+    /// A required field is absent.
+    MissingField,
+    /// A field has the wrong type or an impossible value.
+    BadField,
+    /// The id breaks the rules for ids.
+    BadId,
+    /// No route wants the payload.
+    NoRoute,
+    /// The route's `target` expression gave no string for it.
+    BadTarget,
+    /// Larger than a message, or than its route's batches, may be.
+    TooLarge,
+    /// Its id belongs to a task with other content.
+    IdConflict,
+    /// Handling it panicked: a bug.
+    Panicked,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotJson => "not_json",
+            Self::NotAnObject => "not_an_object",
+            Self::UnknownField => "unknown_field",
+            Self::MissingField => "missing_field",
+            Self::BadField => "bad_field",
+            Self::BadId => "bad_id",
+            Self::NoRoute => "no_route",
+            Self::BadTarget => "bad_target",
+            Self::TooLarge => "too_large",
+            Self::IdConflict => "id_conflict",
+            Self::Panicked => "panicked",
+        })
+    }
+}
+
+/// A refusal: the code, and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {detail}")]
+pub struct Rejection {
+    /// For programs.
+    pub code: Code,
+    /// For people.
+    pub detail: String,
+}
+
+impl Rejection {
+    /// A refusal with its detail.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into() }
+    }
+}
+
+/// Parses a message body; `message_id` gives the id of a task that brought none.
+///
+/// # Errors
+/// A [`Rejection`] that names the field and never its value.
+pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
+    if body.len() > MAX_MESSAGE_BYTES {
+        return Err(Rejection::new(Code::TooLarge, format!("the message is over {MAX_MESSAGE_BYTES} bytes")));
+    }
+    let fields = object(body)?;
+    for name in fields.keys() {
+        if !matches!(name.as_str(), "version" | "id" | "payload") {
+            let detail = format!("the field `{}` is not one of `version`, `id`, `payload`", name.escape_debug());
+            return Err(Rejection::new(Code::UnknownField, detail));
+        }
+    }
+    if let Some(version) = present(&fields, "version") {
+        if version.get() != "1" {
+            return Err(Rejection::new(Code::BadField, "`version` must be 1"));
+        }
+    }
+    let id = match present(&fields, "id") {
+        None => message_id.to_owned(),
+        Some(raw) => serde_json::from_str::<String>(raw.get())
+            .map_err(|_| Rejection::new(Code::BadId, "`id` must be a string"))?,
+    };
+    let id = TaskId::parse(&id).map_err(|detail| Rejection::new(Code::BadId, detail))?;
+    let payload = fields
+        .get("payload")
+        .ok_or_else(|| Rejection::new(Code::MissingField, "the field `payload` is required"))?
+        .get();
+    if !payload.starts_with('{') {
+        return Err(Rejection::new(Code::NotAnObject, "`payload` must be an object"));
+    }
+    Ok(TaskMessage { id, payload: compact(payload) })
+}
+
+fn object(body: &str) -> Result<BTreeMap<String, Box<RawValue>>, Rejection> {
+    // Whether it is JSON at all is asked first: serde's own message for a wrong type would quote the value.
+    let whole: &RawValue = serde_json::from_str(body).map_err(|error| {
+        Rejection::new(
+            Code::NotJson,
+            format!("the body is not JSON (line {}, column {})", error.line(), error.column()),
+        )
+    })?;
+    serde_json::from_str(whole.get()).map_err(|_| Rejection::new(Code::NotAnObject, "the body must be a JSON object"))
+}
+
+fn present<'a>(fields: &'a BTreeMap<String, Box<RawValue>>, name: &str) -> Option<&'a RawValue> {
+    fields.get(name).map(AsRef::as_ref).filter(|raw| raw.get() != "null")
+}
+
+/// The same JSON without insignificant white space. Numbers and strings stay as they were written: a payload may hold
+/// numbers that no float can carry, and the downstream must see the sender's.
+#[must_use]
+pub fn compact(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let (mut in_string, mut escaped) = (false, false);
+    for c in json.chars() {
+        if in_string {
+            out.push(c);
+            in_string = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+        } else if !c.is_ascii_whitespace() {
+            in_string = c == '"';
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn code(body: &str) -> Code {
+        parse(body, "m1").expect_err("must be refused").code
+    }
+
+    #[test]
+    fn a_message_without_an_id_takes_the_message_id() {
+        let message = parse(r#"{"payload": {"a": 1.0}}"#, "m1").unwrap();
+        assert_eq!(message.id.as_str(), "m1");
+        assert_eq!(message.payload, r#"{"a":1.0}"#);
+    }
+
+    #[test]
+    fn each_kind_of_bad_message_has_one_clear_answer() {
+        assert_eq!(code("{"), Code::NotJson);
+        assert_eq!(code(""), Code::NotJson);
+        assert_eq!(code("[1]"), Code::NotAnObject);
+        assert_eq!(code(r#"{"payload":[]}"#), Code::NotAnObject);
+        assert_eq!(code("{}"), Code::MissingField);
+        assert_eq!(code(r#"{"payload":{},"color":1}"#), Code::UnknownField);
+        assert_eq!(code(r#"{"payload":{},"version":2}"#), Code::BadField);
+        assert_eq!(code(r#"{"payload":{},"id":7}"#), Code::BadId);
+        assert_eq!(code(&format!(r#"{{"payload":{{}},"id":"{}"}}"#, "x".repeat(200))), Code::BadId);
+        assert_eq!(code(&format!(r#"{{"payload":{{"a":"{}"}}}}"#, "x".repeat(256_000))), Code::TooLarge);
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_never_a_value() {
+        let rejection = parse(r#"{"payload":"4111111111111111"}"#, "m").unwrap_err();
+        assert!(!rejection.to_string().contains("4111"));
+        let rejection = parse(r#"{"payload":{},"id":{"card":"4111"}}"#, "m").unwrap_err();
+        assert!(!rejection.to_string().contains("4111"));
+    }
+
+    proptest! {
+        #[test]
+        fn compacting_keeps_the_value_and_is_idempotent(key in ".*", text in ".*", number in any::<f64>()) {
+            let value = serde_json::json!({ key: { "s": text, "n": number }, "l": [1, null, true] });
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            let compacted = compact(&pretty);
+            prop_assert_eq!(&compacted, &value.to_string());
+            prop_assert_eq!(compact(&compacted), compacted.clone());
+        }
+
+        #[test]
+        fn no_body_makes_the_parser_panic(body in ".*") {
+            let _ = parse(&body, "m");
+        }
+    }
+}

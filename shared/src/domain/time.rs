@@ -1,0 +1,31 @@
+//! Points in time and lengths of time, both in whole milliseconds.
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch, as some machine's clock saw it.
+///
+/// Clocks of different machines differ. Leases and windows compare such times and may be off by that skew;
+/// nothing that must never happen (two leaders adding members, two acknowledgements) rests on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// This moment plus `ms` milliseconds.
+    #[must_use]
+    pub const fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to this moment; zero if `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Whole seconds since the epoch, as DynamoDB's TTL wants them.
+    #[must_use]
+    pub const fn as_secs(self) -> u64 {
+        self.0 / 1000
+    }
+}

@@ -1,0 +1,90 @@
+//! JMESPath over payloads and answers.
+
+use std::borrow::Cow;
+
+use jmespath::{Rcvar, Variable};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+/// A compiled JMESPath expression.
+#[derive(Clone, Debug)]
+pub struct Expression(jmespath::Expression<'static>);
+
+/// JSON to look into.
+#[derive(Clone, Debug)]
+pub struct Data(Rcvar);
+
+impl Data {
+    /// Parses JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON or nests too deeply; the message could quote it, so none is passed on.
+    pub fn parse(json: &str) -> Result<Self, NotJson> {
+        Variable::from_json(json).map(|data| Self(Rcvar::new(data))).map_err(|_| NotJson)
+    }
+
+    /// As a list of more data, or `None` if it is no list.
+    pub fn as_list(&self) -> Option<impl Iterator<Item = Self>> {
+        self.0.as_array().map(|items| items.iter().cloned().map(Self))
+    }
+
+    /// As text: a string, or a number as JSON writes it.
+    pub fn as_text(&self) -> Option<String> {
+        self.0.as_string().cloned().or_else(|| self.0.is_number().then(|| self.0.to_string()))
+    }
+}
+
+/// The text was no JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotJson;
+
+impl Expression {
+    /// The expression that holds for everything.
+    pub(super) fn always() -> Self {
+        #[expect(clippy::expect_used, reason = "a constant that a test compiles")]
+        Self(jmespath::compile("`true`").expect("`true` is JMESPath"))
+    }
+
+    /// The expression as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Whether the expression's value is true in JMESPath's sense; an expression that fails is false.
+    pub(super) fn holds(&self, data: &Data) -> bool {
+        self.0.search(&data.0).is_ok_and(|value| value.is_truthy())
+    }
+
+    /// The expression's value if it is a string.
+    pub(super) fn string(&self, data: &Data) -> Option<String> {
+        self.0.search(&data.0).ok()?.as_string().cloned()
+    }
+
+    /// The expression's value; JMESPath's `null` if it fails.
+    pub(super) fn value(&self, data: &Data) -> Data {
+        Data(self.0.search(&data.0).unwrap_or_else(|_| Rcvar::new(Variable::Null)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Expression {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let source = String::deserialize(deserializer)?;
+        jmespath::compile(&source).map(Self).map_err(|error| {
+            de::Error::custom(format!(
+                "`{source}` is no JMESPath expression: {} (at character {})",
+                error.reason, error.offset
+            ))
+        })
+    }
+}
+
+impl JsonSchema for Expression {
+    fn schema_name() -> Cow<'static, str> {
+        "Expression".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "A JMESPath expression (https://jmespath.org)." })
+    }
+}

@@ -1,0 +1,364 @@
+//! The routes file as it is written: the types its JSON Schema is generated from.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
+use serde::{Deserialize, Deserializer, de};
+
+use super::answer::ResponseMapping;
+use super::expression::Expression;
+use super::limited::Limited;
+use super::{Error, InFlight, Route, Routes, body};
+use crate::domain::batch;
+use crate::domain::id::RouteName;
+use crate::domain::retry;
+
+/// How tasks become calls.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "Routes")]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Version of this format.
+    #[allow(dead_code, reason = "read and checked by its type")]
+    version: Limited<1, 1>,
+    /// A task takes the first route whose `when` holds.
+    #[schemars(length(min = 1))]
+    routes: Vec<RouteEntry>,
+}
+
+/// One kind of task.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "Route")]
+#[serde(deny_unknown_fields)]
+struct RouteEntry {
+    /// 1 to 64 characters out of a-z, 0-9 and -. Waiting tasks know their route by it: renaming one strands them.
+    #[serde(deserialize_with = "route_name")]
+    name: RouteName,
+    /// Which tasks take this route: JMESPath over the payload. Absent: all that no earlier route took.
+    when: Option<Expression>,
+    /// What a task is grouped by: JMESPath over the payload that gives a string.
+    target: Expression,
+    /// How much one call carries.
+    #[serde(default)]
+    batch: BatchLimits,
+    /// Where the call goes.
+    downstream: Downstream,
+    /// When and how often to try again.
+    #[serde(default)]
+    retry: Retry,
+    /// How many calls may be in flight.
+    #[serde(default)]
+    limits: CallLimits,
+    /// Which queues are told of settled tasks.
+    #[serde(default)]
+    notify: Notify,
+}
+
+/// How much one call carries, and how long a batch waits to be full.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct BatchLimits {
+    /// Tasks in one call at most.
+    max_items: Limited<1, 1_000>,
+    /// Bytes of payloads in one call at most.
+    max_bytes: Limited<1, 5_000_000>,
+    /// How long a batch that is not full waits for more, in milliseconds.
+    wait_ms: Limited<0, 300_000>,
+}
+
+impl Default for BatchLimits {
+    fn default() -> Self {
+        Self { max_items: Limited(100), max_bytes: Limited(1_000_000), wait_ms: Limited(1_000) }
+    }
+}
+
+/// When and how often to try again.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Retry {
+    /// Calls a task may be part of before it fails.
+    attempts: Limited<1, 50>,
+    /// The longest pause after the first attempt, in milliseconds; it doubles with each.
+    base_ms: Limited<1, 900_000>,
+    /// The longest pause after any attempt, in milliseconds.
+    cap_ms: Limited<1, 900_000>,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: Limited(5), base_ms: Limited(1_000), cap_ms: Limited(60_000) }
+    }
+}
+
+/// How many calls may be in flight.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct CallLimits {
+    /// For one Target.
+    in_flight_per_target: Option<Limited<1, 1_000>>,
+    /// For the whole route.
+    in_flight: Option<Limited<1, 1_000>>,
+}
+
+/// Where a call goes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Downstream {
+    /// An HTTP API.
+    Http(Http),
+    /// A Lambda function.
+    Lambda(Lambda),
+}
+
+/// A call over HTTP. Redirects are not followed.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// An absolute `http` or `https` URL, the same for every call.
+    #[serde(deserialize_with = "url")]
+    pub url: String,
+    /// The HTTP method.
+    #[serde(default)]
+    pub method: Method,
+    /// Headers beside `Content-Type: application/json`, which may be overridden, and Groupage's own.
+    #[serde(default, deserialize_with = "headers")]
+    pub headers: BTreeMap<String, HeaderValue>,
+    /// How long one call may take, in milliseconds.
+    #[serde(default = "default_timeout")]
+    timeout_ms: Limited<1, 30_000>,
+    /// The body as a Jinja template over `batch`, `target`, `attempt` and `items` (each with `id` and `payload`).
+    /// Absent: that same object as JSON.
+    body: Option<body::Template>,
+    /// How to read the answer, if it is not in one of Groupage's own forms.
+    #[serde(default)]
+    pub response: ResponseMapping,
+}
+
+/// A call of a Lambda function with the default JSON body.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lambda {
+    /// Its name or ARN.
+    #[schemars(length(min = 1))]
+    pub function: String,
+    /// How long one call may take, in milliseconds.
+    #[serde(default = "default_timeout")]
+    timeout_ms: Limited<1, 30_000>,
+    /// How to read the answer, if it is not in one of Groupage's own forms.
+    #[serde(default)]
+    pub response: ResponseMapping,
+}
+
+/// An HTTP method that carries a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(missing_docs, reason = "HTTP's own names")]
+pub enum Method {
+    #[default]
+    Post,
+    Put,
+    Patch,
+}
+
+/// A header's value: text, or a secret that is read when the call is made.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HeaderValue {
+    /// As written.
+    Text(String),
+    /// Read from a safe place.
+    Secret {
+        /// Where from.
+        secret: Secret,
+    },
+}
+
+/// Where a secret is kept. Its value never reaches a log, an error or a notification.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Secret {
+    /// In this environment variable of the batch-handler.
+    Env(String),
+    /// In AWS Secrets Manager: the secret's name or ARN. The function's role must be allowed to read it.
+    SecretsManager(String),
+}
+
+/// Which queues are told of settled tasks.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// Told of each task that failed.
+    pub failure: NotificationQueue,
+    /// Told of each task that succeeded.
+    pub success: NotificationQueue,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        Self { failure: NotificationQueue::Default, success: NotificationQueue::None }
+    }
+}
+
+/// A queue for notifications: `default` (the stack's own), `none`, or an SQS queue URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NotificationQueue {
+    /// The stack's own.
+    Default,
+    /// Nobody is told.
+    None,
+    /// This queue.
+    Url(String),
+}
+
+impl<'de> Deserialize<'de> for NotificationQueue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.as_str() {
+            "default" => Ok(Self::Default),
+            "none" => Ok(Self::None),
+            url if is_http(url) => Ok(Self::Url(text)),
+            _ => Err(de::Error::custom("must be `default`, `none` or the URL of an SQS queue")),
+        }
+    }
+}
+
+impl JsonSchema for NotificationQueue {
+    fn schema_name() -> Cow<'static, str> {
+        "NotificationQueue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^(default|none|https?://.+)$" })
+    }
+}
+
+impl Downstream {
+    /// How long one call may take, in milliseconds.
+    #[must_use]
+    pub const fn timeout_ms(&self) -> u64 {
+        match self {
+            Self::Http(http) => http.timeout_ms.0,
+            Self::Lambda(lambda) => lambda.timeout_ms.0,
+        }
+    }
+
+    /// How its answers are read.
+    #[must_use]
+    pub const fn response(&self) -> &ResponseMapping {
+        match self {
+            Self::Http(http) => &http.response,
+            Self::Lambda(lambda) => &lambda.response,
+        }
+    }
+
+    fn body(&self) -> Option<body::Template> {
+        match self {
+            Self::Http(http) => http.body.clone(),
+            Self::Lambda(_) => None,
+        }
+    }
+}
+
+impl File {
+    pub(super) fn parse(yaml: &str) -> Result<Self, Error> {
+        serde_saphyr::from_str(yaml).map_err(|error| {
+            let location = error.location();
+            Error {
+                line: location.map_or(0, |location| location.line()),
+                column: location.map_or(0, |location| location.column()),
+                what: error.without_snippet().to_string(),
+            }
+        })
+    }
+
+    pub(super) fn compile(self) -> Result<Routes, Error> {
+        let whole = |what: String| Error { line: 0, column: 0, what };
+        if self.routes.is_empty() {
+            return Err(whole("`routes` is empty: no task could ever be accepted".to_owned()));
+        }
+        let mut names = HashSet::new();
+        for entry in &self.routes {
+            if !names.insert(&entry.name) {
+                return Err(whole(format!("two routes are named `{}`", entry.name)));
+            }
+        }
+        Ok(Routes { routes: self.routes.into_iter().map(RouteEntry::compile).collect() })
+    }
+}
+
+impl RouteEntry {
+    fn compile(self) -> Route {
+        Route {
+            name: self.name,
+            when: self.when.unwrap_or_else(Expression::always),
+            target: self.target,
+            batch: batch::Limits {
+                max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
+                max_bytes: self.batch.max_bytes.0,
+                wait_ms: self.batch.wait_ms.0,
+            },
+            body: self.downstream.body(),
+            downstream: self.downstream,
+            retry: retry::Policy {
+                attempts: u32::try_from(self.retry.attempts.0).unwrap_or(u32::MAX),
+                base_ms: self.retry.base_ms.0,
+                cap_ms: self.retry.cap_ms.0,
+            },
+            in_flight: InFlight {
+                per_target: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
+                in_all: self.limits.in_flight.and_then(|limit| usize::try_from(limit.0).ok()),
+            },
+            notify: self.notify,
+        }
+    }
+}
+
+/// The JSON Schema of the routes file.
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(File)
+}
+
+const fn default_timeout() -> Limited<1, 30_000> {
+    Limited(10_000)
+}
+
+fn route_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RouteName, D::Error> {
+    RouteName::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+}
+
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let url = String::deserialize(deserializer)?;
+    let parsed = reqwest::Url::parse(&url).map_err(|error| de::Error::custom(format!("`{url}` is no URL: {error}")))?;
+    if is_http(&url) && parsed.has_host() {
+        Ok(url)
+    } else {
+        Err(de::Error::custom(format!("`{url}` must begin with http:// or https://")))
+    }
+}
+
+fn is_http(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
+}
+
+/// Headers that Groupage sets itself: what they say must be true.
+const RESERVED: [&str; 5] = ["idempotency-key", "groupage-fence", "groupage-attempt", "content-length", "host"];
+
+fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, HeaderValue>, D::Error> {
+    let headers = BTreeMap::<String, HeaderValue>::deserialize(deserializer)?;
+    for (name, value) in &headers {
+        if reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_err() {
+            return Err(de::Error::custom(format!("`{name}` is no header name")));
+        }
+        if RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(de::Error::custom(format!("the header `{name}` is set by Groupage itself")));
+        }
+        if let HeaderValue::Text(text) = value {
+            if reqwest::header::HeaderValue::from_str(text).is_err() {
+                return Err(de::Error::custom(format!("the value of header `{name}` holds a forbidden character")));
+            }
+        }
+    }
+    Ok(headers)
+}

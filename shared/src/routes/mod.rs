@@ -1,0 +1,119 @@
+//! Routes: how tasks of a kind become calls. Written as YAML, checked by `groupage check`, compiled here.
+//!
+//! A task takes the first route whose `when` holds. Everything a route says comes from its operator; the only things a
+//! task contributes are its payload and the Target computed from it, so no address that a task brings along is called.
+
+mod answer;
+mod body;
+mod expression;
+mod file;
+mod limited;
+
+pub use answer::ResponseMapping;
+pub use body::Item;
+pub use expression::Expression;
+pub use file::{Downstream, File, HeaderValue, Http, Lambda, Method, NotificationQueue, Notify, Secret, schema};
+
+use crate::domain::batch;
+use crate::domain::id::{MAX_TARGET_BYTES, RouteName, Target};
+use crate::domain::retry;
+use crate::domain::task_message::{Code, Rejection};
+
+/// The routes file is wrong: where, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {what}")]
+pub struct Error {
+    /// Counted from 1; 0 if the file as a whole is meant.
+    pub line: u64,
+    /// Counted from 1.
+    pub column: u64,
+    /// What is wrong, naming the field.
+    pub what: String,
+}
+
+/// A checked routes file.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    routes: Vec<Route>,
+}
+
+/// One route, compiled.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Its name; part of every Target it computes.
+    pub name: RouteName,
+    when: Expression,
+    target: Expression,
+    /// How much one call carries, and how long a batch waits.
+    pub batch: batch::Limits,
+    /// Where the call goes.
+    pub downstream: Downstream,
+    body: Option<body::Template>,
+    /// When and how often to try again.
+    pub retry: retry::Policy,
+    /// How many calls may be in flight.
+    pub in_flight: InFlight,
+    /// Who is told.
+    pub notify: Notify,
+}
+
+/// Limits on calls in flight; `None` means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// For one Target.
+    pub per_target: Option<usize>,
+    /// For the whole route.
+    pub in_all: Option<usize>,
+}
+
+impl Routes {
+    /// Reads and checks a routes file.
+    ///
+    /// # Errors
+    /// The first mistake, with its line and field.
+    pub fn parse(yaml: &str) -> Result<Self, Error> {
+        File::parse(yaml)?.compile()
+    }
+
+    /// The route with this name.
+    #[must_use]
+    pub fn get(&self, name: &RouteName) -> Option<&Route> {
+        self.routes.iter().find(|route| route.name == *name)
+    }
+
+    /// All routes, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter()
+    }
+
+    /// Finds a payload's route and computes its Target.
+    ///
+    /// # Errors
+    /// A [`Rejection`] if no route wants it, its Target is no usable string, or it is larger than its route's batches.
+    pub fn assign(&self, payload: &str) -> Result<(&Route, Target), Rejection> {
+        let data = expression::Data::parse(payload)
+            .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;
+        let route = self
+            .routes
+            .iter()
+            .find(|route| route.when.holds(&data))
+            .ok_or_else(|| Rejection::new(Code::NoRoute, "no route's `when` holds for the payload"))?;
+        let bad = |what: &str| {
+            let detail = format!("`target` of route `{}`, `{}`, {what}", route.name, route.target.as_str());
+            Rejection::new(Code::BadTarget, detail)
+        };
+        let value = route.target.string(&data).ok_or_else(|| bad("gives no string for the payload"))?;
+        if value.is_empty() {
+            return Err(bad("gives an empty string"));
+        }
+        if value.len() > MAX_TARGET_BYTES {
+            return Err(bad("gives a string of over 512 bytes"));
+        }
+        if payload.len() as u64 > route.batch.max_bytes {
+            let detail =
+                format!("the payload is over `max_bytes` of route `{}`, {}", route.name, route.batch.max_bytes);
+            return Err(Rejection::new(Code::TooLarge, detail));
+        }
+        Ok((route, Target::of(&route.name, &value)))
+    }
+}
