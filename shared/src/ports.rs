@@ -231,6 +231,15 @@ pub trait SlotStore: Sync {
     fn store_slots(&self, scope: &Scope, slots: &Slots, now: Timestamp) -> impl Future<Output = Result<Stored>> + Send;
 }
 
+/// A count of everything that is not at rest; reads whole tables.
+pub trait Census: Sync {
+    /// All locks that somebody holds.
+    fn held_locks(&self) -> impl Future<Output = Result<Vec<(Target, Lock)>>> + Send;
+
+    /// All tasks that are neither succeeded nor failed.
+    fn unsettled_tasks(&self) -> impl Future<Output = Result<Vec<Task>>> + Send;
+}
+
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {

@@ -210,6 +210,12 @@ impl Batch {
         }
     }
 
+    /// Whether a worker's claim is live.
+    #[must_use]
+    pub fn is_claimed(&self, now: Timestamp) -> bool {
+        matches!(self.duty(now), Duty::LookAgain { .. })
+    }
+
     /// This batch, claimed for one more call.
     #[must_use]
     pub fn claimed(&self, claim: Claim) -> Self {
@@ -281,6 +287,17 @@ impl Limits {
 }
 
 impl Room {
+    /// What is left of this room beside `candidates`.
+    #[must_use]
+    pub fn beside(&self, candidates: &[Candidate]) -> Self {
+        let bytes: u64 = candidates.iter().map(|candidate| u64::from(candidate.bytes)).sum();
+        Self {
+            items: self.items.saturating_sub(candidates.len()),
+            bytes: self.bytes.saturating_sub(bytes),
+            empty: self.empty && candidates.is_empty(),
+        }
+    }
+
     /// Takes candidates from the front of `queue` while they fit. Returns them, and whether the batch is now full:
     /// no items are left, or the next candidate does not fit in the bytes.
     pub fn take(&self, queue: &mut VecDeque<Candidate>) -> (Vec<Candidate>, bool) {

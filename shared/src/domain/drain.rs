@@ -73,13 +73,6 @@ impl<C> Drain<C> {
         room.take(&mut self.queue)
     }
 
-    /// Puts back what was taken and not used, in front.
-    pub fn put_back(&mut self, candidates: Vec<Candidate>) {
-        for candidate in candidates.into_iter().rev() {
-            self.queue.push_front(candidate);
-        }
-    }
-
     /// Whether candidates must be read before they are moved.
     #[must_use]
     pub const fn verifies(&self) -> bool {

@@ -76,6 +76,9 @@ pub struct Lead {
     pub term: Term,
     /// Tasks that this message answers for; candidates without the index, which may lag.
     pub tasks: Vec<Candidate>,
+    /// Whether an earlier delivery walked the index: entries of tasks that it moved may linger there, so candidates
+    /// are read before they are moved.
+    pub verify: bool,
     /// Set when the message comes back to a batch whose window is open.
     pub resume: Option<Resume>,
 }

@@ -30,7 +30,17 @@ struct Data {
     target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
-    attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<u32>,
+}
+
+/// What a failed task's initiator is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Why.
+    pub reason: Reason,
+    /// Calls it was part of, over all rounds.
+    pub attempts: u32,
 }
 
 /// The event's `type` for a task that succeeded.
@@ -38,9 +48,9 @@ pub const SUCCEEDED: &str = "groupage.task.succeeded.v1";
 /// The event's `type` for a task that failed.
 pub const FAILED: &str = "groupage.task.failed.v1";
 
-/// The notice of one settled task; `failure` is its reason, or `None` if it succeeded.
+/// The notice of one settled task; `failure` is `None` if it succeeded.
 #[must_use]
-pub fn of_task(batch: &Batch, task: &TaskId, failure: Option<&Reason>, attempts: u32, at: Timestamp) -> CloudEvent {
+pub fn of_task(batch: &Batch, task: &TaskId, failure: Option<&Failure>, at: Timestamp) -> CloudEvent {
     CloudEvent {
         specversion: "1.0",
         id: format!("{}/{task}", batch.id),
@@ -53,8 +63,8 @@ pub fn of_task(batch: &Batch, task: &TaskId, failure: Option<&Reason>, attempts:
             task: task.to_string(),
             batch: batch.id.to_string(),
             target: batch.target.value().to_owned(),
-            reason: failure.cloned(),
-            attempts,
+            reason: failure.map(|failure| failure.reason.clone()),
+            attempts: failure.map(|failure| failure.attempts),
         },
     }
 }
@@ -73,8 +83,8 @@ mod tests {
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {
         let target = Target::of(&RouteName::new("parcels"), "truck-7");
         let batch = Batch::open(BatchId::new("b1"), target, Fence(1), &[], Timestamp(0), 0);
-        let reason = Reason::new("too_heavy");
-        let event = of_task(&batch, &TaskId::new("t1"), Some(&reason), 2, Timestamp(1_000));
+        let failure = Failure { reason: Reason::new("too_heavy"), attempts: 2 };
+        let event = of_task(&batch, &TaskId::new("t1"), Some(&failure), Timestamp(1_000));
         let json = serde_json::to_value(&event).unwrap();
         assert_eq!(json["specversion"], "1.0");
         assert_eq!(json["id"], "b1/t1");
@@ -82,6 +92,6 @@ mod tests {
         assert_eq!(json["type"], FAILED);
         assert_eq!(json["time"], "1970-01-01T00:00:01.000Z");
         assert_eq!(json["data"]["reason"], "too_heavy");
-        assert_eq!(of_task(&batch, &TaskId::new("t1"), Some(&reason), 2, Timestamp(1_000)), event);
+        assert_eq!(of_task(&batch, &TaskId::new("t1"), Some(&failure), Timestamp(1_000)), event);
     }
 }

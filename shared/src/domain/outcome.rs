@@ -91,6 +91,8 @@ pub enum Exception {
         attempts: u32,
         /// The pause, in milliseconds.
         delay_ms: u64,
+        /// Bytes of its payload, which grouping needs again.
+        bytes: u32,
     },
 }
 
@@ -104,6 +106,8 @@ pub struct Attempted {
     pub id: TaskId,
     /// Calls it has been part of, this one included.
     pub attempts: u32,
+    /// Bytes of its payload.
+    pub bytes: u32,
 }
 
 /// What to do after a call.
@@ -132,7 +136,7 @@ pub fn judge(reply: Reply, members: &[Attempted], max_attempts: u32, delay_ms: i
         if exhausted(member) {
             Exception::Failed { reason: reason.clone(), attempts }
         } else {
-            Exception::Returned { attempts, delay_ms: delay_ms(attempts) }
+            Exception::Returned { attempts, delay_ms: delay_ms(attempts), bytes: member.bytes }
         }
     };
     match reply {
@@ -172,7 +176,7 @@ mod tests {
     use super::*;
 
     fn member(id: &str, attempts: u32) -> Attempted {
-        Attempted { id: TaskId::new(id), attempts }
+        Attempted { id: TaskId::new(id), attempts, bytes: 4 }
     }
 
     fn down() -> Reply {
@@ -191,7 +195,7 @@ mod tests {
             panic!("must settle")
         };
         assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
-        assert_eq!(results[&TaskId::new("b")], Exception::Returned { attempts: 1, delay_ms: 9 });
+        assert_eq!(results[&TaskId::new("b")], Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4 });
     }
 
     #[test]

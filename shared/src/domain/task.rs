@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::batch::{self, Batch};
 use super::id::{BatchId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::time::Timestamp;
@@ -131,40 +132,6 @@ pub fn payload_bytes(payload: &str) -> u32 {
     u32::try_from(payload.len()).unwrap_or(u32::MAX)
 }
 
-/// What a repeated registration means, given the task that is already there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Repeat {
-    /// Other content under the same id: refuse the newcomer.
-    Conflict,
-    /// Still waiting: drive it on with an election message.
-    Waiting {
-        /// What it is grouped by.
-        target: Target,
-        /// What to elect for.
-        candidate: Candidate,
-    },
-    /// In a batch: that batch decides what drives it on.
-    InBatch {
-        /// The batch.
-        batch: BatchId,
-    },
-    /// Nothing is left to do.
-    Settled,
-}
-
-/// Decides what the second registration of an id must do.
-#[must_use]
-pub fn decide_repeat(existing: &Task, digest: &str) -> Repeat {
-    if existing.digest != digest {
-        return Repeat::Conflict;
-    }
-    match &existing.status {
-        Status::Created { target } => Repeat::Waiting { target: target.clone(), candidate: existing.candidate() },
-        Status::Batched { batch } => Repeat::InBatch { batch: batch.clone() },
-        Status::Succeeded { .. } | Status::Failed { .. } => Repeat::Settled,
-    }
-}
-
 /// Where a task stands as people see it: [`Status`] plus what only its batch knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -181,36 +148,18 @@ pub enum Shown {
     Failed,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::id::RouteName;
-
-    fn task() -> Task {
-        let target = Target::of(&RouteName::new("r"), "t");
-        Task::new(TaskId::new("a"), target, "{}".into(), "d1".into(), Timestamp(5))
-    }
-
-    #[test]
-    fn the_same_id_with_other_content_is_a_conflict_whatever_its_status() {
-        let mut task = task();
-        assert_eq!(decide_repeat(&task, "d2"), Repeat::Conflict);
-        task.status = Status::Succeeded { batch: BatchId::new("b") };
-        assert_eq!(decide_repeat(&task, "d2"), Repeat::Conflict);
-    }
-
-    #[test]
-    fn a_repeat_of_a_waiting_task_elects_again_in_its_present_round() {
-        let mut task = task();
-        task.round = Round(2);
-        let Repeat::Waiting { candidate, .. } = decide_repeat(&task, "d1") else { panic!("must elect") };
-        assert_eq!(candidate.round, Round(2));
-    }
-
-    #[test]
-    fn a_repeat_of_a_settled_task_does_nothing() {
-        let mut task = task();
-        task.status = Status::Succeeded { batch: BatchId::new("b") };
-        assert_eq!(decide_repeat(&task, "d1"), Repeat::Settled);
+impl Shown {
+    /// How a task stands, given its batch if it is in one.
+    #[must_use]
+    pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
+        match &task.status {
+            Status::Created { .. } => Self::Created,
+            Status::Batched { .. } => match batch.map(|batch| &batch.status) {
+                Some(batch::Status::InProgress { .. }) => Self::InProgress,
+                Some(_) | None => Self::Batched,
+            },
+            Status::Succeeded { .. } => Self::Succeeded,
+            Status::Failed { .. } => Self::Failed,
+        }
     }
 }

@@ -1,1 +1,108 @@
-//! Steps.
+//! The protocol: one file for each step, over ports.
+//!
+//! A step is given one message and acknowledges it (`Ok`) only after the next state *and* the next message are durable.
+//! An `Err` leaves the message where it is; it comes again. Every step may therefore be repeated from its beginning, at
+//! any time, beside another delivery of the same message.
+
+mod drive_on;
+pub mod elect;
+mod fill;
+mod finish;
+mod follow_up;
+pub mod group;
+pub mod handle;
+pub mod register;
+pub mod revive;
+
+use crate::domain::id::RouteName;
+use crate::domain::message::{Elect, Group, Handle};
+use crate::domain::retry::Retryable;
+use crate::domain::task::Candidate;
+use crate::ports::{self, Destination, Freshness, Outgoing, Tasks};
+
+/// A step could not finish; its message comes again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A port did not answer.
+    #[error(transparent)]
+    Port(#[from] ports::Error),
+    /// Another delivery wrote in between. It may die at any moment, so this message stays until the state says that
+    /// nothing is left to do.
+    #[error("{0}: another delivery is at work")]
+    Conflict(&'static str),
+    /// A task or batch names a route that the routes file does not have (any more).
+    #[error("no route is named `{0}`: push a routes file that has it, then redrive")]
+    UnknownRoute(RouteName),
+    /// A message between the steps does not parse.
+    #[error("the message is not one of ours: {0}")]
+    BadMessage(String),
+}
+
+impl Error {
+    /// Whether the same message may succeed later without anybody's help.
+    #[must_use]
+    pub const fn retryable(&self) -> Retryable {
+        match self {
+            Self::Port(error) => error.retryable(),
+            Self::Conflict(_) => Retryable::Yes,
+            Self::UnknownRoute(_) | Self::BadMessage(_) => Retryable::No,
+        }
+    }
+}
+
+/// How many writes or reads a step has under way at once.
+const CONCURRENCY: usize = 32;
+
+/// How long a leader is left alone beyond its batch's window, in milliseconds. Longer than any invocation works on one
+/// batch; how long a Target whose leader died may stand still.
+const LEASE_MARGIN_MS: u64 = 30_000;
+
+/// The lease of a leader whose batches wait `wait_ms` for more.
+const fn lease_ms(wait_ms: u64) -> u64 {
+    wait_ms + LEASE_MARGIN_MS
+}
+
+impl Outgoing {
+    /// A message to elect-leader.
+    pub fn elect(message: &Elect, delay_ms: u64) -> Self {
+        Self::json(Destination::Elect, message, delay_ms)
+    }
+
+    /// A message to group-batch.
+    pub fn group(message: &Group, delay_ms: u64) -> Self {
+        Self::json(Destination::Group, message, delay_ms)
+    }
+
+    /// A message to batch-handler.
+    pub fn handle(message: &Handle, delay_ms: u64) -> Self {
+        Self::json(Destination::Handle, message, delay_ms)
+    }
+
+    fn json(to: Destination, message: &impl serde::Serialize, delay_ms: u64) -> Self {
+        #[expect(
+            clippy::expect_used,
+            reason = "our messages are structs of strings and numbers; they have a JSON form"
+        )]
+        let body = serde_json::to_string(message).expect("a message serialises");
+        Self { to, body, delay_ms, attributes: Vec::new() }
+    }
+}
+
+/// Leaves only the candidates that still wait in their round. A task that an eventual read does not show yet is kept:
+/// it was registered moments ago.
+async fn still_waiting(
+    tasks: &impl Tasks,
+    candidates: Vec<Candidate>,
+    freshness: Freshness,
+) -> Result<Vec<Candidate>, ports::Error> {
+    let ids: Vec<_> = candidates.iter().map(|candidate| candidate.id.clone()).collect();
+    let found = tasks.read(&ids, freshness).await?;
+    let by_id: std::collections::HashMap<_, _> = found.iter().map(|task| (&task.id, task)).collect();
+    Ok(candidates
+        .into_iter()
+        .filter(|candidate| match by_id.get(&candidate.id) {
+            Some(task) => task.waits_in(candidate.round),
+            None => freshness == Freshness::Eventual,
+        })
+        .collect())
+}

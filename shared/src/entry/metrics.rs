@@ -1,0 +1,118 @@
+//! What an invocation counted, and its form as CloudWatch's embedded metric format.
+//!
+//! One line for each invocation on standard output; CloudWatch turns it into metrics without a request of ours.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::domain::time::Timestamp;
+
+/// The CloudWatch namespace.
+pub const NAMESPACE: &str = "Groupage";
+
+/// Everything that is counted. The names are those of the dashboard and the alarms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Tasks written for the first time.
+    TasksRegistered,
+    /// Registrations that found their task there.
+    TasksRepeated,
+    /// Messages sent to the rejected queue.
+    TasksRejected,
+    /// Elections won.
+    ElectionsWon,
+    /// Elections lost: another workflow leads.
+    ElectionsLost,
+    /// Batches frozen and handed on.
+    BatchesFrozen,
+    /// Members of these batches.
+    BatchMembers,
+    /// Calls whose outcome was recorded.
+    CallsSettled,
+    /// Calls that will be made again.
+    CallsRetried,
+    /// Batches that waited for a slot or for another worker.
+    CallsWaited,
+    /// Members that succeeded.
+    TasksSucceeded,
+    /// Members that failed for good.
+    TasksFailed,
+    /// Members that went back to waiting.
+    TasksReturned,
+    /// Records that will come again because of an error.
+    RecordsFailed,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(BTreeMap<Metric, u64>);
+
+impl Counts {
+    /// Adds to a metric.
+    pub fn add(&mut self, metric: Metric, count: usize) {
+        *self.0.entry(metric).or_default() += count as u64;
+    }
+
+    /// The value of a metric.
+    #[must_use]
+    pub fn get(&self, metric: Metric) -> u64 {
+        self.0.get(&metric).copied().unwrap_or_default()
+    }
+
+    /// Adds everything that `other` counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (metric, count) in &other.0 {
+            *self.0.entry(*metric).or_default() += count;
+        }
+    }
+
+    /// The line for CloudWatch; `None` if nothing was counted.
+    #[must_use]
+    pub fn to_emf(&self, function: &str, now: Timestamp) -> Option<String> {
+        let counted: Vec<(String, u64)> = self
+            .0
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(metric, count)| (format!("{metric:?}"), *count))
+            .collect();
+        if counted.is_empty() {
+            return None;
+        }
+        let metrics: Vec<_> = counted.iter().map(|(name, _)| json!({ "Name": name, "Unit": "Count" })).collect();
+        let mut line = json!({
+            "_aws": {
+                "Timestamp": now.0,
+                "CloudWatchMetrics": [{ "Namespace": NAMESPACE, "Dimensions": [["Function"]], "Metrics": metrics }],
+            },
+            "Function": function,
+        });
+        for (name, count) in counted {
+            line[name] = json!(count);
+        }
+        Some(line.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emf_line_declares_exactly_what_it_carries() {
+        let mut counts = Counts::default();
+        counts.add(Metric::TasksRegistered, 3);
+        counts.add(Metric::TasksRejected, 0);
+        let line: serde_json::Value =
+            serde_json::from_str(&counts.to_emf("register-task", Timestamp(7)).unwrap()).unwrap();
+        let declared = &line["_aws"]["CloudWatchMetrics"][0]["Metrics"];
+        assert_eq!(declared, &json!([{ "Name": "TasksRegistered", "Unit": "Count" }]));
+        assert_eq!(line["TasksRegistered"], 3);
+        assert_eq!(line["Function"], "register-task");
+    }
+
+    #[test]
+    fn an_invocation_that_counted_nothing_writes_no_line() {
+        assert_eq!(Counts::default().to_emf("f", Timestamp(0)), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! Running a step for each record of an event, alone.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use futures::FutureExt;
+use futures::future::join_all;
+use serde::de::DeserializeOwned;
+use tracing::{error, warn};
+
+use crate::domain::retry::Retryable;
+use crate::steps::Error;
+
+/// One record of an internal queue, parsed.
+pub struct Received<M> {
+    /// The message.
+    pub message: M,
+    /// Its receipt handle.
+    pub receipt: String,
+    /// Whether it may have been handled before.
+    pub redelivered: bool,
+}
+
+/// What became of a record.
+pub enum Fate<T> {
+    /// Its message is done and can be deleted.
+    Done(T),
+    /// Nothing is wrong, but the message must come again.
+    Keep(T),
+    /// It failed; the message comes again.
+    Failed,
+}
+
+/// Runs `step` for each record at once and says what became of each, with its message id.
+pub async fn each<M, T, F>(event: SqsEvent, step: impl Fn(Received<M>) -> F) -> Vec<(String, Fate<T>)>
+where
+    M: DeserializeOwned,
+    F: Future<Output = Result<Fate<T>, Error>>,
+{
+    let step = &step;
+    join_all(event.records.into_iter().map(|record| async move {
+        let message_id = record.message_id.clone().unwrap_or_default();
+        let run = async { step(receive(record)?).await };
+        let fate = match AssertUnwindSafe(run).catch_unwind().await {
+            Ok(Ok(fate)) => fate,
+            Ok(Err(failure)) => {
+                log(&message_id, &failure);
+                Fate::Failed
+            }
+            Err(_) => {
+                error!(message_id, "handling the message panicked; this is a bug");
+                Fate::Failed
+            }
+        };
+        (message_id, fate)
+    }))
+    .await
+}
+
+/// The partial batch response that keeps these messages.
+pub fn keeping(message_ids: impl IntoIterator<Item = String>) -> SqsBatchResponse {
+    let mut response = SqsBatchResponse::default();
+    response.batch_item_failures = message_ids
+        .into_iter()
+        .map(|id| {
+            let mut failure = BatchItemFailure::default();
+            failure.item_identifier = id;
+            failure
+        })
+        .collect();
+    response
+}
+
+/// Logs a failure where it ends: in the message's next delivery, or in the dead-letter queue.
+pub fn log(message_id: &str, failure: &Error) {
+    match failure.retryable() {
+        Retryable::Yes => warn!(message_id, %failure, "the message will come again"),
+        Retryable::No => error!(message_id, %failure, "the message cannot be handled as things are"),
+    }
+}
+
+fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error> {
+    let body = record.body.unwrap_or_default();
+    let message = serde_json::from_str(&body).map_err(|error| Error::BadMessage(error.to_string()))?;
+    let count = record.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse::<u32>().ok());
+    Ok(Received {
+        message,
+        receipt: record.receipt_handle.unwrap_or_default(),
+        redelivered: count.is_some_and(|count| count > 1),
+    })
+}

@@ -1,0 +1,173 @@
+//! The four functions: an SQS event in, a partial batch response and counts out.
+
+use std::sync::Arc;
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use tracing::{debug, error, info};
+
+use super::metrics::{Counts, Metric};
+use super::records::{self, Fate, Received};
+use super::routes::RouteSource;
+use crate::domain::message::{Elect, Group, Handle};
+use crate::ports::{Downstream, Env, Inbox, Outbox, Store};
+use crate::routes::Routes;
+use crate::steps::elect::{self, ElectLeader};
+use crate::steps::group::{self, GroupBatch};
+use crate::steps::handle::{self, HandleBatch};
+use crate::steps::register::{Record, Register};
+
+/// What the functions work with, built once.
+#[derive(Debug)]
+pub struct Stack<S, Q, E> {
+    /// The tables.
+    pub store: S,
+    /// The queues.
+    pub queues: Q,
+    /// Time, randomness, ids.
+    pub env: E,
+    /// The routes.
+    pub routes: RouteSource,
+}
+
+/// What an invocation came to.
+#[derive(Debug, Default)]
+pub struct Handled {
+    /// For Lambda: the messages that must come again.
+    pub response: SqsBatchResponse,
+    /// For people.
+    pub counts: Counts,
+}
+
+/// How long group-batch works before it goes on by another message, in milliseconds: half its function's timeout.
+const GROUP_BUDGET_MS: u64 = 30_000;
+
+/// register-task.
+pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let step = Register { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes };
+    let records = event
+        .records
+        .into_iter()
+        .map(|record| Record {
+            message_id: record.message_id.unwrap_or_default(),
+            body: record.body.unwrap_or_default(),
+        })
+        .collect();
+    let report = step.run(records).await;
+    let mut counts = Counts::default();
+    counts.add(Metric::TasksRegistered, report.registered);
+    counts.add(Metric::TasksRepeated, report.repeated);
+    counts.add(Metric::TasksRejected, report.rejected);
+    counts.add(Metric::RecordsFailed, report.failed.len());
+    for (message_id, failure) in &report.failed {
+        records::log(message_id, failure);
+    }
+    Handled { response: records::keeping(report.failed.into_iter().map(|(message_id, _)| message_id)), counts }
+}
+
+/// elect-leader.
+pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let step = ElectLeader { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes };
+    let step = &step;
+    let fates = records::each(event, |received: Received<Elect>| async move {
+        let outcome = step.run(received.message, received.redelivered).await?;
+        debug!(?outcome, "election");
+        Ok(Fate::Done(outcome))
+    })
+    .await;
+    summarise(fates, |outcome, counts| match outcome {
+        elect::Outcome::Won => counts.add(Metric::ElectionsWon, 1),
+        elect::Outcome::Lost => counts.add(Metric::ElectionsLost, 1),
+        elect::Outcome::NothingWaits => {}
+    })
+}
+
+/// group-batch.
+pub async fn group_batch<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let deadline = stack.env.now().plus_ms(GROUP_BUDGET_MS);
+    let step = GroupBatch { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes, deadline };
+    let step = &step;
+    let fates = records::each(event, |received: Received<Group>| async move {
+        let report = step.run(received.message).await?;
+        if report.batches > 0 {
+            info!(batches = report.batches, members = report.members, "batches handed on");
+        }
+        Ok(Fate::Done(report))
+    })
+    .await;
+    summarise(fates, |report: group::Report, counts| {
+        counts.add(Metric::BatchesFrozen, report.batches);
+        counts.add(Metric::BatchMembers, report.members);
+    })
+}
+
+/// batch-handler.
+pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
+    stack: &Stack<S, Q, E>,
+    downstream: &D,
+    event: SqsEvent,
+) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let step =
+        HandleBatch { store: &stack.store, queue: &stack.queues, downstream, env: &stack.env, routes: &routes };
+    let step = &step;
+    let fates = records::each(event, |received: Received<Handle>| async move {
+        let batch = received.message.batch.clone();
+        let outcome = step.run(received.message, &received.receipt).await?;
+        match &outcome {
+            handle::Outcome::Settled { succeeded, failed, returned } => {
+                info!(%batch, succeeded, failed, returned, "batch settled");
+            }
+            handle::Outcome::CallAgain { reason } => info!(%batch, %reason, "the call will be made again"),
+            handle::Outcome::FollowedUp | handle::Outcome::Waits | handle::Outcome::Nothing => {
+                debug!(%batch, ?outcome, "no call");
+            }
+        }
+        let keep = matches!(outcome, handle::Outcome::CallAgain { .. });
+        Ok(if keep { Fate::Keep(outcome) } else { Fate::Done(outcome) })
+    })
+    .await;
+    summarise(fates, |outcome, counts| match outcome {
+        handle::Outcome::Settled { succeeded, failed, returned } => {
+            counts.add(Metric::CallsSettled, 1);
+            counts.add(Metric::TasksSucceeded, succeeded);
+            counts.add(Metric::TasksFailed, failed);
+            counts.add(Metric::TasksReturned, returned);
+        }
+        handle::Outcome::CallAgain { .. } => counts.add(Metric::CallsRetried, 1),
+        handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
+        handle::Outcome::FollowedUp | handle::Outcome::Nothing => {}
+    })
+}
+
+fn summarise<T>(fates: Vec<(String, Fate<T>)>, mut count: impl FnMut(T, &mut Counts)) -> Handled {
+    let mut counts = Counts::default();
+    let mut kept = Vec::new();
+    for (message_id, fate) in fates {
+        match fate {
+            Fate::Done(outcome) => count(outcome, &mut counts),
+            Fate::Keep(outcome) => {
+                count(outcome, &mut counts);
+                kept.push(message_id);
+            }
+            Fate::Failed => {
+                counts.add(Metric::RecordsFailed, 1);
+                kept.push(message_id);
+            }
+        }
+    }
+    Handled { response: records::keeping(kept), counts }
+}
+
+async fn current(routes: &RouteSource) -> Option<Arc<Routes>> {
+    routes.current().await.inspect_err(|failure| error!(%failure, "nothing can be handled without routes")).ok()
+}
+
+fn all_failed(event: SqsEvent) -> Handled {
+    let ids: Vec<String> = event.records.into_iter().filter_map(|record| record.message_id).collect();
+    let mut counts = Counts::default();
+    counts.add(Metric::RecordsFailed, ids.len());
+    Handled { response: records::keeping(ids), counts }
+}

@@ -1,0 +1,276 @@
+//! Tables in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::domain::batch::{Assumes, Batch, Member};
+use crate::domain::id::{BatchId, Round, Seq, Target, TaskId};
+use crate::domain::lock::{self, Acquisition, Held, Lock, Term};
+use crate::domain::slots::{Scope, Slots};
+use crate::domain::task::{Candidate, Status, Task};
+use crate::domain::time::Timestamp;
+use crate::ports::{
+    Acquired, Advanced, Batches, Census, Freshness, Joined, Locks, Page, PutBack, Registered, Released, Result,
+    Settlement, Signalled, SlotStore, Stored, Tasks,
+};
+
+/// All tables.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    tasks: HashMap<TaskId, Task>,
+    /// What the index shows: waiting tasks by Target, in the order of their ids.
+    waiting: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
+    locks: HashMap<Target, Lock>,
+    batches: HashMap<BatchId, Batch>,
+    slots: BTreeMap<Scope, Slots>,
+}
+
+impl MemoryStore {
+    /// Empty tables.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All tasks, in the order of their ids.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<Task> {
+        let mut tasks: Vec<Task> = self.tables().tasks.values().cloned().collect();
+        tasks.sort_by(|a, b| a.id.cmp(&b.id));
+        tasks
+    }
+
+    /// All batches, in the order of their ids.
+    #[must_use]
+    pub fn batches(&self) -> Vec<Batch> {
+        let mut batches: Vec<Batch> = self.tables().batches.values().cloned().collect();
+        batches.sort_by(|a, b| a.id.cmp(&b.id));
+        batches
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        // A panic while the lock was held left single-item writes whole; there is nothing to repair.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    fn show(&mut self, target: &Target, candidate: Candidate) {
+        self.waiting.entry(target.clone()).or_default().insert(candidate.id.clone(), candidate);
+    }
+
+    fn hide(&mut self, target: &Target, id: &TaskId) {
+        if let Some(waiting) = self.waiting.get_mut(target) {
+            waiting.remove(id);
+        }
+    }
+}
+
+impl Tasks for MemoryStore {
+    type Cursor = TaskId;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        let mut tables = self.tables();
+        if let Some(existing) = tables.tasks.get(&task.id) {
+            return Ok(Registered::Existing(existing.clone()));
+        }
+        if let Status::Created { target } = &task.status {
+            tables.show(target, task.candidate());
+        }
+        tables.tasks.insert(task.id.clone(), task.clone());
+        Ok(Registered::New)
+    }
+
+    async fn read(&self, ids: &[TaskId], _: Freshness) -> Result<Vec<Task>> {
+        let tables = self.tables();
+        Ok(ids.iter().filter_map(|id| tables.tasks.get(id).cloned()).collect())
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let tables = self.tables();
+        let Some(waiting) = tables.waiting.get(target) else {
+            return Ok(Page { candidates: Vec::new(), next: None });
+        };
+        let from = after.map_or(Unbounded, Excluded);
+        let candidates: Vec<Candidate> =
+            waiting.range::<TaskId, _>((from, Unbounded)).take(limit).map(|(_, candidate)| candidate.clone()).collect();
+        let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
+        Ok(Page { candidates, next })
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let mut tables = self.tables();
+        let Some(task) = tables.tasks.get_mut(id).filter(|task| task.round == round) else {
+            return Ok(Joined::Elsewhere);
+        };
+        match &task.status {
+            Status::Created { target } => {
+                let target = target.clone();
+                task.status = Status::Batched { batch: batch.clone() };
+                tables.hide(&target, id);
+                Ok(Joined::Yes)
+            }
+            Status::Batched { batch: named } if named == batch => Ok(Joined::Yes),
+            Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => Ok(Joined::Elsewhere),
+        }
+    }
+
+    async fn put_back(&self, member: &Candidate, batch: &BatchId, target: &Target, attempts: u32) -> Result<PutBack> {
+        let mut tables = self.tables();
+        let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(PutBack::MovedOn) };
+        if task.waits_in(member.round.next()) {
+            return Ok(PutBack::Waits);
+        }
+        if task.round != member.round || task.status != (Status::Batched { batch: batch.clone() }) {
+            return Ok(PutBack::MovedOn);
+        }
+        task.status = Status::Created { target: target.clone() };
+        task.round = member.round.next();
+        task.attempts = attempts;
+        let candidate = task.candidate();
+        tables.show(target, candidate);
+        Ok(PutBack::Waits)
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<()> {
+        let mut tables = self.tables();
+        if let Some(task) = tables.tasks.get_mut(&member.id) {
+            if task.round == member.round && task.status == (Status::Batched { batch: batch.clone() }) {
+                task.status = match settlement {
+                    Settlement::Succeeded => Status::Succeeded { batch: batch.clone() },
+                    Settlement::Failed(reason) => Status::Failed { batch: batch.clone(), reason: reason.clone() },
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Locks for MemoryStore {
+    async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
+        Ok(self.tables().locks.get(target).cloned())
+    }
+
+    async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
+        let mut tables = self.tables();
+        let old = tables.locks.get(target);
+        let holds = match &acquisition.assumes {
+            lock::Assumes::Free => {
+                old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
+            }
+            // A signal that came meanwhile changes nothing for whoever takes over.
+            lock::Assumes::Unchanged(seen) => {
+                old.is_some_and(|old| Lock { signals: seen.signals, ..old.clone() } == *seen)
+            }
+        };
+        if !holds {
+            return Ok(Acquired::No(old.cloned()));
+        }
+        let signals = old.map_or(0, |old| old.signals);
+        tables.locks.insert(target.clone(), Lock { signals, ..acquisition.next.clone() });
+        Ok(Acquired::Yes)
+    }
+
+    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+        let mut tables = self.tables();
+        let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
+        match tables.locks.get_mut(target) {
+            Some(lock) if lock.is_led_by(&term) => {
+                lock.signals += 1;
+                Ok(Signalled::Yes)
+            }
+            other => Ok(Signalled::No(other.cloned())),
+        }
+    }
+
+    async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
+        let mut tables = self.tables();
+        let Some(lock) = tables.locks.get_mut(&term.target).filter(|lock| lock.is_led_by(term)) else {
+            return Ok(Advanced::Lost);
+        };
+        if lock.seq == seq {
+            lock.seq = seq.next();
+            lock.open = Some(term.batch_id(lock.seq));
+            if let Some(holder) = &mut lock.holder {
+                holder.lease_until = lease_until;
+            }
+        } else if lock.seq != seq.next() {
+            return Ok(Advanced::Lost);
+        }
+        Ok(Advanced::Kept(lock.clone()))
+    }
+
+    async fn release(&self, term: &Term, signals: u64, _: Timestamp) -> Result<Released> {
+        let mut tables = self.tables();
+        match tables.locks.get_mut(&term.target) {
+            Some(lock) if lock.is_led_by(term) && lock.signals != signals => Ok(Released::Signalled(lock.signals)),
+            Some(lock) if lock.is_led_by(term) => {
+                lock.holder = None;
+                lock.open = None;
+                Ok(Released::Yes)
+            }
+            Some(lock) if lock.holder.is_none() && lock.fence == term.fence => Ok(Released::Yes),
+            Some(_) | None => Ok(Released::Lost),
+        }
+    }
+}
+
+impl Batches for MemoryStore {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        Ok(self.tables().batches.get(id).cloned())
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let mut tables = self.tables();
+        let old = tables.batches.get(&batch.id);
+        let holds = match assumes {
+            Assumes::Absent => old.is_none(),
+            Assumes::At(revision) => old.is_some_and(|old| old.revision == revision),
+        };
+        if holds {
+            tables.batches.insert(batch.id.clone(), batch.clone());
+            Ok(Stored::Yes)
+        } else if old == Some(batch) {
+            Ok(Stored::Yes)
+        } else {
+            Ok(Stored::Conflict)
+        }
+    }
+}
+
+impl SlotStore for MemoryStore {
+    async fn slots(&self, scope: &Scope) -> Result<Slots> {
+        Ok(self.tables().slots.get(scope).cloned().unwrap_or_default())
+    }
+
+    async fn store_slots(&self, scope: &Scope, slots: &Slots, _: Timestamp) -> Result<Stored> {
+        let mut tables = self.tables();
+        let old = tables.slots.get(scope).cloned().unwrap_or_default();
+        if old.revision.next() == slots.revision {
+            tables.slots.insert(scope.clone(), slots.clone());
+            Ok(Stored::Yes)
+        } else if old == *slots {
+            Ok(Stored::Yes)
+        } else {
+            Ok(Stored::Conflict)
+        }
+    }
+}
+
+impl Census for MemoryStore {
+    async fn held_locks(&self) -> Result<Vec<(Target, Lock)>> {
+        let tables = self.tables();
+        let held = tables.locks.iter().filter(|(_, lock)| lock.holder.is_some());
+        Ok(held.map(|(target, lock)| (target.clone(), lock.clone())).collect())
+    }
+
+    async fn unsettled_tasks(&self) -> Result<Vec<Task>> {
+        Ok(self.tasks().into_iter().filter(|task| !task.status.is_settled()).collect())
+    }
+}

@@ -1,0 +1,141 @@
+//! elect-leader: makes one workflow the leader of its Target; the others signal and come back.
+//!
+//! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden
+//! messages would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that
+//! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
+//! more.
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{CONCURRENCY, Error, lease_ms, still_waiting};
+use crate::domain::id::{Target, WorkflowId, digest};
+use crate::domain::lock::{self, Bid, Lock, Term};
+use crate::domain::message::{Elect, Election, Group, Lead, Return};
+use crate::domain::retry::election_delay_ms;
+use crate::domain::task::Candidate;
+use crate::ports::{Acquired, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, send_all};
+use crate::routes::Routes;
+
+/// How an election ended for one workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It leads.
+    Won,
+    /// Another leads; it comes back later.
+    Lost,
+    /// None of its tasks waits any more.
+    NothingWaits,
+}
+
+/// elect-leader, over its ports.
+#[derive(Debug)]
+pub struct ElectLeader<'a, S, Q, E> {
+    /// Tasks and locks.
+    pub store: &'a S,
+    /// Where messages go.
+    pub outbox: &'a Q,
+    /// Time and randomness.
+    pub env: &'a E,
+    /// The routes.
+    pub routes: &'a Routes,
+}
+
+/// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
+const MAX_BIDS: usize = 5;
+
+/// How many tasks are read first to see whether any still waits. Usually the first ones tell.
+const PROBE: usize = 10;
+
+impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
+    /// Handles one message; `redelivered` says that it may have been handled before.
+    ///
+    /// # Errors
+    /// A port did not answer, or the route is unknown. The message comes again.
+    pub async fn run(&self, message: Elect, redelivered: bool) -> Result<Outcome, Error> {
+        match message {
+            Elect::Waiting(election) => self.elect(election, redelivered).await,
+            Elect::Returning(returning) => {
+                let election = self.put_back(returning).await?;
+                self.elect(election, false).await
+            }
+        }
+    }
+
+    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<Outcome, Error> {
+        let repeated = redelivered || election.attempt > 0;
+        if election.tasks.is_empty() || (repeated && !self.any_waits(&election.tasks).await?) {
+            return Ok(Outcome::NothingWaits);
+        }
+        match self.bid(&election.target, &election.workflow).await? {
+            Some(term) => {
+                if repeated {
+                    // Each task that no longer waits would cost the leader a failed write and a place in the batch.
+                    election.tasks = still_waiting(self.store, election.tasks, Freshness::Eventual).await?;
+                }
+                let lead = Group::Lead(Lead { term, tasks: election.tasks, verify: false, resume: None });
+                send_all(self.outbox, vec![Outgoing::group(&lead, 0)]).await?;
+                Ok(Outcome::Won)
+            }
+            None => {
+                let delay_ms = election_delay_ms(election.attempt, self.env.random());
+                election.attempt += 1;
+                send_all(self.outbox, vec![Outgoing::elect(&Elect::Waiting(election), delay_ms)]).await?;
+                Ok(Outcome::Lost)
+            }
+        }
+    }
+
+    /// Bids until the lock is won (its term) or the holder is signalled (`None`).
+    async fn bid(&self, target: &Target, workflow: &WorkflowId) -> Result<Option<Term>, Error> {
+        let name = target.route();
+        let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
+        let lease = lease_ms(route.batch.wait_ms);
+        let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
+        let mut seen: Option<Lock> = None;
+        for _ in 0..MAX_BIDS {
+            seen = match lock::bid(seen.as_ref(), target, workflow, self.env.now(), lease) {
+                Bid::Leads(fence) => return Ok(Some(term(fence))),
+                Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
+                    Acquired::Yes => return Ok(Some(term(acquisition.next.fence))),
+                    Acquired::No(lock) => lock,
+                },
+                Bid::Held(held) => match self.store.signal(target, &held).await? {
+                    Signalled::Yes => return Ok(None),
+                    Signalled::No(lock) => lock,
+                },
+            };
+        }
+        Ok(None)
+    }
+
+    async fn any_waits(&self, tasks: &[Candidate]) -> Result<bool, Error> {
+        let (probe, rest) = tasks.split_at(tasks.len().min(PROBE));
+        for part in [probe, rest] {
+            if !part.is_empty() && !still_waiting(self.store, part.to_vec(), Freshness::Eventual).await?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts a settled batch's returning members back to waiting. A repeat finds them there and elects again.
+    async fn put_back(&self, returning: Return) -> Result<Election, Error> {
+        let Return { batch, target, tasks } = returning;
+        // A repeat must be the same workflow: it may lead already.
+        let first = tasks.first().map_or("", |returning| returning.task.id.as_str());
+        let workflow = WorkflowId::new(digest(&["return", batch.as_str(), first]));
+        let (batch, target_ref) = (&batch, &target);
+        let waiting: Vec<Option<Candidate>> = stream::iter(tasks)
+            .map(|returning| async move {
+                let member = returning.task;
+                Ok::<_, Error>(match self.store.put_back(&member, batch, target_ref, returning.attempts).await? {
+                    PutBack::Waits => Some(Candidate { round: member.round.next(), ..member }),
+                    PutBack::MovedOn => None,
+                })
+            })
+            .buffer_unordered(CONCURRENCY)
+            .try_collect()
+            .await?;
+        Ok(Election { workflow, target, tasks: waiting.into_iter().flatten().collect(), attempt: 0 })
+    }
+}

@@ -1,0 +1,207 @@
+//! Filling one batch: gathering candidates, writing them into the batch, moving each.
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::finish::{drive, stored};
+use super::{CONCURRENCY, Error, still_waiting};
+use crate::domain::batch::{Assumes, Batch, Limits, Member, Room, Status};
+use crate::domain::drain::{Drain, NextPage};
+use crate::domain::id::{BatchId, Revision, Target, TaskId};
+use crate::domain::message::Resume;
+use crate::domain::task::Candidate;
+use crate::domain::time::Timestamp;
+use crate::ports::{Batches, Freshness, Joined, Tasks};
+
+/// Candidates for one batch.
+#[derive(Debug)]
+pub struct Gathered {
+    /// The tasks.
+    pub candidates: Vec<Candidate>,
+    /// Whether they fill the room they were gathered for.
+    full: bool,
+}
+
+/// A page of the index holds at least so many entries: they cost little beside another request.
+const MIN_PAGE: usize = 200;
+
+impl Gathered {
+    /// Gathers what fits into `room` from the drain and, behind it, the index.
+    ///
+    /// # Errors
+    /// The store did not answer.
+    pub async fn gather<S: Tasks>(
+        store: &S,
+        target: &Target,
+        drain: &mut Drain<S::Cursor>,
+        room: Room,
+    ) -> Result<Self, Error> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        loop {
+            let left = room.beside(&candidates);
+            while let Some(page) = drain.wants(left) {
+                let after = match page {
+                    NextPage::First => None,
+                    NextPage::After(cursor) => Some(cursor),
+                };
+                let page = store.waiting(target, after, left.items.max(MIN_PAGE)).await?;
+                drain.add_page(page.candidates, page.next);
+            }
+            let (taken, full) = drain.take(left);
+            let count = taken.len();
+            let kept = if drain.verifies() { still_waiting(store, taken, Freshness::Eventual).await? } else { taken };
+            let stale = count - kept.len();
+            candidates.extend(kept);
+            if stale == 0 {
+                return Ok(Self { candidates, full });
+            }
+        }
+    }
+}
+
+/// A batch being filled, with the fates of its candidates.
+pub struct Filling {
+    batch: Batch,
+    /// Whether the batch has been written at all.
+    written: bool,
+    joined: Vec<Member>,
+    joined_bytes: u64,
+    missed: Vec<TaskId>,
+}
+
+/// How filling ended.
+pub enum Filled {
+    /// The batch can be frozen.
+    Ready,
+    /// It waits for more, until its window is over.
+    Waits {
+        /// When that is.
+        until: Timestamp,
+    },
+}
+
+impl Filling {
+    /// A batch that is not written yet.
+    pub const fn new(batch: Batch) -> Self {
+        Self { batch, written: false, joined: Vec::new(), joined_bytes: 0, missed: Vec::new() }
+    }
+
+    /// An open batch that an earlier delivery began: it left word of its candidates' fates at just this revision, or
+    /// each is driven to its fate now.
+    ///
+    /// # Errors
+    /// The store did not answer.
+    pub async fn resume<S: Tasks>(store: &S, batch: Batch, left: Option<Resume>) -> Result<Self, Error> {
+        let joined = match &left {
+            Some(left) if left.revision == batch.revision => {
+                batch.members.iter().filter(|member| !left.missed.contains(&member.id)).cloned().collect()
+            }
+            Some(_) | None => drive(store, &batch).await?,
+        };
+        let missed = batch.members.iter().filter(|member| !joined.contains(member)).map(|m| m.id.clone()).collect();
+        Ok(Self { joined_bytes: batch.bytes, batch, written: true, joined, missed })
+    }
+
+    /// What the next delivery needs to know to go on without reading every candidate.
+    pub fn knowledge(&self) -> Resume {
+        Resume { revision: self.batch.revision, missed: self.missed.clone() }
+    }
+
+    /// Adds candidates until the batch is full, no task waits or the window is over. `gathered` comes first.
+    ///
+    /// # Errors
+    /// The store did not answer, or another delivery wrote the batch.
+    pub async fn fill<S: Tasks + Batches>(
+        &mut self,
+        store: &S,
+        drain: &mut Drain<S::Cursor>,
+        limits: Limits,
+        now: Timestamp,
+        mut gathered: Option<Gathered>,
+    ) -> Result<Filled, Error> {
+        loop {
+            let room = limits.room_beside(self.joined.len(), self.joined_bytes);
+            if room.items == 0 {
+                return Ok(Filled::Ready);
+            }
+            let Gathered { candidates, full } = match gathered.take() {
+                Some(gathered) => gathered,
+                None => Gathered::gather(store, &self.batch.target, drain, room).await?,
+            };
+            if candidates.is_empty() {
+                return Ok(if full { Filled::Ready } else { self.window(now) });
+            }
+            self.intend(store, &candidates).await?;
+            if !self.move_in(store, candidates).await? {
+                // The index showed what is no longer so; from here on a read comes first.
+                drain.distrust();
+            } else if full {
+                return Ok(Filled::Ready);
+            }
+        }
+    }
+
+    /// The batch with its final members, and the write's precondition. One that was never begun becomes void.
+    pub fn frozen(self, now: Timestamp) -> (Batch, Assumes) {
+        if self.written {
+            let assumes = Assumes::At(self.batch.revision);
+            (self.batch.frozen(self.joined), assumes)
+        } else {
+            let Batch { id, target, .. } = self.batch;
+            // The lock names it, so another delivery of this leader's message may be about to write it.
+            (Batch::void(id, target, now), Assumes::Absent)
+        }
+    }
+
+    fn window(&self, now: Timestamp) -> Filled {
+        match self.batch.status {
+            Status::Open { until } if self.written && until > now => Filled::Waits { until },
+            Status::Open { .. }
+            | Status::Closing
+            | Status::Frozen
+            | Status::InProgress { .. }
+            | Status::Settled { .. }
+            | Status::Empty
+            | Status::Void => Filled::Ready,
+        }
+    }
+
+    /// Writes the candidates into the batch before any of them is moved.
+    async fn intend<S: Batches>(&mut self, store: &S, candidates: &[Candidate]) -> Result<(), Error> {
+        let (next, assumes) = if self.written {
+            (self.batch.with_candidates(candidates), Assumes::At(self.batch.revision))
+        } else {
+            (Batch { revision: Revision(1), ..self.batch.with_candidates(candidates) }, Assumes::Absent)
+        };
+        stored(store.store(&next, assumes).await?)?;
+        self.batch = next;
+        self.written = true;
+        Ok(())
+    }
+
+    /// Moves the candidates in; returns whether all of them came.
+    async fn move_in<S: Tasks>(&mut self, store: &S, candidates: Vec<Candidate>) -> Result<bool, Error> {
+        let id: &BatchId = &self.batch.id;
+        let fates: Vec<(Candidate, Joined)> = stream::iter(candidates)
+            .map(|candidate| async move {
+                let joined = store.join(&candidate.id, candidate.round, id).await?;
+                Ok::<_, Error>((candidate, joined))
+            })
+            .buffered(CONCURRENCY)
+            .try_collect()
+            .await?;
+        let mut all = true;
+        for (candidate, joined) in fates {
+            match joined {
+                Joined::Yes => {
+                    self.joined_bytes += u64::from(candidate.bytes);
+                    self.joined.push(Member { id: candidate.id, round: candidate.round });
+                }
+                Joined::Elsewhere => {
+                    all = false;
+                    self.missed.push(candidate.id);
+                }
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,111 @@
+//! What follows from a recorded outcome: the members' own statuses, notifications, and the way back to waiting.
+//!
+//! All of it is derived from the settled batch, so it can be repeated: statuses are conditional on the batch, notices
+//! carry derived ids, and a member that went back already has moved on.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{CONCURRENCY, Error};
+use crate::domain::batch::{Batch, Member, Status};
+use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
+use crate::domain::notice::{self, Failure};
+use crate::domain::outcome::{Exception, Results};
+use crate::domain::task::Candidate;
+use crate::domain::time::Timestamp;
+use crate::ports::{Destination, Outbox, Outgoing, Settlement, Tasks, send_all};
+use crate::routes::{NotificationQueue, Notify, Route};
+
+/// What an outcome came to, counted in members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Succeeded.
+    pub succeeded: usize,
+    /// Failed for good.
+    pub failed: usize,
+    /// On their way back to waiting.
+    pub returned: usize,
+}
+
+/// Derives what follows from a settled batch. Messages go first: once every member's status is written, nobody would
+/// look at the batch again.
+///
+/// # Errors
+/// A port did not answer; the whole may be repeated.
+pub async fn follow_up(
+    store: &impl Tasks,
+    outbox: &impl Outbox,
+    route: &Route,
+    batch: &Batch,
+) -> Result<Counts, Error> {
+    let Status::Settled { at, results } = &batch.status else {
+        return Ok(Counts::default());
+    };
+    let mut messages = returns(batch, results);
+    messages.extend(notices(&route.notify, batch, results, *at));
+    send_all(outbox, messages).await?;
+
+    let settlements = batch.members.iter().filter_map(|member| Some((member, settlement(results, member)?)));
+    stream::iter(settlements)
+        .map(|(member, settlement)| async move { store.settle(member, &batch.id, &settlement, *at).await })
+        .buffer_unordered(CONCURRENCY)
+        .try_collect::<Vec<()>>()
+        .await?;
+    Ok(count(batch, results))
+}
+
+fn settlement(results: &Results, member: &Member) -> Option<Settlement> {
+    match results.get(&member.id) {
+        None => Some(Settlement::Succeeded),
+        Some(Exception::Failed { reason, .. }) => Some(Settlement::Failed(reason.clone())),
+        Some(Exception::Returned { .. }) => None,
+    }
+}
+
+/// One message for each set of members with the same pause.
+fn returns(batch: &Batch, results: &Results) -> Vec<Outgoing> {
+    let mut by_delay: BTreeMap<u64, Vec<Returning>> = BTreeMap::new();
+    for member in &batch.members {
+        if let Some(Exception::Returned { attempts, delay_ms, bytes }) = results.get(&member.id) {
+            let task = Candidate { id: member.id.clone(), round: member.round, bytes: *bytes };
+            // Whole seconds, as SQS counts them: members that come back together can share a batch again.
+            by_delay.entry(delay_ms.div_ceil(1_000)).or_default().push(Returning { task, attempts: *attempts });
+        }
+    }
+    by_delay
+        .into_iter()
+        .flat_map(|(seconds, tasks)| {
+            let chunks: Vec<Vec<Returning>> = tasks.chunks(MAX_TASKS).map(<[_]>::to_vec).collect();
+            chunks.into_iter().map(move |tasks| (seconds, tasks))
+        })
+        .map(|(seconds, tasks)| {
+            let message = Return { batch: batch.id.clone(), target: batch.target.clone(), tasks };
+            Outgoing::elect(&Elect::Returning(message), seconds * 1_000)
+        })
+        .collect()
+}
+
+fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Timestamp) -> Vec<Outgoing> {
+    let notice = |member: &Member, queue: &NotificationQueue, failure: Option<&Failure>| {
+        let event = notice::of_task(batch, &member.id, failure, at);
+        (*queue != NotificationQueue::None).then(|| Outgoing::json(Destination::Notification(queue.clone()), &event, 0))
+    };
+    batch
+        .members
+        .iter()
+        .filter_map(|member| match results.get(&member.id) {
+            None => notice(member, &notify.success, None),
+            Some(Exception::Failed { reason, attempts }) => {
+                notice(member, &notify.failure, Some(&Failure { reason: reason.clone(), attempts: *attempts }))
+            }
+            Some(Exception::Returned { .. }) => None,
+        })
+        .collect()
+}
+
+fn count(batch: &Batch, results: &Results) -> Counts {
+    let returned = results.values().filter(|exception| matches!(exception, Exception::Returned { .. })).count();
+    let failed = results.len() - returned;
+    Counts { succeeded: batch.members.len() - results.len(), failed, returned }
+}

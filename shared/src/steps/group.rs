@@ -1,0 +1,249 @@
+//! group-batch: the leader fills batches while tasks wait, freezes each and hands it on, and gives the lock up when
+//! nobody has signalled since it last looked.
+//!
+//! For each batch, in this order: the candidates are written into it (intent first), each is moved by a write of its
+//! own, the batch is frozen with those that moved, its message is sent, and only then does the lock name the next one.
+//! A crash anywhere leaves the lock naming a batch from which the next delivery, or the next leader, can go on.
+
+use super::fill::{Filled, Filling, Gathered};
+use super::finish::{finish, hand_on, stored};
+use super::{Error, lease_ms, still_waiting};
+use crate::domain::batch::{Batch, Limits, Status};
+use crate::domain::drain::Drain;
+use crate::domain::id::WorkflowId;
+use crate::domain::lock::{Lock, Term};
+use crate::domain::message::{Elect, Election, Finish, Group, Lead, MAX_TASKS, Resume};
+use crate::domain::task::Candidate;
+use crate::domain::time::Timestamp;
+use crate::ports::{self, Advanced, Batches, Env, Freshness, Locks, Outbox, Outgoing, Released, Tasks, send_all};
+use crate::routes::Routes;
+
+/// What one invocation came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Batches frozen and handed on.
+    pub batches: usize,
+    /// Their members.
+    pub members: usize,
+}
+
+/// group-batch, over its ports.
+#[derive(Debug)]
+pub struct GroupBatch<'a, S, Q, E> {
+    /// Tasks, locks and batches.
+    pub store: &'a S,
+    /// Where messages go.
+    pub outbox: &'a Q,
+    /// Time.
+    pub env: &'a E,
+    /// The routes.
+    pub routes: &'a Routes,
+    /// When this invocation should stop and go on by another message.
+    pub deadline: Timestamp,
+}
+
+/// A leader at work: what it knows of its lock and of the tasks.
+struct Leading<C> {
+    term: Term,
+    lock: Lock,
+    limits: Limits,
+    drain: Drain<C>,
+    report: Report,
+}
+
+/// Why a leader stops in the middle.
+enum Stop {
+    /// Its term is over.
+    TermOver,
+    /// A step's error.
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<ports::Error> for Stop {
+    fn from(error: ports::Error) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// SQS counts a delay in whole seconds; what is left of a window below that is slept.
+const SHORTEST_DELAY_MS: u64 = 1_000;
+
+impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
+    /// Handles one message.
+    ///
+    /// # Errors
+    /// A port did not answer, the route is unknown, or another delivery is at work. The message comes again.
+    pub async fn run(&self, message: Group) -> Result<Report, Error> {
+        match message {
+            Group::Lead(lead) => self.lead(lead).await,
+            Group::Finish(message) => self.finish(message).await.map(|()| Report::default()),
+        }
+    }
+
+    /// A live leader finishes its own batch; this message looks again when its lease is over.
+    async fn finish(&self, message: Finish) -> Result<(), Error> {
+        let now = self.env.now();
+        if let Some(lock) = self.store.lock(&message.target).await? {
+            let lease_until = lock.holder.map_or(Timestamp(0), |holder| holder.lease_until);
+            if lock.open.as_ref() == Some(&message.batch) && lease_until > now {
+                let again = Outgoing::group(&Group::Finish(message), lease_until.since(now));
+                return Ok(send_all(self.outbox, vec![again]).await?);
+            }
+        }
+        finish(self.store, self.outbox, &message.batch, &message.target, now).await
+    }
+
+    async fn lead(&self, lead: Lead) -> Result<Report, Error> {
+        let Lead { term, tasks, verify, resume } = lead;
+        let name = term.target.route();
+        let limits = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?.batch;
+        let lock = match self.store.lock(&term.target).await? {
+            Some(lock) if lock.is_led_by(&term) => lock,
+            _ => return self.hand_over(&term, tasks).await,
+        };
+        let drain = Drain::new(tasks.clone(), verify);
+        let mut leading = Leading { term, lock, limits, drain, report: Report::default() };
+        match self.work(&mut leading, resume).await {
+            Ok(()) => Ok(leading.report),
+            Err(Stop::TermOver) => self.hand_over(&leading.term, tasks).await,
+            Err(Stop::Error(error)) => Err(error),
+        }
+    }
+
+    /// The term is over, and its batches are driven on by others. Tasks that this message answers for and that still
+    /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
+    async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<Report, Error> {
+        let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
+        if !tasks.is_empty() {
+            let workflow = WorkflowId::new(self.env.fresh_id());
+            let election = Election { workflow, target: term.target.clone(), tasks, attempt: 1 };
+            send_all(self.outbox, vec![Outgoing::elect(&Elect::Waiting(election), 0)]).await?;
+        }
+        Ok(Report::default())
+    }
+
+    async fn work(&self, leading: &mut Leading<S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {
+        if let Some(open) = leading.lock.open.clone() {
+            if open != leading.term.batch_id(leading.lock.seq) {
+                // A predecessor's. The lock goes on naming it until it is finished.
+                finish(self.store, self.outbox, &open, &leading.term.target, self.env.now()).await?;
+                self.advance(leading).await?;
+            }
+        }
+        let mut batch = self.store.batch(&leading.term.batch_id(leading.lock.seq)).await?;
+        let mut gathered = None;
+        loop {
+            if !self.make(leading, batch.take(), resume.take(), gathered.take()).await? {
+                return Ok(());
+            }
+            gathered = self.find_more_or_release(leading).await?;
+            if gathered.is_none() {
+                return Ok(());
+            }
+            self.advance(leading).await?;
+            if self.env.now() >= self.deadline {
+                return self.come_back(leading, gathered, None, 0).await;
+            }
+        }
+    }
+
+    /// Makes the open batch and hands it on. `false` means that a message will come back to it.
+    async fn make(
+        &self,
+        leading: &mut Leading<S::Cursor>,
+        batch: Option<Batch>,
+        resume: Option<Resume>,
+        gathered: Option<Gathered>,
+    ) -> Result<bool, Stop> {
+        let Leading { term, lock, limits, drain, report } = leading;
+        let id = term.batch_id(lock.seq);
+        let mut filling = match batch {
+            None => Filling::new(Batch::open(id, term.target.clone(), term.fence, &[], self.env.now(), limits.wait_ms)),
+            Some(batch) if matches!(batch.status, Status::Open { .. }) => {
+                drain.skip(batch.members.iter().map(|member| (member.id.clone(), member.round)));
+                Filling::resume(self.store, batch, resume).await?
+            }
+            Some(batch) => {
+                // An earlier delivery froze it, or somebody closed it: its message may not have been sent.
+                finish(self.store, self.outbox, &batch.id, &batch.target, self.env.now()).await?;
+                return Ok(true);
+            }
+        };
+        let mut gathered = gathered;
+        while let Filled::Waits { until } =
+            filling.fill(self.store, drain, *limits, self.env.now(), gathered.take()).await?
+        {
+            let left_ms = until.since(self.env.now());
+            if left_ms >= SHORTEST_DELAY_MS {
+                let resume = filling.knowledge();
+                // Twice as often towards the end: a batch that fills early should not wait for its whole window.
+                self.come_back(leading, None, Some(resume), (left_ms / 2).max(SHORTEST_DELAY_MS)).await?;
+                return Ok(false);
+            }
+            self.env.sleep(left_ms).await;
+            drain.start_over();
+        }
+        let members = self.freeze(filling).await?;
+        report.batches += usize::from(members > 0);
+        report.members += members;
+        Ok(true)
+    }
+
+    /// Fixes a batch's members and hands it on; returns how many there are.
+    async fn freeze(&self, filling: Filling) -> Result<usize, Error> {
+        let (batch, assumes) = filling.frozen(self.env.now());
+        stored(self.store.store(&batch, assumes).await?)?;
+        hand_on(self.outbox, &batch).await?;
+        Ok(batch.members.len())
+    }
+
+    /// Looks for tasks for another batch. If there are none the lock is released, unless somebody has signalled since
+    /// the last look: then this looks again, since the signal may be about a task that the look just missed.
+    async fn find_more_or_release(&self, leading: &mut Leading<S::Cursor>) -> Result<Option<Gathered>, Stop> {
+        loop {
+            let room = leading.limits.room();
+            let gathered = Gathered::gather(self.store, &leading.term.target, &mut leading.drain, room).await?;
+            if !gathered.candidates.is_empty() {
+                return Ok(Some(gathered));
+            }
+            match self.store.release(&leading.term, leading.lock.signals, self.env.now()).await? {
+                Released::Yes => return Ok(None),
+                Released::Lost => return Err(Stop::TermOver),
+                Released::Signalled(signals) => {
+                    leading.lock.signals = signals;
+                    leading.drain.start_over();
+                }
+            }
+        }
+    }
+
+    /// Names the next batch as the open one and renews the lease.
+    async fn advance(&self, leading: &mut Leading<S::Cursor>) -> Result<(), Stop> {
+        let lease_until = self.env.now().plus_ms(lease_ms(leading.limits.wait_ms));
+        match self.store.advance(&leading.term, leading.lock.seq, lease_until).await? {
+            Advanced::Kept(lock) => leading.lock = lock,
+            Advanced::Lost => return Err(Stop::TermOver),
+        }
+        Ok(())
+    }
+
+    /// Goes on later, by a message of its own.
+    async fn come_back(
+        &self,
+        leading: &Leading<S::Cursor>,
+        gathered: Option<Gathered>,
+        resume: Option<Resume>,
+        delay_ms: u64,
+    ) -> Result<(), Stop> {
+        let mut tasks = gathered.map_or_else(Vec::new, |gathered| gathered.candidates);
+        tasks.extend(leading.drain.rest(MAX_TASKS.saturating_sub(tasks.len())));
+        let lead = Lead { term: leading.term.clone(), tasks, verify: true, resume };
+        Ok(send_all(self.outbox, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
+    }
+}

@@ -1,0 +1,77 @@
+//! Driving everything on from the tables, for a stack whose queues lost their messages.
+//!
+//! Every message is derived from what the tables say, as if the lost one were delivered again: each held lock gets its
+//! leader's message, each unsettled task gets what drives it on. Steps may be repeated at any time, so it does no harm
+//! where a message was not lost after all. It reads whole tables: right for one machine's restart, not for a schedule.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::drive_on::{Next, drive_on};
+use super::{Error, register};
+use crate::domain::id::Target;
+use crate::domain::lock::Term;
+use crate::domain::message::{Group, Lead};
+use crate::domain::task::Candidate;
+use crate::ports::{Batches, Census, Env, Outbox, Outgoing, Tasks, send_all};
+use crate::routes::Routes;
+
+/// What was driven on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Leaders that go on leading.
+    pub leaders: usize,
+    /// Waiting tasks that get an election.
+    pub waiting: usize,
+    /// Batches that go on.
+    pub batches: usize,
+    /// Tasks that no route wants any more; they stay as they are.
+    pub stranded: usize,
+}
+
+/// Drives everything on.
+///
+/// # Errors
+/// A port did not answer. The whole may be repeated.
+pub async fn revive<S: Tasks + Batches + Census>(
+    store: &S,
+    outbox: &impl Outbox,
+    env: &impl Env,
+    routes: &Routes,
+) -> Result<Report, Error> {
+    let mut report = Report::default();
+    let mut messages = Vec::new();
+    for (target, lock) in store.held_locks().await? {
+        if let Some(holder) = lock.holder {
+            let term = Term { target, workflow: holder.workflow, fence: lock.fence };
+            let lead = Lead { term, tasks: Vec::new(), verify: true, resume: None };
+            messages.push(Outgoing::group(&Group::Lead(lead), 0));
+            report.leaders += 1;
+        }
+    }
+    let mut waiting: BTreeMap<Target, Vec<Candidate>> = BTreeMap::new();
+    let mut driven = HashSet::new();
+    for task in store.unsettled_tasks().await? {
+        let Ok((_, target)) = routes.assign(&task.payload) else {
+            report.stranded += 1;
+            continue;
+        };
+        if task.status.batch().is_some_and(|batch| driven.contains(batch)) {
+            continue;
+        }
+        match drive_on(store, env, &task, &target).await? {
+            Next::Elect(target, candidate) => waiting.entry(target).or_default().push(candidate),
+            Next::Send(message) => {
+                messages.push(message);
+                driven.extend(task.status.batch().cloned());
+                report.batches += 1;
+            }
+            Next::Nothing => {}
+        }
+    }
+    for (target, tasks) in waiting {
+        report.waiting += tasks.len();
+        messages.extend(register::elections(env, &target, &tasks));
+    }
+    send_all(outbox, messages).await?;
+    Ok(report)
+}
