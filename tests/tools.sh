@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # For bash scripts to source: pinned tools in folders of their own under target/tools, installed when first needed.
 # Nothing outside the repository is touched.
 

@@ -1,0 +1,81 @@
+"""One deployed stack and one run of work for all tests: each test looks at another side of what came out."""
+
+import io
+import platform
+import shutil
+import string
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from downstream import API_KEY, Downstream
+from emulator import Emulator
+from stack import Stack, client
+from work import Run, Work
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def emulator():
+    home = Path(tempfile.mkdtemp(prefix="groupage-e2e-"))
+    emulator = Emulator(home)
+    yield emulator
+    emulator.stop()
+    shutil.rmtree(home)
+
+
+@pytest.fixture(scope="session")
+def downstream():
+    downstream = Downstream()
+    yield downstream
+    downstream.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(emulator, downstream) -> Stack:
+    """The stack with everything a route may name beside it, and the routes in place."""
+    secret = client(emulator, "secretsmanager").create_secret(Name="truck-api-key", SecretString=API_KEY)["ARN"]
+    success_queue = client(emulator, "sqs").create_queue(QueueName="letters-sorted")["QueueUrl"]
+    attributes = client(emulator, "sqs").get_queue_attributes(QueueUrl=success_queue, AttributeNames=["QueueArn"])
+    function = _stamps_function(emulator)
+    stack = Stack(
+        emulator,
+        "groupage-e2e",
+        {
+            "Architecture": "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64",
+            "NotificationQueueArns": attributes["Attributes"]["QueueArn"],
+            "SecretArns": secret,
+            "DownstreamFunctionArns": function,
+        },
+    )
+    stack.success_queue = success_queue
+    routes = string.Template((HERE / "routes.yaml").read_text()).substitute(
+        downstream=downstream.url, secret=secret, success_queue=success_queue, function=function
+    )
+    file = emulator.log.with_name("routes.yaml")
+    file.write_text(routes)
+    stack.groupage("push", file)
+    return stack
+
+
+def _stamps_function(emulator: Emulator) -> str:
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.write(HERE / "stamps.py", "stamps.py")
+    role = client(emulator, "iam").create_role(RoleName="stamps", AssumeRolePolicyDocument='{"Statement": []}')
+    return client(emulator, "lambda").create_function(
+        FunctionName="stamps",
+        Runtime="python3.12",
+        Handler="stamps.handler",
+        Role=role["Role"]["Arn"],
+        Code={"ZipFile": code.getvalue()},
+    )["FunctionArn"]
+
+
+@pytest.fixture(scope="session")
+def run(stack, downstream) -> Run:
+    """All the work, sent, and everything about it settled."""
+    return Run(stack, downstream, Work())

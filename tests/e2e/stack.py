@@ -1,0 +1,160 @@
+"""The deployed stack as the tests see it: `sam deploy`, then its tables, queues and logs through the AWS SDK."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import boto3
+from boto3.dynamodb.types import TypeDeserializer
+
+from emulator import Emulator
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "target/sam/template.yaml"
+SAM = ROOT / "target/tools/sam/bin/sam"
+GROUPAGE = ROOT / "target/debug/groupage"
+
+PATIENCE_S = 300
+"""How long a test waits for what must happen: far more than it takes, so that only what never comes fails."""
+
+
+class Stack:
+    """A deployed stack."""
+
+    def __init__(self, emulator: Emulator, name: str, parameters: dict[str, str]):
+        self.name = name
+        self._emulator = emulator
+        self.environment = {"PATH": "/usr/bin:/bin", "HOME": str(emulator.log.parent)} | emulator.environment()
+        overrides = [f"{key}={value}" for key, value in parameters.items()]
+        self._run(
+            SAM, "deploy", "--template-file", BUILT, "--stack-name", name, "--resolve-s3",
+            "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--parameter-overrides", *overrides,
+        )
+        self.outputs = {
+            output["OutputKey"]: output["OutputValue"]
+            for output in self.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["Outputs"]
+        }
+
+    def client(self, service: str):
+        return client(self._emulator, service)
+
+    def groupage(self, *arguments) -> str:
+        """Runs the command against this stack and returns what it printed."""
+        return self._run(GROUPAGE, *arguments, "--stack", self.name)
+
+    def _run(self, *command) -> str:
+        environment = self.environment | {"SAM_CLI_TELEMETRY": "0"}
+        done = subprocess.run(
+            [str(word) for word in command], env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True,
+        )
+        assert done.returncode == 0, f"{command} ended {done.returncode}:\n{done.stdout}\n{done.stderr}\n{self.tails()}"
+        return done.stdout
+
+    # --- queues ---
+
+    def queue(self, name: str) -> str:
+        """A queue's URL, by its name in the template."""
+        return self.outputs[f"{name}Url"]
+
+    def queues(self) -> list[str]:
+        """The names of all queues in the template."""
+        return [name.removesuffix("Url") for name in self.outputs if name.endswith("QueueUrl")]
+
+    def send(self, bodies: list[str], queue: str = "TaskQueue") -> None:
+        """Sends messages in tens."""
+        sqs = self.client("sqs")
+        for start in range(0, len(bodies), 10):
+            entries = [
+                {"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies[start : start + 10])
+            ]
+            answer = sqs.send_message_batch(QueueUrl=self.queue(queue), Entries=entries)
+            assert not answer.get("Failed"), answer["Failed"]
+
+    def attributes(self, queue: str) -> dict[str, str]:
+        """A queue's attributes."""
+        answer = self.client("sqs").get_queue_attributes(QueueUrl=self.queue(queue), AttributeNames=["All"])
+        return answer["Attributes"]
+
+    def waiting(self, queue: str) -> int:
+        """Messages in a queue: visible, in flight and delayed."""
+        return sum(
+            int(count) for name, count in self.attributes(queue).items() if name.startswith("ApproximateNumberOf")
+        )
+
+    def idle(self) -> bool:
+        """Whether no step has anything left to do."""
+        return not any(self.waiting(queue) for queue in ("TaskQueue", "ElectQueue", "GroupQueue", "HandleQueue"))
+
+    def take(self, queue: str, at_least: int) -> list[dict]:
+        """Receives and deletes messages until `at_least` have come and no more come."""
+        sqs = self.client("sqs")
+        url = queue if queue.startswith("http") else self.queue(queue)
+        taken = []
+
+        def drained() -> bool:
+            answer = sqs.receive_message(
+                QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], WaitTimeSeconds=1
+            )
+            for message in answer.get("Messages", []):
+                taken.append(message)
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            return not answer.get("Messages") and len(taken) >= at_least
+
+        self.eventually(f"{at_least} messages in {queue}", drained, lambda: f"{len(taken)} came")
+        return taken
+
+    # --- tables ---
+
+    def items(self, table: str) -> list[dict]:
+        """Every item of a table."""
+        read = TypeDeserializer().deserialize
+        pages = self.client("dynamodb").get_paginator("scan").paginate(TableName=self.outputs[f"{table}Name"])
+        return [{name: read(value) for name, value in item.items()} for page in pages for item in page["Items"]]
+
+    def status(self, task: str) -> str | None:
+        """A task's status, if it is registered."""
+        key = {"Id": {"S": task}}
+        item = self.client("dynamodb").get_item(TableName=self.outputs["TaskTableName"], Key=key).get("Item")
+        return item["Status"]["S"] if item else None
+
+    # --- logs ---
+
+    def logs(self, step: str) -> list[str]:
+        """Every line that a step logged."""
+        group = f"/aws/lambda/{self.name}/{step}"
+        logs = self.client("logs")
+        pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
+        return [event["message"].rstrip("\n") for page in pages for event in page["events"]]
+
+    def tails(self) -> str:
+        """The end of every log, for a failure's text."""
+        tails = [f"--- emulator\n{_tail(self._emulator.log.read_text().splitlines())}"]
+        for step in ("register-task", "elect-leader", "group-batch", "batch-handler"):
+            try:
+                tails.append(f"--- {step}\n{_tail(self.logs(step))}")
+            except Exception as error:  # a failure's text must not fail itself
+                tails.append(f"--- {step}\nno log: {error}")
+        return "\n".join(tails)
+
+    def eventually(self, what: str, holds, seen) -> None:
+        """Waits until `holds()`; if it never does, says what was last `seen()`."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline, f"waited in vain for {what}; {seen()}\n{self.tails()}"
+            time.sleep(0.5)
+
+
+def client(emulator: Emulator, service: str):
+    """An SDK client of the emulator, whatever the environment says."""
+    return boto3.client(
+        service,
+        endpoint_url=emulator.endpoint,
+        region_name=emulator.environment()["AWS_DEFAULT_REGION"],
+        aws_access_key_id=emulator.environment()["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=emulator.environment()["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def _tail(lines: list[str], count: int = 30) -> str:
+    return "\n".join(lines[-count:])

@@ -1,0 +1,27 @@
+"""The event files for `sam local invoke` and `cargo lambda invoke` are what the functions take."""
+
+import json
+
+from stack import ROOT
+from work import STEPS
+
+
+def test_each_event_file_is_an_event_that_its_function_handles(run):
+    stack = run.stack
+    functions = {
+        "register-task": "RegisterTaskFunctionName",
+        "elect-leader": "ElectLeaderFunctionName",
+        "group-batch": "GroupBatchFunctionName",
+        "batch-handler": "BatchHandlerFunctionName",
+    }
+    for step in STEPS:
+        event = (ROOT / f"infra/events/{step}.json").read_bytes()
+        answer = stack.client("lambda").invoke(FunctionName=stack.outputs[functions[step]], Payload=event)
+        assert "FunctionError" not in answer, step
+        assert json.loads(answer["Payload"].read()) == {"batchItemFailures": []}, step
+    for parcel in ("parcel-1", "parcel-2"):
+        stack.eventually(
+            f"{parcel} of the event file to succeed",
+            lambda: stack.status(parcel) == "succeeded",
+            lambda: stack.status(parcel),
+        )

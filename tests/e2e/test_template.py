@@ -1,0 +1,115 @@
+"""What the template promises beside the main job: permissions, alarms, the dashboard, outputs."""
+
+import json
+import re
+
+import boto3
+import botocore.exceptions
+import pytest
+
+from stack import ROOT
+
+
+def test_roles_are_enforced_here(stack, emulator):
+    """Without this, the run would prove nothing about the template's policies."""
+    iam = stack.client("iam")
+    iam.create_user(UserName="nobody")
+    key = iam.create_access_key(UserName="nobody")["AccessKey"]
+    nobody = boto3.client(
+        "dynamodb", endpoint_url=emulator.endpoint, region_name="us-east-1",
+        aws_access_key_id=key["AccessKeyId"], aws_secret_access_key=key["SecretAccessKey"],
+    )
+    with pytest.raises(botocore.exceptions.ClientError, match="AccessDenied"):
+        nobody.scan(TableName=stack.outputs["TaskTableName"])
+
+
+def test_no_policy_has_a_wildcard(stack):
+    iam = stack.client("iam")
+    resources = stack.client("cloudformation").describe_stack_resources(StackName=stack.name)["StackResources"]
+    roles = [r["PhysicalResourceId"] for r in resources if r["ResourceType"] == "AWS::IAM::Role"]
+    assert len(roles) == 4
+    for role in roles:
+        assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"] == []
+        [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        for statement in iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]["Statement"]:
+            for action in _listed(statement["Action"]):
+                assert "*" not in action
+            for resource in _listed(statement["Resource"]):
+                # The streams of one log group are the one thing that has no name before it is used.
+                assert "*" not in resource.removesuffix(":*" if ":log-group:" in resource else "")
+
+
+def test_every_alarm_watches_something_that_exists(stack):
+    sqs, functions = stack.client("sqs"), stack.client("lambda")
+    alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
+    assert len(alarms) == len(watched) == 17
+    for alarm in alarms:
+        [dimension] = alarm["Dimensions"]
+        if dimension["Name"] == "QueueName":
+            sqs.get_queue_url(QueueName=dimension["Value"])
+        else:
+            functions.get_function(FunctionName=dimension["Value"])
+
+
+def test_each_dead_letter_queue_has_an_alarm(stack):
+    alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    watched = {alarm["Dimensions"][0]["Value"] for alarm in alarms}
+    dead = {url.rsplit("/", 1)[1] for name, url in stack.outputs.items() if name.endswith("DeadLetterQueueUrl")}
+    assert len(dead) == 4
+    assert dead <= watched
+
+
+def test_the_dashboard_shows_queues_and_functions_that_exist(stack):
+    body = stack.client("cloudwatch").get_dashboard(DashboardName=stack.name)["DashboardBody"]
+    functions = {name for key, name in stack.outputs.items() if key.endswith("FunctionName")}
+    queues = {url.rsplit("/", 1)[1] for key, url in stack.outputs.items() if key.endswith("QueueUrl")}
+    shown = {
+        field
+        for widget in json.loads(body)["widgets"]
+        for metric in widget["properties"]["metrics"]
+        for field in metric
+        if isinstance(field, str) and field.startswith(stack.name)
+    }
+    assert functions <= shown
+    assert shown <= functions | queues
+
+
+def test_the_dashboard_shows_metrics_that_the_functions_publish(stack):
+    source = (ROOT / "shared/src/entry/metrics.rs").read_text()
+    published = set(re.findall(r"^    ([A-Z]\w+),$", source, re.MULTILINE))
+    body = json.loads(stack.client("cloudwatch").get_dashboard(DashboardName=stack.name)["DashboardBody"])
+    shown = set()
+    for widget in body["widgets"]:
+        metrics = widget["properties"]["metrics"]
+        for before, metric in zip([None, *metrics], metrics):
+            # "." repeats the field of the metric before.
+            metric[:2] = [old if new == "." else new for new, old in zip(metric, before or metric)][:2]
+            if metric[0] == "Groupage":
+                shown.add(metric[1])
+    assert len(shown) >= 10
+    assert shown <= published
+
+
+def test_a_dead_letter_queue_outlives_its_source_and_takes_messages_from_nowhere_else(stack):
+    for step in ("Task", "Elect", "Group", "Handle"):
+        source, dead = stack.attributes(f"{step}Queue"), stack.attributes(f"{step}DeadLetterQueue")
+        assert json.loads(source["RedrivePolicy"])["deadLetterTargetArn"] == dead["QueueArn"]
+        assert json.loads(dead["RedriveAllowPolicy"])["sourceQueueArns"] == [source["QueueArn"]]
+        assert int(dead["MessageRetentionPeriod"]) > int(source["MessageRetentionPeriod"])
+
+
+def test_a_message_stays_hidden_for_six_function_timeouts(stack):
+    functions, sqs = stack.client("lambda"), stack.client("sqs")
+    mappings = functions.list_event_source_mappings()["EventSourceMappings"]
+    assert len(mappings) == 4
+    for mapping in mappings:
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        timeout = functions.get_function_configuration(FunctionName=mapping["FunctionArn"])["Timeout"]
+        url = sqs.get_queue_url(QueueName=mapping["EventSourceArn"].rsplit(":", 1)[1])["QueueUrl"]
+        hidden = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])["Attributes"]
+        assert int(hidden["VisibilityTimeout"]) >= 6 * timeout
+
+
+def _listed(value) -> list[str]:
+    return value if isinstance(value, list) else [value]
