@@ -1,0 +1,23 @@
+//! DynamoDB and SQS in this process, and the event source mappings between queues and steps.
+//!
+//! This is what `groupage demo`, `groupage local` and the integration tests run on, with nothing to install:
+//!
+//! - [`dynamo`] serves DynamoDB on a loopback port, in memory or from a folder that survives `kill -9`.
+//! - [`sqs`] serves SQS on a loopback port, in memory only, and counts the requests that AWS would bill.
+//! - [`stack`] starts both, creates the tables and queues of `template.yaml`, and says how to reach them.
+//! - [`mapping`] does between a queue and a step what Lambda does: gather, invoke, delete what succeeded.
+//!
+//! Every server listens on 127.0.0.1 only and takes any credentials: it is a stand-in for one machine, not a
+//! service for others.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod dynamo;
+pub mod mapping;
+pub mod sqs;
+pub mod stack;
+
+mod error;
+mod server;
+
+pub use error::Error;
+pub use stack::{Ports, Stack, Storage};
