@@ -1,0 +1,55 @@
+//! What can keep an embedded stack from starting.
+
+use std::{io, path::PathBuf};
+
+/// A stack, server or mapping that could not start. Each is final: repeating the same call fails again until
+/// what the message names has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The port is taken, or may not be used.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    Listen {
+        /// The port asked for; 0 stands for any free one.
+        port: u16,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The server's thread or runtime could not be made.
+    #[error("cannot start the {name} server: {source}")]
+    Server {
+        /// Which server.
+        name: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The data folder cannot be made or written.
+    #[error("cannot use the data folder {}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Another process has the data folder open.
+    #[error("the data folder {} is in use by another process", .0.display())]
+    FolderInUse(PathBuf),
+    /// The database file is damaged, or of a newer version.
+    #[error("cannot open the database: {0}")]
+    Database(String),
+    /// A table or queue could not be created.
+    #[error("cannot create {what}: {source}")]
+    Create {
+        /// The table or queue.
+        what: String,
+        /// What the embedded server answered.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An event source mapping that Lambda would refuse too.
+    #[error("event source mapping of {queue}: {reason}")]
+    Mapping {
+        /// The queue's URL.
+        queue: String,
+        /// Which limit it breaks.
+        reason: &'static str,
+    },
+}

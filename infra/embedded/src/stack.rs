@@ -1,0 +1,152 @@
+//! The embedded stack: DynamoDB and SQS with the tables and queues of `template.yaml`.
+//!
+//! Starting it on a folder that already has tables leaves them as they are. Its queues start empty every time.
+
+use std::path::PathBuf;
+
+use aws_config::{BehaviorVersion, Region, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
+use shared::config::{Queues, Tables};
+
+use crate::{
+    Error,
+    dynamo::Dynamo,
+    sqs::{Requests, Sqs},
+};
+
+mod queues;
+mod tables;
+
+/// The region that the embedded servers say they are in.
+pub const REGION: &str = "us-east-1";
+
+/// The embedded servers take any credentials; SDKs refuse to send none.
+const ACCESS_KEY: &str = "embedded";
+
+/// Where the tables live. Queues live in memory always.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Gone with the process.
+    Memory,
+    /// In this folder, made if it is not there. An acknowledged write survives `kill -9`.
+    Folder(PathBuf),
+}
+
+/// The loopback ports to listen on; 0, the default, takes any free one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// DynamoDB's.
+    pub dynamo: u16,
+    /// SQS's.
+    pub sqs: u16,
+}
+
+/// A running stack. Dropping it stops both servers without waiting; [`Stack::shutdown`] waits.
+#[derive(Debug)]
+pub struct Stack {
+    dynamo: Dynamo,
+    sqs: Sqs,
+    config: SdkConfig,
+    tables: Tables,
+    queues: Queues,
+}
+
+impl Stack {
+    /// Starts both servers and creates the tables and queues that are not there.
+    ///
+    /// # Errors
+    /// A port that is taken, a folder that cannot be used, a damaged database: see [`Error`].
+    pub async fn start(storage: Storage, ports: Ports) -> Result<Self, Error> {
+        let dynamo = match storage {
+            Storage::Memory => Dynamo::in_memory(ports.dynamo)?,
+            Storage::Folder(folder) => Dynamo::in_folder(ports.dynamo, &folder)?,
+        };
+        let sqs = Sqs::start(ports.sqs, REGION)?;
+        let config = sdk_config(Endpoints { dynamo: dynamo.url(), sqs: sqs.url() });
+        let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config)).await?;
+        let queues = queues::create(&aws_sdk_sqs::Client::new(&config)).await?;
+        Ok(Self { dynamo, sqs, config, tables, queues })
+    }
+
+    /// Configures any SDK client of DynamoDB or SQS for this stack, each with its own endpoint. It reads nothing from
+    /// the environment, so that it cannot reach real AWS.
+    pub fn sdk_config(&self) -> &SdkConfig {
+        &self.config
+    }
+
+    /// The tables' names.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// The queues' URLs.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    /// The SQS requests answered so far, as AWS bills them.
+    pub fn sqs_requests(&self) -> &Requests {
+        self.sqs.requests()
+    }
+
+    /// The environment variables with which any AWS SDK or CLI, and every Groupage function, uses this stack.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let (tables, queues) = (&self.tables, &self.queues);
+        vec![
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamo.url()),
+            ("AWS_ENDPOINT_URL_SQS", self.sqs.url()),
+            ("AWS_REGION", REGION.to_owned()),
+            ("AWS_DEFAULT_REGION", REGION.to_owned()),
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY.to_owned()),
+            ("GROUPAGE_TASK_TABLE", tables.tasks.clone()),
+            ("GROUPAGE_LOCK_TABLE", tables.locks.clone()),
+            ("GROUPAGE_BATCH_TABLE", tables.batches.clone()),
+            ("GROUPAGE_ROUTE_TABLE", tables.routes.clone()),
+            ("GROUPAGE_TASK_QUEUE", queues.tasks.clone()),
+            ("GROUPAGE_ELECT_QUEUE", queues.elect.clone()),
+            ("GROUPAGE_GROUP_QUEUE", queues.group.clone()),
+            ("GROUPAGE_HANDLE_QUEUE", queues.handle.clone()),
+            ("GROUPAGE_REJECTED_QUEUE", queues.rejected.clone()),
+            ("GROUPAGE_NOTIFICATION_QUEUE", queues.notifications.clone()),
+        ]
+    }
+
+    /// Stops both servers and waits until their ports and the folder are free. Stop the mappings first: their
+    /// handlers still need the stack.
+    pub async fn shutdown(self) {
+        self.sqs.shutdown().await;
+        self.dynamo.shutdown().await;
+    }
+}
+
+fn sdk_config(endpoints: Endpoints) -> SdkConfig {
+    let credentials = Credentials::new(ACCESS_KEY, ACCESS_KEY, None, None, "embedded");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static(REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        // A server in the same process stalls only when the machine is busy, and then a retry makes it busier.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .service_config(endpoints)
+        .build()
+}
+
+/// What `AWS_ENDPOINT_URL_<SERVICE>` is for other processes, for the clients of this one.
+#[derive(Debug)]
+struct Endpoints {
+    dynamo: String,
+    sqs: String,
+}
+
+impl LoadServiceConfig for Endpoints {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        match (key.env(), key.service_id()) {
+            ("AWS_ENDPOINT_URL", "DynamoDB") => Some(self.dynamo.clone()),
+            ("AWS_ENDPOINT_URL", "SQS") => Some(self.sqs.clone()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The queues, as `template.yaml` defines them for a stack named `groupage`.
+
+use std::collections::HashMap;
+
+use aws_sdk_sqs::{Client, types::QueueAttributeName as Name};
+use shared::config::Queues;
+
+use crate::{Error, mapping};
+
+type Attributes = HashMap<Name, String>;
+
+const FOUR_DAYS_S: &str = "345600";
+const FOURTEEN_DAYS_S: &str = "1209600";
+
+/// A queue that a step reads.
+struct Step {
+    name: &'static str,
+    /// At least six times the function's timeout: a slow invocation must not see its messages again.
+    visibility_s: u32,
+    max_receives: u32,
+    max_bytes: u32,
+}
+
+const TASK: Step = Step { name: "task", visibility_s: 240, max_receives: 10, max_bytes: 256_000 };
+const ELECT: Step = Step { name: "elect", visibility_s: 90, max_receives: 10, max_bytes: 262_144 };
+const GROUP: Step = Step { name: "group", visibility_s: 360, max_receives: 10, max_bytes: 262_144 };
+/// Every retry of a call is a receive of this one.
+const HANDLE: Step = Step { name: "handle", visibility_s: 450, max_receives: 100, max_bytes: 262_144 };
+
+/// Creates every queue, each step's with its dead-letter queue.
+pub(super) async fn create(client: &Client) -> Result<Queues, Error> {
+    let kept = || Attributes::from([(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned())]);
+    Ok(Queues {
+        tasks: create_step(client, &TASK).await?,
+        elect: create_step(client, &ELECT).await?,
+        group: create_step(client, &GROUP).await?,
+        handle: create_step(client, &HANDLE).await?,
+        rejected: create_queue(client, "groupage-rejected".to_owned(), kept()).await?,
+        notifications: create_queue(client, "groupage-notification".to_owned(), kept()).await?,
+    })
+}
+
+async fn create_step(client: &Client, step: &Step) -> Result<String, Error> {
+    let kept = Attributes::from([(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned())]);
+    let dead = create_queue(client, format!("groupage-{}-dead", step.name), kept).await?;
+    let redrive = serde_json::json!({
+        "deadLetterTargetArn": mapping::arn(&dead),
+        "maxReceiveCount": step.max_receives,
+    });
+    let attributes = Attributes::from([
+        (Name::VisibilityTimeout, step.visibility_s.to_string()),
+        (Name::MessageRetentionPeriod, FOUR_DAYS_S.to_owned()),
+        (Name::MaximumMessageSize, step.max_bytes.to_string()),
+        (Name::RedrivePolicy, redrive.to_string()),
+    ]);
+    create_queue(client, format!("groupage-{}", step.name), attributes).await
+}
+
+async fn create_queue(client: &Client, name: String, attributes: Attributes) -> Result<String, Error> {
+    let created = client.create_queue().queue_name(&name).set_attributes(Some(attributes)).send().await;
+    let source = match created {
+        Ok(answer) => match answer.queue_url {
+            Some(url) => return Ok(url),
+            None => "the answer has no queue URL".into(),
+        },
+        Err(error) => error.into(),
+    };
+    Err(Error::Create { what: format!("queue {name}"), source })
+}

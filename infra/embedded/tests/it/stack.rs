@@ -1,0 +1,115 @@
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::{
+    Client,
+    operation::put_item::PutItemError,
+    types::{AttributeValue, ReturnValuesOnConditionCheckFailure},
+};
+use embedded::{Error, Ports, Stack, Storage};
+use shared::config::Tables;
+
+async fn in_memory() -> Stack {
+    Stack::start(Storage::Memory, Ports::default()).await.unwrap()
+}
+
+async fn put(stack: &Stack, id: &str) -> Result<(), Box<PutItemError>> {
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let put = Client::new(stack.sdk_config())
+        .put_item()
+        .table_name(&stack.tables().tasks)
+        .item("Id", text(id))
+        .item("Target", text("truck-7"))
+        .item("Status", text("created"))
+        .item("Round", AttributeValue::N("0".to_owned()))
+        .item("Bytes", AttributeValue::N("11".to_owned()))
+        .item("Payload", text("not projected"))
+        .condition_expression("attribute_not_exists(Id)")
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    put.send().await.map(|_| ()).map_err(|error| Box::new(error.into_service_error()))
+}
+
+async fn waiting(stack: &Stack) -> Vec<HashMap<String, AttributeValue>> {
+    let query = Client::new(stack.sdk_config())
+        .query()
+        .table_name(&stack.tables().tasks)
+        .index_name(Tables::WAITING_INDEX)
+        .key_condition_expression("Target = :t")
+        .expression_attribute_values(":t", AttributeValue::S("truck-7".to_owned()));
+    query.send().await.unwrap().items.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_refused_write_brings_back_what_was_there() {
+    let stack = in_memory().await;
+    put(&stack, "p1").await.unwrap();
+    match *put(&stack, "p1").await.unwrap_err() {
+        PutItemError::ConditionalCheckFailedException(refused) => {
+            assert_eq!(refused.item.unwrap()["Id"], AttributeValue::S("p1".to_owned()));
+        }
+        other => panic!("{other:?}"),
+    }
+    stack.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_index_holds_what_carries_a_target_and_no_payload() {
+    let stack = in_memory().await;
+    put(&stack, "p1").await.unwrap();
+    put(&stack, "p2").await.unwrap();
+    let remove = Client::new(stack.sdk_config())
+        .update_item()
+        .table_name(&stack.tables().tasks)
+        .key("Id", AttributeValue::S("p1".to_owned()))
+        .update_expression("REMOVE Target");
+    remove.send().await.unwrap();
+
+    let found = waiting(&stack).await;
+    assert_eq!(found.len(), 1);
+    let mut names: Vec<&str> = found[0].keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["Bytes", "Id", "Round", "Status", "Target"]);
+    stack.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_folder_keeps_its_tables_and_the_same_ports_can_be_had_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::Folder(folder.path().join("data"));
+    let stack = Stack::start(storage.clone(), Ports::default()).await.unwrap();
+    put(&stack, "p1").await.unwrap();
+    let environment = stack.environment();
+    let port = |name| {
+        let (_, url) = environment.iter().find(|(found, _)| *found == name).unwrap();
+        url.rsplit(':').next().unwrap().parse().unwrap()
+    };
+    let ports = Ports { dynamo: port("AWS_ENDPOINT_URL_DYNAMODB"), sqs: port("AWS_ENDPOINT_URL_SQS") };
+    stack.shutdown().await;
+
+    let stack = Stack::start(storage, ports).await.unwrap();
+    assert_eq!(stack.environment(), environment);
+    assert_eq!(waiting(&stack).await.len(), 1);
+    assert!(put(&stack, "p1").await.is_err());
+    stack.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_folder_and_a_port_belong_to_one_stack_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::Folder(folder.path().to_owned());
+    let stack = Stack::start(storage.clone(), Ports::default()).await.unwrap();
+    let error = Stack::start(storage, Ports::default()).await.unwrap_err();
+    assert!(matches!(error, Error::FolderInUse(_)), "{error}");
+
+    let url = stack.environment()[0].1.clone();
+    let taken = url.rsplit(':').next().unwrap().parse().unwrap();
+    let error = Stack::start(Storage::Memory, Ports { dynamo: taken, sqs: 0 }).await.unwrap_err();
+    assert!(matches!(error, Error::Listen { .. }), "{error}");
+    stack.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_a_file_is_an_error_that_names_it() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = Stack::start(Storage::Folder(file.path().to_owned()), Ports::default()).await.unwrap_err();
+    assert!(error.to_string().contains(file.path().to_str().unwrap()), "{error}");
+}
