@@ -1,0 +1,244 @@
+//! The batch table: one item per batch, written whole each time.
+//!
+//! Its write units grow with its members, so a member is stored as its id alone; the few that have returned to waiting
+//! before keep their rounds in a map beside.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::dynamo::{Dynamo, Key, Written};
+use super::expression::Clause;
+use super::item::{Item, decode, encode, nonsense, number};
+use super::meter::Place;
+use crate::domain::batch::{Assumes, Batch, Claim, Member, Status};
+use crate::domain::id::{BatchId, Fence, Revision, Round, Target, TaskId, WorkerId};
+use crate::domain::outcome::Results;
+use crate::domain::time::Timestamp;
+use crate::ports::{Batches, Result, Stored};
+
+const TABLE: &str = "batch table";
+const BATCH_ID: &str = "BatchId";
+const REVISION: &str = "Revision";
+
+/// A batch as its item says it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredBatch {
+    batch_id: BatchId,
+    target: Target,
+    status: String,
+    fence: Fence,
+    revision: Revision,
+    members: Vec<TaskId>,
+    /// Rounds of those members that are not in their first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rounds: BTreeMap<TaskId, Round>,
+    bytes: u64,
+    attempts: u32,
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open_until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<StoredClaim>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settled_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Results::is_empty")]
+    results: Results,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredClaim {
+    worker: WorkerId,
+    until: Timestamp,
+}
+
+impl StoredBatch {
+    fn of(batch: &Batch, retention_ms: u64) -> Self {
+        let rounds = batch.members.iter().filter(|member| member.round > Round(0));
+        let mut stored = Self {
+            batch_id: batch.id.clone(),
+            target: batch.target.clone(),
+            status: batch.status.word().to_owned(),
+            fence: batch.fence,
+            revision: batch.revision,
+            members: batch.members.iter().map(|member| member.id.clone()).collect(),
+            rounds: rounds.map(|member| (member.id.clone(), member.round)).collect(),
+            bytes: batch.bytes,
+            attempts: batch.attempts,
+            created_at: batch.created_at,
+            open_until: None,
+            claim: None,
+            settled_at: None,
+            results: Results::new(),
+            ttl: None,
+        };
+        let expiry = |last: Timestamp| Some(last.plus_ms(retention_ms).as_secs());
+        match &batch.status {
+            Status::Open { until } => stored.open_until = Some(*until),
+            Status::Closing | Status::Frozen => {}
+            Status::InProgress { claim } => {
+                stored.claim = Some(StoredClaim { worker: claim.worker.clone(), until: claim.until });
+            }
+            Status::Settled { at, results } => {
+                stored.settled_at = Some(*at);
+                stored.results.clone_from(results);
+                stored.ttl = expiry(*at);
+            }
+            Status::Empty | Status::Void => stored.ttl = expiry(batch.created_at),
+        }
+        stored
+    }
+
+    fn into_batch(self) -> Result<Batch> {
+        let status = self.status()?;
+        let rounds = self.rounds;
+        let member = |id: TaskId| Member { round: rounds.get(&id).copied().unwrap_or_default(), id };
+        Ok(Batch {
+            id: self.batch_id,
+            target: self.target,
+            fence: self.fence,
+            revision: self.revision,
+            status,
+            members: self.members.into_iter().map(member).collect(),
+            bytes: self.bytes,
+            attempts: self.attempts,
+            created_at: self.created_at,
+        })
+    }
+
+    fn status(&self) -> Result<Status> {
+        let missing = |attribute| {
+            let why = format_args!("is missing while `{}`", self.status).to_string();
+            nonsense(TABLE, self.batch_id.as_str(), attribute, why)
+        };
+        match self.status.as_str() {
+            "open" => Ok(Status::Open { until: self.open_until.ok_or_else(|| missing("OpenUntil"))? }),
+            "closing" => Ok(Status::Closing),
+            "frozen" => Ok(Status::Frozen),
+            "in-progress" => {
+                let StoredClaim { worker, until } = self.claim.clone().ok_or_else(|| missing("Claim"))?;
+                Ok(Status::InProgress { claim: Claim { worker, until } })
+            }
+            "settled" => Ok(Status::Settled {
+                at: self.settled_at.ok_or_else(|| missing("SettledAt"))?,
+                results: self.results.clone(),
+            }),
+            "empty" => Ok(Status::Empty),
+            "void" => Ok(Status::Void),
+            unknown => {
+                let why = format_args!("`{unknown}` is no status").to_string();
+                Err(nonsense(TABLE, self.batch_id.as_str(), "Status", why))
+            }
+        }
+    }
+}
+
+fn batch_of(item: Item) -> Result<Batch> {
+    let id = item.get(BATCH_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
+    decode::<StoredBatch>(TABLE, &id, item)?.into_batch()
+}
+
+impl Dynamo {
+    fn batch_key<'a>(&'a self, id: &'a BatchId) -> Key<'a> {
+        Key { table: &self.tables.batches, place: Place::Batches, attribute: BATCH_ID, id: id.as_str() }
+    }
+}
+
+impl Batches for Dynamo {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        self.get("read a batch", self.batch_key(id)).await?.map(batch_of).transpose()
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let item = encode(TABLE, batch.id.as_str(), &StoredBatch::of(batch, self.retention_ms))?;
+        let clause = match assumes {
+            Assumes::Absent => Clause::Absent(BATCH_ID),
+            Assumes::At(revision) => Clause::Equals(REVISION, number(revision)),
+        };
+        match self.put("write a batch", self.batch_key(&batch.id), item, &[clause]).await? {
+            Written::Done(_) => Ok(Stored::Yes),
+            Written::Refused(None) => Ok(Stored::Conflict),
+            // The very same content is our own write, whose answer was lost.
+            Written::Refused(Some(old)) => Ok(if batch_of(old)? == *batch { Stored::Yes } else { Stored::Conflict }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::RouteName;
+    use crate::domain::outcome::{Exception, Reason};
+    use crate::ports::Error;
+
+    fn batch(status: Status) -> Batch {
+        let member = |id: &str, round| Member { id: TaskId::new(id), round: Round(round) };
+        Batch {
+            id: BatchId::new("b1"),
+            target: Target::of(&RouteName::new("parcels"), "truck-7"),
+            fence: Fence(1_700_000_000_123),
+            revision: Revision(4),
+            status,
+            members: vec![member("c", 0), member("a", 2), member("b", 0)],
+            bytes: 1_234,
+            attempts: 2,
+            created_at: Timestamp(1_700_000_000_000),
+        }
+    }
+
+    fn all() -> [Status; 7] {
+        let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
+        let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
+        let results = Results::from([(TaskId::new("a"), failed), (TaskId::new("b"), returned)]);
+        [
+            Status::Open { until: Timestamp(9) },
+            Status::Closing,
+            Status::Frozen,
+            Status::InProgress { claim: Claim { worker: WorkerId::new("w"), until: Timestamp(8) } },
+            Status::Settled { at: Timestamp(7_000), results },
+            Status::Empty,
+            Status::Void,
+        ]
+    }
+
+    #[test]
+    fn every_status_survives_storage() {
+        for status in all() {
+            let batch = batch(status);
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(batch_of(item).unwrap(), batch);
+        }
+    }
+
+    #[test]
+    fn only_a_final_batch_expires() {
+        for status in all() {
+            let batch = batch(status);
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(item.contains_key("Ttl"), batch.status.is_final(), "{:?}", batch.status);
+        }
+        let settled = StoredBatch::of(&batch(all()[4].clone()), 3_000);
+        assert_eq!(settled.ttl, Some(10));
+    }
+
+    #[test]
+    fn members_keep_their_order_and_only_later_rounds_are_stored() {
+        let stored = StoredBatch::of(&batch(Status::Frozen), 0);
+        assert_eq!(stored.members, [TaskId::new("c"), TaskId::new("a"), TaskId::new("b")]);
+        assert_eq!(stored.rounds, BTreeMap::from([(TaskId::new("a"), Round(2))]));
+    }
+
+    #[test]
+    fn an_unknown_status_names_table_item_and_attribute() {
+        let mut stored = StoredBatch::of(&batch(Status::Frozen), 0);
+        stored.status = "thawed".to_owned();
+        let error = stored.into_batch().unwrap_err();
+        assert!(matches!(error, Error::Broken { .. }));
+        let said = error.to_string();
+        assert!(said.contains("batch table") && said.contains("`b1`") && said.contains("`Status`"), "{said}");
+    }
+}

@@ -1,0 +1,177 @@
+//! The tables in DynamoDB, and how every table's file writes to them.
+
+use std::sync::Arc;
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
+use aws_sdk_dynamodb::types::{
+    ConsumedCapacity, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
+};
+
+use super::expression::{Change, Clause, Terms};
+use super::fault::failed;
+use super::item::{Item, text};
+use super::meter::{Meter, Place};
+use crate::config::Tables;
+use crate::ports::Result;
+
+/// The ports `Tasks`, `Locks`, `Batches`, `SlotStore` and `Census` in DynamoDB.
+#[derive(Clone, Debug)]
+pub struct Dynamo {
+    pub(super) client: Client,
+    pub(super) tables: Tables,
+    /// How long a settled task and its batch stay readable.
+    pub(super) retention_ms: u64,
+    pub(super) meter: Arc<Meter>,
+}
+
+/// What became of a conditional write.
+#[derive(Debug)]
+pub(super) enum Written {
+    /// It was made; the item afterwards, if the write asked for it.
+    Done(Option<Item>),
+    /// Its condition failed; the item that was there, if any.
+    Refused(Option<Item>),
+}
+
+/// One item of one table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<'a> {
+    pub(super) table: &'a str,
+    pub(super) place: Place,
+    pub(super) attribute: &'static str,
+    pub(super) id: &'a str,
+}
+
+impl Dynamo {
+    /// The tables named by `tables`. Settled tasks and their batches are kept for `retention_ms`.
+    #[must_use]
+    pub fn new(config: &SdkConfig, tables: Tables, retention_ms: u64, meter: Arc<Meter>) -> Self {
+        Self { client: Client::new(config), tables, retention_ms, meter }
+    }
+
+    /// Puts a whole item if all clauses hold.
+    pub(super) async fn put(
+        &self,
+        what: &'static str,
+        key: Key<'_>,
+        item: Item,
+        clauses: &[Clause],
+    ) -> Result<Written> {
+        let mut terms = Terms::default();
+        let condition = terms.condition(clauses);
+        let (names, values) = terms.into_parts();
+        let answer = self
+            .client
+            .put_item()
+            .table_name(key.table)
+            .set_item(Some(item))
+            .condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await;
+        self.written(what, key.place, answer.map(|output| (output.consumed_capacity, None)))
+    }
+
+    /// Changes an item if all clauses hold; `returns` says whether the item afterwards is wanted.
+    pub(super) async fn update(
+        &self,
+        what: &'static str,
+        key: Key<'_>,
+        change: Change,
+        clauses: &[Clause],
+        returns: ReturnValue,
+    ) -> Result<Written> {
+        let update = change.expression();
+        let mut terms = change.terms;
+        let condition = terms.condition(clauses);
+        let (names, values) = terms.into_parts();
+        let answer = self
+            .client
+            .update_item()
+            .table_name(key.table)
+            .key(key.attribute, text(key.id))
+            .update_expression(update)
+            .condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .return_values(returns)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await;
+        self.written(what, key.place, answer.map(|output| (output.consumed_capacity, output.attributes)))
+    }
+
+    /// Reads one item as it is now.
+    pub(super) async fn get(&self, what: &'static str, key: Key<'_>) -> Result<Option<Item>> {
+        let output = self
+            .client
+            .get_item()
+            .table_name(key.table)
+            .key(key.attribute, text(key.id))
+            .consistent_read(true)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(what, error))?;
+        self.meter.count_read(key.place, output.consumed_capacity());
+        Ok(output.item)
+    }
+
+    fn written<E>(
+        &self,
+        what: &'static str,
+        place: Place,
+        answer: std::result::Result<(Option<ConsumedCapacity>, Option<Item>), SdkError<E>>,
+    ) -> Result<Written>
+    where
+        E: Refusal + ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        match answer {
+            Ok((consumed, item)) => {
+                self.meter.count_write(place, consumed.as_ref());
+                Ok(Written::Done(item))
+            }
+            Err(error) => match error.as_service_error().and_then(Refusal::refusal) {
+                Some(refusal) => {
+                    // No item comes with the failure if none was there; some emulators send an empty one.
+                    let old = refusal.item.clone().filter(|item| !item.is_empty());
+                    self.meter.count_refused_write(place, old.as_ref());
+                    Ok(Written::Refused(old))
+                }
+                None => Err(failed(what, error)),
+            },
+        }
+    }
+}
+
+/// An error that may be a failed condition.
+trait Refusal {
+    fn refusal(&self) -> Option<&ConditionalCheckFailedException>;
+}
+
+impl Refusal for PutItemError {
+    fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
+        match self {
+            Self::ConditionalCheckFailedException(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}
+
+impl Refusal for UpdateItemError {
+    fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
+        match self {
+            Self::ConditionalCheckFailedException(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What a run costs: capacity units by table and index, SQS requests by kind.
+//!
+//! DynamoDB says with each answer what it consumed. With a failed condition it says nothing although it bills the write
+//! by the size of the item that was there, so that is computed from the item. What the SDK repeats by itself is counted
+//! once: these are the figures of a run without lost answers.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_sdk_dynamodb::types::ConsumedCapacity;
+
+use super::item::{self, Item};
+
+/// Capacity units, exact to a tenth: an eventually consistent read costs half a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Units {
+    tenths: u64,
+}
+
+impl Units {
+    /// So many whole units.
+    #[must_use]
+    pub const fn whole(units: u64) -> Self {
+        Self { tenths: units * 10 }
+    }
+
+    /// Units as DynamoDB reports them.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number that is not negative")]
+    pub fn reported(units: f64) -> Self {
+        Self { tenths: (units.max(0.0) * 10.0).round() as u64 }
+    }
+
+    /// The number of units.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exact far beyond any run")]
+    pub fn count(self) -> f64 {
+        self.tenths as f64 / 10.0
+    }
+}
+
+impl fmt::Display for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.tenths / 10, self.tenths % 10)
+    }
+}
+
+impl Add for Units {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { tenths: self.tenths + other.tenths }
+    }
+}
+
+impl Sub for Units {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self { tenths: self.tenths.saturating_sub(other.tenths) }
+    }
+}
+
+/// Where capacity is consumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The task table.
+    Tasks,
+    /// The task table's index of waiting tasks.
+    Waiting,
+    /// The lock table.
+    Locks,
+    /// The batch table.
+    Batches,
+    /// The route table.
+    Routes,
+}
+
+/// A kind of SQS request. A batch of ten messages is one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqsRequest {
+    /// Sending.
+    Send,
+    /// Receiving, whether anything came or not.
+    Receive,
+    /// Deleting.
+    Delete,
+    /// Changing how long a message stays hidden.
+    ChangeVisibility,
+}
+
+/// Counts; shared by all adapters of a process.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// In tenths of a unit, by [`Place`].
+    read: [AtomicU64; 5],
+    write: [AtomicU64; 5],
+    /// By [`SqsRequest`].
+    sqs: [AtomicU64; 4],
+}
+
+/// AWS bills an SQS request once for every started chunk of this many bytes.
+const SQS_CHUNK_BYTES: u64 = 64 * 1024;
+/// A write unit writes this many bytes of an item.
+const WRITE_UNIT_BYTES: u64 = 1024;
+
+impl Meter {
+    /// A meter at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All counts as they are now; the difference of two is what happened between.
+    #[must_use]
+    pub fn snapshot(&self) -> Usage {
+        let capacity = |place: Place| Capacity {
+            read: Units { tenths: self.read[place as usize].load(Ordering::Relaxed) },
+            write: Units { tenths: self.write[place as usize].load(Ordering::Relaxed) },
+        };
+        let requests = |kind: SqsRequest| self.sqs[kind as usize].load(Ordering::Relaxed);
+        Usage {
+            tasks: capacity(Place::Tasks),
+            waiting: capacity(Place::Waiting),
+            locks: capacity(Place::Locks),
+            batches: capacity(Place::Batches),
+            routes: capacity(Place::Routes),
+            sqs: Requests {
+                send: requests(SqsRequest::Send),
+                receive: requests(SqsRequest::Receive),
+                delete: requests(SqsRequest::Delete),
+                change_visibility: requests(SqsRequest::ChangeVisibility),
+            },
+        }
+    }
+
+    /// Counts one SQS request that carried `bytes`, as AWS bills it.
+    pub fn count_sqs(&self, kind: SqsRequest, bytes: u64) {
+        self.sqs[kind as usize].fetch_add(bytes.div_ceil(SQS_CHUNK_BYTES).max(1), Ordering::Relaxed);
+    }
+
+    /// Counts a read's reported consumption.
+    pub(super) fn count_read<'a>(&self, place: Place, consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) {
+        consumed.into_iter().for_each(|consumed| count(&self.read, place, consumed));
+    }
+
+    /// Counts a write's reported consumption.
+    pub(super) fn count_write(&self, place: Place, consumed: Option<&ConsumedCapacity>) {
+        consumed.into_iter().for_each(|consumed| count(&self.write, place, consumed));
+    }
+
+    /// Counts a write whose condition failed: billed by the item that was there, and at least one unit.
+    pub(super) fn count_refused_write(&self, place: Place, old: Option<&Item>) {
+        add(&self.write, place, refused_write(old));
+    }
+}
+
+fn refused_write(old: Option<&Item>) -> Units {
+    Units::whole(old.map_or(0, item::size).div_ceil(WRITE_UNIT_BYTES).max(1))
+}
+
+fn count(counters: &[AtomicU64; 5], place: Place, consumed: &ConsumedCapacity) {
+    let table = match consumed.table() {
+        Some(table) => table.capacity_units(),
+        // An endpoint that does not break the figure down.
+        None => consumed.capacity_units(),
+    };
+    add(counters, place, Units::reported(table.unwrap_or_default()));
+    for index in consumed.global_secondary_indexes().into_iter().flat_map(|indexes| indexes.values()) {
+        add(counters, Place::Waiting, Units::reported(index.capacity_units().unwrap_or_default()));
+    }
+}
+
+fn add(counters: &[AtomicU64; 5], place: Place, units: Units) {
+    counters[place as usize].fetch_add(units.tenths, Ordering::Relaxed);
+}
+
+/// Capacity consumed in one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Read units.
+    pub read: Units,
+    /// Write units.
+    pub write: Units,
+}
+
+/// SQS requests, as AWS bills them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Sends.
+    pub send: u64,
+    /// Receives.
+    pub receive: u64,
+    /// Deletes.
+    pub delete: u64,
+    /// Changes of visibility.
+    pub change_visibility: u64,
+}
+
+/// What was consumed up to a moment, or between two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// By the task table.
+    pub tasks: Capacity,
+    /// By its index of waiting tasks.
+    pub waiting: Capacity,
+    /// By the lock table.
+    pub locks: Capacity,
+    /// By the batch table.
+    pub batches: Capacity,
+    /// By the route table.
+    pub routes: Capacity,
+    /// SQS requests.
+    pub sqs: Requests,
+}
+
+impl Usage {
+    /// Units consumed everywhere.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        self.places()
+            .into_iter()
+            .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
+    }
+
+    const fn places(&self) -> [Capacity; 5] {
+        [self.tasks, self.waiting, self.locks, self.batches, self.routes]
+    }
+}
+
+impl Requests {
+    /// All requests.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.send + self.receive + self.delete + self.change_visibility
+    }
+}
+
+impl Sub for Capacity {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self { read: self.read - earlier.read, write: self.write - earlier.write }
+    }
+}
+
+impl Sub for Requests {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            send: self.send.saturating_sub(earlier.send),
+            receive: self.receive.saturating_sub(earlier.receive),
+            delete: self.delete.saturating_sub(earlier.delete),
+            change_visibility: self.change_visibility.saturating_sub(earlier.change_visibility),
+        }
+    }
+}
+
+impl Sub for Usage {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            tasks: self.tasks - earlier.tasks,
+            waiting: self.waiting - earlier.waiting,
+            locks: self.locks - earlier.locks,
+            batches: self.batches - earlier.batches,
+            routes: self.routes - earlier.routes,
+            sqs: self.sqs - earlier.sqs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::Capacity as Consumed;
+
+    use super::super::item::text;
+    use super::*;
+
+    fn consumed(table: f64, index: f64) -> ConsumedCapacity {
+        let units = |units| Consumed::builder().capacity_units(units).build();
+        ConsumedCapacity::builder()
+            .capacity_units(table + index)
+            .table(units(table))
+            .global_secondary_indexes("Waiting", units(index))
+            .build()
+    }
+
+    #[test]
+    fn halves_of_a_unit_add_up_and_differences_can_be_taken() {
+        let meter = Meter::new();
+        meter.count_read(Place::Tasks, [&consumed(0.5, 0.0)]);
+        let before = meter.snapshot();
+        meter.count_read(Place::Tasks, [&consumed(0.5, 0.0), &consumed(0.5, 0.0)]);
+        assert_eq!((meter.snapshot() - before).tasks.read, Units::whole(1));
+        assert_eq!(meter.snapshot().tasks.read.to_string(), "1.5");
+    }
+
+    #[test]
+    fn a_table_and_its_index_are_counted_apart() {
+        let meter = Meter::new();
+        meter.count_write(Place::Tasks, Some(&consumed(1.0, 2.0)));
+        let usage = meter.snapshot();
+        assert_eq!((usage.tasks.write, usage.waiting.write), (Units::whole(1), Units::whole(2)));
+        assert_eq!(usage.capacity().write, Units::whole(3));
+    }
+
+    #[test]
+    fn a_refused_write_costs_what_was_there_and_at_least_one_unit() {
+        assert_eq!(refused_write(None), Units::whole(1));
+        let item = |bytes: usize| Item::from([("Id".to_owned(), text("x".repeat(bytes - 2)))]);
+        assert_eq!(refused_write(Some(&item(1024))), Units::whole(1));
+        assert_eq!(refused_write(Some(&item(1025))), Units::whole(2));
+    }
+
+    #[test]
+    fn an_sqs_request_is_billed_once_per_started_64_kib() {
+        let meter = Meter::new();
+        meter.count_sqs(SqsRequest::Send, 0);
+        meter.count_sqs(SqsRequest::Send, 65_537);
+        assert_eq!(meter.snapshot().sqs, Requests { send: 3, ..Requests::default() });
+    }
+}

@@ -1,0 +1,246 @@
+//! SQS: sending in tens, and postponing the message in hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aws_config::SdkConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchOutput;
+use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
+use futures::{StreamExt, stream};
+
+use super::fault::{failed, passes};
+use super::meter::{Meter, SqsRequest};
+use crate::config::Queues;
+use crate::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
+use crate::routes::NotificationQueue;
+
+const SEND: &str = "send messages";
+const POSTPONE: &str = "postpone a message";
+
+/// `SendMessageBatch` takes this many messages.
+const MAX_ENTRIES: usize = 10;
+/// And this many bytes, bodies and attributes together: a little less than the 256 KiB that every queue takes.
+const MAX_BYTES: usize = 256_000;
+const REQUESTS_IN_FLIGHT: usize = 8;
+/// SQS delays a message for 15 minutes at most.
+const MAX_DELAY_S: u64 = 900;
+/// And hides a received one for 12 hours at most.
+const MAX_VISIBILITY_S: u64 = 43_200;
+
+/// The ports `Outbox` and `Inbox` in SQS.
+#[derive(Clone, Debug)]
+pub struct Sqs {
+    client: Client,
+    queues: Queues,
+    meter: Arc<Meter>,
+}
+
+/// Messages for one queue that go in one request, each with its place among all.
+#[derive(Debug, Default)]
+struct Bundle {
+    messages: Vec<(usize, Outgoing)>,
+    bytes: usize,
+}
+
+impl Sqs {
+    /// The queues at these URLs.
+    #[must_use]
+    pub fn new(config: &SdkConfig, queues: Queues, meter: Arc<Meter>) -> Self {
+        Self { client: Client::new(config), queues, meter }
+    }
+
+    /// A destination's queue; `None` for notifications that nobody wants.
+    fn url<'a>(&'a self, to: &'a Destination) -> Option<&'a str> {
+        match to {
+            Destination::Elect => Some(&self.queues.elect),
+            Destination::Group => Some(&self.queues.group),
+            Destination::Handle => Some(&self.queues.handle),
+            Destination::Rejected => Some(&self.queues.rejected),
+            Destination::Notification(NotificationQueue::Default) => Some(&self.queues.notifications),
+            Destination::Notification(NotificationQueue::None) => None,
+            Destination::Notification(NotificationQueue::Url(url)) => Some(url),
+        }
+    }
+
+    async fn send_bundle(&self, url: &str, bundle: Bundle) -> Vec<(usize, Result<()>)> {
+        let positions: Vec<usize> = bundle.messages.iter().map(|(position, _)| *position).collect();
+        let to_all = |error: &dyn Fn() -> Error| positions.iter().map(|at| (*at, Err(error()))).collect();
+        let entries: Result<Vec<_>> = bundle.messages.into_iter().map(|(at, message)| entry(at, message)).collect();
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => return to_all(&|| Error::Broken { what: SEND, why: error.to_string() }),
+        };
+        self.meter.count_sqs(SqsRequest::Send, bundle.bytes as u64);
+        match self.client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
+            Ok(output) => positions.iter().map(|at| (*at, outcome(*at, &output))).collect(),
+            Err(error) => {
+                let error = failed(SEND, error);
+                to_all(&|| match &error {
+                    Error::Unavailable { what, why } => Error::Unavailable { what, why: why.clone() },
+                    Error::Broken { what, why } => Error::Broken { what, why: why.clone() },
+                })
+            }
+        }
+    }
+}
+
+impl Outbox for Sqs {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        let mut outcomes: BTreeMap<usize, Result<()>> = BTreeMap::new();
+        let mut by_queue: BTreeMap<String, Vec<(usize, Outgoing)>> = BTreeMap::new();
+        for (at, message) in messages.into_iter().enumerate() {
+            match self.url(&message.to).map(str::to_owned) {
+                Some(url) => by_queue.entry(url).or_default().push((at, message)),
+                None => drop(outcomes.insert(at, Ok(()))),
+            }
+        }
+        let requests = by_queue
+            .into_iter()
+            .flat_map(|(url, messages)| bundles(messages).into_iter().map(move |bundle| (url.clone(), bundle)));
+        let sent: Vec<_> = stream::iter(requests)
+            .map(|(url, bundle)| async move { self.send_bundle(&url, bundle).await })
+            .buffer_unordered(REQUESTS_IN_FLIGHT)
+            .collect()
+            .await;
+        outcomes.extend(sent.into_iter().flatten());
+        outcomes.into_values().collect()
+    }
+}
+
+impl Inbox for Sqs {
+    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
+        let seconds = delay_ms.div_ceil(1000).min(MAX_VISIBILITY_S);
+        self.meter.count_sqs(SqsRequest::ChangeVisibility, 0);
+        let answer = self
+            .client
+            .change_message_visibility()
+            .queue_url(&self.queues.handle)
+            .receipt_handle(receipt)
+            .visibility_timeout(i32::try_from(seconds).unwrap_or(i32::MAX))
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(()),
+            // Its time ran out, so it comes again by itself, only sooner.
+            Err(SdkError::ServiceError(service)) if service.err().is_message_not_inflight() => Ok(()),
+            Err(error) => Err(failed(POSTPONE, error)),
+        }
+    }
+}
+
+/// Packs messages for one queue into as few requests as their order allows.
+fn bundles(messages: Vec<(usize, Outgoing)>) -> Vec<Bundle> {
+    let mut bundles: Vec<Bundle> = Vec::new();
+    for (at, message) in messages {
+        let bytes = message_bytes(&message);
+        match bundles.last_mut() {
+            Some(last) if last.messages.len() < MAX_ENTRIES && last.bytes + bytes <= MAX_BYTES => {
+                last.messages.push((at, message));
+                last.bytes += bytes;
+            }
+            // One that is too large by itself goes alone, and SQS refuses it alone.
+            Some(_) | None => bundles.push(Bundle { messages: vec![(at, message)], bytes }),
+        }
+    }
+    bundles
+}
+
+const STRING: &str = "String";
+
+/// A message's size as SQS counts it: the body, and each attribute's name, type and value.
+fn message_bytes(message: &Outgoing) -> usize {
+    let attributes = message.attributes.iter().map(|(name, value)| name.len() + STRING.len() + value.len());
+    message.body.len() + attributes.sum::<usize>()
+}
+
+fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
+    let broken = |error: aws_sdk_sqs::error::BuildError| Error::Broken { what: SEND, why: error.to_string() };
+    let delay_s = message.delay_ms.div_ceil(1000).min(MAX_DELAY_S);
+    let mut entry = SendMessageBatchRequestEntry::builder()
+        .id(at.to_string())
+        .message_body(message.body)
+        .delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX));
+    for (name, value) in message.attributes {
+        let value = MessageAttributeValue::builder().data_type(STRING).string_value(value).build().map_err(broken)?;
+        entry = entry.message_attributes(name, value);
+    }
+    entry.build().map_err(broken)
+}
+
+/// What an answer says of one entry.
+fn outcome(at: usize, output: &SendMessageBatchOutput) -> Result<()> {
+    let id = at.to_string();
+    if output.successful().iter().any(|sent| sent.id() == id) {
+        return Ok(());
+    }
+    let Some(refused) = output.failed().iter().find(|refused| refused.id() == id) else {
+        return Err(Error::Unavailable { what: SEND, why: "the answer passes a message over".to_owned() });
+    };
+    let why = format!("{}: {}", refused.code(), refused.message().unwrap_or("no message"));
+    let status = if refused.sender_fault() { 400 } else { 500 };
+    if passes(refused.code(), status) {
+        Err(Error::Unavailable { what: SEND, why })
+    } else {
+        Err(Error::Broken { what: SEND, why })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchResultEntry};
+
+    use super::*;
+
+    fn message(body_bytes: usize) -> Outgoing {
+        Outgoing { to: Destination::Elect, body: "x".repeat(body_bytes), delay_ms: 0, attributes: Vec::new() }
+    }
+
+    fn packed(sizes: &[usize]) -> Vec<usize> {
+        let messages = sizes.iter().map(|size| message(*size)).enumerate().collect();
+        bundles(messages).iter().map(|bundle| bundle.messages.len()).collect()
+    }
+
+    #[test]
+    fn a_request_takes_ten_messages_or_256_000_bytes() {
+        assert_eq!(packed(&[1; 23]), [10, 10, 3]);
+        assert_eq!(packed(&[100_000, 100_000, 56_000, 1]), [3, 1]);
+        assert_eq!(packed(&[300_000, 1, 1]), [1, 2]);
+        assert_eq!(packed(&[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn attributes_count_with_name_type_and_value() {
+        let attributes = vec![("Reason", "not_json".to_owned())];
+        assert_eq!(message_bytes(&Outgoing { attributes, ..message(3) }), 3 + 6 + 6 + 8);
+    }
+
+    #[test]
+    fn a_delay_is_rounded_up_to_whole_seconds_and_ends_at_fifteen_minutes() {
+        for (delay_ms, seconds) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2), (10_000_000, 900)] {
+            let entry = entry(0, Outgoing { delay_ms, ..message(1) }).unwrap();
+            assert_eq!(entry.delay_seconds(), Some(seconds));
+        }
+    }
+
+    #[test]
+    fn each_entry_of_an_answer_speaks_for_itself() {
+        let sent = SendMessageBatchResultEntry::builder().id("0").message_id("m").md5_of_message_body("d");
+        let refused = |id: &str, code: &str, sender: bool| {
+            BatchResultErrorEntry::builder().id(id).code(code).sender_fault(sender).build().unwrap()
+        };
+        let output = SendMessageBatchOutput::builder()
+            .successful(sent.build().unwrap())
+            .failed(refused("1", "InternalError", false))
+            .failed(refused("2", "InvalidMessageContents", true))
+            .failed(refused("3", "RequestThrottled", true))
+            .build()
+            .unwrap();
+        assert!(outcome(0, &output).is_ok());
+        assert!(matches!(outcome(1, &output), Err(Error::Unavailable { .. })));
+        assert!(matches!(outcome(2, &output), Err(Error::Broken { .. })));
+        assert!(matches!(outcome(3, &output), Err(Error::Unavailable { .. })));
+        assert!(matches!(outcome(4, &output), Err(Error::Unavailable { .. })));
+    }
+}
