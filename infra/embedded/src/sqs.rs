@@ -6,7 +6,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use hyper::{
-    Request,
+    HeaderMap, Request,
     body::{Body, Incoming},
     server::conn::http1,
     service::{Service, service_fn},
@@ -14,16 +14,13 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use rustack_sqs_core::{config::SqsConfig, handler::RustackSqsHandler, provider::RustackSqs};
 use rustack_sqs_http::service::{SqsHttpConfig, SqsHttpService};
+use shared::aws::{Meter, Requests, SqsRequest};
 use tokio::{
     net::{TcpListener, TcpStream},
     time,
 };
 
 use crate::{Error, server::Server};
-
-mod requests;
-
-pub use requests::{Kind, Requests};
 
 type SqsService = SqsHttpService<RustackSqsHandler>;
 
@@ -37,7 +34,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Sqs {
     server: Server,
-    requests: Arc<Requests>,
+    meter: Arc<Meter>,
 }
 
 impl Sqs {
@@ -46,8 +43,8 @@ impl Sqs {
     /// # Errors
     /// [`Error::Listen`] if the port is taken.
     pub fn start(port: u16, region: &'static str) -> Result<Self, Error> {
-        let requests = Arc::new(Requests::default());
-        let counted = Arc::clone(&requests);
+        let meter = Arc::new(Meter::new());
+        let counted = Arc::clone(&meter);
         let serve = move |listener: TcpListener, stopped| async move {
             let Ok(address) = listener.local_addr() else { return };
             let service = service(address.port(), region);
@@ -56,7 +53,7 @@ impl Sqs {
                 _ = stopped => {}
             }
         };
-        Ok(Self { server: Server::start("sqs", port, serve)?, requests })
+        Ok(Self { server: Server::start("sqs", port, serve)?, meter })
     }
 
     /// Where it listens, for example `http://127.0.0.1:40124`.
@@ -64,9 +61,9 @@ impl Sqs {
         self.server.url()
     }
 
-    /// What it answered so far.
-    pub fn requests(&self) -> &Requests {
-        &self.requests
+    /// The requests it answered so far, whoever made them.
+    pub fn requests(&self) -> Requests {
+        self.meter.snapshot().sqs
     }
 
     /// Stops it and frees its port. Requests under way are cut off: there is no state to save.
@@ -88,11 +85,11 @@ fn service(port: u16, region: &str) -> SqsService {
     SqsHttpService::new(Arc::new(handler), http)
 }
 
-async fn accept(listener: TcpListener, service: SqsService, requests: Arc<Requests>) {
+async fn accept(listener: TcpListener, service: SqsService, meter: Arc<Meter>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(connection(stream, service.clone(), Arc::clone(&requests)));
+                tokio::spawn(connection(stream, service.clone(), Arc::clone(&meter)));
             }
             // Out of file descriptors, say: others may be closed by the time of the next turn.
             Err(error) => {
@@ -103,21 +100,35 @@ async fn accept(listener: TcpListener, service: SqsService, requests: Arc<Reques
     }
 }
 
-async fn connection(stream: TcpStream, service: SqsService, requests: Arc<Requests>) {
+async fn connection(stream: TcpStream, service: SqsService, meter: Arc<Meter>) {
     // Answers are small and waited for: without this each would wait for the kernel to fill a packet.
     let _ = stream.set_nodelay(true);
     let counted = service_fn(move |request: Request<Incoming>| {
-        let (service, requests) = (service.clone(), Arc::clone(&requests));
+        let (service, meter) = (service.clone(), Arc::clone(&meter));
         async move {
-            let kind = Kind::of(request.headers());
+            let kind = kind(request.headers());
             let sent = request.body().size_hint().lower();
             let response = service.call(request).await?;
-            requests.add(kind, sent.max(response.body().size_hint().lower()));
+            if let Some(kind) = kind {
+                meter.count_sqs(kind, sent.max(response.body().size_hint().lower()));
+            }
             Ok::<_, Infallible>(response)
         }
     });
     if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), counted).await {
         // A client that goes away in the middle of a long poll is how every shutdown looks from here.
         tracing::debug!(%error, "a connection to the embedded SQS ended");
+    }
+}
+
+/// What a request does to messages; `None` for the rest: making queues, reading their attributes.
+fn kind(headers: &HeaderMap) -> Option<SqsRequest> {
+    let target = headers.get("x-amz-target")?.to_str().ok()?;
+    match target.strip_prefix("AmazonSQS.")? {
+        "SendMessage" | "SendMessageBatch" => Some(SqsRequest::Send),
+        "ReceiveMessage" => Some(SqsRequest::Receive),
+        "DeleteMessage" | "DeleteMessageBatch" => Some(SqsRequest::Delete),
+        "ChangeMessageVisibility" | "ChangeMessageVisibilityBatch" => Some(SqsRequest::ChangeVisibility),
+        _ => None,
     }
 }

@@ -7,13 +7,12 @@ use std::path::PathBuf;
 use aws_config::{BehaviorVersion, Region, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
-use shared::config::{Queues, Tables};
-
-use crate::{
-    Error,
-    dynamo::Dynamo,
-    sqs::{Requests, Sqs},
+use shared::{
+    aws::Requests,
+    config::{Queues, Tables},
 };
+
+use crate::{Error, dynamo::Dynamo, sqs::Sqs};
 
 mod queues;
 mod tables;
@@ -85,8 +84,8 @@ impl Stack {
         &self.queues
     }
 
-    /// The SQS requests answered so far, as AWS bills them.
-    pub fn sqs_requests(&self) -> &Requests {
+    /// The SQS requests answered so far, whoever made them, as AWS bills them.
+    pub fn sqs_requests(&self) -> Requests {
         self.sqs.requests()
     }
 
