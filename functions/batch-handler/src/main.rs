@@ -1,1 +1,13 @@
-fn main() {}
+//! The Lambda function batch-handler: makes a batch's one call and records its outcome. Wiring only.
+
+use lambda_runtime::Error;
+use shared::aws::Downstreams;
+use shared::entry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    entry::init_logging();
+    let (stack, sdk) = entry::connect().await?;
+    let downstreams = Downstreams::new(&sdk);
+    entry::serve("batch-handler", |event| entry::batch_handler(&stack, &downstreams, event)).await
+}

@@ -1,1 +1,11 @@
-fn main() {}
+//! The Lambda function elect-leader: makes one workflow the leader of its Target. Wiring only.
+
+use lambda_runtime::Error;
+use shared::entry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    entry::init_logging();
+    let (stack, _) = entry::connect().await?;
+    entry::serve("elect-leader", |event| entry::elect_leader(&stack, event)).await
+}

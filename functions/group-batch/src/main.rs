@@ -1,1 +1,11 @@
-fn main() {}
+//! The Lambda function group-batch: the leader fills batches while tasks wait. Wiring only.
+
+use lambda_runtime::Error;
+use shared::entry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    entry::init_logging();
+    let (stack, _) = entry::connect().await?;
+    entry::serve("group-batch", |event| entry::group_batch(&stack, event)).await
+}

@@ -1,1 +1,11 @@
-fn main() {}
+//! The Lambda function register-task: writes each new task down, then asks for a leader once per Target. Wiring only.
+
+use lambda_runtime::Error;
+use shared::entry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    entry::init_logging();
+    let (stack, _) = entry::connect().await?;
+    entry::serve("register-task", |event| entry::register_task(&stack, event)).await
+}

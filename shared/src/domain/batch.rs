@@ -240,8 +240,13 @@ impl Batch {
 
     fn add(&mut self, candidates: &[Candidate]) {
         self.bytes += candidates.iter().map(|candidate| u64::from(candidate.bytes)).sum::<u64>();
-        self.members
-            .extend(candidates.iter().map(|candidate| Member { id: candidate.id.clone(), round: candidate.round }));
+        for Candidate { id, round, .. } in candidates {
+            // A task that missed in a round which it has left may come in its next: then only that one counts.
+            match self.members.iter_mut().find(|member| member.id == *id) {
+                Some(member) => member.round = member.round.max(*round),
+                None => self.members.push(Member { id: id.clone(), round: *round }),
+            }
+        }
     }
 }
 

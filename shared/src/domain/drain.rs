@@ -1,6 +1,6 @@
 //! Which tasks a leader considers next, and which it need not consider again.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use super::batch::Room;
 use super::id::{Round, TaskId};
@@ -14,7 +14,8 @@ use super::task::Candidate;
 #[derive(Debug)]
 pub struct Drain<C> {
     queue: VecDeque<Candidate>,
-    seen: HashSet<(TaskId, Round)>,
+    /// The latest round each task was considered in.
+    seen: HashMap<TaskId, Round>,
     position: Position<C>,
     /// Whether candidates are read before they are moved. Trust comes first; a move that failed, or a walk that
     /// starts over, shows that the index may be stale, and a read costs a fifth of a failed write.
@@ -40,14 +41,18 @@ pub enum NextPage<'a, C> {
 impl<C> Drain<C> {
     /// A walk that begins with `own` tasks.
     pub fn new(own: impl IntoIterator<Item = Candidate>, verify: bool) -> Self {
-        let mut drain = Self { queue: VecDeque::new(), seen: HashSet::new(), position: Position::Start, verify };
+        let mut drain = Self { queue: VecDeque::new(), seen: HashMap::new(), position: Position::Start, verify };
         drain.offer(own);
         drain
     }
 
     /// Marks tasks as considered, for example the candidates of a batch that is taken up again.
     pub fn skip(&mut self, tasks: impl IntoIterator<Item = (TaskId, Round)>) {
-        self.seen.extend(tasks);
+        for (id, round) in tasks {
+            self.queue.retain(|queued| queued.id != id || queued.round > round);
+            let seen = self.seen.entry(id).or_insert(round);
+            *seen = round.max(*seen);
+        }
     }
 
     /// The page to read to have `room` filled, or `None` if enough is queued or the index has no more.
@@ -97,7 +102,9 @@ impl<C> Drain<C> {
 
     fn offer(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
         for candidate in candidates {
-            if self.seen.insert((candidate.id.clone(), candidate.round)) {
+            // A lagging index may show a task in a round that it has left, beside or after its present one.
+            if self.seen.get(&candidate.id).is_none_or(|seen| *seen < candidate.round) {
+                self.seen.insert(candidate.id.clone(), candidate.round);
                 self.queue.push_back(candidate);
             }
         }
@@ -132,6 +139,20 @@ mod tests {
         drain.take(room(1));
         drain.add_page([candidate("a", 1)], None);
         assert_eq!(drain.take(room(1)).0, vec![candidate("a", 1)]);
+    }
+
+    #[test]
+    fn a_task_is_not_considered_in_a_round_that_it_has_left() {
+        let mut drain = Drain::<u8>::new([candidate("a", 1)], false);
+        drain.add_page([candidate("a", 0)], None);
+        assert_eq!(drain.take(room(9)).0, vec![candidate("a", 1)]);
+    }
+
+    #[test]
+    fn tasks_of_a_batch_that_is_taken_up_again_are_not_taken_into_it_twice() {
+        let mut drain = Drain::<u8>::new([candidate("a", 0), candidate("b", 1), candidate("c", 0)], false);
+        drain.skip([(TaskId::new("a"), Round(0)), (TaskId::new("b"), Round(0))]);
+        assert_eq!(drain.take(room(9)).0, vec![candidate("b", 1), candidate("c", 0)]);
     }
 
     #[test]

@@ -6,5 +6,11 @@
 
 mod metrics;
 mod records;
+mod routes;
+mod serve;
+mod steps;
 
 pub use metrics::{Counts, Metric};
+pub use routes::{NoRoutes, RouteSource};
+pub use serve::{AwsStack, connect, init_logging, serve};
+pub use steps::{Handled, Stack, batch_handler, elect_leader, group_batch, register_task};

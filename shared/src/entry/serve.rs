@@ -1,13 +1,17 @@
-//! The Lambda side: logging, and the loop that hands events to a step.
+//! The Lambda side: logging, the connection to AWS, and the loop that hands events to a step.
 
 use std::future::Future;
+use std::sync::Arc;
 
+use aws_config::SdkConfig;
 use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{LambdaEvent, service_fn};
 use tracing_subscriber::EnvFilter;
 
-use super::steps::Handled;
-use crate::aws::System;
+use super::routes::RouteSource;
+use super::steps::{Handled, Stack};
+use crate::aws::{self, Dynamo, Meter, RouteTable, Sqs, System};
+use crate::config::{self, Queues, Tables};
 use crate::ports::Env;
 
 /// Structured logs on standard output, one JSON object a line, from `GROUPAGE_LOG` (a tracing filter) or `info` up.
@@ -15,6 +19,28 @@ pub fn init_logging() {
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // Lambda stamps each line itself.
     tracing_subscriber::fmt().json().with_env_filter(filter).without_time().init();
+}
+
+/// The stack on AWS, or on whatever the SDK's environment variables point at.
+pub type AwsStack = Stack<Dynamo, Sqs, System>;
+
+/// Connects to the stack that the environment describes. Sends no request yet.
+///
+/// # Errors
+/// [`config::Error`] names the variable that is missing or wrong.
+pub async fn connect() -> Result<(AwsStack, SdkConfig), config::Error> {
+    let tables = Tables::from_env()?;
+    let queues = Queues::from_env()?;
+    let retention_ms = config::retention_ms_from_env()?;
+    let sdk = aws::load_config().await;
+    let meter = Arc::new(Meter::new());
+    let stack = Stack {
+        routes: RouteSource::table(RouteTable::new(&sdk, &tables, Arc::clone(&meter))),
+        store: Dynamo::new(&sdk, tables, retention_ms, Arc::clone(&meter)),
+        queues: Sqs::new(&sdk, queues, meter),
+        env: System,
+    };
+    Ok((stack, sdk))
 }
 
 /// Serves a Lambda function: every event goes to `step`, and what it counted to CloudWatch.
@@ -27,7 +53,8 @@ where
 {
     let step = &step;
     lambda_runtime::run(service_fn(|event: LambdaEvent<SqsEvent>| async move {
-        let Handled { response, counts } = step(event.payload).await;
+        // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
+        let Handled { response, counts } = Box::pin(step(event.payload)).await;
         if let Some(line) = counts.to_emf(function, System.now()) {
             println!("{line}");
         }

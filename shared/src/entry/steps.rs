@@ -110,8 +110,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     event: SqsEvent,
 ) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let step =
-        HandleBatch { store: &stack.store, queue: &stack.queues, downstream, env: &stack.env, routes: &routes };
+    let step = HandleBatch { store: &stack.store, queue: &stack.queues, downstream, env: &stack.env, routes: &routes };
     let step = &step;
     let fates = records::each(event, |received: Received<Handle>| async move {
         let batch = received.message.batch.clone();

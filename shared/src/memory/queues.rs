@@ -27,6 +27,15 @@ struct Message {
     received: u32,
 }
 
+impl Message {
+    const fn is_for_a_step(&self) -> bool {
+        match self.outgoing.to {
+            Destination::Elect | Destination::Group | Destination::Handle => true,
+            Destination::Rejected | Destination::Notification(_) => false,
+        }
+    }
+}
+
 /// A message in hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -50,12 +59,12 @@ impl MemoryQueues {
         self.state().now = now;
     }
 
-    /// Receives the first visible message of any queue and hides it for `visibility_ms`.
+    /// Receives the first visible message of any step's queue and hides it for `visibility_ms`.
     #[must_use]
     pub fn receive(&self, visibility_ms: u64) -> Option<Delivery> {
         let mut state = self.state();
         let now = state.now;
-        let at = state.messages.iter().position(|message| message.visible_at <= now)?;
+        let at = state.messages.iter().position(|message| message.is_for_a_step() && message.visible_at <= now)?;
         let mut message = state.messages.remove(at)?;
         message.visible_at = now.plus_ms(visibility_ms);
         message.received += 1;
@@ -73,10 +82,10 @@ impl MemoryQueues {
         self.state().messages.retain(|message| message.receipt != receipt);
     }
 
-    /// When the next message becomes visible, if there is any.
+    /// When the next message for a step becomes visible, if there is any.
     #[must_use]
     pub fn next_visible_at(&self) -> Option<Timestamp> {
-        self.state().messages.iter().map(|message| message.visible_at).min()
+        self.state().messages.iter().filter(|message| message.is_for_a_step()).map(|message| message.visible_at).min()
     }
 
     /// All messages for one destination, in hand or not.

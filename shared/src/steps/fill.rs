@@ -194,6 +194,7 @@ impl Filling {
             match joined {
                 Joined::Yes => {
                     self.joined_bytes += u64::from(candidate.bytes);
+                    self.missed.retain(|missed| *missed != candidate.id);
                     self.joined.push(Member { id: candidate.id, round: candidate.round });
                 }
                 Joined::Elsewhere => {
