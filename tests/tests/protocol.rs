@@ -259,10 +259,16 @@ async fn a_leader_that_vanished_is_succeeded_and_its_open_batch_finished() {
     assert!(world.keys_by_item().values().all(|keys| *keys == 1));
 }
 
+/// How many seeds to try: `GROUPAGE_SEEDS`, or a number that takes seconds.
+fn seeds() -> u64 {
+    std::env::var("GROUPAGE_SEEDS").map_or(200, |seeds| seeds.parse().expect("GROUPAGE_SEEDS is a number"))
+}
+
 #[tokio::test]
 async fn a_step_that_dies_at_any_call_loses_and_doubles_nothing() {
+    let seeds = seeds();
     let mut faults = 0;
-    for seed in 0..200 {
+    for seed in 0..seeds {
         let script = |_: &_, before: usize| match before {
             0 => Ok(Answer { status: 503, ..Answer::default() }),
             _ => Ok(ok("")),
@@ -280,5 +286,5 @@ async fn a_step_that_dies_at_any_call_loses_and_doubles_nothing() {
         assert!(world.keys_by_item().values().all(|keys| *keys == 1), "seed {seed}: a task in two batches");
         faults += plan.faults();
     }
-    assert!(faults > 10_000, "only {faults} faults: the test does not bite");
+    assert!(faults as u64 > 50 * seeds, "only {faults} faults in {seeds} seeds: the test does not bite");
 }

@@ -87,6 +87,8 @@ pub struct Lead {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resume {
+    /// The batch. An earlier delivery may have gone on to the next one.
+    pub batch: BatchId,
     /// The batch's revision; at any other, the knowledge is void.
     pub revision: Revision,
     /// Candidates that turned out to be elsewhere. All others have joined.

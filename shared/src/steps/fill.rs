@@ -92,7 +92,7 @@ impl Filling {
     /// The store did not answer.
     pub async fn resume<S: Tasks>(store: &S, batch: Batch, left: Option<Resume>) -> Result<Self, Error> {
         let joined = match &left {
-            Some(left) if left.revision == batch.revision => {
+            Some(left) if left.batch == batch.id && left.revision == batch.revision => {
                 batch.members.iter().filter(|member| !left.missed.contains(&member.id)).cloned().collect()
             }
             Some(_) | None => drive(store, &batch).await?,
@@ -103,7 +103,7 @@ impl Filling {
 
     /// What the next delivery needs to know to go on without reading every candidate.
     pub fn knowledge(&self) -> Resume {
-        Resume { revision: self.batch.revision, missed: self.missed.clone() }
+        Resume { batch: self.batch.id.clone(), revision: self.batch.revision, missed: self.missed.clone() }
     }
 
     /// Adds candidates until the batch is full, no task waits or the window is over. `gathered` comes first.
