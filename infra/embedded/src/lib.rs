@@ -5,7 +5,8 @@
 //! - [`dynamo`] serves DynamoDB on a loopback port, in memory or from a folder that survives `kill -9`.
 //! - [`sqs`] serves SQS on a loopback port, in memory only, and counts the requests that AWS would bill.
 //! - [`stack`] starts both, creates the tables and queues of `template.yaml`, and says how to reach them.
-//! - [`mapping`] does between a queue and a step what Lambda does: gather, invoke, delete what succeeded.
+//! - [`pipeline`] runs the four steps on it, by
+//! - [`mapping`], which does between a queue and a step what Lambda does: gather, invoke, delete what succeeded.
 //!
 //! Every server listens on 127.0.0.1 only and takes any credentials: it is a stand-in for one machine, not a
 //! service for others.
@@ -13,6 +14,7 @@
 
 pub mod dynamo;
 pub mod mapping;
+pub mod pipeline;
 pub mod sqs;
 pub mod stack;
 
@@ -20,4 +22,5 @@ mod error;
 mod server;
 
 pub use error::Error;
+pub use pipeline::Pipeline;
 pub use stack::{Ports, Stack, Storage};

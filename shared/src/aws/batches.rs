@@ -1,7 +1,8 @@
 //! The batch table: one item per batch, written whole each time.
 //!
-//! Its write units grow with its members, so a member is stored as its id alone; the few that have returned to waiting
-//! before keep their rounds in a map beside.
+//! Its write units grow with its members, and the largest batch there can be (1,000 members, the longest ids, all of them
+//! failed) must stay inside DynamoDB's 400 KB. So a member is stored as its id alone, once; what else there is to say of
+//! some members, their rounds and results, is in maps keyed by the member's position in the list.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,16 @@ use super::item::{Item, decode, encode, nonsense, number};
 use super::meter::Place;
 use crate::domain::batch::{Assumes, Batch, Claim, Member, Status};
 use crate::domain::id::{BatchId, Fence, Revision, Round, Target, TaskId, WorkerId};
-use crate::domain::outcome::Results;
+use crate::domain::outcome::{Exception, Results};
 use crate::domain::time::Timestamp;
 use crate::ports::{Batches, Result, Stored};
 
 const TABLE: &str = "batch table";
 const BATCH_ID: &str = "BatchId";
 const REVISION: &str = "Revision";
+
+/// A member's place in `Members`, counted from 0. Text, as the keys of DynamoDB's maps are.
+type Position = String;
 
 /// A batch as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,7 +37,7 @@ struct StoredBatch {
     members: Vec<TaskId>,
     /// Rounds of those members that are not in their first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    rounds: BTreeMap<TaskId, Round>,
+    rounds: BTreeMap<Position, Round>,
     bytes: u64,
     attempts: u32,
     created_at: Timestamp,
@@ -43,8 +47,9 @@ struct StoredBatch {
     claim: Option<StoredClaim>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     settled_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Results::is_empty")]
-    results: Results,
+    /// Outcomes of those members that did not succeed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    results: BTreeMap<Position, Exception>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
 }
@@ -58,7 +63,7 @@ struct StoredClaim {
 
 impl StoredBatch {
     fn of(batch: &Batch, retention_ms: u64) -> Self {
-        let rounds = batch.members.iter().filter(|member| member.round > Round(0));
+        let later = |member: &Member| (member.round > Round(0)).then_some(member.round);
         let mut stored = Self {
             batch_id: batch.id.clone(),
             target: batch.target.clone(),
@@ -66,14 +71,14 @@ impl StoredBatch {
             fence: batch.fence,
             revision: batch.revision,
             members: batch.members.iter().map(|member| member.id.clone()).collect(),
-            rounds: rounds.map(|member| (member.id.clone(), member.round)).collect(),
+            rounds: by_position(&batch.members, later),
             bytes: batch.bytes,
             attempts: batch.attempts,
             created_at: batch.created_at,
             open_until: None,
             claim: None,
             settled_at: None,
-            results: Results::new(),
+            results: BTreeMap::new(),
             ttl: None,
         };
         let expiry = |last: Timestamp| Some(last.plus_ms(retention_ms).as_secs());
@@ -85,7 +90,7 @@ impl StoredBatch {
             }
             Status::Settled { at, results } => {
                 stored.settled_at = Some(*at);
-                stored.results.clone_from(results);
+                stored.results = by_position(&batch.members, |member| results.get(&member.id).cloned());
                 stored.ttl = expiry(*at);
             }
             Status::Empty | Status::Void => stored.ttl = expiry(batch.created_at),
@@ -95,15 +100,15 @@ impl StoredBatch {
 
     fn into_batch(self) -> Result<Batch> {
         let status = self.status()?;
-        let rounds = self.rounds;
-        let member = |id: TaskId| Member { round: rounds.get(&id).copied().unwrap_or_default(), id };
+        let round = |position: usize| self.rounds.get(&position.to_string()).copied().unwrap_or_default();
+        let members = self.members.into_iter().enumerate();
         Ok(Batch {
             id: self.batch_id,
             target: self.target,
             fence: self.fence,
             revision: self.revision,
             status,
-            members: self.members.into_iter().map(member).collect(),
+            members: members.map(|(position, id)| Member { id, round: round(position) }).collect(),
             bytes: self.bytes,
             attempts: self.attempts,
             created_at: self.created_at,
@@ -125,7 +130,7 @@ impl StoredBatch {
             }
             "settled" => Ok(Status::Settled {
                 at: self.settled_at.ok_or_else(|| missing("SettledAt"))?,
-                results: self.results.clone(),
+                results: self.results()?,
             }),
             "empty" => Ok(Status::Empty),
             "void" => Ok(Status::Void),
@@ -135,6 +140,25 @@ impl StoredBatch {
             }
         }
     }
+
+    fn results(&self) -> Result<Results> {
+        let member = |position: &Position| position.parse().ok().and_then(|n: usize| self.members.get(n)).cloned();
+        let of_nobody = |position: &Position| {
+            let why = format_args!("`{position}` is no member's position").to_string();
+            nonsense(TABLE, self.batch_id.as_str(), "Results", why)
+        };
+        let results = self
+            .results
+            .iter()
+            .map(|(position, exception)| Ok((member(position).ok_or_else(|| of_nobody(position))?, exception.clone())));
+        results.collect()
+    }
+}
+
+/// What there is to say of some members, by their positions.
+fn by_position<T>(members: &[Member], of: impl Fn(&Member) -> Option<T>) -> BTreeMap<Position, T> {
+    let said = members.iter().enumerate().map(|(position, member)| (position.to_string(), of(member)));
+    said.filter_map(|(position, said)| said.map(|said| (position, said))).collect()
 }
 
 fn batch_of(item: Item) -> Result<Batch> {
@@ -170,9 +194,10 @@ impl Batches for Dynamo {
 
 #[cfg(test)]
 mod tests {
+    use super::super::item;
     use super::*;
     use crate::domain::id::RouteName;
-    use crate::domain::outcome::{Exception, Reason};
+    use crate::domain::outcome::Reason;
     use crate::ports::Error;
 
     fn batch(status: Status) -> Batch {
@@ -229,7 +254,20 @@ mod tests {
     fn members_keep_their_order_and_only_later_rounds_are_stored() {
         let stored = StoredBatch::of(&batch(Status::Frozen), 0);
         assert_eq!(stored.members, [TaskId::new("c"), TaskId::new("a"), TaskId::new("b")]);
-        assert_eq!(stored.rounds, BTreeMap::from([(TaskId::new("a"), Round(2))]));
+        assert_eq!(stored.rounds, BTreeMap::from([("1".to_owned(), Round(2))]));
+    }
+
+    #[test]
+    fn the_largest_batch_stays_inside_400_kb() {
+        let ids = (0..1_000).map(|n| TaskId::new(format!("{n:0>128}")));
+        let members: Vec<Member> = ids.map(|id| Member { id, round: Round(49) }).collect();
+        let reason = Reason::new("x".repeat(64));
+        let failed = Exception::Failed { reason, attempts: 50 };
+        let results: Results = members.iter().map(|member| (member.id.clone(), failed.clone())).collect();
+        let largest = Batch { members, ..batch(Status::Settled { at: Timestamp(1), results }) };
+        let item = encode(TABLE, "", &StoredBatch::of(&largest, 0)).unwrap();
+        assert!(item::size(&item) < 400 * 1024, "{} bytes", item::size(&item));
+        assert_eq!(batch_of(item).unwrap(), largest);
     }
 
     #[test]

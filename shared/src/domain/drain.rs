@@ -17,8 +17,8 @@ pub struct Drain<C> {
     /// The latest round each task was considered in.
     seen: HashMap<TaskId, Round>,
     position: Position<C>,
-    /// Whether candidates are read before they are moved. Trust comes first; a move that failed, or a walk that
-    /// starts over, shows that the index may be stale, and a read costs a fifth of a failed write.
+    /// Whether candidates are read before they are moved: a read costs a fifth of a refused write. A move that was
+    /// refused shows that the index is stale, candidates that all prove to be waiting show that it is not.
     verify: bool,
 }
 
@@ -87,6 +87,11 @@ impl<C> Drain<C> {
     /// From now on, reads candidates before they are moved.
     pub const fn distrust(&mut self) {
         self.verify = true;
+    }
+
+    /// From now on, moves candidates without reading them first.
+    pub const fn trust(&mut self) {
+        self.verify = false;
     }
 
     /// Walks the index once more from its beginning: new entries may sort before the cursor.

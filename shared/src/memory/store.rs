@@ -169,11 +169,13 @@ impl Locks for MemoryStore {
                 old.is_some_and(|old| Lock { signals: seen.signals, ..old.clone() } == *seen)
             }
         };
-        if !holds {
-            return Ok(Acquired::No(old.cloned()));
-        }
         let signals = old.map_or(0, |old| old.signals);
-        tables.locks.insert(target.clone(), Lock { signals, ..acquisition.next.clone() });
+        let next = Lock { signals, ..acquisition.next.clone() };
+        if !holds {
+            // The lock as this very acquisition leaves it: the answer to an earlier try was lost.
+            return Ok(if old == Some(&next) { Acquired::Yes } else { Acquired::No(old.cloned()) });
+        }
+        tables.locks.insert(target.clone(), next);
         Ok(Acquired::Yes)
     }
 

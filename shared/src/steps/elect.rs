@@ -43,9 +43,6 @@ pub struct ElectLeader<'a, S, Q, E> {
 /// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;
 
-/// How many tasks are read first to see whether any still waits. Usually the first ones tell.
-const PROBE: usize = 10;
-
 impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
     /// Handles one message; `redelivered` says that it may have been handled before.
     ///
@@ -63,10 +60,15 @@ impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
 
     async fn elect(&self, mut election: Election, redelivered: bool) -> Result<Outcome, Error> {
         let repeated = redelivered || election.attempt > 0;
-        if election.tasks.is_empty() || (repeated && !self.any_waits(&election.tasks).await?) {
+        if repeated {
+            election.tasks = self.drop_moved_on(election.tasks).await?;
+        }
+        if election.tasks.is_empty() {
             return Ok(Outcome::NothingWaits);
         }
-        match self.bid(&election.target, &election.workflow).await? {
+        // Whoever lost before probably loses again, and a read costs a fifth of a refused write.
+        let seen = if repeated { self.store.lock(&election.target).await? } else { None };
+        match self.bid(&election.target, &election.workflow, seen).await? {
             Some(term) => {
                 if repeated {
                     // Each task that no longer waits would cost the leader a failed write and a place in the batch.
@@ -86,12 +88,11 @@ impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
     }
 
     /// Bids until the lock is won (its term) or the holder is signalled (`None`).
-    async fn bid(&self, target: &Target, workflow: &WorkflowId) -> Result<Option<Term>, Error> {
+    async fn bid(&self, target: &Target, workflow: &WorkflowId, mut seen: Option<Lock>) -> Result<Option<Term>, Error> {
         let name = target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lease = lease_ms(route.batch.wait_ms);
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
-        let mut seen: Option<Lock> = None;
         for _ in 0..MAX_BIDS {
             seen = match lock::bid(seen.as_ref(), target, workflow, self.env.now(), lease) {
                 Bid::Leads(fence) => return Ok(Some(term(fence))),
@@ -108,14 +109,22 @@ impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         Ok(None)
     }
 
-    async fn any_waits(&self, tasks: &[Candidate]) -> Result<bool, Error> {
-        let (probe, rest) = tasks.split_at(tasks.len().min(PROBE));
-        for part in [probe, rest] {
-            if !part.is_empty() && !still_waiting(self.store, part.to_vec(), Freshness::Eventual).await?.is_empty() {
-                return Ok(true);
+    /// Drops tasks from the front until one that still waits, reading more at a time the longer that takes: while a
+    /// leader is at work the first read usually tells, and no task is read again once it was seen to have moved on.
+    async fn drop_moved_on(&self, tasks: Vec<Candidate>) -> Result<Vec<Candidate>, Error> {
+        let mut rest = tasks.as_slice();
+        let mut count = 1;
+        while !rest.is_empty() {
+            let (part, behind) = rest.split_at(count.min(rest.len()));
+            let mut waiting = still_waiting(self.store, part.to_vec(), Freshness::Eventual).await?;
+            if !waiting.is_empty() {
+                waiting.extend_from_slice(behind);
+                return Ok(waiting);
             }
+            rest = behind;
+            count *= 4;
         }
-        Ok(false)
+        Ok(Vec::new())
     }
 
     /// Puts a settled batch's returning members back to waiting. A repeat finds them there and elects again.

@@ -52,6 +52,9 @@ impl Gathered {
             let stale = count - kept.len();
             candidates.extend(kept);
             if stale == 0 {
+                if count > 0 {
+                    drain.trust();
+                }
                 return Ok(Self { candidates, full });
             }
         }

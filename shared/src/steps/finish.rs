@@ -10,7 +10,7 @@ use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, Member, Status};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::message::Handle;
-use crate::domain::task;
+use crate::domain::task::Task;
 use crate::domain::time::Timestamp;
 use crate::ports::{Batches, Freshness, Joined, Outbox, Outgoing, Stored, Tasks, send_all};
 
@@ -69,26 +69,44 @@ pub async fn drive<S: Tasks>(store: &S, batch: &Batch) -> Result<Vec<Member>, Er
     let ids: Vec<_> = batch.members.iter().map(|member| member.id.clone()).collect();
     let tasks = store.read(&ids, Freshness::Latest).await?;
     let by_id: HashMap<_, _> = tasks.iter().map(|task| (&task.id, task)).collect();
-    let by_id = &by_id;
-    let fates: Vec<Option<Member>> = stream::iter(&batch.members)
-        .map(|member| async move {
-            let joined = match by_id.get(&member.id) {
-                Some(task) if task.waits_in(member.round) => {
-                    store.join(&member.id, member.round, &batch.id).await? == Joined::Yes
-                }
-                Some(task) => task.round == member.round && names(task, &batch.id),
-                None => false,
+    let fates: Vec<(Member, Fate)> = batch
+        .members
+        .iter()
+        .map(|member| (member.clone(), Fate::of(member, by_id.get(&member.id), &batch.id)))
+        .collect();
+    let members: Vec<Option<Member>> = stream::iter(fates)
+        .map(|(member, fate)| async move {
+            let joined = match fate {
+                Fate::Waits => store.join(&member.id, member.round, &batch.id).await? == Joined::Yes,
+                Fate::Joined => true,
+                Fate::Elsewhere => false,
             };
-            Ok::<_, Error>(joined.then(|| member.clone()))
+            Ok::<_, Error>(joined.then_some(member))
         })
         .buffered(CONCURRENCY)
         .try_collect()
         .await?;
-    Ok(fates.into_iter().flatten().collect())
+    Ok(members.into_iter().flatten().collect())
 }
 
-fn names(task: &task::Task, batch: &BatchId) -> bool {
-    matches!(&task.status, task::Status::Batched { batch: named } if named == batch)
+/// Where a candidate stands.
+enum Fate {
+    /// It still waits in its round.
+    Waits,
+    /// It names the batch.
+    Joined,
+    /// It has moved on, or is gone.
+    Elsewhere,
+}
+
+impl Fate {
+    fn of(member: &Member, task: Option<&&Task>, batch: &BatchId) -> Self {
+        match task {
+            Some(task) if task.waits_in(member.round) => Self::Waits,
+            Some(task) if task.round == member.round && task.status.batch() == Some(batch) => Self::Joined,
+            Some(_) | None => Self::Elsewhere,
+        }
+    }
 }
 
 /// Turns a lost race for a batch into the error that brings the message again.

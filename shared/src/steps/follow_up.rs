@@ -46,9 +46,10 @@ pub async fn follow_up(
     messages.extend(notices(&route.notify, batch, results, *at));
     send_all(outbox, messages).await?;
 
-    let settlements = batch.members.iter().filter_map(|member| Some((member, settlement(results, member)?)));
+    let settlements: Vec<(Member, Settlement)> =
+        batch.members.iter().filter_map(|member| Some((member.clone(), settlement(results, member)?))).collect();
     stream::iter(settlements)
-        .map(|(member, settlement)| async move { store.settle(member, &batch.id, &settlement, *at).await })
+        .map(|(member, settlement)| async move { store.settle(&member, &batch.id, &settlement, *at).await })
         .buffer_unordered(CONCURRENCY)
         .try_collect::<Vec<()>>()
         .await?;

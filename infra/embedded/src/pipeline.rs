@@ -1,0 +1,102 @@
+//! The four steps at work: an event source mapping from each queue to its function, with template.yaml's settings.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use aws_sdk_sqs::Client;
+use shared::config::Queues;
+use shared::entry::{self, Counts, Handled};
+use shared::ports::{Downstream, Env, Inbox, Outbox, Store};
+
+use crate::Error;
+use crate::mapping::{Mapping, Running};
+
+/// Steps that run until they are shut down.
+#[derive(Debug)]
+pub struct Pipeline {
+    mappings: Vec<Running>,
+    counts: Arc<Mutex<Counts>>,
+}
+
+impl Pipeline {
+    /// Starts all four steps of `stack` on these queues.
+    ///
+    /// # Errors
+    /// None with the settings below; [`Error::Mapping`] if one of them breaks a mapping's limits.
+    pub fn start<S, Q, E, D>(
+        client: &Client,
+        queues: &Queues,
+        stack: &Arc<entry::Stack<S, Q, E>>,
+        downstream: &Arc<D>,
+    ) -> Result<Self, Error>
+    where
+        S: Store + Send + 'static,
+        Q: Outbox + Inbox + Send + 'static,
+        E: Env + Send + 'static,
+        D: Downstream + Send + 'static,
+    {
+        let mut pipeline = Self { mappings: Vec::new(), counts: Arc::default() };
+        let register = Arc::clone(stack);
+        pipeline.map(client, settings(&queues.tasks, 500, 1, 8, 30), move |event| {
+            let stack = Arc::clone(&register);
+            async move { entry::register_task(&*stack, event).await }
+        })?;
+        let elect = Arc::clone(stack);
+        pipeline.map(client, settings(&queues.elect, 10, 0, 8, 15), move |event| {
+            let stack = Arc::clone(&elect);
+            async move { entry::elect_leader(&*stack, event).await }
+        })?;
+        let group = Arc::clone(stack);
+        pipeline.map(client, settings(&queues.group, 1, 0, 64, 60), move |event| {
+            let stack = Arc::clone(&group);
+            async move { entry::group_batch(&*stack, event).await }
+        })?;
+        let (handle, downstream) = (Arc::clone(stack), Arc::clone(downstream));
+        pipeline.map(client, settings(&queues.handle, 1, 0, 64, 75), move |event| {
+            let (stack, downstream) = (Arc::clone(&handle), Arc::clone(&downstream));
+            async move { entry::batch_handler(&*stack, &*downstream, event).await }
+        })?;
+        Ok(pipeline)
+    }
+
+    /// What all steps have counted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stops receiving, finishes what is in hand, and says what all steps counted.
+    pub async fn shutdown(self) -> Counts {
+        futures::future::join_all(self.mappings.into_iter().map(Running::shutdown)).await;
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn map<H, F>(&mut self, client: &Client, mapping: Mapping, handler: H) -> Result<(), Error>
+    where
+        H: Fn(SqsEvent) -> F + Send + Sync + 'static,
+        F: Future<Output = Handled> + Send + 'static,
+    {
+        let counts = Arc::clone(&self.counts);
+        let running = mapping.start(client.clone(), move |event| {
+            let (handled, counts) = (handler(event), Arc::clone(&counts));
+            Box::pin(async move {
+                let handled = handled.await;
+                counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&handled.counts);
+                handled.response
+            }) as std::pin::Pin<Box<dyn Future<Output = SqsBatchResponse> + Send>>
+        })?;
+        self.mappings.push(running);
+        Ok(())
+    }
+}
+
+fn settings(queue: &str, batch_size: usize, window_s: u64, concurrency: usize, timeout_s: u64) -> Mapping {
+    Mapping {
+        queue: queue.to_owned(),
+        batch_size,
+        window: Duration::from_secs(window_s),
+        concurrency,
+        pollers: 8,
+        timeout: Duration::from_secs(timeout_s),
+    }
+}

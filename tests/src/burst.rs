@@ -1,0 +1,98 @@
+//! A burst of tasks through the real pipeline on the embedded stack, and what it cost.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use embedded::{Pipeline, Ports, Stack, Storage};
+use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
+use shared::entry::{self, Metric, RouteSource};
+use shared::ports::Store;
+use shared::routes::Routes;
+
+use crate::lag::Lagging;
+use crate::world::Scripted;
+
+/// What a burst came to.
+#[derive(Debug)]
+pub struct Cost {
+    /// Tasks sent.
+    pub tasks: usize,
+    /// Members of each call, by `Idempotency-Key`.
+    pub calls: HashMap<String, Vec<String>>,
+    /// What the steps consumed.
+    pub usage: Usage,
+}
+
+impl Cost {
+    /// Write units per task.
+    pub fn write_units(&self) -> f64 {
+        self.usage.capacity().write.count() / self.tasks as f64
+    }
+
+    /// Read units per task.
+    pub fn read_units(&self) -> f64 {
+        self.usage.capacity().read.count() / self.tasks as f64
+    }
+}
+
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    target: truck
+    batch: { max_items: 100, wait_ms: 6000 }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+"#;
+
+/// Sends `tasks` tasks of one Target in tens and waits until all are settled; the index lags by up to `lag_ms`.
+///
+/// # Panics
+/// The stack does not start, or does not answer.
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
+pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
+    let local = Stack::start(Storage::Memory, Ports::default()).await.expect("the embedded stack starts");
+    let meter = Arc::new(Meter::new());
+    let sdk = local.sdk_config();
+    let dynamo = Dynamo::new(sdk, local.tables().clone(), 86_400_000, Arc::clone(&meter));
+    let stack = entry::Stack {
+        store: Lagging::new(dynamo, System, lag_ms, 1),
+        queues: Sqs::new(sdk, local.queues().clone(), Arc::clone(&meter)),
+        env: System,
+        routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
+    };
+    let downstream = Arc::new(Scripted::accepting());
+    run(&local, Arc::new(stack), &downstream, tasks).await;
+    let calls = downstream.ledger().into_iter().map(|seen| (seen.key, seen.items)).collect();
+    local.shutdown().await;
+    Cost { tasks, calls, usage: meter.snapshot() }
+}
+
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
+async fn run<S: Store + Send + 'static>(
+    local: &Stack,
+    stack: Arc<entry::Stack<S, Sqs, System>>,
+    downstream: &Arc<Scripted>,
+    tasks: usize,
+) {
+    let client = aws_sdk_sqs::Client::new(local.sdk_config());
+    let pipeline = Pipeline::start(&client, local.queues(), &stack, downstream).expect("the steps start");
+    for tens in (0..tasks).collect::<Vec<_>>().chunks(10) {
+        let entries = tens.iter().map(|n| {
+            let body = format!(r#"{{"id":"{:032x}","payload":{{"truck":"t7","parcel":{n}}}}}"#, *n * 7919);
+            SendMessageBatchRequestEntry::builder().id(n.to_string()).message_body(body).build().unwrap()
+        });
+        let sent = client.send_message_batch().queue_url(&local.queues().tasks).set_entries(Some(entries.collect()));
+        assert!(sent.send().await.expect("SQS answers").failed().is_empty());
+    }
+    // Counts end the wait; the clock only ends a run that hangs.
+    let settled = async {
+        while pipeline.counts().get(Metric::TasksSucceeded) < tasks as u64 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(400), settled).await;
+    assert!(waited.is_ok(), "tasks left unsettled: {:?}", pipeline.counts());
+    pipeline.shutdown().await;
+}
