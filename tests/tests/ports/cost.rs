@@ -1,0 +1,83 @@
+//! What the writes and reads of one task cost, as DynamoDB reports it.
+
+use shared::aws::{Capacity, Units, Usage};
+use shared::domain::batch::Assumes;
+use shared::domain::id::BatchId;
+use shared::domain::time::Timestamp;
+use shared::ports::{Batches, Freshness, Locks, Settlement, Tasks};
+
+use crate::fixture::{Fixture, OnDynamo};
+use crate::samples::{batch, lead, member, target, term, waiting};
+
+fn writes(units: u64) -> Capacity {
+    Capacity { write: Units::whole(units), ..Capacity::default() }
+}
+
+fn reads(units: f64) -> Capacity {
+    Capacity { read: Units::reported(units), ..Capacity::default() }
+}
+
+/// What `action` consumes.
+async fn cost<T>(fixture: &OnDynamo, action: impl Future<Output = T>) -> Usage {
+    let before = fixture.meter().snapshot();
+    action.await;
+    fixture.meter().snapshot() - before
+}
+
+#[tokio::test]
+async fn a_task_costs_one_index_write_to_enter_and_one_to_leave_and_none_to_settle() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    let (target, batch) = (target("a"), BatchId::new("b"));
+    let registered = cost(&fixture, waiting(&*store, "t", &target)).await;
+    assert_eq!((registered.tasks, registered.waiting), (writes(1), writes(1)));
+    let candidate = crate::samples::task("t", &target).candidate();
+    let joined = cost(&fixture, store.join(&candidate.id, candidate.round, &batch)).await;
+    assert_eq!((joined.tasks, joined.waiting), (writes(1), writes(1)));
+    let member = member(&candidate);
+    let settled = cost(&fixture, store.settle(&member, &batch, &Settlement::Succeeded, Timestamp(1))).await;
+    assert_eq!((settled.tasks, settled.waiting), (writes(1), writes(0)));
+}
+
+#[tokio::test]
+async fn a_lost_race_is_billed_like_a_won_one() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    lead(&*store, &target("a"), "w1", 10).await;
+    let loser = crate::samples::taking(&term(&target("a"), "w2", 11), shared::domain::lock::Assumes::Free);
+    let lost = cost(&fixture, store.acquire(&target("a"), &loser)).await;
+    assert_eq!(lost.locks, writes(1));
+}
+
+#[tokio::test]
+async fn a_refused_write_is_billed_by_the_item_that_was_there() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    let large = batch("b", &target("a"), 1_000);
+    let written = cost(&fixture, store.store(&large, Assumes::Absent)).await;
+    let refused = cost(&fixture, store.store(&batch("b", &target("a"), 1), Assumes::Absent)).await;
+    assert!(written.batches.write > Units::whole(5));
+    assert_eq!(refused.batches, written.batches);
+}
+
+#[tokio::test]
+async fn an_eventual_read_costs_half() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    let id = waiting(&*store, "t", &target("a")).await.id;
+    let eventual = cost(&fixture, store.read(std::slice::from_ref(&id), Freshness::Eventual)).await;
+    let latest = cost(&fixture, store.read(std::slice::from_ref(&id), Freshness::Latest)).await;
+    assert_eq!((eventual.tasks, latest.tasks), (reads(0.5), reads(1.0)));
+}
+
+#[tokio::test]
+async fn a_page_of_a_hundred_waiting_tasks_costs_about_two_read_units_of_the_index() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    for n in 0..100 {
+        waiting(&*store, &format!("{n:0>36}"), &target("truck-7")).await;
+    }
+    let page = cost(&fixture, store.waiting(&target("truck-7"), None, 100)).await;
+    assert_eq!(page.tasks, Capacity::default());
+    assert!(page.waiting.read > Units::whole(0) && page.waiting.read <= Units::whole(2), "{}", page.waiting.read);
+}

@@ -1,0 +1,229 @@
+//! Calls over HTTP, against servers on this machine that behave and that do not.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use axum::{Json, Router};
+use futures::stream;
+use shared::aws::Downstreams;
+use shared::domain::id::{BatchId, Fence, RouteName};
+use shared::domain::outcome::Reason;
+use shared::ports::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
+use shared::routes::{self, Routes};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// Serves `router` on a free port until the test ends; its address.
+pub async fn serve(router: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// The downstream of a routes file with one route, whose `http` or `lambda` block is given.
+pub fn downstream(block: &str) -> routes::Downstream {
+    let yaml = format!(
+        "version: 1\nroutes:\n  - name: r\n    target: to\n    downstream:\n      {}\n",
+        block.trim().replace('\n', "\n      ")
+    );
+    let routes = Routes::parse(&yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+    routes.get(&RouteName::new("r")).expect("the route").downstream.clone()
+}
+
+pub fn nowhere() -> SdkConfig {
+    SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build()
+}
+
+pub async fn call(downstreams: &Downstreams, downstream: &routes::Downstream) -> Result<Answer, NoAnswer> {
+    let batch = BatchId::new("b1");
+    let body = "{\"items\":[]}".to_owned();
+    downstreams.call(&Call { downstream, batch: &batch, fence: Fence(17), attempt: 3, body }).await
+}
+
+async fn post(url: &str) -> Result<Answer, NoAnswer> {
+    call(&Downstreams::new(&nowhere()), &downstream(&format!("http:\n  url: {url}"))).await
+}
+
+/// Calls a server that answers every request with `answer`.
+async fn answered<R: IntoResponse + Send + 'static>(answer: fn() -> R) -> Result<Answer, NoAnswer> {
+    post(&serve(Router::new().fallback(move || async move { answer() })).await).await
+}
+
+/// Calls a server that tells what it got.
+async fn seen(block: &str) -> (Method, HeaderMap, Bytes) {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let router = Router::new().fallback(move |method: Method, headers: HeaderMap, body: Bytes| async move {
+        let _ = tell.send((method, headers, body));
+    });
+    let url = serve(router).await;
+    let downstream = downstream(&block.replace("URL", &url));
+    assert_eq!(call(&Downstreams::new(&nowhere()), &downstream).await.unwrap().status, 200);
+    told.recv().await.expect("the call arrived")
+}
+
+#[tokio::test]
+async fn a_call_names_its_batch_fence_and_attempt() {
+    let (method, headers, body) = seen("http:\n  url: URL").await;
+    assert_eq!(method, Method::POST);
+    assert_eq!(&body[..], b"{\"items\":[]}");
+    let wanted = [
+        ("content-type", "application/json"),
+        ("idempotency-key", "b1"),
+        ("groupage-fence", "17"),
+        ("groupage-attempt", "3"),
+    ];
+    for (name, value) in wanted {
+        assert_eq!(headers[name], value, "{name}");
+        assert_eq!(headers.get_all(name).iter().count(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_chooses_method_and_content_type() {
+    let block = "http:\n  url: URL\n  method: PUT\n  headers:\n    Content-Type: application/x-ndjson\n    X-Own: mine";
+    let (method, headers, _) = seen(block).await;
+    assert_eq!((method, &headers["content-type"]), (Method::PUT, &"application/x-ndjson".parse().unwrap()));
+    assert_eq!(headers.get_all("content-type").iter().count(), 1);
+    assert_eq!(headers["x-own"], "mine");
+}
+
+#[tokio::test]
+async fn an_answer_comes_with_its_status_and_body() {
+    let answer = answered(|| Json(HashMap::from([("batchItemFailures", Vec::<u8>::new())]))).await.unwrap();
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"{\"batchItemFailures\":[]}"[..]));
+    let refused = answered(|| (StatusCode::UNPROCESSABLE_ENTITY, "no")).await.unwrap();
+    assert_eq!(refused.status, 422);
+}
+
+#[tokio::test]
+async fn the_largest_answer_is_read_and_one_byte_more_is_not() {
+    let largest = answered(|| vec![b' '; MAX_ANSWER_BYTES]).await.unwrap();
+    assert_eq!(largest.body.len(), MAX_ANSWER_BYTES);
+    assert_eq!(answered(|| vec![b' '; MAX_ANSWER_BYTES + 1]).await, Err(NoAnswer::TooLarge));
+}
+
+const TEN_MB: usize = 10 * 1024 * 1024;
+
+/// Ten megabytes whose length the server does not tell beforehand.
+fn unannounced() -> Body {
+    let chunk = Bytes::from(vec![b' '; 64 * 1024]);
+    let chunks = (0..TEN_MB / chunk.len()).map(move |_| Ok::<_, std::io::Error>(chunk.clone()));
+    Body::from_stream(stream::iter(chunks))
+}
+
+#[tokio::test]
+async fn an_answer_of_ten_megabytes_is_too_large_whether_announced_or_not() {
+    assert_eq!(answered(|| vec![b' '; TEN_MB]).await, Err(NoAnswer::TooLarge));
+    assert_eq!(answered(unannounced).await, Err(NoAnswer::TooLarge));
+}
+
+#[tokio::test]
+async fn a_refusal_with_a_huge_body_is_still_a_refusal() {
+    let answer = answered(|| (StatusCode::BAD_REQUEST, unannounced())).await.unwrap();
+    assert_eq!(answer, Answer { status: 400, ..Answer::default() });
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_is_a_timeout() {
+    let silent = Router::new().fallback(|| std::future::pending::<Response>());
+    let url = serve(silent).await;
+    let downstream = downstream(&format!("http:\n  url: {url}\n  timeout_ms: 50"));
+    assert_eq!(call(&Downstreams::new(&nowhere()), &downstream).await, Err(NoAnswer::Timeout));
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_is_a_timeout() {
+    let endless =
+        Router::new().fallback(|| async { Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()) });
+    let url = serve(endless).await;
+    let downstream = downstream(&format!("http:\n  url: {url}\n  timeout_ms: 50"));
+    assert_eq!(call(&Downstreams::new(&nowhere()), &downstream).await, Err(NoAnswer::Timeout));
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_told_as_such() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    assert_eq!(post(&url).await, Err(NoAnswer::Connection));
+}
+
+#[tokio::test]
+async fn a_connection_reset_before_or_within_the_answer_is_told_as_such() {
+    for said in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let mut request = [0; 16];
+                let _ = tokio::io::AsyncReadExt::read(&mut connection, &mut request).await;
+                let _ = tokio::io::AsyncWriteExt::write_all(&mut connection, said.as_bytes()).await;
+                // Closed with the request half read, which the kernel answers with a reset.
+            }
+        });
+        assert_eq!(post(&url).await, Err(NoAnswer::Connection), "after {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_is_understood_as_seconds_and_as_a_date() {
+    let seconds = answered(|| (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "7")])).await.unwrap();
+    assert_eq!((seconds.status, seconds.retry_after_ms), (429, Some(7_000)));
+    let date = answered(|| {
+        let at = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3_600));
+        (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, at)])
+    });
+    let wait = date.await.unwrap().retry_after_ms.expect("a date was sent");
+    assert!((3_500_000..=3_600_000).contains(&wait), "{wait}");
+    let prose = answered(|| (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "soon")])).await.unwrap();
+    assert_eq!(prose.retry_after_ms, None);
+}
+
+#[tokio::test]
+async fn a_redirect_is_an_answer_and_is_not_followed() {
+    let followed = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&followed);
+    let router = Router::new()
+        .route("/", any(|| async { (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, "/elsewhere")]) }))
+        .route("/elsewhere", any(move || async move { count.fetch_add(1, Ordering::SeqCst).to_string() }));
+    let answer = post(&serve(router).await).await.unwrap();
+    assert_eq!((answer.status, followed.load(Ordering::SeqCst)), (307, 0));
+}
+
+/// Set by cargo for every test it runs, so that no test has to change its environment.
+const VARIABLE: &str = "CARGO_PKG_DESCRIPTION";
+const SECRET: &str = env!("CARGO_PKG_DESCRIPTION");
+
+#[tokio::test]
+async fn a_secret_reaches_the_downstream_and_nobody_else() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let router =
+        Router::new().fallback(move |headers: HeaderMap| async move { tell.send(headers).expect("the test listens") });
+    let url = serve(router).await;
+    let block = format!("http:\n  url: {url}\n  headers:\n    Authorization: {{ secret: {{ env: {VARIABLE} }} }}");
+    let (downstreams, downstream) = (Downstreams::new(&nowhere()), downstream(&block));
+    let answer = call(&downstreams, &downstream).await;
+    assert_eq!(told.recv().await.expect("the call arrived")["authorization"], SECRET);
+    for shown in [format!("{downstreams:?}"), format!("{downstream:?}"), format!("{answer:?}")] {
+        assert!(!shown.contains(SECRET), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn without_its_secret_no_call_is_made() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let url = serve(Router::new().fallback(move || async move { tell.send(()).expect("the test listens") })).await;
+    let block =
+        format!("http:\n  url: {url}\n  headers:\n    Authorization: {{ secret: {{ env: NOT_SET_ANYWHERE }} }}");
+    let answer = call(&Downstreams::new(&nowhere()), &downstream(&block)).await;
+    assert_eq!(answer, Err(NoAnswer::Other(Reason::new("secret_unavailable"))));
+    assert!(told.try_recv().is_err());
+}

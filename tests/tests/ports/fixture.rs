@@ -1,0 +1,169 @@
+//! The stores that the suite runs on.
+
+use std::sync::Arc;
+
+use aws_config::SdkConfig;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use embedded::{Ports, Stack, Storage};
+use groupage_tests::lag::Lagging;
+use groupage_tests::world::TestEnv;
+use shared::aws::{Dynamo, Meter};
+use shared::memory::MemoryStore;
+use shared::ports::{Env, Store};
+
+/// Something to run a claim on.
+pub trait Fixture: Sized {
+    type Store: Store + Send + 'static;
+
+    async fn start() -> Self;
+
+    fn store(&self) -> Arc<Self::Store>;
+
+    /// Waits until the index of waiting tasks shows every write so far.
+    async fn index_settles(&self) {}
+}
+
+pub struct InMemory(Arc<MemoryStore>);
+
+impl Fixture for InMemory {
+    type Store = MemoryStore;
+
+    async fn start() -> Self {
+        Self(Arc::new(MemoryStore::new()))
+    }
+
+    fn store(&self) -> Arc<MemoryStore> {
+        Arc::clone(&self.0)
+    }
+}
+
+pub struct WithLag {
+    clock: TestEnv,
+    store: Arc<Lagging<MemoryStore, TestEnv>>,
+}
+
+const MAX_LAG_MS: u64 = 2_000;
+
+impl Fixture for WithLag {
+    type Store = Lagging<MemoryStore, TestEnv>;
+
+    async fn start() -> Self {
+        let clock = TestEnv::new(7);
+        let store = Arc::new(Lagging::new(MemoryStore::new(), clock.clone(), MAX_LAG_MS, 7));
+        Self { clock, store }
+    }
+
+    fn store(&self) -> Arc<Self::Store> {
+        Arc::clone(&self.store)
+    }
+
+    async fn index_settles(&self) {
+        self.clock.turn_to(self.clock.now().plus_ms(MAX_LAG_MS + 1));
+    }
+}
+
+/// DynamoDB's protocol, in this process.
+pub struct OnDynamo {
+    stack: Stack,
+    meter: Arc<Meter>,
+    store: Arc<Dynamo>,
+}
+
+pub const RETENTION_MS: u64 = 86_400_000;
+
+impl OnDynamo {
+    async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
+        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let meter = Arc::new(Meter::new());
+        let config = configure(stack.sdk_config());
+        let store = Dynamo::new(&config, stack.tables().clone(), RETENTION_MS, Arc::clone(&meter));
+        Self { stack, meter, store: Arc::new(store) }
+    }
+
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+}
+
+impl Fixture for OnDynamo {
+    type Store = Dynamo;
+
+    async fn start() -> Self {
+        Self::with(SdkConfig::clone).await
+    }
+
+    fn store(&self) -> Arc<Dynamo> {
+        Arc::clone(&self.store)
+    }
+}
+
+/// The same, but every write reaches the table twice and only the second answer comes back: what a table sees when the
+/// SDK repeats a write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens always.)
+pub struct LosingAnswers(OnDynamo);
+
+impl Fixture for LosingAnswers {
+    type Store = Dynamo;
+
+    async fn start() -> Self {
+        Self(OnDynamo::with(losing_answers).await)
+    }
+
+    fn store(&self) -> Arc<Dynamo> {
+        self.0.store()
+    }
+}
+
+fn losing_answers(config: &SdkConfig) -> SdkConfig {
+    let inner = config.http_client().expect("the stack has an HTTP client");
+    let client = http_client_fn(move |settings, components| {
+        SharedHttpConnector::new(Losing(inner.http_connector(settings, components)))
+    });
+    config.to_builder().http_client(client).build()
+}
+
+#[derive(Debug)]
+struct Losing(SharedHttpConnector);
+
+impl HttpConnector for Losing {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        if !target.ends_with(".PutItem") && !target.ends_with(".UpdateItem") {
+            return self.0.call(request);
+        }
+        let first = self.0.call(request.try_clone().expect("a write's body is in memory"));
+        let connector = self.0.clone();
+        HttpConnectorFuture::new(async move {
+            drop(first.await?);
+            connector.call(request).await
+        })
+    }
+}
+
+/// Runs each claim, a function over any fixture, on every store.
+macro_rules! conformance {
+    ($($claim:ident),+ $(,)?) => {
+        conformance!(@on in_memory, InMemory, $($claim),+);
+        conformance!(@on in_memory_with_a_lagging_index, WithLag, $($claim),+);
+        conformance!(@on on_dynamodb, OnDynamo, $($claim),+);
+        conformance!(@on on_dynamodb_losing_answers, LosingAnswers, $($claim),+);
+    };
+    (@on $module:ident, $fixture:ident, $($claim:ident),+) => {
+        mod $module {
+            use crate::fixture::{Fixture, $fixture};
+            $(
+                #[tokio::test]
+                async fn $claim() {
+                    super::$claim($fixture::start().await).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use conformance;

@@ -1,0 +1,20 @@
+//! One conformance suite for every implementation of a port, and what only the real adapters must show.
+//!
+//! A claim is a function over any store. It runs in memory, in memory with an index that lags, on DynamoDB's own
+//! protocol, and there once more with every write made twice, as when an answer was lost and the SDK repeats it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
+
+mod batches;
+mod census;
+mod cost;
+mod downstream;
+mod fixture;
+mod functions;
+mod locks;
+mod queues;
+mod race;
+mod routes;
+mod samples;
+mod slots;
+mod tasks;

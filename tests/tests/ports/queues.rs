@@ -1,0 +1,273 @@
+//! What every `Outbox` and `Inbox` must do, in memory and on SQS's own protocol.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use embedded::{Ports, Stack, Storage};
+use shared::aws::{Meter, Sqs};
+use shared::memory::{Delivery, MemoryQueues};
+use shared::ports::{Destination, Error, Inbox, Outbox, Outgoing};
+use shared::routes::NotificationQueue;
+
+/// Queues to run a claim on.
+trait Fixture: Sized {
+    type Queues: Outbox + Inbox;
+
+    async fn start() -> Self;
+
+    fn queues(&self) -> &Self::Queues;
+
+    /// Receives everything that is visible now: bodies by destination, in any order.
+    async fn bodies(&self) -> HashMap<Destination, Vec<String>>;
+
+    /// Receives a message from batch-handler's queue: its receipt, and how often it was received.
+    async fn take(&self) -> (String, u32);
+}
+
+struct InMemory(MemoryQueues);
+
+/// Long enough for a claim.
+const HIDDEN_MS: u64 = 60_000;
+
+impl Fixture for InMemory {
+    type Queues = MemoryQueues;
+
+    async fn start() -> Self {
+        Self(MemoryQueues::new())
+    }
+
+    fn queues(&self) -> &MemoryQueues {
+        &self.0
+    }
+
+    async fn bodies(&self) -> HashMap<Destination, Vec<String>> {
+        let mut bodies: HashMap<_, Vec<_>> = HashMap::new();
+        while let Some(Delivery { outgoing, .. }) = self.0.receive(HIDDEN_MS) {
+            bodies.entry(outgoing.to).or_default().push(outgoing.body);
+        }
+        // Queues for people: nobody receives from them.
+        for to in [Destination::Rejected, DEFAULT] {
+            let arrived = self.0.messages(&to);
+            if !arrived.is_empty() {
+                bodies.insert(to, arrived.into_iter().map(|outgoing| outgoing.body).collect());
+            }
+        }
+        bodies
+    }
+
+    async fn take(&self) -> (String, u32) {
+        let delivery = self.0.receive(HIDDEN_MS).expect("a message is visible");
+        (delivery.receipt, delivery.received)
+    }
+}
+
+struct OnSqs {
+    stack: Stack,
+    client: Client,
+    meter: Arc<Meter>,
+    queues: Sqs,
+}
+
+impl OnSqs {
+    fn url(&self, to: &Destination) -> &str {
+        let queues = self.stack.queues();
+        match to {
+            Destination::Elect => &queues.elect,
+            Destination::Group => &queues.group,
+            Destination::Handle => &queues.handle,
+            Destination::Rejected => &queues.rejected,
+            Destination::Notification(NotificationQueue::Default) => &queues.notifications,
+            Destination::Notification(_) => panic!("no queue of the stack"),
+        }
+    }
+
+    async fn receive(&self, url: &str) -> Vec<Message> {
+        let request = self.client.receive_message().queue_url(url).max_number_of_messages(10);
+        let request =
+            request.message_attribute_names("All").message_system_attribute_names(MessageSystemAttributeName::All);
+        request.send().await.unwrap().messages.unwrap_or_default()
+    }
+
+    async fn messages(&self, at: &Destination) -> Vec<Message> {
+        let mut messages = Vec::new();
+        loop {
+            let some = self.receive(self.url(at)).await;
+            if some.is_empty() {
+                return messages;
+            }
+            messages.extend(some);
+        }
+    }
+}
+
+impl Fixture for OnSqs {
+    type Queues = Sqs;
+
+    async fn start() -> Self {
+        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let meter = Arc::new(Meter::new());
+        let queues = Sqs::new(stack.sdk_config(), stack.queues().clone(), Arc::clone(&meter));
+        Self { client: Client::new(stack.sdk_config()), stack, meter, queues }
+    }
+
+    fn queues(&self) -> &Sqs {
+        &self.queues
+    }
+
+    async fn bodies(&self) -> HashMap<Destination, Vec<String>> {
+        let mut bodies = HashMap::new();
+        for to in DESTINATIONS {
+            let arrived: Vec<_> = self.messages(&to).await.into_iter().filter_map(|message| message.body).collect();
+            if !arrived.is_empty() {
+                bodies.insert(to, arrived);
+            }
+        }
+        bodies
+    }
+
+    async fn take(&self) -> (String, u32) {
+        let message = self.receive(self.url(&Destination::Handle)).await.pop().expect("a message is visible");
+        let attributes = message.attributes.unwrap_or_default();
+        let count = &attributes[&MessageSystemAttributeName::ApproximateReceiveCount];
+        (message.receipt_handle.unwrap(), count.parse().unwrap())
+    }
+}
+
+macro_rules! conformance {
+    ($($claim:ident),+ $(,)?) => {
+        conformance!(@on in_memory, InMemory, $($claim),+);
+        conformance!(@on on_sqs, OnSqs, $($claim),+);
+    };
+    (@on $module:ident, $fixture:ident, $($claim:ident),+) => {
+        mod $module {
+            use super::{Fixture, $fixture};
+            $(
+                #[tokio::test]
+                async fn $claim() {
+                    super::$claim($fixture::start().await).await;
+                }
+            )+
+        }
+    };
+}
+
+conformance![
+    every_message_arrives_once_where_it_was_sent,
+    a_delayed_message_is_not_received_yet,
+    nothing_is_sent_when_there_is_nothing_to_send,
+    a_message_that_is_postponed_comes_again_when_its_time_is_over,
+    a_message_that_is_postponed_for_longer_does_not_come_now,
+];
+
+const DEFAULT: Destination = Destination::Notification(NotificationQueue::Default);
+const DESTINATIONS: [Destination; 5] =
+    [Destination::Elect, Destination::Group, Destination::Handle, Destination::Rejected, DEFAULT];
+
+fn outgoing(to: &Destination, body: impl Into<String>) -> Outgoing {
+    Outgoing { to: to.clone(), body: body.into(), delay_ms: 0, attributes: Vec::new() }
+}
+
+async fn every_message_arrives_once_where_it_was_sent<F: Fixture>(fixture: F) {
+    let mut wanted: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    let mut messages = Vec::new();
+    for n in 0..57 {
+        let to = n % DESTINATIONS.len();
+        wanted.entry(to).or_default().push(format!("message {n:02}"));
+        messages.push(outgoing(&DESTINATIONS[to], format!("message {n:02}")));
+    }
+    let outcomes = fixture.queues().send(messages).await;
+    assert_eq!(outcomes.len(), 57);
+    assert!(outcomes.iter().all(Result::is_ok));
+    let mut found = fixture.bodies().await;
+    for (to, bodies) in wanted {
+        let mut arrived = found.remove(&DESTINATIONS[to]).unwrap_or_default();
+        arrived.sort();
+        assert_eq!(arrived, bodies);
+    }
+    assert!(found.is_empty());
+}
+
+async fn a_delayed_message_is_not_received_yet<F: Fixture>(fixture: F) {
+    let late = Outgoing { delay_ms: 60_000, ..outgoing(&Destination::Elect, "late") };
+    let outcomes = fixture.queues().send(vec![late, outgoing(&Destination::Elect, "now")]).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert_eq!(fixture.bodies().await, HashMap::from([(Destination::Elect, vec!["now".to_owned()])]));
+}
+
+async fn nothing_is_sent_when_there_is_nothing_to_send<F: Fixture>(fixture: F) {
+    assert!(fixture.queues().send(Vec::new()).await.is_empty());
+}
+
+async fn a_message_that_is_postponed_comes_again_when_its_time_is_over<F: Fixture>(fixture: F) {
+    fixture.queues().send(vec![outgoing(&Destination::Handle, "again")]).await;
+    for times in 1..4 {
+        let (receipt, received) = fixture.take().await;
+        assert_eq!(received, times);
+        fixture.queues().postpone(&receipt, 0).await.unwrap();
+    }
+}
+
+async fn a_message_that_is_postponed_for_longer_does_not_come_now<F: Fixture>(fixture: F) {
+    fixture.queues().send(vec![outgoing(&Destination::Handle, "later")]).await;
+    let (receipt, _) = fixture.take().await;
+    // Longer than SQS hides any message: the longest it can is what it gets.
+    for delay_ms in [30_000, u64::from(u32::MAX) * 1_000] {
+        fixture.queues().postpone(&receipt, delay_ms).await.unwrap();
+        assert!(fixture.bodies().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn attributes_arrive_with_their_message() {
+    let fixture = OnSqs::start().await;
+    let attributes = vec![("Reason", "not_json".to_owned()), ("Detail", "line 1".to_owned())];
+    let message = Outgoing { attributes, ..outgoing(&Destination::Rejected, "{") };
+    assert!(fixture.queues.send(vec![message]).await[0].is_ok());
+    let received = fixture.messages(&Destination::Rejected).await.remove(0).message_attributes.unwrap();
+    assert_eq!(received["Reason"].string_value(), Some("not_json"));
+    assert_eq!(received["Detail"].string_value(), Some("line 1"));
+}
+
+#[tokio::test]
+async fn a_notification_goes_to_the_queue_its_route_names_and_to_nobody_if_it_says_none() {
+    let fixture = OnSqs::start().await;
+    let url = fixture.client.create_queue().queue_name("own").send().await.unwrap().queue_url.unwrap();
+    let own = Destination::Notification(NotificationQueue::Url(url.clone()));
+    let nobody = Destination::Notification(NotificationQueue::None);
+    let outcomes = fixture.queues.send(vec![outgoing(&own, "mine"), outgoing(&nobody, "lost")]).await;
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert_eq!(fixture.receive(&url).await.remove(0).body.as_deref(), Some("mine"));
+    assert!(fixture.bodies().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_queue_refuses_fails_alone_and_in_its_place() {
+    let fixture = OnSqs::start().await;
+    let url = format!("{}-that-is-not-there", fixture.stack.queues().elect);
+    let nowhere = Destination::Notification(NotificationQueue::Url(url));
+    let outcomes = fixture
+        .queues
+        .send(vec![
+            outgoing(&Destination::Elect, "first"),
+            outgoing(&Destination::Elect, "x".repeat(300_000)),
+            outgoing(&nowhere, "second"),
+            outgoing(&Destination::Elect, "third"),
+        ])
+        .await;
+    assert!(matches!(outcomes[..], [Ok(()), Err(Error::Broken { .. }), Err(Error::Broken { .. }), Ok(())]));
+    let mut bodies = fixture.bodies().await.remove(&Destination::Elect).unwrap_or_default();
+    bodies.sort();
+    assert_eq!(bodies, ["first", "third"]);
+}
+
+#[tokio::test]
+async fn requests_are_counted_as_the_queue_counts_them() {
+    let fixture = OnSqs::start().await;
+    let mut messages: Vec<_> = (0..23).map(|n| outgoing(&Destination::Elect, n.to_string())).collect();
+    messages.push(outgoing(&Destination::Group, "x".repeat(100_000)));
+    fixture.queues.send(messages).await;
+    assert_eq!(fixture.meter.snapshot().sqs.send, 3 + 2);
+    assert_eq!(fixture.stack.sqs_requests().send, 3 + 2);
+}

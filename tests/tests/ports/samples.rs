@@ -1,0 +1,67 @@
+//! Tasks, locks and batches to write.
+
+use shared::domain::batch::{Batch, Member};
+use shared::domain::id::{BatchId, Fence, RouteName, Seq, Target, TaskId, WorkflowId, digest};
+use shared::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
+use shared::domain::task::{Candidate, Task};
+use shared::domain::time::Timestamp;
+use shared::ports::{Acquired, Locks, Registered, Tasks};
+
+pub fn target(value: &str) -> Target {
+    Target::of(&RouteName::new("parcels"), value)
+}
+
+pub fn task(id: &str, target: &Target) -> Task {
+    let payload = format!("{{\"parcel\":\"{id}\"}}");
+    let digest = digest(&[&payload]);
+    Task::new(TaskId::new(id), target.clone(), payload, digest, Timestamp(1_700_000_000_123))
+}
+
+pub fn member(candidate: &Candidate) -> Member {
+    Member { id: candidate.id.clone(), round: candidate.round }
+}
+
+/// Registers a new task that waits for `target`.
+pub async fn waiting(store: &impl Tasks, id: &str, target: &Target) -> Candidate {
+    let task = task(id, target);
+    assert_eq!(store.register(&task).await.unwrap(), Registered::New);
+    task.candidate()
+}
+
+/// The task as it is now.
+pub async fn now(store: &impl Tasks, id: &TaskId) -> Task {
+    let mut tasks = store.read(std::slice::from_ref(id), shared::ports::Freshness::Latest).await.unwrap();
+    tasks.pop().expect("the task is there")
+}
+
+pub fn term(target: &Target, workflow: &str, fence: u64) -> Term {
+    Term { target: target.clone(), workflow: WorkflowId::new(workflow), fence: Fence(fence) }
+}
+
+pub fn held(term: &Term) -> Held {
+    Held { workflow: term.workflow.clone(), fence: term.fence }
+}
+
+/// The lock as a term's acquisition leaves it, its lease over at 2,000.
+pub fn lock_of(term: &Term) -> Lock {
+    let holder =
+        Holder { workflow: term.workflow.clone(), acquired_at: Timestamp(1_000), lease_until: Timestamp(2_000) };
+    Lock { holder: Some(holder), fence: term.fence, seq: Seq(0), signals: 0, open: Some(term.batch_id(Seq(0))) }
+}
+
+pub fn taking(term: &Term, assumes: Assumes) -> Acquisition {
+    Acquisition { assumes, next: lock_of(term) }
+}
+
+/// Makes a workflow the leader of a free lock.
+pub async fn lead(store: &impl Locks, target: &Target, workflow: &str, fence: u64) -> Term {
+    let term = term(target, workflow, fence);
+    let acquired = store.acquire(target, &taking(&term, Assumes::Free)).await.unwrap();
+    assert_eq!(acquired, Acquired::Yes);
+    term
+}
+
+pub fn batch(id: &str, target: &Target, members: usize) -> Batch {
+    let candidates: Vec<Candidate> = (0..members).map(|n| task(&format!("{id}-{n}"), target).candidate()).collect();
+    Batch::open(BatchId::new(id), target.clone(), Fence(7), &candidates, Timestamp(1_000), 500)
+}
