@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -30,6 +30,12 @@ pub struct Contract {
     id: Option<String>,
     /// The work itself. Routes look into it for what to do; the downstream receives it as it is.
     payload: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The JSON Schema of a task message.
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(Contract)
 }
 
 /// A parsed task message.

@@ -117,3 +117,6 @@ impl Routes {
         Ok((route, Target::of(&route.name, &value)))
     }
 }
+
+#[cfg(test)]
+mod tests;
