@@ -1,0 +1,197 @@
+//! The command line. Its doc comments are what `--help` prints.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// Many tasks, one call: group tasks into batches and send each batch as one call.
+#[derive(Debug, Parser)]
+#[command(name = "groupage", version, propagate_version = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+    /// Print results as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Work on the deployed stack of this name, whose outputs CloudFormation knows. Without it, the GROUPAGE_*
+    /// variables that `groupage local` prints say where tables and queues are.
+    #[arg(long, global = true, value_name = "NAME", env = "GROUPAGE_STACK")]
+    pub stack: Option<String>,
+    /// When to use colours.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch many tasks become few calls: everything in this process, nothing to install, a few seconds.
+    ///
+    /// Parcels for trucks go onto the queue one by one. A truck loading API that is slow, takes few calls at once,
+    /// fails some and refuses some parcels gets them in few, full calls. Ends with exit code 0 only if the API's own
+    /// ledger agrees with every task's outcome.
+    Demo(Demo),
+    /// Run the whole stack on this machine, on a data folder, until it is stopped.
+    ///
+    /// Prints the environment lines with which this command and any AWS SDK use it. Tables are on disk and survive any
+    /// end of the process; queues are in memory. After a crash, start it again: every registered task is driven on.
+    /// Then repeat `groupage send`: it sends what was not registered yet.
+    Local(Local),
+    /// Send tasks: one JSON object a line, {"id": "…", "payload": {…}}.
+    ///
+    /// A task without an id gets one from its content, so sending the same file again is safe: tasks that are settled
+    /// are left alone, and the others are driven on. Bad lines are reported with their number, and the good ones are
+    /// sent all the same; the exit code says whether there were any.
+    Send(Send),
+    /// Check a routes file: syntax, fields, limits and expressions.
+    Check(RoutesFile),
+    /// Check a routes file and put it in force. Functions take it over within a minute.
+    Push(RoutesFile),
+    /// Show where a task, a batch or a Target stands, or how full the queues are.
+    Status(StatusOptions),
+    /// List what ended in the rejected and dead-letter queues, show why, and send it again.
+    Redrive(Redrive),
+    /// Print the JSON Schema of task messages or of the routes file.
+    Schema(Schema),
+    /// Print a completion script, for example: groupage completions bash > /etc/bash_completion.d/groupage
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Demo {
+    /// How many parcels to send.
+    #[arg(long, value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tasks: u32,
+    /// For how many trucks.
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub trucks: u32,
+    /// Chooses which calls are slow and which fail.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Local {
+    /// The data folder; made if it is not there.
+    #[arg(long, value_name = "FOLDER", default_value = "groupage-data")]
+    pub data: PathBuf,
+    /// Put this routes file in force first. Without it, the one pushed last stays in force.
+    #[arg(long, value_name = "FILE")]
+    pub routes: Option<PathBuf>,
+    /// The loopback port of DynamoDB; 0 for any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 8000)]
+    pub dynamodb_port: u16,
+    /// The loopback port of SQS; 0 for any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 9324)]
+    pub sqs_port: u16,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Send {
+    /// The file, or - for standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RoutesFile {
+    /// The routes file (YAML).
+    #[arg(value_name = "FILE", default_value = "routes.yaml")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct StatusOptions {
+    #[command(subcommand)]
+    pub command: Option<StatusCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StatusCommand {
+    /// One task: its status, batch, and why it failed.
+    Task {
+        /// Its id.
+        id: String,
+    },
+    /// One batch: its members, calls and outcome.
+    Batch {
+        /// Its id, which is the Idempotency-Key of its call.
+        id: String,
+    },
+    /// One Target: who waits, who leads.
+    Target {
+        /// As stored: route:value, for example parcels:truck-7.
+        target: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Redrive {
+    #[command(subcommand)]
+    pub command: Option<RedriveCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RedriveCommand {
+    /// List the queues and how many messages each holds. This is what `redrive` alone does.
+    List,
+    /// Show messages and why they ended here. They are hidden from others for ten seconds.
+    Show {
+        /// For example rejected, or handle-dlq.
+        queue: String,
+        /// How many at most.
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        most: u64,
+        /// Print the bodies too. Those of rejected messages hold payloads.
+        #[arg(long)]
+        body: bool,
+    },
+    /// Send messages again to the queue they came from.
+    Send {
+        /// For example rejected, or handle-dlq.
+        queue: String,
+        /// How many at most; all that are there now if not given.
+        #[arg(long, value_name = "N")]
+        most: Option<u64>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Schema {
+    /// Which contract.
+    pub contract: Contract,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Contract {
+    /// A task as senders write it.
+    TaskMessage,
+    /// The routes file.
+    Routes,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,236 @@
+//! What a run came to, in numbers, and what it would have cost on AWS.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use shared::aws::{Requests, Usage};
+use shared::domain::task::{Status, Task};
+
+use super::ledger::{Ledger, Parcel};
+use super::parcels::MAX_ITEMS;
+use crate::output::{grouped, summary};
+
+/// On-demand prices in us-east-1, in US dollars per million.
+const WRITE_UNITS: f64 = 0.625;
+const READ_UNITS: f64 = 0.125;
+const SQS_REQUESTS: f64 = 0.40;
+
+/// Disagreements shown to people; programs get all.
+const SHOWN: usize = 10;
+
+/// A run as it was measured.
+pub struct Run {
+    /// What was sent.
+    pub parcels: Vec<Parcel>,
+    /// When, by id.
+    pub sent_at: HashMap<String, Instant>,
+    /// From the first send to the last settled task.
+    pub seconds: f64,
+    /// What the steps consumed of the tables.
+    pub usage: Usage,
+    /// Every request that SQS answered, the sender's included.
+    pub sqs: Requests,
+}
+
+/// A run's figures, for people and programs.
+#[derive(Debug, Serialize)]
+pub struct Figures {
+    tasks: usize,
+    succeeded: usize,
+    failed: usize,
+    unsettled: usize,
+    batches: usize,
+    fewest_batches: usize,
+    fill_percent: f64,
+    calls: Calls,
+    send_to_call_ms: Percentiles,
+    seconds: f64,
+    per_task: PerTask,
+    usd_per_million_tasks: Price,
+    /// Whether the downstream's ledger agrees with every task.
+    pub agreed: bool,
+    disagreements: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Calls {
+    all: u64,
+    answered: u64,
+    throttled: u64,
+    unavailable: u64,
+    /// Calls after the first of their batch.
+    retries: u64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+struct Percentiles {
+    p50: u128,
+    p99: u128,
+}
+
+#[derive(Debug, Serialize)]
+struct PerTask {
+    write_units: f64,
+    read_units: f64,
+    sqs_requests: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Price {
+    dynamodb: f64,
+    sqs: f64,
+}
+
+impl Figures {
+    /// Works out the figures of a run.
+    pub fn new(run: &Run, tasks: &[Task], ledger: &Ledger, disagreements: Vec<String>) -> Self {
+        let count = |is: fn(&Status) -> bool| tasks.iter().filter(|task| is(&task.status)).count();
+        let succeeded = count(|status| matches!(status, Status::Succeeded { .. }));
+        let failed = count(|status| matches!(status, Status::Failed { .. }));
+        let batches = ledger.batches().count();
+        let calls = ledger.calls();
+        let per_task = PerTask::new(run);
+        Self {
+            tasks: run.parcels.len(),
+            succeeded,
+            failed,
+            unsettled: run.parcels.len() - succeeded - failed,
+            batches,
+            fewest_batches: fewest_batches(&run.parcels),
+            fill_percent: 100.0 * run.parcels.len() as f64 / (batches.max(1) * MAX_ITEMS) as f64,
+            calls: Calls {
+                all: calls.all,
+                answered: calls.answered,
+                throttled: calls.throttled,
+                unavailable: calls.unavailable,
+                retries: calls.all.saturating_sub(batches as u64),
+            },
+            send_to_call_ms: send_to_call(&run.sent_at, ledger),
+            seconds: run.seconds,
+            usd_per_million_tasks: Price::of(&per_task),
+            per_task,
+            agreed: disagreements.is_empty(),
+            disagreements,
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let calls = &self.calls;
+        let per_task = &self.per_task;
+        let price = &self.usd_per_million_tasks;
+        let mut rows = vec![
+            ("tasks", grouped(self.tasks as u64)),
+            ("  succeeded", grouped(self.succeeded as u64)),
+            ("  failed: too heavy", grouped(self.failed as u64)),
+            ("batches", grouped(self.batches as u64)),
+            ("  the fewest possible", grouped(self.fewest_batches as u64)),
+            ("  fill", format!("{:.0} %", self.fill_percent)),
+            ("calls", grouped(calls.all)),
+            ("  answered", grouped(calls.answered)),
+            ("  turned away (429)", grouped(calls.throttled)),
+            ("  failed for now (503)", grouped(calls.unavailable)),
+            ("  retries", grouped(calls.retries)),
+            ("from send to call, p50", format!("{:.1} s", self.send_to_call_ms.p50 as f64 / 1e3)),
+            ("  p99", format!("{:.1} s", self.send_to_call_ms.p99 as f64 / 1e3)),
+            ("from first send to last outcome", format!("{:.1} s", self.seconds)),
+            ("write units per task", format!("{:.2}", per_task.write_units)),
+            ("read units per task", format!("{:.2}", per_task.read_units)),
+            ("SQS requests per task", format!("{:.2}", per_task.sqs_requests)),
+            ("DynamoDB per million tasks", format!("${:.2}", price.dynamodb)),
+            ("SQS per million tasks", format!("${:.2}", price.sqs)),
+        ];
+        if self.unsettled > 0 {
+            rows.insert(3, ("  not settled", grouped(self.unsettled as u64)));
+        }
+        format!("{}\n\n{}", summary(rows), self.verdict())
+    }
+
+    fn verdict(&self) -> String {
+        if self.agreed {
+            return "The downstream's own ledger agrees with every task.".to_owned();
+        }
+        let shown = self.disagreements.iter().take(SHOWN).map(|what| format!("\n  {what}")).collect::<String>();
+        let rest = self.disagreements.len().saturating_sub(SHOWN);
+        let rest = if rest > 0 { format!("\n  and {}", grouped(rest as u64)) } else { String::new() };
+        format!("The downstream's own ledger does not agree:{shown}{rest}")
+    }
+}
+
+impl PerTask {
+    fn new(run: &Run) -> Self {
+        let tasks = run.parcels.len().max(1) as f64;
+        let capacity = run.usage.capacity();
+        Self {
+            write_units: capacity.write.count() / tasks,
+            read_units: capacity.read.count() / tasks,
+            sqs_requests: run.sqs.total() as f64 / tasks,
+        }
+    }
+}
+
+impl Price {
+    /// Of a million tasks like these. Lambda's own price depends on memory and downstream, and is not in it.
+    fn of(per_task: &PerTask) -> Self {
+        Self {
+            dynamodb: per_task.write_units * WRITE_UNITS + per_task.read_units * READ_UNITS,
+            sqs: per_task.sqs_requests * SQS_REQUESTS,
+        }
+    }
+}
+
+/// Full batches of each truck's parcels, and one for the rest.
+fn fewest_batches(parcels: &[Parcel]) -> usize {
+    let mut by_truck: BTreeMap<&str, usize> = BTreeMap::new();
+    for parcel in parcels {
+        *by_truck.entry(&parcel.truck).or_default() += 1;
+    }
+    by_truck.values().map(|parcels| parcels.div_ceil(MAX_ITEMS)).sum()
+}
+
+/// How long tasks waited for the first call of their batch to arrive.
+fn send_to_call(sent_at: &HashMap<String, Instant>, ledger: &Ledger) -> Percentiles {
+    let mut waits: Vec<Duration> = ledger
+        .batches()
+        .flat_map(|(_, batch)| batch.members.iter().map(|member| (member, batch.first_called)))
+        .filter_map(|(member, called)| Some(called.saturating_duration_since(*sent_at.get(member)?)))
+        .collect();
+    waits.sort_unstable();
+    Percentiles { p50: percentile(&waits, 50).as_millis(), p99: percentile(&waits, 99).as_millis() }
+}
+
+/// The smallest value that `percent` of all values do not exceed; zero if there are none.
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parcels::parcels;
+    use super::*;
+
+    #[test]
+    fn the_fewest_batches_are_counted_truck_by_truck() {
+        assert_eq!(fewest_batches(&parcels(2_000, 20)), 40);
+        assert_eq!(fewest_batches(&parcels(21, 20)), 20);
+        assert_eq!(fewest_batches(&[]), 0);
+    }
+
+    #[test]
+    fn a_percentile_is_a_value_that_was_measured() {
+        let values: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!(percentile(&values, 50), Duration::from_millis(100));
+        assert_eq!(percentile(&values, 99), Duration::from_millis(198));
+        assert_eq!(percentile(&values[..1], 99), Duration::from_millis(1));
+        assert_eq!(percentile(&[], 50), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_price_is_units_times_their_price() {
+        let price = Price::of(&PerTask { write_units: 4.0, read_units: 2.0, sqs_requests: 0.5 });
+        assert!((price.dynamodb - 2.75).abs() < 1e-9, "{price:?}");
+        assert!((price.sqs - 0.2).abs() < 1e-9, "{price:?}");
+    }
+}

@@ -1,0 +1,166 @@
+//! `groupage demo`: the main job, whole, in this process and in a few seconds.
+//!
+//! Parcels for trucks go onto the intake queue one by one; the four steps turn them into few, full calls of a truck
+//! loading API that is as tiresome as real ones are. In the end the API's own ledger must agree with what the task
+//! table says of every parcel, or the demo has failed.
+
+mod figures;
+mod ledger;
+mod parcels;
+mod progress;
+mod trucks;
+mod verdict;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use embedded::{Pipeline, Ports, Storage};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use shared::aws::{Downstreams, Meter};
+use shared::config;
+use shared::domain::id::TaskId;
+use shared::domain::task::Task;
+use shared::entry::{Metric, RouteSource};
+use shared::ports::{self, Freshness, Tasks};
+use shared::routes::{self, Routes};
+use tokio::time;
+
+use crate::args;
+use crate::output::Output;
+use crate::send::bundle::{MAX_MESSAGES, bundles};
+use crate::send::queue::{self, Intake};
+use crate::{Ending, embedded_steps};
+use figures::{Figures, Run};
+use ledger::Parcel;
+use progress::Progress;
+use trucks::{Temper, Trucks};
+
+/// A run that takes longer has hung. What is not settled by then is reported.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How often progress is shown.
+const FRAME: Duration = Duration::from_millis(100);
+
+const SENDS_IN_FLIGHT: usize = 4;
+
+/// The demo could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The embedded stack did not start.
+    #[error(transparent)]
+    Stack(#[from] embedded::Error),
+    /// The truck loading API did not start.
+    #[error("cannot start the truck loading API: {0}")]
+    Trucks(#[from] io::Error),
+    /// A variable makes no sense.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// The demo's routes are wrong: a bug.
+    #[error("the demo's own routes: {0}")]
+    Routes(#[from] routes::Error),
+    /// The intake queue takes nothing.
+    #[error(transparent)]
+    Send(#[from] queue::Error),
+    /// The task table does not answer.
+    #[error(transparent)]
+    Table(#[from] ports::Error),
+}
+
+/// Runs the demo and prints its figures. Ends well only if the ledger agrees with every task.
+///
+/// # Errors
+/// [`Error`]; the figures are not printed then.
+pub async fn run(options: &args::Demo, output: &Output) -> Result<Ending, Error> {
+    let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
+    let trucks = Trucks::start(Temper { seed: options.seed, ..Temper::default() }).await?;
+    let parcels = parcels::parcels(options.tasks, options.trucks);
+
+    let run = load(&stack, &trucks, parcels, *output).await?;
+    let tasks = read_tasks(&stack, &run.parcels).await?;
+    let figures = {
+        let ledger = trucks.ledger();
+        let disagreements = verdict::disagreements(&run.parcels, &tasks, &ledger);
+        Figures::new(&run, &tasks, &ledger, disagreements)
+    };
+    trucks.shutdown().await?;
+    stack.shutdown().await;
+    output.result(&figures, || figures.text());
+    Ok(if figures.agreed { Ending::Well } else { Ending::Badly })
+}
+
+/// Sends all parcels and waits until they are settled.
+async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, output: Output) -> Result<Run, Error> {
+    let meter = Arc::new(Meter::new());
+    let routes = Arc::new(Routes::parse(&parcels::routes(&trucks.load_url()))?);
+    let steps = embedded_steps::on(stack, RouteSource::Fixed(routes), &meter)?;
+    let downstream = Arc::new(Downstreams::new(stack.sdk_config()));
+    let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
+    let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
+
+    let started = Instant::now();
+    let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
+    let sent_at = SentAt::default();
+    tokio::select! {
+        // A sender that fails leaves nothing worth waiting for; one that ends well leaves the other branch to wait.
+        Err(error) = send(&intake, &parcels, &sent_at) => return Err(error.into()),
+        () = watch(&pipeline, trucks, &sent_at, parcels.len(), output) => {}
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    pipeline.shutdown().await;
+    let sent_at = sent_at.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Run { parcels, sent_at, seconds, usage: meter.snapshot(), sqs: stack.sqs_requests() })
+}
+
+/// When each task was sent, by its id.
+#[derive(Default)]
+struct SentAt(Mutex<HashMap<String, Instant>>);
+
+impl SentAt {
+    fn add(&self, ids: impl Iterator<Item = String>) {
+        let now = Instant::now();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(ids.map(|id| (id, now)));
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// Sends every parcel as a task of its own, in tens.
+async fn send(intake: &Intake, parcels: &[Parcel], sent_at: &SentAt) -> Result<(), queue::Error> {
+    let tasks = parcels.iter().zip(1..).map(|(parcel, line)| (line, parcels::message(parcel), true)).collect();
+    let sends = bundles(tasks).into_iter().zip(parcels.chunks(MAX_MESSAGES)).map(|(bundle, parcels)| async move {
+        // Before the request: the time that SQS takes belongs to the time from send to call.
+        sent_at.add(parcels.iter().map(|parcel| parcel.id.clone()));
+        intake.send(&bundle).await
+    });
+    stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_for_each(|_| async { Ok(()) }).await
+}
+
+/// Shows progress until all tasks are settled, or patience ends.
+async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: usize, output: Output) {
+    let progress = Progress::new(tasks as u64, output);
+    let mut frames = time::interval(FRAME);
+    let watching = async {
+        loop {
+            frames.tick().await;
+            let counts = pipeline.counts();
+            let settled = counts.get(Metric::TasksSucceeded) + counts.get(Metric::TasksFailed);
+            let calls = trucks.ledger().calls();
+            progress.show(sent_at.count() as u64, &counts, settled, calls);
+            if settled >= tasks as u64 {
+                break;
+            }
+        }
+    };
+    // What is not settled when patience ends is found by comparing with the ledger.
+    let _ = time::timeout(PATIENCE, watching).await;
+    progress.clear();
+}
+
+async fn read_tasks(stack: &embedded::Stack, parcels: &[Parcel]) -> Result<Vec<Task>, ports::Error> {
+    let ids: Vec<TaskId> = parcels.iter().map(|parcel| TaskId::new(&parcel.id)).collect();
+    embedded_steps::unmetered_store(stack).read(&ids, Freshness::Latest).await
+}

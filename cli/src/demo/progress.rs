@@ -1,0 +1,57 @@
+//! The demo as it runs: one bar for each stage of a task's life.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use shared::entry::{Counts, Metric};
+
+use super::ledger::Calls;
+use crate::output::Output;
+
+/// Bars on standard error, if that is a terminal and results are for people.
+pub struct Progress {
+    all: MultiProgress,
+    sent: ProgressBar,
+    registered: ProgressBar,
+    batched: ProgressBar,
+    settled: ProgressBar,
+}
+
+impl Progress {
+    /// Bars that end at `tasks`.
+    pub fn new(tasks: u64, output: Output) -> Self {
+        let target = if output.is_json() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let all = MultiProgress::with_draw_target(target);
+        let bar = |stage: &'static str| {
+            let style = ProgressStyle::with_template("{prefix:>12} {bar:40} {pos:>7}/{len}  {msg}");
+            let bar = all.add(ProgressBar::new(tasks).with_prefix(stage));
+            // The template is a constant; a bar in the default style would do no harm.
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        };
+        Self {
+            sent: bar("sent"),
+            registered: bar("registered"),
+            batched: bar("in batches"),
+            settled: bar("settled"),
+            all,
+        }
+    }
+
+    /// Shows where the tasks stand now.
+    pub fn show(&self, sent: u64, counts: &Counts, settled: u64, calls: Calls) {
+        self.sent.set_position(sent);
+        self.registered.set_position(counts.get(Metric::TasksRegistered));
+        self.batched.set_position(counts.get(Metric::BatchMembers));
+        self.batched.set_message(format!("{} batches", counts.get(Metric::BatchesFrozen)));
+        self.settled.set_position(settled);
+        self.settled.set_message(format!(
+            "{} calls, {} failed for now",
+            calls.all,
+            calls.throttled + calls.unavailable
+        ));
+    }
+
+    /// Takes the bars off the terminal.
+    pub fn clear(&self) {
+        // A terminal that cannot be cleared stays as it is.
+        let _ = self.all.clear();
+    }
+}

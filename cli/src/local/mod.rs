@@ -1,0 +1,156 @@
+//! `groupage local`: the whole stack in this process, kept running on a data folder.
+//!
+//! Tables are on disk and survive `kill -9`. Queues are in memory, so every start drives on from the tables what has
+//! not settled; what was not registered yet is gone, and `groupage send` with the same input sends it again.
+
+mod signal;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aws_config::SdkConfig;
+use embedded::{Pipeline, Ports, Storage};
+use serde::Serialize;
+use shared::aws::{Downstreams, Meter, RouteTable, System};
+use shared::config;
+use shared::entry::{AwsStack, NoRoutes, RouteSource};
+use shared::ports::{self, Env};
+use shared::steps::{self, revive};
+
+use crate::args;
+use crate::output::{Output, grouped};
+use crate::{Ending, check, embedded_steps};
+
+/// The file in the data folder that holds the environment lines.
+const ENVIRONMENT_FILE: &str = "env";
+
+/// The stack did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The routes file cannot be used.
+    #[error(transparent)]
+    File(#[from] check::Error),
+    /// A port or the folder cannot be had, or the database is damaged.
+    #[error(transparent)]
+    Stack(#[from] embedded::Error),
+    /// A variable makes no sense.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// The stack just started does not answer.
+    #[error(transparent)]
+    Table(#[from] ports::Error),
+    /// The folder holds no routes yet, and none were given.
+    #[error("there are no routes in {} yet: name a file with --routes", .0.display())]
+    NoRoutes(PathBuf),
+    /// The routes in the folder are of no use.
+    #[error(transparent)]
+    Routes(NoRoutes),
+    /// What has not settled could not be driven on.
+    #[error("cannot drive on what has not settled: {0}")]
+    Revive(#[from] steps::Error),
+    /// The environment lines cannot be written.
+    #[error("cannot write {}: {source}", file.display())]
+    Environment {
+        /// Their file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// What is running, for programs.
+#[derive(Serialize)]
+struct Started {
+    environment: serde_json::Map<String, serde_json::Value>,
+    environment_file: PathBuf,
+    revived: Revived,
+}
+
+/// What was driven on.
+#[derive(Serialize)]
+struct Revived {
+    leaders: usize,
+    waiting_tasks: usize,
+    batches: usize,
+    tasks_without_route: usize,
+}
+
+/// Runs the stack until it is told to stop.
+///
+/// # Errors
+/// [`Error`]; nothing is left running.
+pub async fn run(options: &args::Local, output: &Output) -> Result<Ending, Error> {
+    let yaml = options.routes.as_deref().map(check::read).transpose()?;
+    let ports = Ports { dynamo: options.dynamodb_port, sqs: options.sqs_port };
+    let stack = embedded::Stack::start(Storage::Folder(options.data.clone()), ports).await?;
+
+    let meter = Arc::new(Meter::new());
+    let table = RouteTable::new(stack.sdk_config(), stack.tables(), Arc::clone(&meter));
+    if let Some(yaml) = yaml {
+        table.push(&yaml, System.now()).await?;
+    }
+    let steps = embedded_steps::on(&stack, RouteSource::table(table), &meter)?;
+    let revived = drive_on(&steps, &options.data).await?;
+    let downstream = Arc::new(Downstreams::new(&downstream_config(&stack).await));
+    let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
+    let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
+
+    announce(&stack, &options.data, revived, *output)?;
+    signal::stop_requested().await;
+    tracing::info!("stopping: finishing what is in hand");
+    pipeline.shutdown().await;
+    stack.shutdown().await;
+    Ok(Ending::Well)
+}
+
+async fn drive_on(steps: &AwsStack, data: &Path) -> Result<Revived, Error> {
+    let routes = steps.routes.current().await.map_err(|error| match error {
+        NoRoutes::NotPushed => Error::NoRoutes(data.to_owned()),
+        NoRoutes::Port(_) | NoRoutes::Invalid(_) => Error::Routes(error),
+    })?;
+    let report = revive::revive(&steps.store, &steps.queues, &steps.env, &routes).await?;
+    Ok(Revived {
+        leaders: report.leaders,
+        waiting_tasks: report.waiting,
+        batches: report.batches,
+        tasks_without_route: report.stranded,
+    })
+}
+
+/// Functions and secrets that routes name are those of the user's own AWS account, if there is one here.
+async fn downstream_config(stack: &embedded::Stack) -> SdkConfig {
+    let configured = ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"];
+    if configured.iter().any(|name| std::env::var_os(name).is_some()) {
+        shared::aws::load_config().await
+    } else {
+        // Asking the machine's metadata service for a region would hold up the start for seconds.
+        stack.sdk_config().clone()
+    }
+}
+
+/// Says where everything is, once it is there.
+fn announce(stack: &embedded::Stack, data: &Path, revived: Revived, output: Output) -> Result<(), Error> {
+    let lines = exports(&stack.environment());
+    let file = data.join(ENVIRONMENT_FILE);
+    fs::write(&file, &lines).map_err(|source| Error::Environment { file: file.clone(), source })?;
+    let driven_on = revived.waiting_tasks + revived.batches + revived.leaders;
+    let environment = stack.environment().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let started = Started { environment, environment_file: file.clone(), revived };
+    output.result(&started, || {
+        let mut text = format!("{lines}\n# These lines are in {0} too: . {0}\n", file.display());
+        if driven_on > 0 {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "# Driven on from the last run: {}", grouped(driven_on as u64));
+        }
+        text + "# Running. Stop with Ctrl-C."
+    });
+    Ok(())
+}
+
+/// Lines for a shell. No value holds a quote: they are names, URLs and ports.
+fn exports(environment: &[(&str, String)]) -> String {
+    environment.iter().map(|(name, value)| format!("export {name}='{value}'\n")).collect()
+}

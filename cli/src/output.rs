@@ -1,0 +1,120 @@
+//! What people and programs read: tables or JSON on standard output, everything else on standard error.
+
+use std::env;
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::Color;
+
+/// Where and how results are printed.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+    color: bool,
+}
+
+impl Output {
+    /// Prints as JSON or for people, in colour where that is wanted.
+    pub fn new(json: bool, color: Color) -> Self {
+        let color = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        };
+        Self { json, color }
+    }
+
+    /// Whether results go to programs: nothing else may be on standard output then.
+    pub fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Whether standard error is to be coloured.
+    pub fn has_color(self) -> bool {
+        self.color
+    }
+
+    /// Prints a result: `value` as JSON, or the text for people.
+    pub fn result<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) {
+        let text = if self.json { serde_json::to_string_pretty(value).unwrap_or_default() } else { text() };
+        // Who closed the pipe has read enough.
+        let _ = writeln!(io::stdout(), "{text}");
+    }
+
+    /// Prints one thing: as JSON, or its fields one below the other.
+    pub fn object<T: Serialize>(self, value: &T) {
+        self.result(value, || {
+            let fields = serde_json::to_value(value).unwrap_or_default();
+            let fields = fields.as_object().into_iter().flatten();
+            summary(fields.map(|(name, value)| {
+                let text = match value {
+                    Value::String(text) => text.clone(),
+                    Value::Array(items) => {
+                        items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+                    }
+                    other => other.to_string(),
+                };
+                (name.as_str(), text)
+            }))
+        });
+    }
+
+    /// Prints an error and its causes.
+    pub fn error(self, error: &dyn Error) {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Some errors repeat their cause in their own words.
+            if !text.contains(&cause_text) {
+                text = format!("{text}: {cause_text}");
+            }
+            source = cause.source();
+        }
+        let _ = writeln!(io::stderr(), "{}: {text}", self.red("error"));
+    }
+
+    /// The text in red, if colours are wanted.
+    pub fn red(self, text: &str) -> String {
+        if self.color { format!("\u{1b}[31m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// A table of names and values, as summaries are printed.
+pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    for (name, value) in rows {
+        table.add_row([Cell::new(name), Cell::new(value).set_alignment(CellAlignment::Right)]);
+    }
+    table.trim_fmt()
+}
+
+/// A number with thin groups of three digits, as people read it: `12,345`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

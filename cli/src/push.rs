@@ -1,0 +1,46 @@
+//! `groupage push`: put a routes file in force.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use shared::aws::{Meter, RouteTable, System};
+use shared::ports::{self, Env};
+
+use crate::args::RoutesFile;
+use crate::connection::{self, Connection};
+use crate::output::Output;
+use crate::{Ending, check};
+
+/// Nothing was put in force.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] check::Error),
+    /// There is no stack to push to.
+    #[error(transparent)]
+    Connection(#[from] connection::Error),
+    /// The table did not take it.
+    #[error(transparent)]
+    Table(#[from] ports::Error),
+}
+
+#[derive(Serialize)]
+struct Pushed {
+    digest: String,
+}
+
+/// Checks a routes file and writes it to the route table.
+///
+/// # Errors
+/// [`Error`]; what was in force before still is.
+pub async fn run(options: &RoutesFile, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let yaml = check::read(&options.file)?;
+    let connection = Connection::open(stack).await?;
+    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
+    let stored = table.push(&yaml, System.now()).await?;
+    let pushed = Pushed { digest: stored.digest };
+    output
+        .result(&pushed, || format!("{} is pushed; it is in force everywhere within a minute", options.file.display()));
+    Ok(Ending::Well)
+}

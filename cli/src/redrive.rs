@@ -1,0 +1,185 @@
+//! `groupage redrive`: what ended in the rejected and dead-letter queues: list it, show why, send it again.
+//!
+//! Sending again is a send to the source queue, then a delete: who dies in between leaves a message twice, which every
+//! step takes in its stride.
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::Ending;
+use crate::args::{Redrive, RedriveCommand};
+use crate::connection::{self, Connection};
+use crate::output::{Output, grouped, summary};
+use crate::queues::{self, Queue};
+
+/// Nothing could be listed or sent again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no stack.
+    #[error(transparent)]
+    Connection(#[from] connection::Error),
+    /// SQS did not answer.
+    #[error(transparent)]
+    Queue(#[from] queues::Error),
+    /// No such queue.
+    #[error("no queue is named `{name}`; there are {known}")]
+    UnknownQueue {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+/// A message that ended, without its body unless asked for.
+#[derive(Serialize)]
+struct Ended {
+    message_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    received: u32,
+    bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Sent {
+    queue: String,
+    sent: u64,
+}
+
+/// How long a message that is only looked at stays hidden from others, in seconds.
+const LOOK_S: i32 = 10;
+/// How long a message that is sent again stays hidden, in seconds: more than sending and deleting ten takes.
+const SEND_S: i32 = 60;
+
+/// Lists, shows or sends again.
+///
+/// # Errors
+/// [`Error`]; messages that were not sent again stay where they are.
+pub async fn run(options: &Redrive, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let connection = Connection::open(stack).await?;
+    let client = Client::new(&connection.config);
+    let ended = queues::ended(&client, &connection.queues).await?;
+    match &options.command {
+        None | Some(RedriveCommand::List) => list(&client, &ended, output).await,
+        Some(RedriveCommand::Show { queue, most, body }) => {
+            show(&client, find(&ended, queue)?, *most, *body, output).await
+        }
+        Some(RedriveCommand::Send { queue, most }) => send(&client, find(&ended, queue)?, *most, output).await,
+    }
+}
+
+async fn list(client: &Client, ended: &[Queue], output: &Output) -> Result<Ending, Error> {
+    let mut depths = Vec::new();
+    for queue in ended {
+        depths.push(queues::depth(client, &queue.name, &queue.url).await?);
+    }
+    output.result(&depths, || {
+        summary(depths.iter().map(|depth| (depth.queue.as_str(), grouped(depth.ready + depth.in_flight))))
+    });
+    Ok(Ending::Well)
+}
+
+async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Output) -> Result<Ending, Error> {
+    let mut shown: Vec<Ended> = Vec::new();
+    while (shown.len() as u64) < most {
+        let messages = receive(client, queue, most - shown.len() as u64, LOOK_S).await?;
+        if messages.is_empty() {
+            break;
+        }
+        shown.extend(messages.into_iter().map(|message| ended(message, body)));
+    }
+    output.result(&shown, || {
+        let rows = shown.iter().map(|ended| {
+            let why = match (&ended.reason, &ended.detail) {
+                (Some(reason), Some(detail)) => format!("{reason}: {detail}"),
+                (Some(why), None) | (None, Some(why)) => why.clone(),
+                (None, None) => format!("failed {} times; the step's log says why", ended.received),
+            };
+            let body = ended.body.as_ref().map(|body| format!("\n{body}")).unwrap_or_default();
+            (ended.message_id.as_str(), format!("{why}{body}"))
+        });
+        if shown.is_empty() { format!("{} is empty", queue.name) } else { summary(rows) }
+    });
+    Ok(Ending::Well)
+}
+
+async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output) -> Result<Ending, Error> {
+    // Draws on a terminal only.
+    let progress = ProgressBar::new_spinner().with_message(format!("sending {} again", queue.name));
+    // Not more than were there at the start: what fails again at once must not go round for ever.
+    let depth = queues::depth(client, &queue.name, &queue.url).await?;
+    let most = most.unwrap_or(depth.ready + depth.in_flight);
+    let mut sent = 0;
+    while sent < most {
+        let messages = receive(client, queue, most - sent, SEND_S).await?;
+        if messages.is_empty() {
+            break;
+        }
+        for message in messages {
+            send_again(client, queue, message).await?;
+            sent += 1;
+            progress.set_position(sent);
+        }
+    }
+    progress.finish_and_clear();
+    let sent = Sent { queue: queue.name.clone(), sent };
+    output.result(&sent, || format!("{} sent again from {}", grouped(sent.sent), sent.queue));
+    Ok(Ending::Well)
+}
+
+async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<(), Error> {
+    let source = queue.source.as_deref().unwrap_or_default();
+    let body = message.body.unwrap_or_default();
+    let sent = client.send_message().queue_url(source).message_body(body).send().await;
+    sent.map_err(|error| queues::Error::new("sending again from", &queue.name, error))?;
+    let deleted = client.delete_message().queue_url(&queue.url).set_receipt_handle(message.receipt_handle).send().await;
+    deleted.map_err(|error| queues::Error::new("deleting from", &queue.name, error))?;
+    Ok(())
+}
+
+async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
+    let received = client
+        .receive_message()
+        .queue_url(&queue.url)
+        .max_number_of_messages(i32::try_from(most.min(10)).unwrap_or(10))
+        .visibility_timeout(hidden_s)
+        // A long poll asks all of SQS's servers; a short one may miss messages.
+        .wait_time_seconds(1)
+        .message_attribute_names("All")
+        .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+        .send()
+        .await;
+    let received = received.map_err(|error| queues::Error::new("receiving from", &queue.name, error))?;
+    Ok(received.messages.unwrap_or_default())
+}
+
+fn ended(message: Message, with_body: bool) -> Ended {
+    let attribute =
+        |name: &str| message.message_attributes.as_ref()?.get(name).and_then(|value| value.string_value.clone());
+    let received = message
+        .attributes
+        .as_ref()
+        .and_then(|attributes| attributes.get(&MessageSystemAttributeName::ApproximateReceiveCount)?.parse().ok());
+    Ended {
+        message_id: attribute("MessageId").or_else(|| message.message_id.clone()).unwrap_or_default(),
+        reason: attribute("Reason"),
+        detail: attribute("Detail"),
+        received: received.unwrap_or_default(),
+        bytes: message.body.as_ref().map_or(0, String::len),
+        body: message.body.filter(|_| with_body),
+    }
+}
+
+fn find<'a>(ended: &'a [Queue], name: &str) -> Result<&'a Queue, Error> {
+    ended.iter().find(|queue| queue.name == name).ok_or_else(|| Error::UnknownQueue {
+        name: name.to_owned(),
+        known: ended.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", "),
+    })
+}

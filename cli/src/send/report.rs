@@ -1,0 +1,79 @@
+//! What became of the lines.
+
+use serde::Serialize;
+
+use super::bundle::Message;
+use super::queue::Refused;
+use crate::output::{grouped, summary};
+
+/// What became of the lines, for people and programs.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// Lines read that are not blank.
+    pub lines: u64,
+    /// Tasks sent that the stack did not know.
+    pub new: u64,
+    /// Tasks sent again: registered, and not settled yet.
+    pub known: u64,
+    /// Tasks that are settled and were not sent.
+    pub settled: u64,
+    /// Lines that repeat an earlier line and were not sent.
+    pub repeated: u64,
+    /// Lines that can never become tasks.
+    pub bad: Vec<BadLine>,
+    /// Why sending ended before the input did. Send the same input again to go on.
+    pub stopped: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A line that can never become a task.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Why not; it never quotes a value.
+    pub why: String,
+}
+
+impl Report {
+    pub(super) fn bad(&mut self, line: u64, why: String) {
+        self.bad.push(BadLine { line, why });
+    }
+
+    /// Counts a bundle's messages as sent, less those that were refused.
+    pub(super) fn sent(&mut self, bundle: &[Message], refused: &[Refused]) {
+        for message in bundle.iter().filter(|message| refused.iter().all(|refused| refused.line != message.line)) {
+            *(if message.new { &mut self.new } else { &mut self.known }) += 1;
+        }
+    }
+
+    /// The first reason counts: the others follow from it.
+    pub(super) fn stop(&mut self, why: String) {
+        self.stopped.get_or_insert(why);
+    }
+
+    /// Whether every line is a task that was sent, now or before.
+    pub fn is_well(&self) -> bool {
+        self.bad.is_empty() && self.stopped.is_none()
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let sent = self.new + self.known;
+        let rate = if self.seconds > 0.0 { sent as f64 / self.seconds } else { 0.0 };
+        let mut rows = vec![
+            ("lines", grouped(self.lines)),
+            ("sent, new", grouped(self.new)),
+            ("sent again, not settled yet", grouped(self.known)),
+            ("not sent, already settled", grouped(self.settled)),
+            ("not sent, repeats an earlier line", grouped(self.repeated)),
+            ("not sent, bad", grouped(self.bad.len() as u64)),
+            ("sent per second", grouped(rate as u64)),
+        ];
+        if let Some(why) = &self.stopped {
+            rows.push(("stopped before the end", why.clone()));
+        }
+        summary(rows)
+    }
+}
