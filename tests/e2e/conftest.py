@@ -1,6 +1,7 @@
 """One deployed stack and one run of work for all tests: each test looks at another side of what came out."""
 
 import io
+import json
 import platform
 import shutil
 import string
@@ -52,6 +53,7 @@ def stack(emulator, downstream) -> Stack:
         },
     )
     stack.success_queue = success_queue
+    _allow_batches(stack)
     routes = string.Template((HERE / "routes.yaml").read_text()).substitute(
         downstream=downstream.url, secret=secret, success_queue=success_queue, function=function
     )
@@ -59,6 +61,18 @@ def stack(emulator, downstream) -> Stack:
     file.write_text(routes)
     stack.groupage("push", file)
     return stack
+
+
+def _allow_batches(stack: Stack) -> None:
+    """AWS checks a batch of messages as `sqs:SendMessage`; the emulator asks for an action that AWS does not know. Every
+    role may send in batches exactly where the template lets it send."""
+    iam = stack.client("iam")
+    for role in stack.roles():
+        [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        policy = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+        sending = [s | {"Action": "sqs:SendMessageBatch"} for s in policy["Statement"] if s["Action"] == "sqs:SendMessage"]
+        document = json.dumps(policy | {"Statement": sending})
+        iam.put_role_policy(RoleName=role, PolicyName="send-batches", PolicyDocument=document)
 
 
 def _stamps_function(emulator: Emulator) -> str:

@@ -51,6 +51,11 @@ class Stack:
         assert done.returncode == 0, f"{command} ended {done.returncode}:\n{done.stdout}\n{done.stderr}\n{self.tails()}"
         return done.stdout
 
+    def roles(self) -> list[str]:
+        """The names of the functions' roles."""
+        resources = self.client("cloudformation").describe_stack_resources(StackName=self.name)["StackResources"]
+        return [r["PhysicalResourceId"] for r in resources if r["ResourceType"] == "AWS::IAM::Role"]
+
     # --- queues ---
 
     def queue(self, name: str) -> str:
@@ -138,10 +143,12 @@ class Stack:
         return "\n".join(tails)
 
     def eventually(self, what: str, holds, seen) -> None:
-        """Waits until `holds()`; if it never does, says what was last `seen()`."""
+        """Waits until `holds()`; if it never does, says what was last `seen()`, and prints the ends of all logs."""
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
-            assert time.monotonic() < deadline, f"waited in vain for {what}; {seen()}\n{self.tails()}"
+            if time.monotonic() > deadline:
+                print(self.tails())
+                raise AssertionError(f"waited in vain for {what}; {seen()}")
             time.sleep(0.5)
 
 

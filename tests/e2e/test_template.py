@@ -25,18 +25,16 @@ def test_roles_are_enforced_here(stack, emulator):
 
 def test_no_policy_has_a_wildcard(stack):
     iam = stack.client("iam")
-    resources = stack.client("cloudformation").describe_stack_resources(StackName=stack.name)["StackResources"]
-    roles = [r["PhysicalResourceId"] for r in resources if r["ResourceType"] == "AWS::IAM::Role"]
-    assert len(roles) == 4
-    for role in roles:
+    assert len(stack.roles()) == 4
+    for role in stack.roles():
         assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"] == []
-        [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
-        for statement in iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]["Statement"]:
-            for action in _listed(statement["Action"]):
-                assert "*" not in action
-            for resource in _listed(statement["Resource"]):
-                # The streams of one log group are the one thing that has no name before it is used.
-                assert "*" not in resource.removesuffix(":*" if ":log-group:" in resource else "")
+        for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+            for statement in iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]["Statement"]:
+                for action in _listed(statement["Action"]):
+                    assert "*" not in action
+                for resource in _listed(statement["Resource"]):
+                    # The streams of one log group are the one thing that has no name before it is used.
+                    assert "*" not in resource.removesuffix(":*" if ":log-group:" in resource else "")
 
 
 def test_every_alarm_watches_something_that_exists(stack):
@@ -60,7 +58,7 @@ def test_each_dead_letter_queue_has_an_alarm(stack):
     assert dead <= watched
 
 
-def test_the_dashboard_shows_queues_and_functions_that_exist(stack):
+def test_the_dashboard_shows_queues_functions_and_tables_that_exist(stack):
     body = stack.client("cloudwatch").get_dashboard(DashboardName=stack.name)["DashboardBody"]
     functions = {name for key, name in stack.outputs.items() if key.endswith("FunctionName")}
     queues = {url.rsplit("/", 1)[1] for key, url in stack.outputs.items() if key.endswith("QueueUrl")}
@@ -71,8 +69,9 @@ def test_the_dashboard_shows_queues_and_functions_that_exist(stack):
         for field in metric
         if isinstance(field, str) and field.startswith(stack.name)
     }
+    tables = {name for key, name in stack.outputs.items() if key.endswith("TableName")}
     assert functions <= shown
-    assert shown <= functions | queues
+    assert shown <= functions | queues | tables
 
 
 def test_the_dashboard_shows_metrics_that_the_functions_publish(stack):
