@@ -31,11 +31,16 @@ impl Clause {
     }
 }
 
+/// Attribute names by placeholder.
+type Names = HashMap<String, String>;
+/// Values by placeholder.
+type Values = HashMap<String, AttributeValue>;
+
 /// The placeholders of one request.
 #[derive(Debug, Default)]
 pub(super) struct Terms {
-    pub(super) names: HashMap<String, String>,
-    pub(super) values: HashMap<String, AttributeValue>,
+    names: Names,
+    values: Values,
 }
 
 impl Terms {
@@ -73,8 +78,8 @@ impl Terms {
         placeholder
     }
 
-    /// The names as a request takes them: `None` instead of an empty map, which DynamoDB refuses.
-    pub(super) fn into_parts(self) -> (Option<HashMap<String, String>>, Option<HashMap<String, AttributeValue>>) {
+    /// Names and values as a request takes them: `None` instead of an empty map, which DynamoDB refuses.
+    pub(super) fn into_parts(self) -> (Option<Names>, Option<Values>) {
         let Self { names, values } = self;
         ((!names.is_empty()).then_some(names), (!values.is_empty()).then_some(values))
     }

@@ -133,7 +133,7 @@ async fn a_refusal_with_a_huge_body_is_still_a_refusal() {
 
 #[tokio::test]
 async fn an_answer_that_never_comes_is_a_timeout() {
-    let silent = Router::new().fallback(|| std::future::pending::<Response>());
+    let silent = Router::new().fallback(std::future::pending::<Response>);
     let url = serve(silent).await;
     let downstream = downstream(&format!("http:\n  url: {url}\n  timeout_ms: 50"));
     assert_eq!(call(&Downstreams::new(&nowhere()), &downstream).await, Err(NoAnswer::Timeout));

@@ -87,7 +87,7 @@ async fn a_function_that_is_not_there_is_told_by_its_code() {
 
 #[tokio::test]
 async fn a_function_that_never_returns_is_a_timeout() {
-    let url = serve(Router::new().fallback(|| std::future::pending::<Response>())).await;
+    let url = serve(Router::new().fallback(std::future::pending::<Response>)).await;
     let downstream = downstream("lambda:\n  function: load\n  timeout_ms: 50");
     assert_eq!(call(&Downstreams::new(&at(&url)), &downstream).await, Err(NoAnswer::Timeout));
 }

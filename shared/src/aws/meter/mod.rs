@@ -4,61 +4,14 @@
 //! by the size of the item that was there, so that is computed from the item. What the SDK repeats by itself is counted
 //! once: these are the figures of a run without lost answers.
 
-use std::fmt;
-use std::ops::{Add, Sub};
+mod usage;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
 use super::item::{self, Item};
-
-/// Capacity units, exact to a tenth: an eventually consistent read costs half a unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Units {
-    tenths: u64,
-}
-
-impl Units {
-    /// So many whole units.
-    #[must_use]
-    pub const fn whole(units: u64) -> Self {
-        Self { tenths: units * 10 }
-    }
-
-    /// Units as DynamoDB reports them.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number that is not negative")]
-    pub fn reported(units: f64) -> Self {
-        Self { tenths: (units.max(0.0) * 10.0).round() as u64 }
-    }
-
-    /// The number of units.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "exact far beyond any run")]
-    pub fn count(self) -> f64 {
-        self.tenths as f64 / 10.0
-    }
-}
-
-impl fmt::Display for Units {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.tenths / 10, self.tenths % 10)
-    }
-}
-
-impl Add for Units {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self { tenths: self.tenths + other.tenths }
-    }
-}
-
-impl Sub for Units {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self { tenths: self.tenths.saturating_sub(other.tenths) }
-    }
-}
+pub use usage::{Capacity, Requests, Units, Usage};
 
 /// Where capacity is consumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +67,8 @@ impl Meter {
     #[must_use]
     pub fn snapshot(&self) -> Usage {
         let capacity = |place: Place| Capacity {
-            read: Units { tenths: self.read[place as usize].load(Ordering::Relaxed) },
-            write: Units { tenths: self.write[place as usize].load(Ordering::Relaxed) },
+            read: Units::tenths(self.read[place as usize].load(Ordering::Relaxed)),
+            write: Units::tenths(self.write[place as usize].load(Ordering::Relaxed)),
         };
         let requests = |kind: SqsRequest| self.sqs[kind as usize].load(Ordering::Relaxed);
         Usage {
@@ -171,109 +124,15 @@ fn count(counters: &[AtomicU64; 5], place: Place, consumed: &ConsumedCapacity) {
 }
 
 fn add(counters: &[AtomicU64; 5], place: Place, units: Units) {
-    counters[place as usize].fetch_add(units.tenths, Ordering::Relaxed);
-}
-
-/// Capacity consumed in one place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capacity {
-    /// Read units.
-    pub read: Units,
-    /// Write units.
-    pub write: Units,
-}
-
-/// SQS requests, as AWS bills them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Requests {
-    /// Sends.
-    pub send: u64,
-    /// Receives.
-    pub receive: u64,
-    /// Deletes.
-    pub delete: u64,
-    /// Changes of visibility.
-    pub change_visibility: u64,
-}
-
-/// What was consumed up to a moment, or between two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// By the task table.
-    pub tasks: Capacity,
-    /// By its index of waiting tasks.
-    pub waiting: Capacity,
-    /// By the lock table.
-    pub locks: Capacity,
-    /// By the batch table.
-    pub batches: Capacity,
-    /// By the route table.
-    pub routes: Capacity,
-    /// SQS requests.
-    pub sqs: Requests,
-}
-
-impl Usage {
-    /// Units consumed everywhere.
-    #[must_use]
-    pub fn capacity(&self) -> Capacity {
-        self.places()
-            .into_iter()
-            .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
-    }
-
-    const fn places(&self) -> [Capacity; 5] {
-        [self.tasks, self.waiting, self.locks, self.batches, self.routes]
-    }
-}
-
-impl Requests {
-    /// All requests.
-    #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.send + self.receive + self.delete + self.change_visibility
-    }
-}
-
-impl Sub for Capacity {
-    type Output = Self;
-    fn sub(self, earlier: Self) -> Self {
-        Self { read: self.read - earlier.read, write: self.write - earlier.write }
-    }
-}
-
-impl Sub for Requests {
-    type Output = Self;
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            send: self.send.saturating_sub(earlier.send),
-            receive: self.receive.saturating_sub(earlier.receive),
-            delete: self.delete.saturating_sub(earlier.delete),
-            change_visibility: self.change_visibility.saturating_sub(earlier.change_visibility),
-        }
-    }
-}
-
-impl Sub for Usage {
-    type Output = Self;
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            tasks: self.tasks - earlier.tasks,
-            waiting: self.waiting - earlier.waiting,
-            locks: self.locks - earlier.locks,
-            batches: self.batches - earlier.batches,
-            routes: self.routes - earlier.routes,
-            sqs: self.sqs - earlier.sqs,
-        }
-    }
+    counters[place as usize].fetch_add(units.as_tenths(), Ordering::Relaxed);
 }
 
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::Capacity as Consumed;
 
-    use super::super::item::text;
     use super::*;
+    use crate::aws::item::text;
 
     fn consumed(table: f64, index: f64) -> ConsumedCapacity {
         let units = |units| Consumed::builder().capacity_units(units).build();

@@ -1,0 +1,154 @@
+//! Figures of a run, as plain values: what a meter shows, and differences of that.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+/// Capacity units, exact to a tenth: an eventually consistent read costs half a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Units {
+    tenths: u64,
+}
+
+impl Units {
+    pub(super) const fn tenths(tenths: u64) -> Self {
+        Self { tenths }
+    }
+
+    pub(super) const fn as_tenths(self) -> u64 {
+        self.tenths
+    }
+
+    /// So many whole units.
+    #[must_use]
+    pub const fn whole(units: u64) -> Self {
+        Self { tenths: units * 10 }
+    }
+
+    /// Units as DynamoDB reports them.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number that is not negative")]
+    pub fn reported(units: f64) -> Self {
+        Self { tenths: (units.max(0.0) * 10.0).round() as u64 }
+    }
+
+    /// The number of units.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exact far beyond any run")]
+    pub fn count(self) -> f64 {
+        self.tenths as f64 / 10.0
+    }
+}
+
+impl fmt::Display for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.tenths / 10, self.tenths % 10)
+    }
+}
+
+impl Add for Units {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { tenths: self.tenths + other.tenths }
+    }
+}
+
+impl Sub for Units {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self { tenths: self.tenths.saturating_sub(other.tenths) }
+    }
+}
+
+/// Capacity consumed in one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Read units.
+    pub read: Units,
+    /// Write units.
+    pub write: Units,
+}
+
+/// SQS requests, as AWS bills them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Sends.
+    pub send: u64,
+    /// Receives.
+    pub receive: u64,
+    /// Deletes.
+    pub delete: u64,
+    /// Changes of visibility.
+    pub change_visibility: u64,
+}
+
+/// What was consumed up to a moment, or between two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// By the task table.
+    pub tasks: Capacity,
+    /// By its index of waiting tasks.
+    pub waiting: Capacity,
+    /// By the lock table.
+    pub locks: Capacity,
+    /// By the batch table.
+    pub batches: Capacity,
+    /// By the route table.
+    pub routes: Capacity,
+    /// SQS requests.
+    pub sqs: Requests,
+}
+
+impl Usage {
+    /// Units consumed everywhere.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        self.places()
+            .into_iter()
+            .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
+    }
+
+    const fn places(&self) -> [Capacity; 5] {
+        [self.tasks, self.waiting, self.locks, self.batches, self.routes]
+    }
+}
+
+impl Requests {
+    /// All requests.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.send + self.receive + self.delete + self.change_visibility
+    }
+}
+
+impl Sub for Capacity {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self { read: self.read - earlier.read, write: self.write - earlier.write }
+    }
+}
+
+impl Sub for Requests {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            send: self.send.saturating_sub(earlier.send),
+            receive: self.receive.saturating_sub(earlier.receive),
+            delete: self.delete.saturating_sub(earlier.delete),
+            change_visibility: self.change_visibility.saturating_sub(earlier.change_visibility),
+        }
+    }
+}
+
+impl Sub for Usage {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            tasks: self.tasks - earlier.tasks,
+            waiting: self.waiting - earlier.waiting,
+            locks: self.locks - earlier.locks,
+            batches: self.batches - earlier.batches,
+            routes: self.routes - earlier.routes,
+            sqs: self.sqs - earlier.sqs,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The task table: one item per task, and the sparse index of those that wait.
+//!
+//! Only a waiting task carries `Target`, a key of the index, so that a task's later changes cost no index write. `Bytes`
+//! is the payload's size, stored for the index's sake.
+
+mod read;
+mod stored;
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue};
+use serde::Deserialize;
+
+use super::dynamo::{Dynamo, Key, Written};
+use super::expression::{Change, Clause};
+use super::fault::failed;
+use super::item::{decode, encode, number, text};
+use super::meter::Place;
+use crate::config::Tables;
+use crate::domain::batch::Member;
+use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::task::{self, Candidate, Status, Task};
+use crate::domain::time::Timestamp;
+use crate::ports::{Error, Freshness, Joined, Page, PutBack, Registered, Result, Settlement, Tasks};
+use stored::StoredTask;
+pub(super) use stored::task_of;
+
+pub(super) const TABLE: &str = "task table";
+const ID: &str = "Id";
+pub(super) const STATUS: &str = "Status";
+const TARGET: &str = "Target";
+const BATCH_ID: &str = "BatchId";
+const ROUND: &str = "Round";
+
+/// An entry of the index.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    id: TaskId,
+    round: Round,
+    bytes: u32,
+}
+
+/// A position in the index of waiting tasks.
+#[derive(Clone, Debug)]
+pub struct Cursor(HashMap<String, AttributeValue>);
+
+/// What every move of a member assumes: it names the batch, in this round.
+fn is_member(batch: &BatchId, round: Round) -> [Clause; 3] {
+    [
+        Clause::Equals(STATUS, text(task::BATCHED)),
+        Clause::Equals(BATCH_ID, text(batch.as_str())),
+        Clause::Equals(ROUND, number(round)),
+    ]
+}
+
+impl Dynamo {
+    fn task_key<'a>(&'a self, id: &'a TaskId) -> Key<'a> {
+        Key { table: &self.tables.tasks, place: Place::Tasks, attribute: ID, id: id.as_str() }
+    }
+}
+
+impl Tasks for Dynamo {
+    type Cursor = Cursor;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
+        match self.put("register a task", self.task_key(&task.id), item, &[Clause::Absent(ID)]).await? {
+            Written::Done(_) => Ok(Registered::New),
+            Written::Refused(None) => Err(vanished("register a task")),
+            Written::Refused(Some(old)) => {
+                let existing = task_of(old)?;
+                // Same to the millisecond: the answer to our own write was lost.
+                Ok(if existing == *task { Registered::New } else { Registered::Existing(existing) })
+            }
+        }
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        self.read_tasks(ids, freshness).await
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
+        const WHAT: &str = "query the waiting tasks";
+        let output = self
+            .client
+            .query()
+            .table_name(&self.tables.tasks)
+            .index_name(Tables::WAITING_INDEX)
+            .key_condition_expression("#Target = :target AND #Status = :status")
+            .expression_attribute_names("#Target", TARGET)
+            .expression_attribute_names("#Status", STATUS)
+            .expression_attribute_values(":target", text(target.as_str()))
+            .expression_attribute_values(":status", text(task::CREATED))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(after.map(|cursor| cursor.0.clone()))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Tasks, output.consumed_capacity());
+        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        let candidates = entries
+            .map(|entry| entry.map(|Entry { id, round, bytes }| Candidate { id, round, bytes }))
+            .collect::<Result<_>>()?;
+        Ok(Page { candidates, next: output.last_evaluated_key.map(Cursor) })
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let change = Change::default()
+            .set(STATUS, text(task::BATCHED))
+            .set(BATCH_ID, text(batch.as_str()))
+            // Without it the task is in the index no more.
+            .remove(TARGET);
+        let waits = [Clause::Equals(STATUS, text(task::CREATED)), Clause::Equals(ROUND, number(round))];
+        match self.update("move a task into a batch", self.task_key(id), change, &waits, ReturnValue::None).await? {
+            Written::Done(_) => Ok(Joined::Yes),
+            Written::Refused(None) => Ok(Joined::Elsewhere),
+            Written::Refused(Some(old)) => {
+                let old = task_of(old)?;
+                let joined = old.round == round && old.status == Status::Batched { batch: batch.clone() };
+                Ok(if joined { Joined::Yes } else { Joined::Elsewhere })
+            }
+        }
+    }
+
+    async fn put_back(&self, member: &Candidate, batch: &BatchId, target: &Target, attempts: u32) -> Result<PutBack> {
+        let change = Change::default()
+            .set(STATUS, text(task::CREATED))
+            .set(TARGET, text(target.as_str()))
+            .set(ROUND, number(member.round.next()))
+            .set("Attempts", number(attempts))
+            .remove(BATCH_ID);
+        let assumes = is_member(batch, member.round);
+        let key = self.task_key(&member.id);
+        match self.update("put a task back", key, change, &assumes, ReturnValue::None).await? {
+            Written::Done(_) => Ok(PutBack::Waits),
+            Written::Refused(None) => Ok(PutBack::MovedOn),
+            Written::Refused(Some(old)) => {
+                let waits = task_of(old)?.waits_in(member.round.next());
+                Ok(if waits { PutBack::Waits } else { PutBack::MovedOn })
+            }
+        }
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
+        let change = match settlement {
+            Settlement::Succeeded => Change::default().set(STATUS, text(task::SUCCEEDED)),
+            Settlement::Failed(reason) => {
+                Change::default().set(STATUS, text(task::FAILED)).set("Reason", text(reason.as_str()))
+            }
+        }
+        .set("SettledAt", number(now.0))
+        .set("Ttl", number(now.plus_ms(self.retention_ms).as_secs()));
+        let assumes = is_member(batch, member.round);
+        // Refused means that an earlier repeat did it, or put the task back: nothing is left to do either way.
+        self.update("settle a task", self.task_key(&member.id), change, &assumes, ReturnValue::None).await?;
+        Ok(())
+    }
+}
+
+/// A condition on absence failed, and yet nothing is there: the item expired in between.
+fn vanished(what: &'static str) -> Error {
+    Error::Unavailable { what, why: "the item that was in the way is gone".to_owned() }
+}

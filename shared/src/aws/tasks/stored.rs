@@ -1,0 +1,155 @@
+//! A task's stored form.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BATCH_ID, ID, STATUS, TABLE, TARGET};
+use crate::aws::item::{Item, decode, nonsense};
+use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::outcome::Reason;
+use crate::domain::task::{self, Status, Task, payload_bytes};
+use crate::domain::time::Timestamp;
+use crate::ports::Result;
+
+/// A task as its item says it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct StoredTask {
+    id: TaskId,
+    status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target: Option<Target>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    batch_id: Option<BatchId>,
+    round: Round,
+    attempts: u32,
+    payload: String,
+    digest: String,
+    created_at: Timestamp,
+    bytes: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<Reason>,
+}
+
+impl StoredTask {
+    pub(super) fn of(task: &Task) -> Self {
+        let (target, reason) = match &task.status {
+            Status::Created { target } => (Some(target.clone()), None),
+            Status::Batched { .. } | Status::Succeeded { .. } => (None, None),
+            Status::Failed { reason, .. } => (None, Some(reason.clone())),
+        };
+        Self {
+            id: task.id.clone(),
+            status: task.status.word().to_owned(),
+            target,
+            batch_id: task.status.batch().cloned(),
+            round: task.round,
+            attempts: task.attempts,
+            payload: task.payload.clone(),
+            digest: task.digest.clone(),
+            created_at: task.created_at,
+            bytes: payload_bytes(&task.payload),
+            reason,
+        }
+    }
+
+    fn into_task(self) -> Result<Task> {
+        let missing = |attribute| {
+            nonsense(TABLE, self.id.as_str(), attribute, format_args!("is missing while `{}`", self.status))
+        };
+        let batch = || self.batch_id.clone().ok_or_else(|| missing(BATCH_ID));
+        let status = match self.status.as_str() {
+            task::CREATED => Status::Created { target: self.target.clone().ok_or_else(|| missing(TARGET))? },
+            task::BATCHED => Status::Batched { batch: batch()? },
+            task::SUCCEEDED => Status::Succeeded { batch: batch()? },
+            task::FAILED => {
+                Status::Failed { batch: batch()?, reason: self.reason.clone().ok_or_else(|| missing("Reason"))? }
+            }
+            unknown => return Err(nonsense(TABLE, self.id.as_str(), STATUS, format_args!("`{unknown}` is no status"))),
+        };
+        Ok(Task {
+            id: self.id,
+            status,
+            round: self.round,
+            attempts: self.attempts,
+            payload: self.payload,
+            digest: self.digest,
+            created_at: self.created_at,
+        })
+    }
+}
+
+/// Reads a task out of its item.
+pub(in crate::aws) fn task_of(item: Item) -> Result<Task> {
+    let id = item.get(ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
+    decode::<StoredTask>(TABLE, &id, item)?.into_task()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aws::item::{self, encode, number, text};
+    use crate::domain::id::RouteName;
+    use crate::ports::Error;
+
+    fn task(status: Status) -> Task {
+        Task {
+            id: TaskId::new("3f0c8a51-55f0-4f5e-9a32-6d4c5f8e2b10"),
+            status,
+            round: Round(2),
+            attempts: 3,
+            payload: format!("{{\"note\":\"{}\"}}", "x".repeat(589)),
+            digest: "0".repeat(32),
+            created_at: Timestamp(1_700_000_000_123),
+        }
+    }
+
+    fn all() -> [Status; 4] {
+        let batch = BatchId::new("9".repeat(32));
+        [
+            Status::Created { target: Target::of(&RouteName::new("parcels"), "truck-7") },
+            Status::Batched { batch: batch.clone() },
+            Status::Succeeded { batch: batch.clone() },
+            Status::Failed { batch, reason: Reason::new("too_heavy") },
+        ]
+    }
+
+    #[test]
+    fn every_status_survives_storage() {
+        for status in all() {
+            let task = task(status);
+            let item = encode(TABLE, "", &StoredTask::of(&task)).unwrap();
+            assert_eq!(task_of(item).unwrap(), task);
+        }
+    }
+
+    #[test]
+    fn only_a_waiting_task_carries_the_index_key() {
+        for status in all() {
+            let waits = matches!(status, Status::Created { .. });
+            let item = encode(TABLE, "", &StoredTask::of(&task(status))).unwrap();
+            assert_eq!(item.contains_key(TARGET), waits);
+        }
+    }
+
+    #[test]
+    fn a_payload_of_600_bytes_costs_one_write_unit_in_every_status() {
+        for status in all() {
+            let task = task(status);
+            assert!(task.payload.len() >= 600);
+            let mut item = encode(TABLE, "", &StoredTask::of(&task)).unwrap();
+            item.insert("SettledAt".into(), number(1_700_000_000_123_u64));
+            item.insert("Ttl".into(), number(1_700_000_000_u64));
+            assert!(item::size(&item) <= 1024, "{} bytes", item::size(&item));
+        }
+    }
+
+    #[test]
+    fn an_unknown_status_names_table_item_and_attribute() {
+        let mut item = encode(TABLE, "", &StoredTask::of(&task(all()[0].clone()))).unwrap();
+        item.insert(STATUS.into(), text("asleep"));
+        let error = task_of(item).unwrap_err();
+        assert!(matches!(error, Error::Broken { .. }));
+        let said = error.to_string();
+        assert!(said.contains("task table") && said.contains("3f0c8a51") && said.contains("`Status`"), "{said}");
+    }
+}
