@@ -133,10 +133,10 @@ pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
             return Err(Rejection::new(Code::UnknownField, detail));
         }
     }
-    if let Some(version) = present(&fields, "version") {
-        if version.get() != "1" {
-            return Err(Rejection::new(Code::BadField, "`version` must be 1"));
-        }
+    if let Some(version) = present(&fields, "version")
+        && version.get() != "1"
+    {
+        return Err(Rejection::new(Code::BadField, "`version` must be 1"));
     }
     let id = match present(&fields, "id") {
         None => message_id.to_owned(),

@@ -140,13 +140,14 @@ impl Tasks for MemoryStore {
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<()> {
         let mut tables = self.tables();
-        if let Some(task) = tables.tasks.get_mut(&member.id) {
-            if task.round == member.round && task.status == (Status::Batched { batch: batch.clone() }) {
-                task.status = match settlement {
-                    Settlement::Succeeded => Status::Succeeded { batch: batch.clone() },
-                    Settlement::Failed(reason) => Status::Failed { batch: batch.clone(), reason: reason.clone() },
-                };
-            }
+        if let Some(task) = tables.tasks.get_mut(&member.id)
+            && task.round == member.round
+            && task.status == (Status::Batched { batch: batch.clone() })
+        {
+            task.status = match settlement {
+                Settlement::Succeeded => Status::Succeeded { batch: batch.clone() },
+                Settlement::Failed(reason) => Status::Failed { batch: batch.clone(), reason: reason.clone() },
+            };
         }
         Ok(())
     }

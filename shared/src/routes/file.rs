@@ -354,10 +354,10 @@ fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String
         if RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
             return Err(de::Error::custom(format!("the header `{name}` is set by Groupage itself")));
         }
-        if let HeaderValue::Text(text) = value {
-            if reqwest::header::HeaderValue::from_str(text).is_err() {
-                return Err(de::Error::custom(format!("the value of header `{name}` holds a forbidden character")));
-            }
+        if let HeaderValue::Text(text) = value
+            && reqwest::header::HeaderValue::from_str(text).is_err()
+        {
+            return Err(de::Error::custom(format!("the value of header `{name}` holds a forbidden character")));
         }
     }
     Ok(headers)

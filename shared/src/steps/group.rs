@@ -129,12 +129,12 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     }
 
     async fn work(&self, leading: &mut Leading<S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {
-        if let Some(open) = leading.lock.open.clone() {
-            if open != leading.term.batch_id(leading.lock.seq) {
-                // A predecessor's. The lock goes on naming it until it is finished.
-                finish(self.store, self.outbox, &open, &leading.term.target, self.env.now()).await?;
-                self.advance(leading).await?;
-            }
+        if let Some(open) = leading.lock.open.clone()
+            && open != leading.term.batch_id(leading.lock.seq)
+        {
+            // A predecessor's. The lock goes on naming it until it is finished.
+            finish(self.store, self.outbox, &open, &leading.term.target, self.env.now()).await?;
+            self.advance(leading).await?;
         }
         let mut batch = self.store.batch(&leading.term.batch_id(leading.lock.seq)).await?;
         let mut gathered = None;
