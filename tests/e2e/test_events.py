@@ -8,15 +8,9 @@ from work import STEPS
 
 def test_each_event_file_is_an_event_that_its_function_handles(run):
     stack = run.stack
-    functions = {
-        "register-task": "RegisterTaskFunctionName",
-        "elect-leader": "ElectLeaderFunctionName",
-        "group-batch": "GroupBatchFunctionName",
-        "batch-handler": "BatchHandlerFunctionName",
-    }
-    for step in STEPS:
+    for step, function in STEPS.items():
         event = (ROOT / f"infra/events/{step}.json").read_bytes()
-        answer = stack.client("lambda").invoke(FunctionName=stack.outputs[functions[step]], Payload=event)
+        answer = stack.client("lambda").invoke(FunctionName=stack.outputs[f"{function}Name"], Payload=event)
         assert "FunctionError" not in answer, step
         assert json.loads(answer["Payload"].read()) == {"batchItemFailures": []}, step
     for parcel in ("parcel-1", "parcel-2"):

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from downstream import API_KEY
-from work import CANARY
+from work import CANARY, STEPS
 
 
 def test_every_task_ends_as_its_downstream_said(run):
@@ -150,3 +150,12 @@ def test_metrics_add_up_to_what_happened(run):
     assert metrics["TasksFailed"] == failed
     assert metrics["TasksSucceeded"] == len(run.work.tasks) - failed
     assert metrics["ElectionsWon"] >= 1
+
+
+def test_each_metric_is_under_the_name_of_the_deployed_function(run):
+    """The dashboard looks there, and two stacks in one account must not add up."""
+    events = run.metric_events()
+    assert {step for step, _ in events} == set(STEPS)
+    for step, event in events:
+        assert event["Function"] == run.stack.outputs[f"{STEPS[step]}Name"]
+        assert {d["Namespace"] for d in event["_aws"]["CloudWatchMetrics"]} == {"Groupage"}

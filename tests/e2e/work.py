@@ -75,7 +75,13 @@ class Work:
         return bodies
 
 
-STEPS = ("register-task", "elect-leader", "group-batch", "batch-handler")
+STEPS = {
+    "register-task": "RegisterTaskFunction",
+    "elect-leader": "ElectLeaderFunction",
+    "group-batch": "GroupBatchFunction",
+    "batch-handler": "BatchHandlerFunction",
+}
+"""Each step and its function's name in the template."""
 
 
 class Run:
@@ -99,11 +105,19 @@ class Run:
         self.rejected = stack.take("RejectedQueue", len(work.rejects) + 1)
         self.logs = {step: stack.logs(step) for step in STEPS}
 
+    def metric_events(self) -> list[tuple[str, dict]]:
+        """Everything that the functions published as metrics in their logs, with the step that did."""
+        return [
+            (step, json.loads(line[line.index("{") :]))
+            for step, lines in self.logs.items()
+            for line in lines
+            if '"_aws"' in line
+        ]
+
     def metrics(self) -> dict[str, float]:
-        """The sum of each metric that the functions published in their logs."""
+        """The sum of each metric."""
         sums: dict[str, float] = {}
-        for line in (line for lines in self.logs.values() for line in lines if '"_aws"' in line):
-            event = json.loads(line[line.index("{") :])
+        for _, event in self.metric_events():
             for directive in event["_aws"]["CloudWatchMetrics"]:
                 for metric in directive["Metrics"]:
                     sums[metric["Name"]] = sums.get(metric["Name"], 0) + event[metric["Name"]]
