@@ -10,7 +10,7 @@ mod file;
 mod limited;
 
 pub use answer::ResponseMapping;
-pub use body::Item;
+pub use body::{Item, TemplateFailed};
 pub use expression::Expression;
 pub use file::{Downstream, File, HeaderValue, Http, Lambda, Method, NotificationQueue, Notify, Secret, schema};
 
