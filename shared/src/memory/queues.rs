@@ -82,6 +82,11 @@ impl MemoryQueues {
         self.state().messages.retain(|message| message.receipt != receipt);
     }
 
+    /// Loses every message, as queues in memory do when their process dies.
+    pub fn lose_everything(&self) {
+        self.state().messages.clear();
+    }
+
     /// When the next message for a step becomes visible, if there is any.
     #[must_use]
     pub fn next_visible_at(&self) -> Option<Timestamp> {
