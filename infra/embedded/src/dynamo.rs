@@ -2,8 +2,8 @@
 //!
 //! In memory it is gone with the process. In a folder, an acknowledged write survives `kill -9`: it is in SQLite's
 //! write-ahead log, which the operating system holds. What a power failure can take is the last moment before it,
-//! never the file's consistency: the log is synced at checkpoints, not at every write, which makes writes about
-//! ten times as fast.
+//! never the file's consistency: the log is synced at checkpoints, not at every write, which makes writes
+//! more than ten times as fast.
 //!
 //! A folder belongs to one process at a time: the lock on it dies with its holder, however that ends.
 
