@@ -1,7 +1,7 @@
 //! What every `Locks` must do.
 
-use shared::domain::id::Seq;
-use shared::domain::lock::{Assumes, Lock};
+use shared::domain::id::{BatchId, Fence, Seq, WorkflowId};
+use shared::domain::lock::{Acquisition, Assumes, Holder, Lock};
 use shared::domain::time::Timestamp;
 use shared::ports::{Acquired, Advanced, Locks, Released, Signalled};
 
@@ -11,11 +11,13 @@ use crate::samples::{held, lead, lock_of, taking, target, term};
 conformance![
     a_free_lock_is_acquired,
     a_held_lock_is_not_free,
+    a_lock_that_names_an_open_batch_is_not_free_though_nobody_holds_it,
     a_repeated_acquisition_recognises_itself,
     fence_survives_a_release,
     a_clock_that_is_behind_cannot_lower_the_fence,
     a_lock_is_taken_over_as_it_was_seen,
     a_lock_that_moved_since_it_was_seen_is_not_taken_over,
+    a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over,
     a_signal_does_not_keep_a_lock_from_being_taken_over,
     signals_survive_an_acquisition,
     a_signal_to_a_holder_that_is_gone_is_refused,
@@ -56,6 +58,15 @@ async fn a_held_lock_is_not_free<F: Fixture>(fixture: F) {
     let other = term(&target, "w2", 99);
     let acquired = store.acquire(&target, &taking(&other, Assumes::Free)).await.unwrap();
     assert_eq!(acquired, Acquired::No(Some(lock_of(&holder))));
+}
+
+async fn a_lock_that_names_an_open_batch_is_not_free_though_nobody_holds_it<F: Fixture>(fixture: F) {
+    let (store, target) = (fixture.store(), target("a"));
+    let left = Lock { holder: None, ..lock_of(&term(&target, "w1", 10)) };
+    let leave = Acquisition { assumes: Assumes::Free, next: left.clone() };
+    assert_eq!(store.acquire(&target, &leave).await.unwrap(), Acquired::Yes);
+    let other = taking(&term(&target, "w2", 99), Assumes::Free);
+    assert_eq!(store.acquire(&target, &other).await.unwrap(), Acquired::No(Some(left)));
 }
 
 async fn a_repeated_acquisition_recognises_itself<F: Fixture>(fixture: F) {
@@ -108,6 +119,27 @@ async fn a_lock_that_moved_since_it_was_seen_is_not_taken_over<F: Fixture>(fixtu
     let of_nothing = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
     let elsewhere = crate::samples::target("b");
     assert_eq!(store.acquire(&elsewhere, &of_nothing).await.unwrap(), Acquired::No(None));
+}
+
+async fn a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over<F: Fixture>(fixture: F) {
+    let (store, target) = (fixture.store(), target("a"));
+    let lock = lock_of(&lead(&*store, &target, "w1", 10).await);
+    let holder = lock.holder.as_ref().expect("held");
+    let held_by = |holder: Holder| Lock { holder: Some(holder), ..lock.clone() };
+    let others = [
+        Lock { holder: None, ..lock.clone() },
+        held_by(Holder { workflow: WorkflowId::new("w0"), ..holder.clone() }),
+        held_by(Holder { lease_until: holder.lease_until.plus_ms(1), ..holder.clone() }),
+        Lock { fence: Fence(9), ..lock.clone() },
+        Lock { seq: Seq(1), ..lock.clone() },
+        Lock { open: None, ..lock.clone() },
+        Lock { open: Some(BatchId::new("b")), ..lock.clone() },
+    ];
+    for seen in others {
+        let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(seen.clone()));
+        let acquired = store.acquire(&target, &takeover).await.unwrap();
+        assert_eq!(acquired, Acquired::No(Some(lock.clone())), "{seen:?}");
+    }
 }
 
 async fn a_signal_does_not_keep_a_lock_from_being_taken_over<F: Fixture>(fixture: F) {

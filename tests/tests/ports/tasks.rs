@@ -33,6 +33,7 @@ conformance![
     a_failed_task_keeps_its_reason,
     only_the_batch_a_task_names_settles_it,
     a_settle_in_an_old_round_changes_nothing,
+    a_round_counts_even_in_the_same_batch,
     a_settled_task_neither_joins_nor_waits_again,
 ];
 
@@ -262,6 +263,19 @@ async fn a_settle_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
     store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap();
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
     assert!(now(&*store, &candidate.id).await.waits_in(Round(1)));
+}
+
+async fn a_round_counts_even_in_the_same_batch<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, Round(0), &batch).await.unwrap();
+    store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap();
+    store.join(&candidate.id, Round(1), &batch).await.unwrap();
+    let before = now(&*store, &candidate.id).await;
+    store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(store.join(&candidate.id, Round(0), &batch).await.unwrap(), Joined::Elsewhere);
+    assert_eq!(now(&*store, &candidate.id).await, before);
 }
 
 async fn a_settled_task_neither_joins_nor_waits_again<F: Fixture>(fixture: F) {
