@@ -263,12 +263,11 @@ impl Downstream {
 impl File {
     pub(super) fn parse(yaml: &str) -> Result<Self, Error> {
         serde_saphyr::from_str(yaml).map_err(|error| {
-            let location = error.location();
-            Error {
-                line: location.map_or(0, |location| location.line()),
-                column: location.map_or(0, |location| location.column()),
-                what: error.without_snippet().to_string(),
-            }
+            let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
+            let text = error.without_snippet().to_string();
+            // The place is told once, in front.
+            let what = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text).to_owned();
+            Error { line, column, what }
         })
     }
 
