@@ -1,6 +1,8 @@
 //! From the SDK's errors to the ports': what may succeed later, and what is a bug or a missing permission.
 
-use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use std::error::Error as StdError;
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use crate::ports::Error;
 
@@ -35,7 +37,7 @@ pub(super) fn passes(code: &str, status: u16) -> bool {
 /// A service's error is told by its code and message alone: its other parts may quote an item.
 pub(super) fn failed<E>(what: &'static str, error: SdkError<E>) -> Error
 where
-    E: ProvideErrorMetadata + std::error::Error + 'static,
+    E: ProvideErrorMetadata + StdError + 'static,
 {
     match &error {
         SdkError::ServiceError(service) => {
@@ -47,18 +49,34 @@ where
                 Error::Broken { what, why }
             }
         }
-        SdkError::ConstructionFailure(_) => Error::Broken { what, why: DisplayErrorContext(&error).to_string() },
-        SdkError::DispatchFailure(failure) if failure.is_user() => {
-            Error::Broken { what, why: DisplayErrorContext(&error).to_string() }
-        }
+        SdkError::ConstructionFailure(_) => Error::Broken { what, why: chain(&error) },
+        SdkError::DispatchFailure(failure) if failure.is_user() => Error::Broken { what, why: chain(&error) },
         // The SDK's enum may grow; what it could not tell is worth a repeat.
-        _ => Error::Unavailable { what, why: DisplayErrorContext(&error).to_string() },
+        _ => Error::Unavailable { what, why: chain(&error) },
     }
+}
+
+/// An error and its causes on one line.
+fn chain(error: &dyn StdError) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::error::ConnectorError;
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+
     use super::*;
+
+    #[test]
+    fn a_call_that_found_nobody_may_be_made_again_and_says_why_on_one_line() {
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody listens");
+        let error = SdkError::<PutItemError>::dispatch_failure(ConnectorError::io(refused.into()));
+        let error = failed("write", error);
+        assert!(matches!(error, Error::Unavailable { .. }));
+        assert_eq!(error.to_string(), "write: dispatch failure: io error: nobody listens");
+    }
 
     #[test]
     fn throttling_may_pass_and_a_refused_request_does_not() {
