@@ -3,10 +3,13 @@
 //! Sending again is a send to the source queue, then a delete: who dies in between leaves a message twice, which every
 //! step takes in its stride.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::Ending;
 use crate::args::{Redrive, RedriveCommand};
@@ -136,12 +139,30 @@ async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output
 
 async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<(), Error> {
     let source = queue.source.as_deref().unwrap_or_default();
-    let body = message.body.unwrap_or_default();
+    let body = with_id(&message);
     let sent = client.send_message().queue_url(source).message_body(body).send().await;
     sent.map_err(|error| queues::Error::new("sending again from", &queue.name, error))?;
     let deleted = client.delete_message().queue_url(&queue.url).set_receipt_handle(message.receipt_handle).send().await;
     deleted.map_err(|error| queues::Error::new("deleting from", &queue.name, error))?;
     Ok(())
+}
+
+/// The body to send again. A task that brought no id is known by its message's, which sending again would change: so
+/// it gets that id.
+fn with_id(message: &Message) -> String {
+    let body = message.body.clone().unwrap_or_default();
+    let original = attribute(message, "MessageId").or_else(|| message.message_id.clone());
+    let fields = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(&body);
+    match (fields, original) {
+        (Ok(fields), Some(id)) if fields.contains_key("payload") && !fields.contains_key("id") => {
+            body.replacen('{', &format!(r#"{{"id":"{id}","#), 1)
+        }
+        (Ok(_) | Err(_), _) => body,
+    }
+}
+
+fn attribute(message: &Message, name: &str) -> Option<String> {
+    message.message_attributes.as_ref()?.get(name)?.string_value.clone()
 }
 
 async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
@@ -161,16 +182,14 @@ async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Re
 }
 
 fn ended(message: Message, with_body: bool) -> Ended {
-    let attribute =
-        |name: &str| message.message_attributes.as_ref()?.get(name).and_then(|value| value.string_value.clone());
     let received = message
         .attributes
         .as_ref()
         .and_then(|attributes| attributes.get(&MessageSystemAttributeName::ApproximateReceiveCount)?.parse().ok());
     Ended {
-        message_id: attribute("MessageId").or_else(|| message.message_id.clone()).unwrap_or_default(),
-        reason: attribute("Reason"),
-        detail: attribute("Detail"),
+        message_id: attribute(&message, "MessageId").or_else(|| message.message_id.clone()).unwrap_or_default(),
+        reason: attribute(&message, "Reason"),
+        detail: attribute(&message, "Detail"),
         received: received.unwrap_or_default(),
         bytes: message.body.as_ref().map_or(0, String::len),
         body: message.body.filter(|_| with_body),
@@ -182,4 +201,25 @@ fn find<'a>(ended: &'a [Queue], name: &str) -> Result<&'a Queue, Error> {
         name: name.to_owned(),
         known: ended.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", "),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(body: &str) -> Message {
+        Message::builder().message_id("m-1").body(body).build()
+    }
+
+    #[test]
+    fn a_task_without_an_id_keeps_the_one_of_its_message() {
+        assert_eq!(with_id(&message(r#"{ "payload": {"a": 1.0} }"#)), r#"{"id":"m-1", "payload": {"a": 1.0} }"#);
+    }
+
+    #[test]
+    fn whatever_else_ended_here_is_sent_as_it_is() {
+        for body in [r#"{"id":"a","payload":{}}"#, r#"{"lead":{}}"#, "no json", ""] {
+            assert_eq!(with_id(&message(body)), body);
+        }
+    }
 }

@@ -161,6 +161,7 @@ async fn batch(store: &Dynamo, id: &BatchId, output: &Output) -> Result<(), Erro
         batch::Status::Open { .. }
         | batch::Status::Closing
         | batch::Status::Frozen
+        | batch::Status::Paused { .. }
         | batch::Status::InProgress { .. }
         | batch::Status::Empty
         | batch::Status::Void => (0, 0),

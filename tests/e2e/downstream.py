@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
                 path=self.path,
                 key=self.headers["Idempotency-Key"],
                 target=body["target"],
-                attempt=body["attempt"],
+                attempt=int(self.headers["Groupage-Attempt"]),
                 members=members,
                 status=status,
                 accepted=frozenset(_accepted(members, results) if status == 200 else ()),

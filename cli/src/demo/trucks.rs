@@ -224,7 +224,6 @@ mod tests {
         json!({
             "batch": "k1",
             "target": "t1",
-            "attempt": 1,
             "items": [
                 { "id": "a", "payload": { "truck": "t1", "kg": 3 } },
                 { "id": "b", "payload": { "truck": "t1", "kg": MAX_KG + 1 } },

@@ -46,6 +46,8 @@ struct StoredBatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     claim: Option<StoredClaim>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    paused_until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     settled_at: Option<Timestamp>,
     /// Outcomes of those members that did not succeed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -77,6 +79,7 @@ impl StoredBatch {
             created_at: batch.created_at,
             open_until: None,
             claim: None,
+            paused_until: None,
             settled_at: None,
             results: BTreeMap::new(),
             ttl: None,
@@ -85,6 +88,7 @@ impl StoredBatch {
         match &batch.status {
             Status::Open { until } => stored.open_until = Some(*until),
             Status::Closing | Status::Frozen => {}
+            Status::Paused { until } => stored.paused_until = Some(*until),
             Status::InProgress { claim } => {
                 stored.claim = Some(StoredClaim { worker: claim.worker.clone(), until: claim.until });
             }
@@ -124,6 +128,7 @@ impl StoredBatch {
             "open" => Ok(Status::Open { until: self.open_until.ok_or_else(|| missing("OpenUntil"))? }),
             "closing" => Ok(Status::Closing),
             "frozen" => Ok(Status::Frozen),
+            "paused" => Ok(Status::Paused { until: self.paused_until.ok_or_else(|| missing("PausedUntil"))? }),
             "in-progress" => {
                 let StoredClaim { worker, until } = self.claim.clone().ok_or_else(|| missing("Claim"))?;
                 Ok(Status::InProgress { claim: Claim { worker, until } })
@@ -215,7 +220,7 @@ mod tests {
         }
     }
 
-    fn all() -> [Status; 7] {
+    fn all() -> [Status; 8] {
         let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
         let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
         let results = Results::from([(TaskId::new("a"), failed), (TaskId::new("b"), returned)]);
@@ -227,6 +232,7 @@ mod tests {
             Status::Settled { at: Timestamp(7_000), results },
             Status::Empty,
             Status::Void,
+            Status::Paused { until: Timestamp(6) },
         ]
     }
 

@@ -96,10 +96,8 @@ fn acquiring(next: &Lock) -> Change {
         .set(SEQ, number(next.seq))
         // A release compares the number, so there must be one.
         .set_if_absent(SIGNALS, number(0));
-    match holder {
-        Some(holder) => change.set(TTL, expiry(holder.lease_until)),
-        None => change,
-    }
+    // A held lock never expires: it may name a batch that only its holder, or its successor, would finish.
+    change.remove(TTL)
 }
 
 /// When an item that was used at `last_use` expires.
@@ -152,8 +150,7 @@ impl Locks for Dynamo {
         let change = Change::default()
             .set(SEQ, number(seq.next()))
             .set(OPEN_BATCH, text(next.as_str()))
-            .set(LEASE_UNTIL, number(lease_until.0))
-            .set(TTL, expiry(lease_until));
+            .set(LEASE_UNTIL, number(lease_until.0));
         let [holder, fence] = led_by(&term.workflow, term.fence);
         let assumes = [holder, fence, Clause::Equals(SEQ, number(seq))];
         match self.update(WHAT, self.lock_key(&term.target), change, &assumes, ReturnValue::AllNew).await? {

@@ -3,11 +3,13 @@
 //! ```text
 //!            candidates added          members named           claimed            outcome recorded
 //!  (absent) ──────────────▶ open ──────────────────▶ frozen ──────────▶ in-progress ──────────▶ settled
-//!      │                     │ successor, repeat       ▲ ▲  ◀──────────────┘
-//!      │ void                └──▶ closing ─────────────┘ │   call again later
-//!      ▼                             │ none left         │
+//!      │                     │ successor, repeat       ▲ ▲                 │ ▲
+//!      │ void                └──▶ closing ─────────────┘ │                 ▼ │ claimed
+//!      ▼                             │ none left         │               paused
 //!    void                            └──▶ empty ◀────────┘ (never called)
 //! ```
+//!
+//! A call that failed for now leaves the batch `paused`; when the pause is over it is claimed again.
 //!
 //! Every write is conditional on the [`Revision`] its writer read, so two deliveries of one message cannot both
 //! write. Candidates are written *before* they are moved (intent first): whoever finds the batch later can drive each
@@ -34,11 +36,17 @@ pub enum Status {
     Closing,
     /// Its members are final; a message about it is on its way to the batch-handler, who claims it.
     Frozen,
-    /// A worker has claimed it and makes the call; the same worker records the outcome, or gives the claim up for a
-    /// later attempt. When the claim is over, anyone may claim it again.
+    /// A worker has claimed it and makes the call; the same worker records the outcome, or pauses it for a later
+    /// attempt. When the claim is over, anyone may claim it again.
     InProgress {
         /// The right to process it.
         claim: Claim,
+    },
+    /// Its call failed for now. Whoever is handed it after the pause claims it and makes the same call again; before
+    /// that, nobody does, however many messages name it.
+    Paused {
+        /// When the pause is over.
+        until: Timestamp,
     },
     /// The outcome is recorded: this write is the one acknowledgement. What follows (members' statuses,
     /// notifications) is derived from it and may be repeated.
@@ -63,6 +71,7 @@ impl Status {
             Self::Closing => "closing",
             Self::Frozen => "frozen",
             Self::InProgress { .. } => "in-progress",
+            Self::Paused { .. } => "paused",
             Self::Settled { .. } => "settled",
             Self::Empty => "empty",
             Self::Void => "void",
@@ -74,7 +83,7 @@ impl Status {
     pub const fn is_final(&self) -> bool {
         match self {
             Self::Settled { .. } | Self::Empty | Self::Void => true,
-            Self::Open { .. } | Self::Closing | Self::Frozen | Self::InProgress { .. } => false,
+            Self::Open { .. } | Self::Closing | Self::Frozen | Self::InProgress { .. } | Self::Paused { .. } => false,
         }
     }
 }
@@ -136,7 +145,7 @@ pub enum Duty {
     Call,
     /// Derive what follows from the recorded outcome, again if need be.
     FollowUp,
-    /// Another worker's claim is live: look again when it is over.
+    /// Another worker's claim is live, or a pause lasts: look again when it is over.
     LookAgain {
         /// When.
         at: Timestamp,
@@ -204,7 +213,8 @@ impl Batch {
         match &self.status {
             Status::Frozen => Duty::Call,
             Status::InProgress { claim } if claim.until > now => Duty::LookAgain { at: claim.until },
-            Status::InProgress { .. } => Duty::Call,
+            Status::Paused { until } if *until > now => Duty::LookAgain { at: *until },
+            Status::InProgress { .. } | Status::Paused { .. } => Duty::Call,
             Status::Settled { .. } => Duty::FollowUp,
             Status::Open { .. } | Status::Closing | Status::Empty | Status::Void => Duty::Nothing,
         }
@@ -213,7 +223,7 @@ impl Batch {
     /// Whether a worker's claim is live.
     #[must_use]
     pub fn is_claimed(&self, now: Timestamp) -> bool {
-        matches!(self.duty(now), Duty::LookAgain { .. })
+        matches!(&self.status, Status::InProgress { claim } if claim.until > now)
     }
 
     /// This batch, claimed for one more call.
@@ -222,10 +232,10 @@ impl Batch {
         Self { attempts: self.attempts + 1, ..self.revised(Status::InProgress { claim }) }
     }
 
-    /// This batch with its claim given up, for the same call to be made again later.
+    /// This batch with its claim given up, for the same call to be made again after a pause.
     #[must_use]
-    pub fn given_up(&self) -> Self {
-        self.revised(Status::Frozen)
+    pub fn paused(&self, until: Timestamp) -> Self {
+        self.revised(Status::Paused { until })
     }
 
     /// This batch with its outcome recorded.
@@ -350,6 +360,13 @@ mod tests {
             batch().frozen(batch().members).claimed(Claim { worker: WorkerId::new("w"), until: Timestamp(50) });
         assert_eq!(claimed.duty(Timestamp(49)), Duty::LookAgain { at: Timestamp(50) });
         assert_eq!(claimed.duty(Timestamp(50)), Duty::Call);
+    }
+
+    #[test]
+    fn a_pause_keeps_every_message_from_calling_until_it_is_over() {
+        let paused = batch().frozen(batch().members).paused(Timestamp(50));
+        assert_eq!(paused.duty(Timestamp(49)), Duty::LookAgain { at: Timestamp(50) });
+        assert_eq!(paused.duty(Timestamp(50)), Duty::Call);
     }
 
     #[test]

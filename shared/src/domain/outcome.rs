@@ -126,17 +126,22 @@ pub enum Verdict {
 
 /// Turns a reply into a verdict.
 ///
-/// `delay_ms` gives the pause before a member's next round, from the attempts it has made. A batch whose call failed
-/// as a whole is called again with the same members, until one of them has used up its attempts: then those fail and
+/// `delay_ms` gives the pause before a member's next round, from the attempts it has made and what `Retry-After` asked
+/// for. A batch whose call failed as a whole is called again with the same members, until one of them has used up its attempts: then those fail and
 /// the others return to waiting, since a batch's members never change.
-pub fn judge(reply: Reply, members: &[Attempted], max_attempts: u32, delay_ms: impl Fn(u32) -> u64) -> Verdict {
+pub fn judge(
+    reply: Reply,
+    members: &[Attempted],
+    max_attempts: u32,
+    delay_ms: impl Fn(u32, Option<u64>) -> u64,
+) -> Verdict {
     let exhausted = |member: &Attempted| member.attempts >= max_attempts;
-    let again = |member: &Attempted, reason: &Reason| {
+    let again = |member: &Attempted, reason: &Reason, asked_ms: Option<u64>| {
         let attempts = member.attempts;
         if exhausted(member) {
             Exception::Failed { reason: reason.clone(), attempts }
         } else {
-            Exception::Returned { attempts, delay_ms: delay_ms(attempts), bytes: member.bytes }
+            Exception::Returned { attempts, delay_ms: delay_ms(attempts, asked_ms), bytes: member.bytes }
         }
     };
     match reply {
@@ -148,8 +153,8 @@ pub fn judge(reply: Reply, members: &[Attempted], max_attempts: u32, delay_ms: i
                     Some(Said::Failed(reason)) => {
                         Some((member.id.clone(), Exception::Failed { reason, attempts: member.attempts }))
                     }
-                    Some(Said::Retry(reason)) => Some((member.id.clone(), again(member, &reason))),
-                    None => Some((member.id.clone(), again(member, &Reason::new("no_result")))),
+                    Some(Said::Retry(reason)) => Some((member.id.clone(), again(member, &reason, None))),
+                    None => Some((member.id.clone(), again(member, &Reason::new("no_result"), None))),
                 })
                 .collect(),
         ),
@@ -163,7 +168,9 @@ pub fn judge(reply: Reply, members: &[Attempted], max_attempts: u32, delay_ms: i
         ),
         Reply::Unavailable { reason, retry_after_ms } => {
             if members.iter().any(exhausted) {
-                Verdict::Settle(members.iter().map(|member| (member.id.clone(), again(member, &reason))).collect())
+                Verdict::Settle(
+                    members.iter().map(|member| (member.id.clone(), again(member, &reason, retry_after_ms))).collect(),
+                )
             } else {
                 Verdict::CallAgain { reason, retry_after_ms }
             }
@@ -185,13 +192,13 @@ mod tests {
 
     #[test]
     fn a_failed_call_is_made_again_while_every_member_has_attempts_left() {
-        let verdict = judge(down(), &[member("a", 1), member("b", 2)], 3, |_| 1);
+        let verdict = judge(down(), &[member("a", 1), member("b", 2)], 3, |_, _| 1);
         assert_eq!(verdict, Verdict::CallAgain { reason: Reason::new("http_503"), retry_after_ms: Some(7) });
     }
 
     #[test]
     fn when_one_member_is_exhausted_it_fails_and_the_others_return() {
-        let Verdict::Settle(results) = judge(down(), &[member("a", 3), member("b", 1)], 3, |_| 9) else {
+        let Verdict::Settle(results) = judge(down(), &[member("a", 3), member("b", 1)], 3, |_, _| 9) else {
             panic!("must settle")
         };
         assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
@@ -201,7 +208,7 @@ mod tests {
     #[test]
     fn a_member_the_answer_passes_over_is_not_taken_for_done() {
         let said = BTreeMap::from([(TaskId::new("a"), Said::Succeeded)]);
-        let Verdict::Settle(results) = judge(Reply::PerMember(said), &[member("a", 1), member("b", 1)], 3, |_| 0)
+        let Verdict::Settle(results) = judge(Reply::PerMember(said), &[member("a", 1), member("b", 1)], 3, |_, _| 0)
         else {
             panic!("must settle")
         };

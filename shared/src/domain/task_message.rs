@@ -129,7 +129,9 @@ pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
     let fields = object(body)?;
     for name in fields.keys() {
         if !matches!(name.as_str(), "version" | "id" | "payload") {
-            let detail = format!("the field `{}` is not one of `version`, `id`, `payload`", name.escape_debug());
+            // Short: the detail travels beside the message, whose size leaves little room.
+            let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+            let detail = format!("the field `{shown}` is not one of `version`, `id`, `payload`");
             return Err(Rejection::new(Code::UnknownField, detail));
         }
     }
@@ -225,6 +227,12 @@ mod tests {
         assert!(!rejection.to_string().contains("4111"));
         let rejection = parse(r#"{"payload":{},"id":{"card":"4111"}}"#, "m").unwrap_err();
         assert!(!rejection.to_string().contains("4111"));
+    }
+
+    #[test]
+    fn a_refusal_stays_short_whatever_the_field_is_called() {
+        let body = format!(r#"{{"payload":{{}},"{}":1}}"#, "x".repeat(200_000));
+        assert!(parse(&body, "m").unwrap_err().detail.len() < 1_000);
     }
 
     proptest! {

@@ -16,7 +16,13 @@ use crate::ports::Env;
 
 /// Structured logs on standard output, one JSON object a line, from `GROUPAGE_LOG` (a tracing filter) or `info` up.
 pub fn init_logging() {
-    let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let mut filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // Whatever the filter says: below this level these print whole requests, payloads and secrets included.
+    for quiet in ["aws_smithy_runtime=info", "aws_smithy_runtime_api=info", "aws_runtime=info", "hyper=info"] {
+        if let Ok(directive) = quiet.parse() {
+            filter = filter.add_directive(directive);
+        }
+    }
     // Lambda stamps each line itself.
     tracing_subscriber::fmt().json().with_env_filter(filter).without_time().init();
 }

@@ -20,12 +20,12 @@ pub struct Item<'a> {
     pub payload: &'a RawValue,
 }
 
-/// What a body says; also what a template sees.
+/// What a body says; also what a template sees. The same on every attempt: an API may refuse another body under the
+/// `Idempotency-Key` of an earlier one. The attempt's number goes into a header.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     batch: &'a str,
     target: &'a str,
-    attempt: u32,
     items: &'a [Item<'a>],
 }
 
@@ -46,7 +46,7 @@ impl Route {
     /// # Errors
     /// [`TemplateFailed`]; its cause could quote a payload and is not passed on.
     pub fn body(&self, batch: &Batch, items: &[Item<'_>]) -> Result<String, TemplateFailed> {
-        let body = Body { batch: batch.id.as_str(), target: batch.target.value(), attempt: batch.attempts, items };
+        let body = Body { batch: batch.id.as_str(), target: batch.target.value(), items };
         match &self.body {
             None => serde_json::to_string(&body).map_err(|_| TemplateFailed),
             Some(Template(environment)) => {

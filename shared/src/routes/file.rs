@@ -127,7 +127,7 @@ pub struct Http {
     /// How long one call may take, in milliseconds.
     #[serde(default = "default_timeout")]
     timeout_ms: Limited<1, 30_000>,
-    /// The body as a Jinja template over `batch`, `target`, `attempt` and `items` (each with `id` and `payload`).
+    /// The body as a Jinja template over `batch`, `target` and `items` (each with `id` and `payload`).
     /// Absent: that same object as JSON.
     body: Option<body::Template>,
     /// How to read the answer, if it is not in one of Groupage's own forms.

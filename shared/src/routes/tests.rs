@@ -158,7 +158,7 @@ fn the_default_body_carries_payloads_as_they_were_written() {
     let items = [Item { id: "a", payload }];
     assert_eq!(
         routes.get(&RouteName::new("parcels")).unwrap().body(&batch(), &items).unwrap(),
-        r#"{"batch":"b1","target":"t7","attempt":1,"items":[{"id":"a","payload":{"n":12345678901234567890123,"f":1.10}}]}"#
+        r#"{"batch":"b1","target":"t7","items":[{"id":"a","payload":{"n":12345678901234567890123,"f":1.10}}]}"#
     );
 }
 

@@ -44,7 +44,7 @@ async fn by_batch(store: &impl Tasks, task: &Task, target: &Target, batch: Batch
             let finish = Group::Finish(Finish { batch: batch.id, target: batch.target });
             Next::Send(Outgoing::group(&finish, 0))
         }
-        Status::Frozen | Status::InProgress { .. } | Status::Settled { .. } => {
+        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. } => {
             Next::Send(Outgoing::handle(&Handle::new(batch.id, batch.target), 0))
         }
         Status::Void => return_from(store, task, target, &batch.id).await?,

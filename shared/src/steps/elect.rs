@@ -64,7 +64,7 @@ impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
             election.tasks = self.drop_moved_on(election.tasks).await?;
         }
         if election.tasks.is_empty() {
-            return Ok(Outcome::NothingWaits);
+            return self.end(&election).await;
         }
         // Whoever lost before probably loses again, and a read costs a fifth of a refused write.
         let seen = if repeated { self.store.lock(&election.target).await? } else { None };
@@ -84,6 +84,21 @@ impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
                 send_all(self.outbox, vec![Outgoing::elect(&Elect::Waiting(election), delay_ms)]).await?;
                 Ok(Outcome::Lost)
             }
+        }
+    }
+
+    /// Ends a workflow whose tasks have all moved on, unless it holds the lock: an earlier delivery may have won and
+    /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
+    async fn end(&self, election: &Election) -> Result<Outcome, Error> {
+        let Election { workflow, target, .. } = election;
+        match self.store.lock(target).await? {
+            Some(Lock { holder: Some(holder), fence, .. }) if holder.workflow == *workflow => {
+                let term = Term { target: target.clone(), workflow: workflow.clone(), fence };
+                let lead = Group::Lead(Lead { term, tasks: Vec::new(), verify: true, resume: None });
+                send_all(self.outbox, vec![Outgoing::group(&lead, 0)]).await?;
+                Ok(Outcome::Won)
+            }
+            Some(_) | None => Ok(Outcome::NothingWaits),
         }
     }
 

@@ -161,6 +161,7 @@ impl Filling {
             Status::Open { .. }
             | Status::Closing
             | Status::Frozen
+            | Status::Paused { .. }
             | Status::InProgress { .. }
             | Status::Settled { .. }
             | Status::Empty

@@ -37,7 +37,12 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
             freeze(store, &closing).await?
         }
         Status::Closing => freeze(store, &batch).await?,
-        Status::Frozen | Status::InProgress { .. } | Status::Settled { .. } | Status::Empty | Status::Void => batch,
+        Status::Frozen
+        | Status::InProgress { .. }
+        | Status::Paused { .. }
+        | Status::Settled { .. }
+        | Status::Empty
+        | Status::Void => batch,
     };
     hand_on(outbox, &batch).await
 }

@@ -227,7 +227,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     async fn advance(&self, leading: &mut Leading<S::Cursor>) -> Result<(), Stop> {
         let lease_until = self.env.now().plus_ms(lease_ms(leading.limits.wait_ms));
         match self.store.advance(&leading.term, leading.lock.seq, lease_until).await? {
-            Advanced::Kept(lock) => leading.lock = lock,
+            // Signals that came since the last look stay unseen until the index is walked again.
+            Advanced::Kept(lock) => leading.lock = Lock { signals: leading.lock.signals, ..lock },
             Advanced::Lost => return Err(Stop::TermOver),
         }
         Ok(())

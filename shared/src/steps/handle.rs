@@ -103,7 +103,7 @@ where
         let mut held = Vec::new();
         for (scope, limit) in scopes(route, &batch) {
             if !self.take_slot(&scope, limit, &batch, claim.until).await? {
-                self.free_slots(&held, &batch).await?;
+                self.free_slots_unless_claimed(&held, &batch).await?;
                 let delay_ms = slot_delay_ms(message.waits, self.env.random());
                 return self.wait(message, delay_ms).await;
             }
@@ -111,15 +111,13 @@ where
         }
         let claimed = batch.claimed(claim);
         if self.store.store(&claimed, Assumes::At(batch.revision)).await? == Stored::Conflict {
-            // The slots name the batch, not the worker: if somebody else has claimed it, they are that worker's now.
-            let claimed = self.store.batch(&batch.id).await?.is_some_and(|batch| batch.is_claimed(self.env.now()));
-            if !claimed {
-                self.free_slots(&held, &batch).await?;
-            }
+            self.free_slots_unless_claimed(&held, &batch).await?;
             return Err(Error::Conflict("claiming a batch"));
         }
         let outcome = self.attempt(route, &claimed, receipt).await;
-        self.free_slots(&held, &batch).await?;
+        if !matches!(outcome, Err(Error::Conflict(_))) {
+            self.free_slots(&held, &batch).await?;
+        }
         outcome
     }
 
@@ -138,7 +136,7 @@ where
             })
             .collect();
         let reply = self.reply(route, batch, &tasks).await;
-        let delay_ms = |attempts| route.retry.backoff_ms(attempts, None, self.env.random());
+        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
         match judge(reply, &attempted, route.retry.attempts, delay_ms) {
             Verdict::Settle(results) => {
                 let settled = batch.settled(results, self.env.now());
@@ -149,12 +147,12 @@ where
                 Ok(Outcome::Settled { succeeded: counts.succeeded, failed: counts.failed, returned: counts.returned })
             }
             Verdict::CallAgain { reason, retry_after_ms } => {
-                let again = batch.given_up();
-                if self.store.store(&again, Assumes::At(batch.revision)).await? == Stored::Conflict {
-                    return Err(Error::Conflict("giving up a claim that was lost"));
+                let pause_ms = route.retry.backoff_ms(batch.attempts, retry_after_ms, self.env.random());
+                let paused = batch.paused(self.env.now().plus_ms(pause_ms));
+                if self.store.store(&paused, Assumes::At(batch.revision)).await? == Stored::Conflict {
+                    return Err(Error::Conflict("pausing a batch whose claim was lost"));
                 }
-                let pause = route.retry.backoff_ms(batch.attempts, retry_after_ms, self.env.random());
-                self.queue.postpone(receipt, pause).await?;
+                self.queue.postpone(receipt, pause_ms).await?;
                 Ok(Outcome::CallAgain { reason })
             }
         }
@@ -219,6 +217,15 @@ where
             }
         }
         Ok(false)
+    }
+
+    /// Slots name the batch, not the worker: if somebody else has claimed it meanwhile, they are that worker's now.
+    async fn free_slots_unless_claimed(&self, scopes: &[Scope], batch: &Batch) -> Result<(), Error> {
+        if scopes.is_empty() {
+            return Ok(());
+        }
+        let claimed = self.store.batch(&batch.id).await?.is_some_and(|batch| batch.is_claimed(self.env.now()));
+        if claimed { Ok(()) } else { self.free_slots(scopes, batch).await }
     }
 
     /// Gives slots back. A crash before this costs the rest of their lease.

@@ -88,8 +88,8 @@ impl Outgoing {
     }
 }
 
-/// Leaves only the candidates that still wait in their round. A task that an eventual read does not show yet is kept:
-/// it was registered moments ago.
+/// Leaves only the candidates that still wait in their round. An eventual read that does not show a task, or shows it in
+/// an earlier round, is older than what is known already: such a task is kept.
 async fn still_waiting(
     tasks: &impl Tasks,
     candidates: Vec<Candidate>,
@@ -101,6 +101,7 @@ async fn still_waiting(
     Ok(candidates
         .into_iter()
         .filter(|candidate| match by_id.get(&candidate.id) {
+            Some(task) if task.round < candidate.round => freshness == Freshness::Eventual,
             Some(task) => task.waits_in(candidate.round),
             None => freshness == Freshness::Eventual,
         })

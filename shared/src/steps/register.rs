@@ -82,7 +82,8 @@ impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
                         plan.twins.push((record.message_id, first.clone()));
                         report.repeated += 1;
                     }
-                    Some(_) => plan.reject(&record, &conflict()),
+                    // The put decides which of two tasks with one id was there first; it may have been in another event.
+                    Some(_) => to_put.push((record, parsed)),
                     None => {
                         let digest = parsed.task.digest.clone();
                         first_of_id.insert(parsed.task.id.clone(), (record.message_id.clone(), digest));
@@ -187,7 +188,11 @@ impl Plan {
             Next::Elect(target, candidate) => {
                 self.waiting.entry(target).or_default().push((message_id, candidate));
             }
-            Next::Send(outgoing) => self.messages.push((vec![message_id], outgoing)),
+            // Many records may belong to one batch; it needs its message once.
+            Next::Send(outgoing) => match self.messages.iter_mut().find(|(_, other)| *other == outgoing) {
+                Some((records, _)) => records.push(message_id),
+                None => self.messages.push((vec![message_id], outgoing)),
+            },
             Next::Nothing => {}
         }
     }
