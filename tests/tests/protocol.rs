@@ -5,13 +5,13 @@ use std::collections::HashSet;
 
 use groupage_tests::faulty::{Faulty, Plan};
 use groupage_tests::lag::Lagging;
-use groupage_tests::world::{Scripted, TestEnv, World, ok};
+use groupage_tests::world::{Scripted, TestEnv, VISIBILITY_MS, World, ok};
 use shared::domain::batch;
 use shared::domain::id::{BatchId, Target};
 use shared::domain::slots::{Scope, Slots};
 use shared::domain::task::Status;
-use shared::memory::MemoryStore;
-use shared::ports::{Answer, Destination, NoAnswer, SlotStore};
+use shared::memory::{Delivery, MemoryStore};
+use shared::ports::{Answer, Destination, Locks, NoAnswer, SlotStore, Tasks};
 use shared::routes::{NotificationQueue, Routes};
 use shared::steps::revive::revive;
 
@@ -329,4 +329,67 @@ async fn a_batch_waits_for_a_slot_without_using_up_attempts() {
     let batches = world.store.batches();
     assert_eq!(batches.iter().map(|batch| batch.attempts).collect::<Vec<_>>(), [1]);
     assert!(world.store.slots(&scope).await.unwrap().taken.is_empty(), "the slot was not given back");
+}
+
+/// A world whose calls never fail by themselves.
+fn plain_world(downstream: Scripted) -> World<MemoryStore> {
+    let env = TestEnv::new(1);
+    World::new(MemoryStore::new(), env, Routes::parse(ROUTES).unwrap(), downstream, Plan::random(0, 0.0))
+}
+
+#[tokio::test]
+async fn a_winner_that_died_before_its_leaders_message_leads_when_its_message_comes_again() {
+    let world = plain_world(Scripted::accepting());
+    world.register(&parcels(4, 1)).await;
+    let delivery = world.queues.inner.receive(VISIBILITY_MS).unwrap();
+    assert!(world.deliver(&delivery).await.unwrap());
+    // The lock is won, the leader's message is lost, and the election's message is still there. Meanwhile somebody
+    // else has moved every task on.
+    for message in world.queues.inner.messages(&Destination::Group) {
+        assert!(message.body.contains("lead"));
+    }
+    world.queues.inner.lose_everything();
+    let batch = BatchId::new("elsewhere");
+    for task in world.store.tasks() {
+        world.store.join(&task.id, task.round, &batch).await.unwrap();
+    }
+    let again = Delivery { received: 2, ..delivery };
+    assert!(world.deliver(&again).await.unwrap());
+    assert_eq!(world.queues.inner.messages(&Destination::Group).len(), 1, "nobody leads, and the lock stays held");
+    world.run_to_rest(100).await.unwrap();
+    let lock = world.store.lock(&Target::new("parcels:t0")).await.unwrap().unwrap();
+    assert_eq!((lock.holder, lock.open), (None, None));
+}
+
+#[tokio::test]
+async fn a_repeat_beside_another_task_of_its_id_is_still_driven_on() {
+    let world = plain_world(Scripted::accepting());
+    world.register(&[parcel(1, 0)]).await;
+    world.queues.inner.lose_everything();
+    let other = parcel(1, 1);
+    let report = world.register(&[other, parcel(1, 0)]).await;
+    assert_eq!((report.repeated, report.rejected), (1, 1));
+    world.run_to_rest(100).await.unwrap();
+    assert!(world.store.tasks()[0].status.is_settled());
+}
+
+#[tokio::test]
+async fn copies_of_a_paused_batchs_message_wait_for_the_pause() {
+    let script = |_: &_, before| match before {
+        0 => Ok(Answer { status: 503, retry_after_ms: Some(60_000), body: Vec::new() }),
+        _ => Ok(ok("")),
+    };
+    let world = plain_world(Scripted::new(Box::new(script)));
+    world.register(&parcels(10, 1)).await;
+    while world.downstream.ledger().is_empty() {
+        world.run_to_rest(1).await.unwrap_or_default();
+    }
+    let paused_at = shared::ports::Env::now(&world.env);
+    // The sender repeats itself: the batch is driven on, once for all ten tasks.
+    let before = world.queues.inner.messages(&Destination::Handle).len();
+    world.register(&parcels(10, 1)).await;
+    assert_eq!(world.queues.inner.messages(&Destination::Handle).len(), before + 1);
+    world.run_to_rest(1_000).await.unwrap();
+    assert_eq!(world.downstream.ledger().len(), 2);
+    assert!(shared::ports::Env::now(&world.env) >= paused_at.plus_ms(60_000), "called during the pause");
 }
