@@ -9,5 +9,5 @@ async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, sdk) = entry::connect().await?;
     let downstreams = Downstreams::new(&sdk);
-    entry::serve("batch-handler", |event| entry::batch_handler(&stack, &downstreams, event)).await
+    entry::serve(|event| entry::batch_handler(&stack, &downstreams, event)).await
 }

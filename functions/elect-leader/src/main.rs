@@ -7,5 +7,5 @@ use shared::entry;
 async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, _) = entry::connect().await?;
-    entry::serve("elect-leader", |event| entry::elect_leader(&stack, event)).await
+    entry::serve(|event| entry::elect_leader(&stack, event)).await
 }

@@ -7,5 +7,5 @@ use shared::entry;
 async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, _) = entry::connect().await?;
-    entry::serve("group-batch", |event| entry::group_batch(&stack, event)).await
+    entry::serve(|event| entry::group_batch(&stack, event)).await
 }

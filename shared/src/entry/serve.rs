@@ -53,15 +53,17 @@ pub async fn connect() -> Result<(AwsStack, SdkConfig), config::Error> {
 ///
 /// # Errors
 /// The runtime API went away.
-pub async fn serve<F>(function: &str, step: impl Fn(SqsEvent) -> F) -> Result<(), lambda_runtime::Error>
+pub async fn serve<F>(step: impl Fn(SqsEvent) -> F) -> Result<(), lambda_runtime::Error>
 where
     F: Future<Output = Handled>,
 {
     let step = &step;
     lambda_runtime::run(service_fn(|event: LambdaEvent<SqsEvent>| async move {
+        // The deployed name: two stacks in one account must not add up.
+        let function = event.context.env_config.function_name.clone();
         // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
         let Handled { response, counts } = Box::pin(step(event.payload)).await;
-        if let Some(line) = counts.to_emf(function, System.now()) {
+        if let Some(line) = counts.to_emf(&function, System.now()) {
             println!("{line}");
         }
         Ok::<_, lambda_runtime::Error>(response)
