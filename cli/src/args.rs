@@ -149,7 +149,7 @@ pub struct Redrive {
 pub enum RedriveCommand {
     /// List the queues and how many messages each holds. This is what `redrive` alone does.
     List,
-    /// Show messages and why they ended here. They are hidden from others for ten seconds.
+    /// Show messages and why they ended here. They are hidden from others while it runs.
     Show {
         /// For example rejected, or handle-dlq.
         queue: String,

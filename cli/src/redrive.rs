@@ -54,6 +54,8 @@ struct Ended {
 struct Sent {
     queue: String,
     sent: u64,
+    /// Counted at the start and not received: somebody else has them in hand.
+    hidden: u64,
 }
 
 /// How long a message that is only looked at stays hidden from others, in seconds.
@@ -91,12 +93,19 @@ async fn list(client: &Client, ended: &[Queue], output: &Output) -> Result<Endin
 
 async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Output) -> Result<Ending, Error> {
     let mut shown: Vec<Ended> = Vec::new();
+    let mut receipts = Vec::new();
     while (shown.len() as u64) < most {
         let messages = receive(client, queue, most - shown.len() as u64, LOOK_S).await?;
         if messages.is_empty() {
             break;
         }
+        receipts.extend(messages.iter().filter_map(|message| message.receipt_handle.clone()));
         shown.extend(messages.into_iter().map(|message| ended(message, body)));
+    }
+    for receipt in receipts {
+        let request = client.change_message_visibility().queue_url(&queue.url).receipt_handle(receipt);
+        // Whoever looks next should not have to wait; if this fails, they wait for ten seconds.
+        let _ = request.visibility_timeout(0).send().await;
     }
     output.result(&shown, || {
         let rows = shown.iter().map(|ended| {
@@ -118,7 +127,8 @@ async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output
     let progress = ProgressBar::new_spinner().with_message(format!("sending {} again", queue.name));
     // Not more than were there at the start: what fails again at once must not go round for ever.
     let depth = queues::depth(client, &queue.name, &queue.url).await?;
-    let most = most.unwrap_or(depth.ready + depth.in_flight);
+    let there = depth.ready + depth.in_flight;
+    let most = most.unwrap_or(there);
     let mut sent = 0;
     while sent < most {
         let messages = receive(client, queue, most - sent, SEND_S).await?;
@@ -132,8 +142,14 @@ async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output
         }
     }
     progress.finish_and_clear();
-    let sent = Sent { queue: queue.name.clone(), sent };
-    output.result(&sent, || format!("{} sent again from {}", grouped(sent.sent), sent.queue));
+    let sent = Sent { queue: queue.name.clone(), sent, hidden: most.min(there).saturating_sub(sent) };
+    output.result(&sent, || {
+        let hidden = match sent.hidden {
+            0 => String::new(),
+            hidden => format!("; {} more are hidden, try again in a minute", grouped(hidden)),
+        };
+        format!("{} sent again from {}{hidden}", grouped(sent.sent), sent.queue)
+    });
     Ok(Ending::Well)
 }
 
