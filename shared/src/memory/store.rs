@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::{Assumes, Batch, Member};
-use crate::domain::id::{BatchId, Round, Seq, Target, TaskId};
+use crate::domain::gate::{Gate, Scope};
+use crate::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use crate::domain::lock::{self, Acquisition, Held, Lock, Term};
-use crate::domain::slots::{Scope, Slots};
+use crate::domain::session::Session;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::time::Timestamp;
 use crate::ports::{
-    Acquired, Advanced, Batches, Census, Freshness, Joined, Locks, Page, PutBack, Registered, Released, Result,
-    Settlement, Signalled, SlotStore, Stored, Tasks,
+    Acquired, Advanced, Batches, Census, Ended, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released,
+    Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 /// All tables.
@@ -27,7 +28,8 @@ struct Tables {
     waiting: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
     locks: HashMap<Target, Lock>,
     batches: HashMap<BatchId, Batch>,
-    slots: BTreeMap<Scope, Slots>,
+    sessions: BTreeMap<SessionId, Session>,
+    gates: BTreeMap<Scope, Gate>,
 }
 
 impl MemoryStore {
@@ -51,6 +53,12 @@ impl MemoryStore {
         let mut batches: Vec<Batch> = self.tables().batches.values().cloned().collect();
         batches.sort_by(|a, b| a.id.cmp(&b.id));
         batches
+    }
+
+    /// All sessions, in the order of their ids.
+    #[must_use]
+    pub fn sessions_now(&self) -> Vec<Session> {
+        self.tables().sessions.values().cloned().collect()
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -104,6 +112,31 @@ impl Tasks for MemoryStore {
         Ok(Page { candidates, next })
     }
 
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<WaitingPage<TaskId>> {
+        let tables = self.tables();
+        let waiting: BTreeMap<&TaskId, (&Target, &Candidate)> = tables
+            .waiting
+            .iter()
+            .flat_map(|(target, waiting)| waiting.iter().map(move |(id, candidate)| (id, (target, candidate))))
+            .filter(|(id, _)| segment_of(id, segment.of) == segment.index && after.is_none_or(|after| *id > after))
+            .collect();
+        let next = if waiting.len() > limit { waiting.keys().nth(limit - 1).map(|id| (*id).clone()) } else { None };
+        let long = |id: &TaskId| tables.tasks.get(id).is_some_and(|task| task.waits_since < since);
+        let tasks = waiting
+            .into_iter()
+            .take(limit)
+            .filter(|(id, _)| long(id))
+            .map(|(_, (target, candidate))| (target.clone(), candidate.clone()))
+            .collect();
+        Ok(WaitingPage { tasks, next })
+    }
+
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(id).filter(|task| task.round == round) else {
@@ -121,7 +154,14 @@ impl Tasks for MemoryStore {
         }
     }
 
-    async fn put_back(&self, member: &Candidate, batch: &BatchId, target: &Target, attempts: u32) -> Result<PutBack> {
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(PutBack::MovedOn) };
         if task.waits_in(member.round.next()) {
@@ -133,6 +173,7 @@ impl Tasks for MemoryStore {
         task.status = Status::Created { target: target.clone() };
         task.round = member.round.next();
         task.attempts = attempts;
+        task.waits_since = now;
         let candidate = task.candidate();
         tables.show(target, candidate);
         Ok(PutBack::Waits)
@@ -245,20 +286,80 @@ impl Batches for MemoryStore {
             Ok(Stored::Conflict)
         }
     }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        let tables = self.tables();
+        let mut due: Vec<(Timestamp, &BatchId)> = tables
+            .batches
+            .values()
+            .filter(|batch| batch.target.route() == *route && Part::of(&batch.id) == part)
+            .filter_map(|batch| batch.unfinished().map(|due| (due, &batch.id)))
+            .filter(|(due, _)| *due < before)
+            .collect();
+        due.sort();
+        Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
+    }
 }
 
-impl SlotStore for MemoryStore {
-    async fn slots(&self, scope: &Scope) -> Result<Slots> {
-        Ok(self.tables().slots.get(scope).cloned().unwrap_or_default())
+impl Sessions for MemoryStore {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        let mut tables = self.tables();
+        match tables.sessions.get(&session.id) {
+            Some(old) if old == session => Ok(Stored::Yes),
+            Some(_) => Ok(Stored::Conflict),
+            None => {
+                tables.sessions.insert(session.id.clone(), session.clone());
+                Ok(Stored::Yes)
+            }
+        }
     }
 
-    async fn store_slots(&self, scope: &Scope, slots: &Slots, _: Timestamp) -> Result<Stored> {
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
         let mut tables = self.tables();
-        let old = tables.slots.get(scope).cloned().unwrap_or_default();
-        if old.revision.next() == slots.revision {
-            tables.slots.insert(scope.clone(), slots.clone());
+        match tables.sessions.get_mut(&session.id) {
+            Some(old) if old.beat.next() == session.beat => {
+                *old = session.clone();
+                Ok(Renewed::Kept)
+            }
+            Some(old) if old == session => Ok(Renewed::Kept),
+            Some(_) | None => Ok(Renewed::Lost),
+        }
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        let mut tables = self.tables();
+        match tables.sessions.get(id) {
+            Some(session) if session.beat != beat => Ok(Ended::Lives(session.clone())),
+            Some(_) | None => {
+                tables.sessions.remove(id);
+                Ok(Ended::Yes)
+            }
+        }
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        Ok(self.tables().sessions.get(id).cloned())
+    }
+
+    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+        let tables = self.tables();
+        let pooled = tables.sessions.values().filter(|session| session.id.pool() == *pool);
+        Ok(pooled.take(limit).cloned().collect())
+    }
+}
+
+impl Gates for MemoryStore {
+    async fn gate(&self, scope: &Scope) -> Result<Gate> {
+        Ok(self.tables().gates.get(scope).cloned().unwrap_or_default())
+    }
+
+    async fn store_gate(&self, scope: &Scope, gate: &Gate, _: Timestamp) -> Result<Stored> {
+        let mut tables = self.tables();
+        let old = tables.gates.get(scope).cloned().unwrap_or_default();
+        if old.revision.next() == gate.revision {
+            tables.gates.insert(scope.clone(), gate.clone());
             Ok(Stored::Yes)
-        } else if old == *slots {
+        } else if old == *gate {
             Ok(Stored::Yes)
         } else {
             Ok(Stored::Conflict)
@@ -276,4 +377,9 @@ impl Census for MemoryStore {
     async fn unsettled_tasks(&self) -> Result<Vec<Task>> {
         Ok(self.tasks().into_iter().filter(|task| !task.status.is_settled()).collect())
     }
+}
+
+/// The segment that a task lies in when a scan is split into `of`.
+fn segment_of(id: &TaskId, of: u8) -> u8 {
+    id.as_str().bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) % of.max(1)
 }
