@@ -78,6 +78,15 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         self.change(&route.pause_scope(&batch.target), |gate| gate.paused(until)).await
     }
 
+    /// Until when the gate that the route names for it is closed, if it is.
+    ///
+    /// # Errors
+    /// A port did not answer.
+    pub async fn paused_until(&self, route: &Route, batch: &Batch) -> Result<Option<Timestamp>, Error> {
+        let gate = self.store.gate(&route.pause_scope(&batch.target)).await?;
+        Ok((gate.paused_until > self.env.now()).then_some(gate.paused_until))
+    }
+
     async fn pass(
         &self,
         scope: &Scope,

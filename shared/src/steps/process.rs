@@ -34,7 +34,7 @@ pub enum Processed {
     ClaimLost,
     /// Another worker recorded the outcome; what follows from it was derived once more.
     FollowedUp,
-    /// It waits for a place, a pause's end or another worker.
+    /// It waits for a place, a pause's end or another worker; no call was made.
     Waits {
         /// Not before this time, if that is known.
         until: Option<Timestamp>,
@@ -175,6 +175,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let caller = Caller { processor: *self, route, batch, deadline };
         let tasks = caller.members().await?;
         let attempted = caller.attempted(&tasks);
+        // The last thing before the call: a pause may have begun since the batch was let through.
+        if let Some(until) = self.gatekeeper().paused_until(route, batch).await? {
+            return self.give_up(batch, batch.held_back(until), Processed::Waits { until: Some(until) }).await;
+        }
         let Called { reply, pause_ms } = caller.call(&tasks).await?;
         if !keeper.is_trusted().await {
             return Ok(Processed::ClaimLost);
@@ -189,21 +193,22 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Verdict::Settle(results) => self.record(batch, results).await,
             Verdict::CallAgain { reason, retry_after_ms } => {
                 let pause_ms = route.retry.backoff_ms(batch.attempts, retry_after_ms, self.env.random());
-                self.pause(batch, route, reason, pause_ms).await
+                let until = self.env.now().plus_ms(pause_ms);
+                self.give_up(batch, batch.paused(until), Processed::CallAgain { reason, until }).await
             }
         };
         paused.and(processed)
     }
 
-    /// Gives the claim up, for the same call to be made again later.
-    async fn pause(&self, batch: &Batch, route: &Route, reason: Reason, pause_ms: u64) -> Result<Processed, Error> {
-        let until = self.env.now().plus_ms(pause_ms);
-        let mut paused = batch.paused(until);
-        if route.is_pulled() {
+    /// Gives the claim up, for the same call to be made later.
+    async fn give_up(&self, batch: &Batch, mut paused: Batch, outcome: Processed) -> Result<Processed, Error> {
+        if let Status::Paused { until } = paused.status
+            && self.routes.is_pulled(&batch.target)
+        {
             paused = paused.due_at(until);
         }
         Ok(match self.store.store(&paused, Assumes::At(batch.revision)).await? {
-            Stored::Yes => Processed::CallAgain { reason, until },
+            Stored::Yes => outcome,
             Stored::Conflict => Processed::ClaimLost,
         })
     }

@@ -301,6 +301,12 @@ impl Batch {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
+    /// This batch with its claim given up before a call was made: waiting is no attempt.
+    #[must_use]
+    pub fn held_back(&self, until: Timestamp) -> Self {
+        Self { attempts: self.attempts.saturating_sub(1), ..self.paused(until) }
+    }
+
     /// This batch with its outcome recorded.
     #[must_use]
     pub fn settled(&self, results: Results, at: Timestamp) -> Self {
