@@ -21,11 +21,11 @@ impl Sessions for MemoryStore {
     async fn renew(&self, session: &Session) -> Result<Renewed> {
         let mut tables = self.tables();
         match tables.sessions.get_mut(&session.id) {
-            Some(old) if old.beat.next() == session.beat => {
+            // At the same beat it is an earlier try of this renewal, whose answer was lost.
+            Some(old) if old.beat == session.beat || old.beat.next() == session.beat => {
                 *old = session.clone();
                 Ok(Renewed::Kept)
             }
-            Some(old) if old == session => Ok(Renewed::Kept),
             Some(_) | None => Ok(Renewed::Lost),
         }
     }
