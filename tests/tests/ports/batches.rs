@@ -1,7 +1,7 @@
 //! What every `Batches` must do.
 
 use shared::domain::batch::{Assumes, Batch, Claim, Member, Status};
-use shared::domain::id::{BatchId, Fence, Revision, Round, TaskId, WorkerId};
+use shared::domain::id::{BatchId, Fence, Revision, Round, SessionId, TaskId};
 use shared::domain::outcome::{Exception, Reason, Results};
 use shared::domain::time::Timestamp;
 use shared::ports::{Batches, Stored};
@@ -24,7 +24,7 @@ async fn current<F: Fixture>(fixture: &F, id: &str) -> Option<Batch> {
 }
 
 async fn a_batch_is_read_as_it_was_written_in_every_status<F: Fixture>(fixture: F) {
-    let claim = Claim { worker: WorkerId::new("w"), until: Timestamp(8_000) };
+    let claim = Claim { session: SessionId::new("#handlers-1/s") };
     let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
     let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
     let results = Results::from([(TaskId::new("b1-0"), failed), (TaskId::new("b1-1"), returned)]);
@@ -32,12 +32,16 @@ async fn a_batch_is_read_as_it_was_written_in_every_status<F: Fixture>(fixture: 
     let open = batch("b1", &target("a"), 3);
     let closing = open.closing();
     let frozen = closing.frozen([closing.members.clone(), vec![later]].concat());
-    let claimed = frozen.claimed(claim);
-    let settled = claimed.settled(results, Timestamp(9_000));
-    let clean = settled.settled(Results::new(), Timestamp(9_001));
+    let nudged = frozen.nudged(Timestamp(70_000));
+    let claimed = nudged.claimed(claim.clone());
+    let paused = claimed.paused(Timestamp(8_000));
+    let again = paused.claimed(claim);
+    let settled = again.settled(results, Timestamp(9_000));
+    let followed_up = settled.followed_up();
+    let clean = followed_up.settled(Results::new(), Timestamp(9_001));
     let empty = clean.frozen(Vec::new());
     let mut assumes = Assumes::Absent;
-    for batch in [open, closing, frozen, claimed, settled, clean, empty] {
+    for batch in [open, closing, frozen, nudged, claimed, paused, again, settled, followed_up, clean, empty] {
         assert_eq!(fixture.store().store(&batch, assumes).await.unwrap(), Stored::Yes);
         assert_eq!(current(&fixture, "b1").await.as_ref(), Some(&batch));
         assumes = Assumes::At(batch.revision);

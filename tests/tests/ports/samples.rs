@@ -1,8 +1,9 @@
 //! Tasks, locks and batches to write.
 
 use shared::domain::batch::{Batch, Member};
-use shared::domain::id::{BatchId, Fence, RouteName, Seq, Target, TaskId, WorkflowId, digest};
+use shared::domain::id::{BatchId, Fence, RouteName, Seq, SessionId, Target, TaskId, WorkflowId, digest};
 use shared::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
+use shared::domain::session::{Session, Timing};
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
 use shared::ports::{Acquired, Locks, Registered, Tasks};
@@ -64,4 +65,10 @@ pub async fn lead(store: &impl Locks, target: &Target, workflow: &str, fence: u6
 pub fn batch(id: &str, target: &Target, members: usize) -> Batch {
     let candidates: Vec<Candidate> = (0..members).map(|n| task(&format!("{id}-{n}"), target).candidate()).collect();
     Batch::open(BatchId::new(id), target.clone(), Fence(7), &candidates, Timestamp(1_000), 500)
+}
+
+/// A session at its first beat that has claimed two batches, over at 6,000.
+pub fn session(id: &str) -> Session {
+    let claims = vec![BatchId::new("b1"), BatchId::new("b2")];
+    Session::open(SessionId::new(id), format!("worker of {id}"), claims, Timestamp(1_000), Timing::default())
 }

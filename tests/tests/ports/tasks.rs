@@ -37,6 +37,8 @@ conformance![
     a_settled_task_neither_joins_nor_waits_again,
 ];
 
+const AT: Timestamp = Timestamp(1_700_000_009_000);
+
 async fn an_id_is_registered_once<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let first = task("t", &target("a"));
@@ -146,7 +148,7 @@ async fn a_join_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let (old, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&old.id, old.round, &batch).await.unwrap();
-    store.put_back(&old, &batch, &target("a"), 1).await.unwrap();
+    store.put_back(&old, &batch, &target("a"), 1, AT).await.unwrap();
     let before = now(&*store, &old.id).await;
     for late in [&batch, &BatchId::new("b2")] {
         assert_eq!(store.join(&old.id, old.round, late).await.unwrap(), Joined::Elsewhere);
@@ -176,10 +178,11 @@ async fn a_member_that_is_put_back_waits_in_its_next_round<F: Fixture>(fixture: 
     let store = fixture.store();
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 3).await.unwrap(), PutBack::Waits);
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 3, AT).await.unwrap(), PutBack::Waits);
     let task = now(&*store, &candidate.id).await;
     assert!(task.waits_in(Round(1)));
-    assert_eq!((task.attempts, task.status), (3, Status::Created { target: target("a") }));
+    assert_eq!((task.attempts, task.waits_since), (3, AT));
+    assert_eq!(task.status, Status::Created { target: target("a") });
     fixture.index_settles().await;
     assert_eq!(walk(&*store, "a", 10).await, [Candidate { round: Round(1), ..candidate }]);
 }
@@ -188,17 +191,18 @@ async fn a_repeated_put_back_recognises_itself<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
-    for _ in 0..2 {
-        assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap(), PutBack::Waits);
+    for at in [AT, AT.plus_ms(9)] {
+        assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, at).await.unwrap(), PutBack::Waits);
     }
-    assert_eq!(now(&*store, &candidate.id).await.round, Round(1));
+    let task = now(&*store, &candidate.id).await;
+    assert_eq!((task.round, task.waits_since), (Round(1), AT));
 }
 
 async fn a_put_back_by_another_batch_changes_nothing<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
-    let put_back = store.put_back(&candidate, &BatchId::new("b2"), &target("a"), 1).await.unwrap();
+    let put_back = store.put_back(&candidate, &BatchId::new("b2"), &target("a"), 1, AT).await.unwrap();
     assert_eq!(put_back, PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
 }
@@ -207,22 +211,20 @@ async fn a_put_back_of_a_task_that_moved_on_changes_nothing<F: Fixture>(fixture:
     let store = fixture.store();
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
-    store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap();
+    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
     store.join(&candidate.id, Round(1), &BatchId::new("b2")).await.unwrap();
     let before = now(&*store, &candidate.id).await;
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await, before);
 }
 
 async fn nothing_is_put_back_where_there_is_no_task<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1 };
-    let put_back = store.put_back(&gone, &BatchId::new("b1"), &target("a"), 1).await.unwrap();
+    let put_back = store.put_back(&gone, &BatchId::new("b1"), &target("a"), 1, AT).await.unwrap();
     assert_eq!(put_back, PutBack::MovedOn);
     assert!(store.read(&[gone.id], Freshness::Latest).await.unwrap().is_empty());
 }
-
-const AT: Timestamp = Timestamp(1_700_000_009_000);
 
 async fn a_task_is_settled_once<F: Fixture>(fixture: F) {
     let store = fixture.store();
@@ -260,7 +262,7 @@ async fn a_settle_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
-    store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap();
+    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
     assert!(now(&*store, &candidate.id).await.waits_in(Round(1)));
 }
@@ -269,11 +271,11 @@ async fn a_round_counts_even_in_the_same_batch<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, Round(0), &batch).await.unwrap();
-    store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap();
+    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
     store.join(&candidate.id, Round(1), &batch).await.unwrap();
     let before = now(&*store, &candidate.id).await;
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
     assert_eq!(store.join(&candidate.id, Round(0), &batch).await.unwrap(), Joined::Elsewhere);
     assert_eq!(now(&*store, &candidate.id).await, before);
 }
@@ -285,6 +287,6 @@ async fn a_settled_task_neither_joins_nor_waits_again<F: Fixture>(fixture: F) {
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
     let joined = store.join(&candidate.id, candidate.round, &BatchId::new("b2")).await.unwrap();
     assert_eq!(joined, Joined::Elsewhere);
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Succeeded { batch });
 }
