@@ -1,4 +1,4 @@
-//! The queues, as `template.yaml` defines them for a stack named `groupage`.
+//! The queues, as `template.yaml` defines them for a stack named `groupage`, but for their visibility timeouts.
 
 use std::collections::HashMap;
 
@@ -15,17 +15,22 @@ const FOURTEEN_DAYS_S: &str = "1209600";
 /// A queue that a step reads.
 struct Step {
     name: &'static str,
-    /// At least six times the function's timeout: a slow invocation must not see its messages again.
+    /// The function's timeout and [`SPARE_S`].
     visibility_s: u32,
     max_receives: u32,
     max_bytes: u32,
 }
 
-const TASK: Step = Step { name: "task", visibility_s: 240, max_receives: 10, max_bytes: 256_000 };
-const ELECT: Step = Step { name: "elect", visibility_s: 90, max_receives: 10, max_bytes: 262_144 };
-const GROUP: Step = Step { name: "group", visibility_s: 360, max_receives: 10, max_bytes: 262_144 };
+/// How long a message stays hidden beyond its function's timeout, in seconds. AWS advises six timeouts, since Lambda may
+/// hold messages back while it is throttled; here at most one event waits for a free handler, and steps may be repeated.
+/// What is hidden for longer than a handler may take is in the hand of a process that has died.
+const SPARE_S: u32 = 5;
+
+const TASK: Step = Step { name: "task", visibility_s: 30 + SPARE_S, max_receives: 10, max_bytes: 256_000 };
+const ELECT: Step = Step { name: "elect", visibility_s: 15 + SPARE_S, max_receives: 10, max_bytes: 262_144 };
+const GROUP: Step = Step { name: "group", visibility_s: 60 + SPARE_S, max_receives: 10, max_bytes: 262_144 };
 /// Every retry of a call is a receive of this one.
-const HANDLE: Step = Step { name: "handle", visibility_s: 450, max_receives: 100, max_bytes: 262_144 };
+const HANDLE: Step = Step { name: "handle", visibility_s: 75 + SPARE_S, max_receives: 100, max_bytes: 262_144 };
 
 /// Creates every queue, each step's with its dead-letter queue.
 pub(super) async fn create(client: &Client) -> Result<Queues, Error> {
