@@ -1,6 +1,7 @@
 //! The command line. Its doc comments are what `--help` prints.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -48,6 +49,32 @@ pub enum Command {
     /// end of the process; queues are in memory. After a crash, start it again: every registered task is driven on.
     /// Then repeat `groupage send`: it sends what was not registered yet.
     Local(Local),
+    /// Run the steps and sweep in this process, on a stack that runs elsewhere, until it is stopped.
+    ///
+    /// Several may run at once, and each may die at any time: the others go on with what it had in hand. Beside
+    /// `groupage local --no-steps` they are its workers. The first Ctrl-C or SIGTERM finishes what is in hand, a second
+    /// drops it.
+    Steps,
+    /// Work on the batches of a route that says `downstream: pull`: run a command for each, until it is stopped.
+    ///
+    /// The command runs by `sh -c`. It gets the batch as JSON on standard input, as an HTTP downstream gets it:
+    ///
+    ///   {"batch": "…", "target": "…", "items": [{"id": "…", "payload": {…}}, …]}
+    ///
+    /// and in its environment GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and
+    /// GROUPAGE_ATTEMPT. What it prints says what became of the items. Nothing: all succeeded. Else one of these:
+    ///
+    ///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…"}, …]}
+    ///
+    ///   {"batchItemFailures": [{"itemIdentifier": "…"}, …]}
+    ///
+    /// If it fails (an exit code other than 0, no JSON, over 1 MiB, --timeout over), the batch is tried again by the
+    /// route's retry policy. Any number of workers share a route. When one dies, another takes its batch over once its
+    /// session has expired, after 5 s; so the command must bear being run again for the same batch.
+    ///
+    /// The first Ctrl-C or SIGTERM finishes the batch in hand; a second, or the end of --grace, gives it up to others.
+    #[command(after_help = WORK_EXAMPLE)]
+    Work(Work),
     /// Send tasks: one JSON object a line, {"id": "…", "payload": {…}}.
     ///
     /// A task without an id gets one from its content, so sending the same file again is safe: tasks that are settled
@@ -58,7 +85,7 @@ pub enum Command {
     Check(RoutesFile),
     /// Check a routes file and put it in force. Functions take it over within a minute.
     Push(RoutesFile),
-    /// Show where a task, a batch or a Target stands, or how full the queues are.
+    /// Show where a task, a batch or a Target stands, who works, or how full the queues are.
     Status(StatusOptions),
     /// List what ended in the rejected and dead-letter queues, show why, and send it again.
     Redrive(Redrive),
@@ -98,6 +125,39 @@ pub struct Local {
     /// The loopback port of SQS; 0 for any free one.
     #[arg(long, value_name = "PORT", default_value_t = 9324)]
     pub sqs_port: u16,
+    /// Run tables and queues only; `groupage steps` runs the steps, in as many processes as you like.
+    #[arg(long)]
+    pub no_steps: bool,
+}
+
+const WORK_EXAMPLE: &str = "\
+Example, for a route `- { name: labels, target: printer, downstream: pull }`:
+  groupage work --route labels --exec 'jq -r .items[].payload.text | lp -d \"$GROUPAGE_TARGET\" >&2'";
+
+#[derive(Debug, clap::Args)]
+pub struct Work {
+    /// Whose batches.
+    #[arg(long, value_name = "NAME")]
+    pub route: String,
+    /// What to run for each batch.
+    #[arg(long, value_name = "COMMAND")]
+    pub exec: String,
+    /// How long the command may take for one batch before it is killed with all it started.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time)]
+    pub timeout: Duration,
+    /// How long the batch in hand may go on after the first signal. Without it, to its end.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub grace: Option<Duration>,
+    /// Stop after so many batches.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub batches: Option<u64>,
+}
+
+/// A time that is not zero, and under a day: a batch is not settled before its command ends.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(24 * 60 * 60);
+    if allowed.contains(&time) { Ok(time) } else { Err("expected 1ms to 1day".to_owned()) }
 }
 
 #[derive(Debug, clap::Args)]
@@ -132,6 +192,8 @@ pub enum StatusCommand {
         /// Its id, which is the Idempotency-Key of its call.
         id: String,
     },
+    /// The workers that have a session: who, until when, and what they have claimed.
+    Sessions,
     /// One Target: who waits, who leads.
     Target {
         /// As stored: route:value, for example parcels:truck-7.

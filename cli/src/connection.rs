@@ -59,6 +59,12 @@ impl Connection {
         };
         Ok(Self { config, tables, queues })
     }
+
+    /// The tables and queues of an embedded stack in this process.
+    pub fn to(stack: &embedded::Stack) -> Self {
+        let (config, tables, queues) = (stack.sdk_config().clone(), stack.tables().clone(), stack.queues().clone());
+        Self { config, tables, queues }
+    }
 }
 
 async fn outputs(config: &SdkConfig, stack: &str) -> Result<HashMap<String, String>, Error> {

@@ -14,7 +14,6 @@ mod args;
 mod check;
 mod connection;
 mod demo;
-mod embedded_steps;
 mod local;
 mod output;
 mod push;
@@ -23,6 +22,9 @@ mod redrive;
 mod schema;
 mod send;
 mod status;
+mod steps;
+mod stop;
+mod work;
 
 /// How a command ended that did what it could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::
         Command::Send(options) => send::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,
         Command::Push(options) => push::run(&options, stack, output).await?,
+        Command::Steps => steps::run(stack, output).await?,
+        Command::Work(options) => work::run(&options, stack, output).await?,
         Command::Status(options) => status::run(&options, stack, output).await?,
         Command::Redrive(options) => redrive::run(&options, stack, output).await?,
         Command::Schema(options) => schema::run(&options, output),
@@ -69,12 +73,13 @@ async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::
 /// Logs are for finding out why; results do not go there. `GROUPAGE_LOG` is a tracing filter.
 fn init_logging(command: &Command, output: Output) {
     let own = match command {
-        // It runs for long, and what it does is its result.
-        Command::Local(_) => "info",
+        // They run for long, and what they do is their result.
+        Command::Local(_) | Command::Steps => "info",
         Command::Demo(_)
         | Command::Send(_)
         | Command::Check(_)
         | Command::Push(_)
+        | Command::Work(_)
         | Command::Status(_)
         | Command::Redrive(_)
         | Command::Schema(_)

@@ -45,6 +45,12 @@ impl Output {
         let _ = writeln!(io::stdout(), "{text}");
     }
 
+    /// Prints one of many results: `value` as JSON on one line, or the text for people.
+    pub fn line<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) {
+        let text = if self.json { serde_json::to_string(value).unwrap_or_default() } else { text() };
+        let _ = writeln!(io::stdout(), "{text}");
+    }
+
     /// Prints one thing: as JSON, or its fields one below the other.
     pub fn object<T: Serialize>(self, value: &T) {
         self.result(value, || {

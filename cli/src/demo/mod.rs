@@ -28,10 +28,11 @@ use shared::routes::{self, Routes};
 use tokio::time;
 
 use crate::args;
+use crate::connection::Connection;
 use crate::output::Output;
 use crate::send::bundle::{MAX_MESSAGES, bundles};
 use crate::send::queue::{self, Intake};
-use crate::{Ending, embedded_steps};
+use crate::{Ending, steps};
 use figures::{Figures, Run};
 use ledger::Parcel;
 use progress::Progress;
@@ -94,7 +95,7 @@ pub async fn run(options: &args::Demo, output: &Output) -> Result<Ending, Error>
 async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, output: Output) -> Result<Run, Error> {
     let meter = Arc::new(Meter::new());
     let routes = Arc::new(Routes::parse(&parcels::routes(&trucks.load_url()))?);
-    let steps = embedded_steps::on(stack, RouteSource::Fixed(routes), &meter)?;
+    let steps = steps::on(&Connection::to(stack), RouteSource::Fixed(routes), &meter)?;
     let downstream = Arc::new(Downstreams::new(stack.sdk_config()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
@@ -162,5 +163,5 @@ async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: us
 
 async fn read_tasks(stack: &embedded::Stack, parcels: &[Parcel]) -> Result<Vec<Task>, ports::Error> {
     let ids: Vec<TaskId> = parcels.iter().map(|parcel| TaskId::new(&parcel.id)).collect();
-    embedded_steps::unmetered_store(stack).read(&ids, Freshness::Latest).await
+    steps::unmetered_store(&Connection::to(stack)).read(&ids, Freshness::Latest).await
 }

@@ -14,14 +14,12 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use futures::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
-use shared::aws::{Dynamo, Meter};
-use shared::config::DEFAULT_RETENTION_DAYS;
+use shared::aws::Dynamo;
 use shared::domain::task_message::TaskMessage;
 use shared::ports;
 use tokio::sync::{Mutex, mpsc};
@@ -30,6 +28,7 @@ use crate::Ending;
 use crate::args;
 use crate::connection::{self, Connection};
 use crate::output::Output;
+use crate::steps;
 use lines::{Content, Line, Lines};
 use lookup::Known;
 use queue::{Intake, Refused};
@@ -116,11 +115,8 @@ struct Sender {
 
 impl Sender {
     fn new(connection: &Connection, bar: ProgressBar, output: Output) -> Self {
-        // Looking up costs a little, and settles nothing: for how long the stack keeps what is settled does not matter.
-        let retention_ms = DEFAULT_RETENTION_DAYS * 24 * 60 * 60 * 1000;
-        let meter = Arc::new(Meter::new());
         Self {
-            store: Dynamo::new(&connection.config, connection.tables.clone(), retention_ms, meter),
+            store: steps::unmetered_store(connection),
             intake: Intake::new(&connection.config, connection.queues.tasks.clone()),
             bar,
             output,

@@ -1,9 +1,8 @@
 //! `groupage local`: the whole stack in this process, kept running on a data folder.
 //!
 //! Tables are on disk and survive `kill -9`. Queues are in memory, so every start drives on from the tables what has
-//! not settled; what was not registered yet is gone, and `groupage send` with the same input sends it again.
-
-mod signal;
+//! not settled; what was not registered yet is gone, and `groupage send` with the same input sends it again. With
+//! `--no-steps` only tables and queues run here, and the steps in processes of their own, which can die alone.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,11 +17,13 @@ use shared::aws::{Downstreams, Meter, RouteTable, System};
 use shared::config;
 use shared::entry::{AwsStack, NoRoutes, RouteSource};
 use shared::ports::{self, Env};
-use shared::steps::{self, revive};
+use shared::steps::revive;
 
 use crate::args;
+use crate::connection::Connection;
 use crate::output::{Output, grouped};
-use crate::{Ending, check, embedded_steps};
+use crate::stop::Stop;
+use crate::{Ending, check, steps};
 
 /// The file in the data folder that holds the environment lines.
 const ENVIRONMENT_FILE: &str = "env";
@@ -50,7 +51,7 @@ pub enum Error {
     Routes(NoRoutes),
     /// What has not settled could not be driven on.
     #[error("cannot drive on what has not settled: {0}")]
-    Revive(#[from] steps::Error),
+    Revive(#[from] shared::steps::Error),
     /// The environment lines cannot be written.
     #[error("cannot write {}: {source}", file.display())]
     Environment {
@@ -70,7 +71,7 @@ struct Started {
 }
 
 /// What was driven on.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Revived {
     leaders: usize,
     waiting_tasks: usize,
@@ -92,16 +93,23 @@ pub async fn run(options: &args::Local, output: &Output) -> Result<Ending, Error
     if let Some(yaml) = yaml {
         table.push(&yaml, System.now()).await?;
     }
-    let steps = embedded_steps::on(&stack, RouteSource::table(table), &meter)?;
-    let revived = drive_on(&steps, &options.data).await?;
-    let downstream = Arc::new(Downstreams::new(&downstream_config(&stack).await));
-    let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
-    let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
-
-    announce(&stack, &options.data, revived, *output)?;
-    signal::stop_requested().await;
-    tracing::info!("stopping: finishing what is in hand");
-    pipeline.shutdown().await;
+    let steps = steps::on(&Connection::to(&stack), RouteSource::table(table), &meter)?;
+    let revived = match drive_on(&steps, &options.data).await {
+        // Others run the steps, and may push routes later.
+        Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),
+        revived => revived?,
+    };
+    let stop = Stop::listen(None);
+    if options.no_steps {
+        announce(&stack, options, revived, *output)?;
+        stop.requested().await;
+    } else {
+        let downstream = Arc::new(Downstreams::new(&downstream_config(&stack).await));
+        let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
+        let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
+        announce(&stack, options, revived, *output)?;
+        steps::until_stopped(pipeline, &stop).await;
+    }
     stack.shutdown().await;
     Ok(Ending::Well)
 }
@@ -132,9 +140,9 @@ async fn downstream_config(stack: &embedded::Stack) -> SdkConfig {
 }
 
 /// Says where everything is, once it is there.
-fn announce(stack: &embedded::Stack, data: &Path, revived: Revived, output: Output) -> Result<(), Error> {
+fn announce(stack: &embedded::Stack, options: &args::Local, revived: Revived, output: Output) -> Result<(), Error> {
     let lines = exports(&stack.environment());
-    let file = data.join(ENVIRONMENT_FILE);
+    let file = options.data.join(ENVIRONMENT_FILE);
     fs::write(&file, &lines).map_err(|source| Error::Environment { file: file.clone(), source })?;
     let driven_on = revived.waiting_tasks + revived.batches + revived.leaders;
     let environment = stack.environment().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -145,7 +153,9 @@ fn announce(stack: &embedded::Stack, data: &Path, revived: Revived, output: Outp
             // Writing to a string cannot fail.
             let _ = writeln!(text, "# Driven on from the last run: {}", grouped(driven_on as u64));
         }
-        text + "# Running. Stop with Ctrl-C."
+        let what =
+            if options.no_steps { "Tables and queues run; `groupage steps` runs the steps." } else { "Running." };
+        text + &format!("# {what} Stop with Ctrl-C.")
     });
     Ok(())
 }

@@ -1,23 +1,23 @@
-//! `groupage status`: where a task, a batch, a Target or the whole stack stands.
+//! `groupage status`: where a task, a batch, a Target or the whole stack stands, and who works.
 
-use std::sync::Arc;
+mod batch;
+mod sessions;
 
 use aws_sdk_sqs::Client;
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter};
-use shared::config::DEFAULT_RETENTION_DAYS;
-use shared::domain::batch::{self, Batch};
+use shared::aws::Dynamo;
 use shared::domain::id::{BatchId, Target, TaskId};
 use shared::domain::lock::Lock;
-use shared::domain::outcome::Exception;
 use shared::domain::task::{Shown, Status, Task};
 use shared::ports::{self, Batches, Freshness, Locks, Tasks};
+use shared::routes;
 
 use crate::Ending;
 use crate::args::{StatusCommand, StatusOptions};
 use crate::connection::{self, Connection};
 use crate::output::{Output, grouped, summary};
 use crate::queues::{self, Depth};
+use crate::steps;
 
 /// The status is not known.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,9 @@ pub enum Error {
     /// SQS did not answer.
     #[error(transparent)]
     Queue(#[from] queues::Error),
+    /// The stored routes file is of no use.
+    #[error("the stored routes file is wrong: {0}")]
+    Routes(#[from] routes::Error),
     /// There is no such thing.
     #[error("no {kind} `{id}` is known. Settled ones are forgotten after their retention time")]
     Unknown {
@@ -56,18 +59,6 @@ struct TaskStatus {
 }
 
 #[derive(Serialize)]
-struct BatchStatus {
-    id: BatchId,
-    target: Target,
-    status: &'static str,
-    calls: u32,
-    members: Vec<TaskId>,
-    failed: usize,
-    returned: usize,
-    created_at_ms: u64,
-}
-
-#[derive(Serialize)]
 struct TargetStatus {
     target: Target,
     /// Tasks that the index shows waiting; up to a page, and the index lags.
@@ -90,12 +81,12 @@ const PAGE: usize = 1_000;
 /// [`Error`]
 pub async fn run(options: &StatusOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let connection = Connection::open(stack).await?;
-    let retention_ms = DEFAULT_RETENTION_DAYS * 24 * 60 * 60 * 1_000;
-    let store = Dynamo::new(&connection.config, connection.tables.clone(), retention_ms, Arc::new(Meter::new()));
+    let store = steps::unmetered_store(&connection);
     match &options.command {
         None => totals(&connection, output).await?,
         Some(StatusCommand::Task { id }) => task(&store, &TaskId::new(id), output).await?,
-        Some(StatusCommand::Batch { id }) => batch(&store, &BatchId::new(id), output).await?,
+        Some(StatusCommand::Batch { id }) => batch::show(&store, &BatchId::new(id), output).await?,
+        Some(StatusCommand::Sessions) => sessions::show(&connection, &store, output).await?,
         Some(StatusCommand::Target { target: id }) => target(&store, &Target::new(id), output).await?,
     }
     Ok(Ending::Well)
@@ -147,35 +138,6 @@ async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error>
         registered_at_ms: created_at.0,
     };
     output.object(&shown);
-    Ok(())
-}
-
-async fn batch(store: &Dynamo, id: &BatchId, output: &Output) -> Result<(), Error> {
-    let batch = store.batch(id).await?.ok_or_else(|| unknown("batch", id.as_str()))?;
-    let Batch { target, status, members, attempts, created_at, .. } = batch;
-    let (failed, returned) = match &status {
-        batch::Status::Settled { results, .. } => {
-            let failed = results.values().filter(|exception| matches!(exception, Exception::Failed { .. })).count();
-            (failed, results.len() - failed)
-        }
-        batch::Status::Open { .. }
-        | batch::Status::Closing
-        | batch::Status::Frozen
-        | batch::Status::Paused { .. }
-        | batch::Status::InProgress { .. }
-        | batch::Status::Empty
-        | batch::Status::Void => (0, 0),
-    };
-    output.object(&BatchStatus {
-        id: id.clone(),
-        target,
-        status: status.word(),
-        calls: attempts,
-        members: members.into_iter().map(|member| member.id).collect(),
-        failed,
-        returned,
-        created_at_ms: created_at.0,
-    });
     Ok(())
 }
 

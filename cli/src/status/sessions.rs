@@ -1,0 +1,97 @@
+//! The workers: who has a session, until when, and what it has claimed.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use shared::aws::{Dynamo, Meter, RouteTable, System};
+use shared::domain::id::{BatchId, Pool, SessionId};
+use shared::domain::session::Session;
+use shared::domain::time::Timestamp;
+use shared::ports::{Env, Sessions};
+use shared::routes::Routes;
+
+use super::Error;
+use crate::connection::Connection;
+use crate::output::{Output, summary};
+
+#[derive(Serialize)]
+struct Shown {
+    worker: String,
+    /// `handlers`, or the route whose batches it pulls.
+    works_on: String,
+    session: SessionId,
+    expires_at_ms: u64,
+    /// Others may take its claims over.
+    expired: bool,
+    claims: Vec<BatchId>,
+}
+
+/// So many sessions of one pool are shown.
+const MOST: usize = 1_000;
+
+/// Prints all sessions: those of the batch-handler, then those of each route that is pulled.
+///
+/// # Errors
+/// [`Error`]
+pub async fn show(connection: &Connection, store: &Dynamo, output: &Output) -> Result<(), Error> {
+    let mut found = Vec::new();
+    for pool in Pool::of_handlers().chain(pulled(connection).await?) {
+        found.extend(store.sessions(&pool, MOST).await?);
+    }
+    let now = System.now();
+    let shown: Vec<Shown> = found.into_iter().map(|session| shown(session, now)).collect();
+    output.result(&shown, || {
+        if shown.is_empty() { "nobody works".to_owned() } else { summary(shown.iter().map(|one| one.row(now))) }
+    });
+    Ok(())
+}
+
+/// The pools of the routes in force; none if none are pushed yet.
+async fn pulled(connection: &Connection) -> Result<Vec<Pool>, Error> {
+    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
+    let Some(stored) = table.load().await? else { return Ok(Vec::new()) };
+    let routes = Routes::parse(&stored.yaml)?;
+    Ok(routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name)).collect())
+}
+
+fn shown(session: Session, now: Timestamp) -> Shown {
+    let pool = session.id.pool();
+    let works_on = if pool.as_str().starts_with('#') { "handlers" } else { pool.as_str() }.to_owned();
+    Shown {
+        worker: session.worker,
+        works_on,
+        session: session.id,
+        expires_at_ms: session.expires_at.0,
+        expired: session.expires_at <= now,
+        claims: session.claims,
+    }
+}
+
+impl Shown {
+    fn row(&self, now: Timestamp) -> (&str, String) {
+        let left_s = Timestamp(self.expires_at_ms).since(now) as f64 / 1e3;
+        let until = if self.expired { "expired".to_owned() } else { format!("expires in {left_s:.1} s") };
+        let claims = match self.claims.as_slice() {
+            [] => "no claims".to_owned(),
+            claims => claims.iter().map(BatchId::as_str).collect::<Vec<_>>().join(" "),
+        };
+        (self.worker.as_str(), format!("{}  {until}  {claims}", self.works_on))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::domain::session::Timing;
+
+    use super::*;
+
+    #[test]
+    fn a_session_shows_who_it_is_and_what_it_holds() {
+        let claims = vec![BatchId::new("b1")];
+        let session = |id| Session::open(id, "host/7".to_owned(), claims.clone(), Timestamp(0), Timing::default());
+        let handler = shown(session(SessionId::of_handler("x")), Timestamp(500));
+        assert_eq!(handler.row(Timestamp(500)), ("host/7", "handlers  expires in 4.5 s  b1".to_owned()));
+        let worker = shown(session(SessionId::new("labels/x")), Timestamp(5_000));
+        assert_eq!(worker.row(Timestamp(5_000)).1, "labels  expired  b1");
+    }
+}
