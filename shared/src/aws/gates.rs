@@ -26,6 +26,8 @@ struct StoredGate {
     in_flight: BTreeMap<BatchId, Timestamp>,
     paused_until: Timestamp,
     next_call: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latest: Option<BatchId>,
     ttl: u64,
 }
 
@@ -40,14 +42,15 @@ impl StoredGate {
             in_flight: gate.in_flight.clone(),
             paused_until: gate.paused_until,
             next_call: gate.next_call,
+            latest: gate.latest.clone(),
             ttl: last_use.plus_ms(IDLE_MS).as_secs(),
         }
     }
 }
 
 fn gate_of(key: &str, item: Item) -> Result<Gate> {
-    let StoredGate { revision, in_flight, paused_until, next_call, .. } = decode(TABLE, key, item)?;
-    Ok(Gate { revision, in_flight, paused_until, next_call })
+    let StoredGate { revision, in_flight, paused_until, next_call, latest, .. } = decode(TABLE, key, item)?;
+    Ok(Gate { revision, in_flight, paused_until, next_call, latest })
 }
 
 impl Dynamo {
@@ -89,7 +92,9 @@ mod tests {
     #[test]
     fn a_gate_survives_storage_and_outlives_what_is_in_it() {
         let in_flight = BTreeMap::from([(BatchId::new("b"), Timestamp(9_000)), (BatchId::new("c"), Timestamp(5))]);
-        let gate = Gate { revision: Revision(3), in_flight, paused_until: Timestamp(7), next_call: Timestamp(8) };
+        let latest = Some(BatchId::new("c"));
+        let gate =
+            Gate { revision: Revision(3), in_flight, paused_until: Timestamp(7), next_call: Timestamp(8), latest };
         let stored = StoredGate::of("#route:r", &gate, Timestamp(1_000));
         assert_eq!(stored.ttl, Timestamp(9_000).plus_ms(IDLE_MS).as_secs());
         let item = encode(TABLE, "", &stored).unwrap();

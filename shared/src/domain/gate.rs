@@ -52,6 +52,9 @@ pub struct Gate {
     pub paused_until: Timestamp,
     /// All call times before this one are taken.
     pub next_call: Timestamp,
+    /// Whose call took the latest time: without it, two who reserve one time would write the same, and each would take
+    /// the other's write for its own.
+    pub latest: Option<BatchId>,
 }
 
 /// What a gate says to a batch.
@@ -93,6 +96,7 @@ impl Gate {
                     return Admission::NotBefore(Timestamp(start.0 - MAX_AHEAD_MS));
                 }
                 next.next_call = start.plus_ms(gap_ms);
+                next.latest = Some(batch.clone());
                 start
             }
         };
@@ -147,6 +151,16 @@ mod tests {
         let a = BatchId::new("a");
         let (one, _) = admitted(&Gate::default(), &a, ONE, 0);
         assert_eq!(admitted(&one, &a, ONE, 5).0.in_flight.len(), 1);
+    }
+
+    #[test]
+    fn two_who_reserve_one_time_do_not_write_the_same() {
+        let (a, b) = (BatchId::new("a"), BatchId::new("b"));
+        let paced = Limits { in_flight: None, gap_ms: Some(100) };
+        let ((mine, start), (theirs, same)) =
+            (admitted(&Gate::default(), &a, paced, 0), admitted(&Gate::default(), &b, paced, 0));
+        assert_eq!(start, same);
+        assert_ne!(mine, theirs);
     }
 
     #[test]
