@@ -1,71 +1,18 @@
-//! Sixty-four workflows at once: of those who want the same thing, exactly one gets it.
+//! One leader at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::future::join_all;
-use shared::domain::batch;
-use shared::domain::id::{BatchId, Fence, WorkflowId};
-use shared::domain::lock::{Bid, Lock, Term, bid};
-use shared::domain::time::Timestamp;
-use shared::ports::{Acquired, Joined, Released, Signalled, Store, Stored};
-use tokio::sync::{Barrier, watch};
+use shared::domain::id::{Fence, WorkflowId};
+use shared::domain::lock::{Acquisition, Assumes, Bid, Lock, Term, bid};
+use shared::ports::{Acquired, Released, Signalled, Store};
+use tokio::sync::watch;
 
-use crate::fixture::{Fixture, InMemory, LosingAnswers, OnDynamo};
-use crate::samples::{lock_of, target, waiting};
+use super::{NOW, RACERS, all_at_once, only};
+use crate::samples::{lock_of, target};
 
-const RACERS: usize = 64;
-/// Nobody's clock moves: only the fence can tell one term from the next.
-const NOW: Timestamp = Timestamp(1_000);
 const LEASE_MS: u64 = 60_000;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn in_memory() {
-    races(InMemory::start().await, 100, 20).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn on_dynamodb() {
-    races(OnDynamo::start().await, 10, 2).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn on_dynamodb_losing_answers() {
-    races(LosingAnswers::start().await, 5, 0).await;
-}
-
-/// Runs every race `rounds` times, and the one in which all must win, with its many more writes, `turns` times.
-async fn races<F: Fixture>(fixture: F, rounds: u64, turns: u64) {
-    let store = fixture.store();
-    let mut fence = Fence(0);
-    for round in 0..rounds {
-        fence = one_of_all_wins(&store, round, fence).await;
-        one_of_all_takes_over(&store, round).await;
-        a_task_joins_one_batch(&store, round).await;
-        a_revision_is_written_once(&store, round).await;
-    }
-    for turn in 0..turns {
-        everybody_leads_once(&store, turn).await;
-    }
-}
-
-/// Runs `racer` sixty-four times at once, from one start.
-async fn all_at_once<T, Fut>(racer: impl Fn(usize) -> Fut) -> Vec<T>
-where
-    T: Send + 'static,
-    Fut: Future<Output = T> + Send + 'static,
-{
-    let start = Arc::new(Barrier::new(RACERS));
-    let racers = (0..RACERS).map(|n| {
-        let (start, racer) = (Arc::clone(&start), racer(n));
-        tokio::spawn(async move {
-            start.wait().await;
-            racer.await
-        })
-    });
-    join_all(racers).await.into_iter().map(|racer| racer.expect("a racer does not panic")).collect()
-}
 
 fn workflow(round: u64, n: usize) -> WorkflowId {
     WorkflowId::new(format!("w{round}-{n}"))
@@ -80,14 +27,7 @@ async fn bid_once(store: &impl Store, name: &str, me: WorkflowId, seen: Option<L
     (acquired == Acquired::Yes).then_some(Term { target, workflow: me, fence })
 }
 
-/// The only element of those that are there.
-fn only<T>(found: Vec<Option<T>>) -> T {
-    let mut found: Vec<T> = found.into_iter().flatten().collect();
-    assert_eq!(found.len(), 1, "exactly one wins");
-    found.remove(0)
-}
-
-async fn one_of_all_wins<S: Store + Send + 'static>(store: &Arc<S>, round: u64, last: Fence) -> Fence {
+pub async fn one_of_all_wins<S: Store + Send + 'static>(store: &Arc<S>, round: u64, last: Fence) -> Fence {
     const NAME: &str = "free";
     let seen = store.lock(&target(NAME)).await.unwrap();
     let won = all_at_once(|n| {
@@ -102,14 +42,14 @@ async fn one_of_all_wins<S: Store + Send + 'static>(store: &Arc<S>, round: u64, 
     winner.fence
 }
 
-async fn one_of_all_takes_over<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
+pub async fn one_of_all_takes_over<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
     let name = format!("expired-{round}");
     let dead = Term { target: target(&name), workflow: WorkflowId::new("dead"), fence: Fence(5) };
     let mut seen = lock_of(&dead);
     if let Some(holder) = &mut seen.holder {
         holder.lease_until = NOW;
     }
-    let first = shared::domain::lock::Acquisition { assumes: shared::domain::lock::Assumes::Free, next: seen.clone() };
+    let first = Acquisition { assumes: Assumes::Free, next: seen.clone() };
     assert_eq!(store.acquire(&dead.target, &first).await.unwrap(), Acquired::Yes);
     let won = all_at_once(|n| {
         let (store, name, seen) = (Arc::clone(store), name.clone(), Some(seen.clone()));
@@ -121,7 +61,7 @@ async fn one_of_all_takes_over<S: Store + Send + 'static>(store: &Arc<S>, round:
 }
 
 /// Every workflow bids, and signals when it loses, until it has led: nobody waits in vain.
-async fn everybody_leads_once<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
+pub async fn everybody_leads_once<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
     let inside = Arc::new(AtomicUsize::new(0));
     let (released, releases) = watch::channel(0_u64);
     let released = Arc::new(released);
@@ -187,31 +127,4 @@ impl<S: Store + Send> Racer<S> {
         self.released.send_modify(|count| *count += 1);
         fence
     }
-}
-
-async fn a_task_joins_one_batch<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
-    let candidate = waiting(&**store, &format!("t{round}"), &target("joins")).await;
-    let joined = all_at_once(|n| {
-        let (store, candidate) = (Arc::clone(store), candidate.clone());
-        async move {
-            let batch = BatchId::new(format!("b{n}"));
-            let joined = store.join(&candidate.id, candidate.round, &batch).await.unwrap();
-            (joined == Joined::Yes).then_some(batch)
-        }
-    });
-    let batch = only(joined.await);
-    assert_eq!(crate::samples::now(&**store, &candidate.id).await.status.batch(), Some(&batch));
-}
-
-async fn a_revision_is_written_once<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
-    let open = crate::samples::batch(&format!("r{round}"), &target("revisions"), 1);
-    store.store(&open, batch::Assumes::Absent).await.unwrap();
-    let written = all_at_once(|n| {
-        let store = Arc::clone(store);
-        let next = open.settled(shared::domain::outcome::Results::new(), Timestamp(n as u64));
-        let assumes = batch::Assumes::At(open.revision);
-        async move { (store.store(&next, assumes).await.unwrap() == Stored::Yes).then_some(next) }
-    });
-    let winner = only(written.await);
-    assert_eq!(store.batch(&open.id).await.unwrap(), Some(winner));
 }

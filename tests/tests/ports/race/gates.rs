@@ -1,0 +1,104 @@
+//! As many calls as a gate lets through, and no two at one time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use shared::domain::gate::{Admission, Gate, Limits, MAX_AHEAD_MS, Scope};
+use shared::domain::id::{BatchId, RouteName};
+use shared::domain::time::Timestamp;
+use shared::ports::{Store, Stored};
+use tokio::sync::watch;
+
+use super::{NOW, RACERS, all_at_once};
+
+const IN_FLIGHT: usize = 3;
+const GAP_MS: u64 = 100;
+
+fn scope(name: &str, round: u64) -> Scope {
+    Scope::Route(RouteName::new(format!("{name}-{round}")))
+}
+
+fn in_flight() -> Limits {
+    Limits { in_flight: Some(IN_FLIGHT), gap_ms: None }
+}
+
+/// Tries to pass until the gate itself says yes, with the call's start, or no.
+async fn pass(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Limits) -> Option<Timestamp> {
+    loop {
+        match store.gate(scope).await.unwrap().admit(batch, limits, NOW, NOW.plus_ms(60_000)) {
+            Admission::Admitted(next, start) => {
+                let next = next.expect("something is limited");
+                if store.store_gate(scope, &next, NOW).await.unwrap() == Stored::Yes {
+                    return Some(start);
+                }
+            }
+            Admission::Full | Admission::NotBefore(_) => return None,
+        }
+    }
+}
+
+async fn leave(store: &impl Store, scope: &Scope, batch: &BatchId) {
+    while let Some(next) = store.gate(scope).await.unwrap().without(batch) {
+        if store.store_gate(scope, &next, NOW).await.unwrap() == Stored::Yes {
+            return;
+        }
+    }
+}
+
+/// Nobody leaves, so those who pass are all in flight at once.
+pub async fn as_many_pass_as_may_be_in_flight<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
+    let scope = scope("crowded", round);
+    let passed = all_at_once(|n| {
+        let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
+        async move { pass(&*store, &scope, &batch, in_flight()).await.map(|_| batch) }
+    });
+    let passed: BTreeSet<BatchId> = passed.await.into_iter().flatten().collect();
+    assert_eq!(passed.len(), IN_FLIGHT);
+    let Gate { in_flight, .. } = store.gate(&scope).await.unwrap();
+    assert_eq!(in_flight.into_keys().collect::<BTreeSet<_>>(), passed, "the gate knows who they are");
+}
+
+pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
+    let scope = scope("paced", round);
+    let starts = all_at_once(|n| {
+        let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
+        async move { pass(&*store, &scope, &batch, Limits { in_flight: None, gap_ms: Some(GAP_MS) }).await }
+    });
+    let mut starts: Vec<Timestamp> = starts.await.into_iter().flatten().collect();
+    starts.sort();
+    assert!(!starts.is_empty());
+    assert!(starts.windows(2).all(|pair| pair[1].since(pair[0]) >= GAP_MS), "{starts:?}");
+    assert!(starts.iter().all(|start| start.since(NOW) <= MAX_AHEAD_MS), "{starts:?}");
+}
+
+/// Whoever finds the gate full waits until somebody leaves: nobody waits in vain, and there are never too many inside.
+pub async fn everybody_passes_once<S: Store + Send + 'static>(store: &Arc<S>, turn: u64) {
+    let scope = scope("turns", turn);
+    let inside = Arc::new(AtomicUsize::new(0));
+    let (left, leavings) = watch::channel(0_u64);
+    let left = Arc::new(left);
+    all_at_once(|n| {
+        let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
+        let (inside, left, mut leavings) = (Arc::clone(&inside), Arc::clone(&left), leavings.clone());
+        async move {
+            loop {
+                // Marked before the try: a place that is given back in between is not missed.
+                leavings.mark_unchanged();
+                if pass(&*store, &scope, &batch, in_flight()).await.is_some() {
+                    break;
+                }
+                leavings.changed().await.expect("somebody is inside");
+            }
+            assert!(inside.fetch_add(1, Ordering::SeqCst) < IN_FLIGHT, "too many calls in flight");
+            tokio::task::yield_now().await;
+            inside.fetch_sub(1, Ordering::SeqCst);
+            leave(&*store, &scope, &batch).await;
+            left.send_modify(|count| *count += 1);
+        }
+    })
+    .await;
+    let gate = store.gate(&scope).await.unwrap();
+    assert!(gate.in_flight.is_empty());
+    assert!(gate.revision.0 >= 2 * RACERS as u64, "everybody came and went");
+}
