@@ -12,7 +12,7 @@ use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
 use crate::domain::batch::Batch;
-use crate::domain::id::{BatchId, Part, Pool, RouteName};
+use crate::domain::id::{BatchId, Part, Pool, RouteName, SessionId};
 use crate::domain::outcome::Reason;
 use crate::domain::session::share;
 use crate::domain::time::Timestamp;
@@ -42,13 +42,21 @@ pub struct Worker<'a, S, Q, D, E> {
     processor: Processor<'a, S, Q, D, E>,
     keeper: &'a Keeper<'a, S, E>,
     route: RouteName,
-    /// Batches that cannot be claimed before this time.
-    later: HashMap<BatchId, Timestamp>,
+    later: HashMap<BatchId, Later>,
+}
+
+/// When a batch that could not be claimed is worth another look.
+#[derive(Debug)]
+struct Later {
+    /// Not before this time,
+    at: Timestamp,
+    /// or before this session, which has it now, is gone.
+    holder: Option<SessionId>,
 }
 
 /// So many sessions of a pool are looked at: more than there are parts never get work alone.
 const MAX_WORKERS: usize = 1_000;
-/// So many batches of one part are looked at for one that can be claimed.
+/// So many batches of one part are looked at for one that can be claimed, beside those known to be of no use yet.
 const LOOK: usize = 10;
 
 impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
@@ -88,18 +96,21 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         let live: Vec<_> =
             sessions.into_iter().filter(|session| session.expires_at > now).map(|session| session.id).collect();
         let parts: Vec<Part> = Part::all().collect();
-        self.later.retain(|_, at| *at > now);
+        let lives = |holder: &SessionId| live.contains(holder);
+        self.later.retain(|_, later| later.at > now && later.holder.as_ref().is_none_or(lives));
         for part in share(&parts, &live, self.keeper.id()) {
-            for id in store.unfinished(&self.route, part, now, LOOK).await? {
+            for id in store.unfinished(&self.route, part, now, LOOK + self.later.len()).await? {
                 if self.later.contains_key(&id) {
                     continue;
                 }
                 // The index lags: what it shows may be done, or another's.
                 let Some(batch) = store.batch(&id).await? else { continue };
+                let holder = batch.claimed_by().cloned();
                 match self.processor.try_claim(batch, self.keeper).await? {
                     Tried::Claimed(claimed) => return Ok(Some(*claimed)),
                     Tried::Not(Processed::Waits { until }) => {
-                        self.later.insert(id, until.unwrap_or_else(|| env.now().plus_ms(RETRY_MS)));
+                        let at = until.unwrap_or_else(|| env.now().plus_ms(RETRY_MS));
+                        self.later.insert(id, Later { at, holder });
                     }
                     Tried::Not(_) => {}
                 }
@@ -121,3 +132,78 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
 
 /// How soon a batch that found no place is looked at again, in milliseconds.
 const RETRY_MS: u64 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::batch::Assumes;
+    use crate::domain::id::{Fence, Round, Target, TaskId};
+    use crate::domain::session::Timing;
+    use crate::domain::task::Candidate;
+    use crate::memory::{MemoryQueues, MemoryStore};
+    use crate::ports::{Answer, Batches, Call, NoAnswer};
+    use crate::routes::Routes;
+
+    /// A clock that stands still: what happens, happens at once.
+    struct Still;
+
+    impl Env for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp(1_000_000)
+        }
+
+        fn random(&self) -> f64 {
+            0.5
+        }
+
+        fn fresh_id(&self) -> String {
+            "fresh".to_owned()
+        }
+
+        async fn sleep(&self, _: u64) {}
+    }
+
+    struct Silent;
+
+    impl Downstream for Silent {
+        async fn call(&self, _: &Call<'_>) -> Result<Answer, NoAnswer> {
+            Err(NoAnswer::Connection)
+        }
+    }
+
+    const ROUTES: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull }]";
+
+    async fn freeze(store: &MemoryStore, id: &str) {
+        let candidate = Candidate { id: TaskId::new(id), round: Round(0), bytes: 2 };
+        let open = Batch::open(BatchId::new(id), Target::new("r:t"), Fence(1), &[candidate], Timestamp(0), 0);
+        store.store(&open, Assumes::Absent).await.unwrap();
+        let frozen = open.frozen(open.members.clone()).due_at(Timestamp(1));
+        store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_batch_whose_worker_ends_its_session_is_free_at_once() {
+        let (store, outbox, routes) = (MemoryStore::default(), MemoryQueues::default(), Routes::parse(ROUTES).unwrap());
+        freeze(&store, "0a").await;
+        let (env, route, pool) = (Still, RouteName::new("r"), Pool::new("r"));
+        let processor = Processor {
+            store: &store,
+            outbox: &outbox,
+            downstream: &Silent,
+            env: &env,
+            routes: &routes,
+            patience_ms: 1,
+        };
+        let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
+        let first = keeper("9");
+        first.open().await.unwrap().unwrap();
+        assert!(Worker::new(processor, &first, route.clone()).claim_next().await.unwrap().is_some());
+        // Its id comes first, and so does its half of the parts.
+        let second = keeper("1");
+        second.open().await.unwrap().unwrap();
+        let mut second = Worker::new(processor, &second, route);
+        assert!(second.claim_next().await.unwrap().is_none(), "the first lives");
+        first.end().await;
+        assert!(second.claim_next().await.unwrap().is_some());
+    }
+}
