@@ -14,7 +14,7 @@ use crate::domain::id::{BatchId, TaskId};
 use crate::domain::outcome::{Attempted, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::time::Timestamp;
-use crate::ports::{Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store};
+use crate::ports::{Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Tasks};
 use crate::routes::{Item, OnReject, Route};
 
 /// One batch's call.
@@ -37,22 +37,22 @@ pub(super) struct Called {
 /// The members' tasks, by id.
 pub(super) type Members = HashMap<TaskId, Task>;
 
-impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
-    /// Reads the members. Payloads never change, so half-price reads do; a member that a replica does not show yet, or
-    /// shows in an earlier round with fewer attempts, is read again at full price.
-    pub(super) async fn members(&self) -> Result<Members, Error> {
-        let ids: Vec<TaskId> = self.batch.members.iter().map(|member| member.id.clone()).collect();
-        let found = self.processor.store.read(&ids, Freshness::Eventual).await?;
-        let mut tasks: Members = found.into_iter().map(|task| (task.id.clone(), task)).collect();
-        let stale = |member: &&Member| tasks.get(&member.id).is_none_or(|task| task.round < member.round);
-        let stale: Vec<TaskId> = self.batch.members.iter().filter(stale).map(|member| member.id.clone()).collect();
-        if !stale.is_empty() {
-            let found = self.processor.store.read(&stale, Freshness::Latest).await?;
-            tasks.extend(found.into_iter().map(|task| (task.id.clone(), task)));
-        }
-        Ok(tasks)
+/// Reads a batch's members. Payloads never change, so half-price reads do; a member that a replica does not show yet, or
+/// shows in an earlier round with fewer attempts, is read again at full price.
+pub(super) async fn members(store: &impl Tasks, batch: &Batch) -> Result<Members, Error> {
+    let ids: Vec<TaskId> = batch.members.iter().map(|member| member.id.clone()).collect();
+    let found = store.read(&ids, Freshness::Eventual).await?;
+    let mut tasks: Members = found.into_iter().map(|task| (task.id.clone(), task)).collect();
+    let stale = |member: &&Member| tasks.get(&member.id).is_none_or(|task| task.round < member.round);
+    let stale: Vec<TaskId> = batch.members.iter().filter(stale).map(|member| member.id.clone()).collect();
+    if !stale.is_empty() {
+        let found = store.read(&stale, Freshness::Latest).await?;
+        tasks.extend(found.into_iter().map(|task| (task.id.clone(), task)));
     }
+    Ok(tasks)
+}
 
+impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
     /// The members as the verdict needs them.
     pub(super) fn attempted(&self, tasks: &Members) -> Vec<Attempted> {
         let attempted = |member: &Member| {

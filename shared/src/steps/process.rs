@@ -8,7 +8,7 @@
 //! all that has to hold.
 
 use super::admit::{Gatekeeper, Passed};
-use super::call::{Called, Caller};
+use super::call::{Called, Caller, members};
 use super::keeper::{Keeper, lives_until};
 use super::{Error, follow_up};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Status};
@@ -108,9 +108,17 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         keeper.forget(&claimed.batch.id).await;
         // Places name the batch, not the worker: if somebody else has claimed it meanwhile, they are that worker's now.
         if !matches!(processed, Ok(Processed::ClaimLost)) {
-            self.gatekeeper().leave(&claimed.held, &claimed.batch.id).await?;
+            self.leave(&claimed).await?;
         }
         processed
+    }
+
+    /// Gives a claim's places at the gates back.
+    ///
+    /// # Errors
+    /// A port did not answer; the places are free when their lease is over.
+    pub(super) async fn leave(&self, claimed: &Claimed) -> Result<(), Error> {
+        self.gatekeeper().leave(&claimed.held, &claimed.batch.id).await
     }
 
     /// Claims a batch that is to be called, if its gates let it through.
@@ -173,7 +181,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let route = self.route(batch)?;
         let deadline = self.env.now().plus_ms(self.lease_ms(route));
         let caller = Caller { processor: *self, route, batch, deadline };
-        let tasks = caller.members().await?;
+        let tasks = members(self.store, batch).await?;
         let attempted = caller.attempted(&tasks);
         // The last thing before the call: a pause may have begun since the batch was let through.
         if let Some(until) = self.gatekeeper().paused_until(route, batch).await? {

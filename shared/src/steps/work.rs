@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::Error;
+use super::call::members;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
@@ -15,6 +16,7 @@ use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, Part, Pool, RouteName, SessionId};
 use crate::domain::outcome::Reason;
 use crate::domain::session::share;
+use crate::domain::task::Task;
 use crate::domain::time::Timestamp;
 use crate::ports::{Downstream, Env, Outbox, Store};
 
@@ -85,7 +87,9 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     }
 
     /// Claims the next batch without calling anything: for a worker that does the work itself and records the outcome
-    /// in a transaction of its own.
+    /// in a transaction of its own. It reads the [`tasks`](Self::tasks), commits, and says what came of that:
+    /// [`committed`](Self::committed) or [`lost`](Self::lost). A claim that it just drops is made again, by this worker
+    /// as long as its session lives, else by another.
     ///
     /// # Errors
     /// As [`work`](Self::work).
@@ -117,6 +121,30 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
             }
         }
         Ok(None)
+    }
+
+    /// The tasks of a claimed batch, in the order of its members; one that somebody deleted is left out.
+    ///
+    /// # Errors
+    /// A port did not answer.
+    pub async fn tasks(&self, claimed: &Claimed) -> Result<Vec<Task>, Error> {
+        let mut tasks = members(self.processor.store, &claimed.batch).await?;
+        Ok(claimed.batch.members.iter().filter_map(|member| tasks.remove(&member.id)).collect())
+    }
+
+    /// Ends a claim whose outcome the worker has recorded itself: gives its places back and derives what follows.
+    ///
+    /// # Errors
+    /// A port did not answer; the outcome stands, and sweep derives what follows from it.
+    pub async fn committed(&self, claimed: Claimed, settled: &Batch) -> Result<Counts, Error> {
+        self.keeper.forget(&claimed.batch.id).await;
+        self.processor.leave(&claimed).await?;
+        self.follow_up(settled).await
+    }
+
+    /// Ends a claim that somebody else has taken over. Its places are that worker's now.
+    pub async fn lost(&self, claimed: Claimed) {
+        self.keeper.forget(&claimed.batch.id).await;
     }
 
     /// Derives what follows from a recorded outcome.

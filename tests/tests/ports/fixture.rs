@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
@@ -68,6 +69,7 @@ impl Fixture for WithLag {
 /// DynamoDB's protocol, in this process.
 pub struct OnDynamo {
     stack: Stack,
+    config: SdkConfig,
     meter: Arc<Meter>,
     store: Arc<Dynamo>,
 }
@@ -80,7 +82,7 @@ impl OnDynamo {
         let meter = Arc::new(Meter::new());
         let config = configure(stack.sdk_config());
         let store = Dynamo::new(&config, stack.tables().clone(), RETENTION_MS, Arc::clone(&meter));
-        Self { stack, meter, store: Arc::new(store) }
+        Self { stack, config, meter, store: Arc::new(store) }
     }
 
     pub fn stack(&self) -> &Stack {
@@ -89,6 +91,11 @@ impl OnDynamo {
 
     pub fn meter(&self) -> &Arc<Meter> {
         &self.meter
+    }
+
+    /// A DynamoDB client of the test's own, which loses as many answers as the store's.
+    pub fn client(&self) -> Client {
+        Client::new(&self.config)
     }
 }
 
@@ -107,6 +114,12 @@ impl Fixture for OnDynamo {
 /// The same, but every write reaches the table twice and only the second answer comes back: what a table sees when the
 /// SDK repeats a write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens always.)
 pub struct LosingAnswers(OnDynamo);
+
+impl LosingAnswers {
+    pub fn inner(&self) -> &OnDynamo {
+        &self.0
+    }
+}
 
 impl Fixture for LosingAnswers {
     type Store = Dynamo;

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
+mod acknowledgement;
 mod batches;
 mod census;
 mod cost;
@@ -13,6 +14,7 @@ mod fixture;
 mod functions;
 mod gates;
 mod locks;
+mod own_transaction;
 mod queues;
 mod race;
 mod routes;
