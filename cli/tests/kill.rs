@@ -1,10 +1,11 @@
 //! `kill -9` of `groupage local` in mid-run, three times: restart, the same `send` again, and every task settles once.
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod stand;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::Value;
+use stand::{Stand, wait_for};
 
 /// Members of each call, by `Idempotency-Key`: every call that was made, in order.
 type Ledger = Arc<Mutex<HashMap<String, Vec<Vec<String>>>>>;
@@ -34,70 +36,6 @@ async fn downstream() -> (String, Ledger) {
     (url, ledger)
 }
 
-/// A running `groupage local`; killed when the test ends, however it ends.
-struct Local {
-    child: Child,
-    environment: Vec<(String, String)>,
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn groupage() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_groupage"))
-}
-
-fn start(folder: &Path) -> Local {
-    let file = folder.join("data/env");
-    let _ = std::fs::remove_file(&file);
-    let mut child = groupage()
-        .args(["local", "--dynamodb-port", "0", "--sqs-port", "0", "--data"])
-        .arg(folder.join("data"))
-        .arg("--routes")
-        .arg(folder.join("routes.yaml"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let began = Instant::now();
-    let lines = loop {
-        if let Ok(lines) = std::fs::read_to_string(&file) {
-            break lines;
-        }
-        assert_eq!(child.try_wait().unwrap(), None, "groupage local ended");
-        assert!(began.elapsed() < Duration::from_secs(120), "groupage local does not start");
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let environment = lines
-        .lines()
-        .filter_map(|line| line.strip_prefix("export ")?.split_once('='))
-        .map(|(name, value)| (name.to_owned(), value.trim_matches(['\'', '"']).to_owned()))
-        .collect();
-    Local { child, environment }
-}
-
-fn ask(local: &Local, folder: &Path, arguments: &[&str]) -> Output {
-    groupage()
-        .args(arguments)
-        .current_dir(folder)
-        .envs(local.environment.iter().cloned())
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .output()
-        .unwrap()
-}
-
-/// Sends everything and says how many of the tasks had settled before.
-fn send(local: &Local, folder: &Path) -> usize {
-    let answer = ask(local, folder, &["--json", "send", "tasks.ndjson"]);
-    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
-    let report: Value = serde_json::from_slice(&answer.stdout).unwrap();
-    usize::try_from(report["settled"].as_u64().unwrap()).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_task_settles_once_whenever_the_stack_is_killed() {
     let (url, ledger) = downstream().await;
@@ -106,19 +44,17 @@ async fn every_task_settles_once_whenever_the_stack_is_killed() {
         "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    batch: {{ max_items: 20, wait_ms: 500 }}\n    \
          downstream: {{ http: {{ url: \"{url}\" }} }}\n"
     );
-    std::fs::write(folder.path().join("routes.yaml"), routes).unwrap();
     let mut lines = String::new();
     for n in 0..TASKS {
         writeln!(lines, r#"{{"id":"p{n}","payload":{{"truck":"t{}","n":{n}}}}}"#, n % 5).unwrap();
     }
-    std::fs::write(folder.path().join("tasks.ndjson"), lines).unwrap();
 
     let settled = tokio::task::spawn_blocking({
         let (folder, ledger) = (folder.path().to_owned(), Arc::clone(&ledger));
         move || {
             for kill in 1..=3 {
-                let mut local = start(&folder);
-                send(&local, &folder);
+                let stand = Stand::start(&folder, &routes, &[]);
+                stand.send(&lines);
                 // In mid-run: some calls are made, most are not.
                 let calls = || ledger.lock().unwrap().len();
                 let before = calls();
@@ -126,16 +62,14 @@ async fn every_task_settles_once_whenever_the_stack_is_killed() {
                 while calls() < before + 3 && calls() * 20 < TASKS && began.elapsed() < Duration::from_secs(60) {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                local.child.kill().unwrap();
-                local.child.wait().unwrap();
+                stand.kill();
                 println!("kill {kill}: {} calls so far", calls());
             }
-            let local = start(&folder);
-            let began = Instant::now();
-            while send(&local, &folder) < TASKS {
-                assert!(began.elapsed() < Duration::from_secs(300), "not all tasks settle");
+            let stand = Stand::start(&folder, &routes, &[]);
+            wait_for("all tasks to settle", || {
                 std::thread::sleep(Duration::from_secs(1));
-            }
+                (stand.send(&lines) == TASKS).then_some(())
+            });
         }
     });
     settled.await.unwrap();

@@ -1,0 +1,178 @@
+//! A stack in processes of its own, which a test may kill one by one.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+
+/// A test that waits for longer has failed: nothing is expected to take nearly as long.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Looks until `look` finds something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A running `groupage`; killed when the test ends, however it ends.
+pub struct Process {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _ = send.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// What it has printed since the last look.
+    pub fn printed(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+
+    /// `kill -9`: it can do nothing more, not even say so.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn ended(&mut self) -> ExitStatus {
+        wait_for("a process to end", || self.child.try_wait().unwrap())
+    }
+
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+/// `groupage local` on a folder, and whatever else runs on it.
+pub struct Stand {
+    folder: PathBuf,
+    environment: Vec<(String, String)>,
+    local: Process,
+}
+
+impl Stand {
+    /// Starts it with these routes. `extra` are further arguments.
+    pub fn start(folder: &Path, routes: &str, extra: &[&str]) -> Self {
+        let environment = folder.join("data/env");
+        let _ = std::fs::remove_file(&environment);
+        std::fs::write(folder.join("routes.yaml"), routes).unwrap();
+        let mut command = groupage();
+        command.args(["local", "--dynamodb-port", "0", "--sqs-port", "0", "--data"]).arg(folder.join("data"));
+        command.arg("--routes").arg(folder.join("routes.yaml")).args(extra).stderr(Stdio::null());
+        let mut local = Process::start(command);
+        let lines = wait_for("groupage local", || {
+            assert!(local.runs(), "groupage local ended");
+            std::fs::read_to_string(&environment).ok().filter(|lines| lines.contains("NOTIFICATION_QUEUE"))
+        });
+        let environment = lines
+            .lines()
+            .filter_map(|line| line.strip_prefix("export ")?.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned()))
+            .collect();
+        Self { folder: folder.to_owned(), environment, local }
+    }
+
+    /// `kill -9` of tables and queues, and of the steps if they run there.
+    pub fn kill(self) {
+        self.local.kill();
+    }
+
+    pub fn variable(&self, name: &str) -> &str {
+        &self.environment.iter().find(|(known, _)| known == name).unwrap().1
+    }
+
+    /// A command that finds the stack.
+    pub fn command(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = groupage();
+        command.args(arguments).current_dir(&self.folder).envs(self.environment.iter().cloned());
+        command.env("AWS_EC2_METADATA_DISABLED", "true").env("AWS_MAX_ATTEMPTS", "5");
+        command
+    }
+
+    /// Starts a command that runs on beside the test.
+    pub fn spawn(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Process {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied()).stderr(Stdio::inherit());
+        Process::start(command)
+    }
+
+    /// Runs a command to its end.
+    pub fn ask(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a command prints with `--json`; it must end well.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let answer = self.ask(&[&["--json"], arguments].concat());
+        assert!(answer.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&answer.stderr));
+        serde_json::from_slice(&answer.stdout).unwrap()
+    }
+
+    /// Sends these lines, and says how many of the tasks had settled before.
+    pub fn send(&self, lines: &str) -> usize {
+        std::fs::write(self.folder.join("tasks.ndjson"), lines).unwrap();
+        usize::try_from(self.json(&["send", "tasks.ndjson"])["settled"].as_u64().unwrap()).unwrap()
+    }
+
+    /// Where a task stands.
+    pub fn task(&self, id: &str) -> Value {
+        self.json(&["status", "task", id])
+    }
+
+    /// Waits until a task has this status.
+    pub fn wait_until(&self, id: &str, status: &str) -> Value {
+        wait_for(&format!("{id} to be {status}"), || {
+            // Not known is not registered yet.
+            let answer = self.ask(&["--json", "status", "task", id]);
+            let task = serde_json::from_slice::<Value>(&answer.stdout).unwrap_or_default();
+            (task["status"] == status).then_some(task)
+        })
+    }
+
+    /// Waits until so many workers have a session.
+    pub fn wait_for_sessions(&self, number: usize) {
+        wait_for("sessions", || {
+            let sessions = self.json(&["status", "sessions"]);
+            (sessions.as_array().unwrap().len() == number).then_some(())
+        });
+    }
+}
+
+pub fn groupage() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_groupage"))
+}
