@@ -80,13 +80,15 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     /// # Errors
     /// [`Lost`].
     pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
-        match select(pin!(work), pin!(self.beats())).await {
+        // The work is dropped before the session is ended: it may be next in line for the state, and would never let go.
+        let done = match select(pin!(work), pin!(self.beats())).await {
             Either::Left((done, _)) => Ok(done),
-            Either::Right((lost, _)) => {
-                self.end().await;
-                Err(lost)
-            }
+            Either::Right((lost, _)) => Err(lost),
+        };
+        if done.is_err() {
+            self.end().await;
         }
+        done
     }
 
     /// Removes the session, so that its claims are free at once. One that cannot be removed expires.
