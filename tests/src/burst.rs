@@ -12,8 +12,8 @@ use shared::entry::{self, Metric, RouteSource};
 use shared::ports::Store;
 use shared::routes::Routes;
 
-use crate::lag::Lagging;
-use crate::world::Scripted;
+use crate::downstream::Scripted;
+use crate::lag::{Lag, Lagging};
 
 /// What a burst came to.
 #[derive(Debug)]
@@ -58,14 +58,15 @@ pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
     let sdk = local.sdk_config();
     let dynamo = Dynamo::new(sdk, local.tables().clone(), 86_400_000, Arc::clone(&meter));
     let stack = entry::Stack {
-        store: Lagging::new(dynamo, System, lag_ms, 1),
+        store: Lagging::new(dynamo, System, Lag { index_ms: lag_ms, read_ms: 0 }, 1),
         queues: Sqs::new(sdk, local.queues().clone(), Arc::clone(&meter)),
         env: System,
         timing: Timing::default(),
         worker: "burst".to_owned(),
         routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
     };
-    let downstream = Arc::new(Scripted::accepting());
+    // A call takes a second, so that its session beats.
+    let downstream = Arc::new(Scripted::accepting().taking(|| 1_000));
     run(&local, Arc::new(stack), &downstream, tasks).await;
     let calls = downstream.ledger().into_iter().map(|seen| (seen.key, seen.items)).collect();
     local.shutdown().await;

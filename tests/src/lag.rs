@@ -1,7 +1,8 @@
-//! A store whose index of waiting tasks lags, as DynamoDB's global secondary indexes do.
+//! A store that shows the past, as DynamoDB does: its indexes lag, and its eventual reads come from stale replicas.
 //!
-//! Wraps any store: every change of the index becomes visible after a random time of its own, so a task can be missing
-//! from the index after its registration and linger there after it has joined a batch.
+//! Wraps any store: every change of an index becomes visible after a random time of its own, so a task can be missing
+//! from the index after its registration and linger there after it has joined a batch. A task's versions become visible
+//! to eventual reads one after the other, each after a random time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,14 +21,30 @@ use shared::ports::{
     Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
-/// A store with a lagging index.
+/// How far behind a store may show things, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Its indexes.
+    pub index_ms: u64,
+    /// Its eventual reads of tasks; 0 leaves them to the store inside.
+    pub read_ms: u64,
+}
+
+/// A store with lagging indexes and stale replicas.
 #[derive(Debug)]
 pub struct Lagging<S, E> {
     inner: S,
     clock: E,
-    max_lag_ms: u64,
+    lag: Lag,
     index: Mutex<Index>,
+    replica: Mutex<BTreeMap<TaskId, Versions>>,
+    unfinished: Mutex<BTreeMap<BatchId, Entries>>,
 }
+
+/// A task's versions, each with the moment from which a stale replica shows it.
+type Versions = Vec<(Timestamp, Task)>;
+/// A batch's entries in its index, likewise; `None` after it has left.
+type Entries = Vec<(Timestamp, Option<(Target, Timestamp)>)>;
 
 #[derive(Debug)]
 struct Index {
@@ -45,11 +62,11 @@ enum Change {
 }
 
 impl<S, E: Env> Lagging<S, E> {
-    /// Wraps `inner`; each change of its index becomes visible after 0 to `max_lag_ms` of `clock`'s time.
-    pub fn new(inner: S, clock: E, max_lag_ms: u64, seed: u64) -> Self {
+    /// Wraps `inner`; everything becomes visible after a random part of `lag`, by `clock`.
+    pub fn new(inner: S, clock: E, lag: Lag, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
         let index = Index { random, visible: BTreeMap::new(), pending: BTreeMap::new(), changes: 0 };
-        Self { inner, clock, max_lag_ms, index: Mutex::new(index) }
+        Self { inner, clock, lag, index: Mutex::new(index), replica: Mutex::default(), unfinished: Mutex::default() }
     }
 
     /// The store inside.
@@ -58,11 +75,31 @@ impl<S, E: Env> Lagging<S, E> {
     }
 
     fn change(&self, change: Change) {
+        let at = self.visible_at(self.lag.index_ms);
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let lag = index.random.random_range(0..=self.max_lag_ms);
         index.changes += 1;
-        let key = (self.clock.now().plus_ms(lag), index.changes);
+        let key = (at, index.changes);
         index.pending.insert(key, change);
+    }
+
+    fn visible_at(&self, max_ms: u64) -> Timestamp {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clock.now().plus_ms(index.random.random_range(0..=max_ms))
+    }
+
+    /// Adds a version of a task, made from the latest one.
+    fn version(&self, id: &TaskId, next: impl FnOnce(Option<&Task>) -> Option<Task>) {
+        if self.lag.read_ms == 0 {
+            return;
+        }
+        let at = self.visible_at(self.lag.read_ms);
+        let mut replica = self.replica.lock().unwrap_or_else(PoisonError::into_inner);
+        let versions = replica.entry(id.clone()).or_default();
+        let last = versions.last();
+        if let Some(task) = next(last.map(|(_, task)| task)) {
+            let at = last.map_or(at, |(earlier, _)| at.max(*earlier));
+            versions.push((at, task));
+        }
     }
 }
 
@@ -92,12 +129,19 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         let registered = self.inner.register(task).await?;
         if let (Registered::New, Status::Created { target }) = (&registered, &task.status) {
             self.change(Change::Show(target.clone(), task.candidate()));
+            self.version(&task.id, |_| Some(task.clone()));
         }
         Ok(registered)
     }
 
     async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
-        self.inner.read(ids, freshness).await
+        if freshness == Freshness::Latest || self.lag.read_ms == 0 {
+            return self.inner.read(ids, freshness).await;
+        }
+        let now = self.clock.now();
+        let replica = self.replica.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = |id| replica.get(id).and_then(|versions| versions.iter().rfind(|(at, _)| *at <= now));
+        Ok(ids.iter().filter_map(|id| shown(id).map(|(_, task)| task.clone())).collect())
     }
 
     async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
@@ -126,16 +170,17 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         _after: Option<&TaskId>,
         limit: usize,
     ) -> Result<WaitingPage<TaskId>> {
-        self.inner
-            .waiting_long(since, segment, None, limit)
-            .await
-            .map(|page| WaitingPage { tasks: page.tasks, next: None })
+        // What has waited for long was there long ago, whatever the lag.
+        let page = self.inner.waiting_long(since, segment, None, limit).await?;
+        Ok(WaitingPage { tasks: page.tasks, next: None })
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let joined = self.inner.join(id, round, batch).await?;
         if joined == Joined::Yes {
             self.change(Change::Hide(id.clone(), round));
+            let status = Status::Batched { batch: batch.clone() };
+            self.version(id, |task| task.map(|task| Task { status, ..task.clone() }));
         }
         Ok(joined)
     }
@@ -152,6 +197,10 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         if put_back == PutBack::Waits {
             let candidate = Candidate { round: member.round.next(), ..member.clone() };
             self.change(Change::Show(target.clone(), candidate));
+            let (status, round) = (Status::Created { target: target.clone() }, member.round.next());
+            self.version(&member.id, |task| {
+                task.map(|task| Task { status, round, attempts, waits_since: now, ..task.clone() })
+            });
         }
         Ok(put_back)
     }
@@ -189,11 +238,33 @@ impl<S: Batches, E: Env> Batches for Lagging<S, E> {
     }
 
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
-        self.inner.store(batch, assumes).await
+        let stored = self.inner.store(batch, assumes).await?;
+        if stored == Stored::Yes {
+            let entry = batch.unfinished().map(|due| (batch.target.clone(), due));
+            let at = self.visible_at(self.lag.index_ms);
+            let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+            let entries = unfinished.entry(batch.id.clone()).or_default();
+            let at = entries.last().map_or(at, |(earlier, _)| at.max(*earlier));
+            entries.push((at, entry));
+        }
+        Ok(stored)
     }
 
     async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
-        self.inner.unfinished(route, part, before, limit).await
+        // The inner index is read as well, so that its cost is counted.
+        self.inner.unfinished(route, part, before, limit).await?;
+        let now = self.clock.now();
+        let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = |entries: &Entries| entries.iter().rfind(|(at, _)| *at <= now).and_then(|(_, entry)| entry.clone());
+        let mut due: Vec<(Timestamp, BatchId)> = unfinished
+            .iter()
+            .filter(|(id, _)| Part::of(id) == part)
+            .filter_map(|(id, entries)| shown(entries).map(|(target, due)| (target, due, id.clone())))
+            .filter(|(target, due, _)| target.route() == *route && *due < before)
+            .map(|(_, due, id)| (due, id))
+            .collect();
+        due.sort();
+        Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
     }
 }
 

@@ -1,6 +1,20 @@
-//! What the tests share: a world in memory, a store whose index lags, ports that fail, and bursts on the embedded stack.
+//! What the tests share: the whole pipeline in virtual time, in which every process can be stopped at every call; and
+//! bursts on the embedded stack.
 
 pub mod burst;
+pub mod chaos;
+pub mod clock;
+pub mod downstream;
+pub mod fan;
 pub mod faulty;
 pub mod lag;
+pub mod limits;
+pub mod mutation;
+pub mod process;
+pub mod promises;
+pub mod queues;
+pub mod scenario;
+pub mod scenarios;
+mod steps;
+pub mod witness;
 pub mod world;

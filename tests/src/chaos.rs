@@ -1,0 +1,190 @@
+//! A run in which anything may happen: what, follows from its seed.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use shared::ports::{Answer, NoAnswer};
+
+use crate::clock::in_virtual_time;
+use crate::downstream::{Scripted, Seen, ok};
+use crate::lag::Lag;
+use crate::mutation::Mutation;
+use crate::process::Plan;
+use crate::promises::broken;
+use crate::scenario::{Told, parcel};
+use crate::world::{Setting, World};
+
+/// What a seed stands for.
+#[derive(Debug)]
+pub struct Chaos {
+    /// What the world is like.
+    pub setting: Setting,
+    /// The routes file.
+    pub routes: String,
+    /// Events of the intake queue, each with the moment of its coming, in milliseconds.
+    events: Vec<(u64, Vec<String>)>,
+    temper: Temper,
+}
+
+/// What the downstream is like: chances of answers, in a hundred.
+#[derive(Clone, Copy, Debug)]
+struct Temper {
+    seed: u64,
+    unavailable: u32,
+    throttled: u32,
+    timeout: u32,
+    reset: u32,
+    nonsense: u32,
+    member: u32,
+    poison: Option<usize>,
+    slow_ms: u64,
+}
+
+impl Chaos {
+    /// What follows from a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut dice = StdRng::seed_from_u64(seed);
+        let one_of = |dice: &mut StdRng, choices: &[u64]| choices[dice.random_range(0..choices.len())];
+        let workers = dice.random_bool(0.25).then(|| ("parcels", dice.random_range(1..=3)));
+        let setting = Setting {
+            seed,
+            plan: Plan::Random([0.0, 0.002, 0.01, 0.03][dice.random_range(0..4)]),
+            lag: Lag { index_ms: one_of(&mut dice, &[0, 500, 4_000]), read_ms: one_of(&mut dice, &[0, 500, 2_000]) },
+            latency_ms: one_of(&mut dice, &[1, 5, 50]),
+            skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
+            loss: [0.0, 0.0, 0.02, 0.1][dice.random_range(0..4)],
+            twice: [0.0, 0.05, 0.3][dice.random_range(0..3)],
+            sweeps: true,
+            workers,
+            mutation: None,
+            traced: false,
+        };
+        let routes = routes(&mut dice, workers.is_some());
+        let (tasks, trucks) = (dice.random_range(1..=16), dice.random_range(1..=3));
+        let bodies: Vec<String> = (0..tasks).map(|n| parcel(n, n % trucks)).collect();
+        let mut events = Vec::new();
+        for chunk in bodies.chunks(dice.random_range(1..=8)) {
+            let at = one_of(&mut dice, &[0, 0, 100, 2_500, 20_000]);
+            events.push((at, chunk.to_vec()));
+            if dice.random_bool(0.2) {
+                events.push((at + one_of(&mut dice, &[0, 50, 5_000, 90_000]), chunk.to_vec()));
+            }
+        }
+        let chance = |dice: &mut StdRng| [0, 0, 5, 20][dice.random_range(0..4)];
+        let temper = Temper {
+            seed: dice.random(),
+            unavailable: chance(&mut dice),
+            throttled: chance(&mut dice),
+            timeout: chance(&mut dice),
+            reset: chance(&mut dice),
+            nonsense: chance(&mut dice),
+            member: chance(&mut dice),
+            poison: dice.random_bool(0.2).then(|| dice.random_range(0..tasks)),
+            slow_ms: one_of(&mut dice, &[0, 300, 3_000, 9_000]),
+        };
+        Self { setting, routes, events, temper }
+    }
+
+    /// The same with one rule broken.
+    #[must_use]
+    pub fn with(mut self, mutation: Mutation) -> Self {
+        self.setting.mutation = Some(mutation);
+        self
+    }
+
+    /// Lets it happen, and looks at every promise.
+    #[must_use]
+    pub fn run(&self, traced: bool) -> Told {
+        in_virtual_time(async {
+            let setting = Setting { traced, ..self.setting.clone() };
+            let world = World::new(setting, &self.routes, self.temper.downstream());
+            for (at, event) in &self.events {
+                world.send_later(*at, event);
+            }
+            let mut all: Vec<String> = world.run_to_rest().await.err().into_iter().collect();
+            all.extend(broken(&world, &self.sent()));
+            let fate = &world.fate;
+            Told { points: fate.points(), faults: fate.faults(), trace: fate.trace(), broken: all }
+        })
+    }
+
+    fn sent(&self) -> BTreeSet<String> {
+        let id = |body: &String| body.split('"').nth(3).unwrap_or_default().to_owned();
+        self.events.iter().flat_map(|(_, event)| event).map(id).collect()
+    }
+}
+
+fn routes(dice: &mut StdRng, pulled: bool) -> String {
+    let one_of = |dice: &mut StdRng, choices: &[&str]| choices[dice.random_range(0..choices.len())].to_owned();
+    let items = dice.random_range(1..=5);
+    let wait = one_of(dice, &["0", "500", "3000"]);
+    let limits = one_of(
+        dice,
+        &[
+            "{}",
+            "{}",
+            "{ in_flight_per_target: 1 }",
+            "{ in_flight: 1 }",
+            "{ in_flight_per_target: 1, in_flight: 2, pause: route }",
+            "{ calls_per_second: 2 }",
+            "{ calls_per_second: 1, in_flight: 2 }",
+        ],
+    );
+    let reject = one_of(dice, &["fail", "bisect"]);
+    let attempts = dice.random_range(2..=6);
+    let downstream =
+        if pulled { "pull" } else { r#"{ http: { url: "http://downstream.invalid/load", timeout_ms: 10000 } }"# };
+    format!(
+        "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    \
+         batch: {{ max_items: {items}, wait_ms: {wait} }}\n    downstream: {downstream}\n    limits: {limits}\n    \
+         on_reject: {reject}\n    retry: {{ attempts: {attempts}, base_ms: 1000, cap_ms: 8000 }}\n    \
+         notify: {{ failure: default, success: default }}\n"
+    )
+}
+
+impl Temper {
+    fn downstream(self) -> Scripted {
+        let dice = Mutex::new(StdRng::seed_from_u64(self.seed));
+        let pace = Mutex::new(StdRng::seed_from_u64(self.seed.wrapping_add(1)));
+        let script = move |seen: &Seen, _| self.answer(seen, &mut dice.lock().unwrap_or_else(PoisonError::into_inner));
+        let takes = move || pace.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..=self.slow_ms);
+        Scripted::new(Box::new(script)).taking(takes)
+    }
+
+    fn answer(self, seen: &Seen, dice: &mut StdRng) -> Result<Answer, NoAnswer> {
+        let status = |status, retry_after_ms| Ok(Answer { status, retry_after_ms, body: Vec::new() });
+        let mut happens = |chance| dice.random_range(0..100) < chance;
+        if happens(self.unavailable) {
+            return status(503, None);
+        }
+        if happens(self.throttled) {
+            return status(429, Some(7_000));
+        }
+        if happens(self.timeout) {
+            return Err(NoAnswer::Timeout);
+        }
+        if happens(self.reset) {
+            return Err(NoAnswer::Connection);
+        }
+        if happens(self.nonsense) {
+            return Ok(ok("<html>"));
+        }
+        if self.poison.is_some_and(|poison| seen.items.contains(&format!("p{poison}"))) {
+            return status(422, None);
+        }
+        let results: Vec<_> = seen
+            .items
+            .iter()
+            .map(|id| match (happens(self.member), happens(50)) {
+                (false, _) => serde_json::json!({ "id": id, "status": "succeeded" }),
+                (true, false) => serde_json::json!({ "id": id, "status": "retry", "reason": "busy" }),
+                (true, true) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),
+            })
+            .collect();
+        Ok(ok(if self.member == 0 { String::new() } else { serde_json::json!({ "results": results }).to_string() }
+            .as_str()))
+    }
+}

@@ -1,0 +1,135 @@
+//! A downstream that keeps a ledger and answers by a script.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use shared::ports::{Answer, Call, Downstream, NoAnswer};
+use tokio::time::Instant;
+
+/// One call as the downstream saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// `Idempotency-Key`.
+    pub key: String,
+    /// The body's `target`.
+    pub target: String,
+    /// The items' ids.
+    pub items: Vec<String>,
+    /// `Groupage-Fence`.
+    pub fence: u64,
+    /// `Groupage-Attempt`.
+    pub attempt: u32,
+    /// When it came.
+    pub at: Instant,
+}
+
+/// Answers a call, given what was seen of it and how many calls came before with its key.
+pub type Script = Box<dyn Fn(&Seen, usize) -> Result<Answer, NoAnswer> + Send + Sync>;
+
+/// How long a call takes, in milliseconds.
+type Duration = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// The downstream.
+pub struct Scripted {
+    script: Script,
+    takes_ms: Duration,
+    ledger: Mutex<Vec<(Seen, Result<Answer, NoAnswer>)>>,
+    traffic: Mutex<Traffic>,
+}
+
+/// Batches in flight, and the most there ever were: for each target, and for all.
+#[derive(Debug, Default)]
+struct Traffic {
+    now: BTreeMap<String, (String, usize)>,
+    most: BTreeMap<Option<String>, usize>,
+}
+
+/// One call in flight; over when it is dropped, however that comes.
+struct InFlight<'a> {
+    traffic: &'a Mutex<Traffic>,
+    batch: String,
+}
+
+impl<'a> InFlight<'a> {
+    fn begin(traffic: &'a Mutex<Traffic>, batch: String, target: &str) -> Self {
+        let mut all = traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        all.now.entry(batch.clone()).or_insert_with(|| (target.to_owned(), 0)).1 += 1;
+        let of_target = all.now.values().filter(|(other, _)| other == target).count();
+        let in_all = all.now.len();
+        for (scope, count) in [(Some(target.to_owned()), of_target), (None, in_all)] {
+            let most = all.most.entry(scope).or_default();
+            *most = count.max(*most);
+        }
+        Self { traffic, batch }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let mut all = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, calls)) = all.now.get_mut(&self.batch) {
+            *calls -= 1;
+        }
+        all.now.retain(|_, (_, calls)| *calls > 0);
+    }
+}
+
+impl Scripted {
+    /// Accepts everything at once.
+    pub fn accepting() -> Self {
+        Self::new(Box::new(|_, _| Ok(ok(""))))
+    }
+
+    /// Answers by `script`, at once.
+    pub fn new(script: Script) -> Self {
+        Self { script, takes_ms: Box::new(|| 0), ledger: Mutex::default(), traffic: Mutex::default() }
+    }
+
+    /// Takes its time: a call is in the ledger when it comes, and answered after so many milliseconds.
+    #[must_use]
+    pub fn taking(self, takes_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self { takes_ms: Box::new(takes_ms), ..self }
+    }
+
+    /// Every call, in order.
+    pub fn ledger(&self) -> Vec<Seen> {
+        self.answered().into_iter().map(|(seen, _)| seen).collect()
+    }
+
+    /// The most batches that were in flight at once, for each target and (`None`) for all.
+    pub fn most_in_flight(&self) -> BTreeMap<Option<String>, usize> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner).most.clone()
+    }
+
+    /// Every call, in order, with what was answered.
+    pub fn answered(&self) -> Vec<(Seen, Result<Answer, NoAnswer>)> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A good answer with this body.
+pub fn ok(body: &str) -> Answer {
+    Answer { status: 200, retry_after_ms: None, body: body.as_bytes().to_vec() }
+}
+
+impl Downstream for Scripted {
+    async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
+        let body: serde_json::Value = serde_json::from_str(&call.body).map_err(|_| NoAnswer::Connection)?;
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let items = body["items"].as_array().into_iter().flatten().map(|item| text(&item["id"])).collect();
+        let (key, target) = (call.batch.to_string(), text(&body["target"]));
+        let seen = Seen { key, target, items, fence: call.fence.0, attempt: call.attempt, at: Instant::now() };
+        let answer = {
+            let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = ledger.iter().filter(|(earlier, _)| earlier.key == seen.key).count();
+            let answer = (self.script)(&seen, before);
+            ledger.push((seen, answer.clone()));
+            answer
+        };
+        // Parts of a batch that is taken apart count as their batch.
+        let batch = call.batch.as_str().split('.').next().unwrap_or_default().to_owned();
+        let _in_flight = InFlight::begin(&self.traffic, batch, &text(&body["target"]));
+        tokio::time::sleep(std::time::Duration::from_millis((self.takes_ms)())).await;
+        answer
+    }
+}

@@ -1,0 +1,68 @@
+//! One rule of the protocol broken at a time, to show that the promises are really looked at.
+
+use shared::domain::batch::{Assumes, Batch, FollowUp, Status};
+
+/// A rule that is not kept. Each must be caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// A batch is written whatever revision it has.
+    WritesBatchesUnconditionally,
+    /// The outcome is recorded whatever revision the batch has: a late worker's, too.
+    SettlesWithoutTheClaim,
+    /// A task joins a batch in whatever round it waits.
+    JoinsInAnyRound,
+    /// A member goes back to waiting from whatever batch it is in.
+    PutsBackFromAnyBatch,
+    /// A member's status is written whatever batch it names, and in whatever round.
+    SettlesWhateverTheTaskSays,
+    /// A leader gives its lock up although somebody has signalled since it last looked.
+    ReleasesWithoutLookingAtSignals,
+    /// A loser does not ask the leader to look again.
+    LosersDoNotSignal,
+    /// Nobody asks whether the session that has claimed a batch lives.
+    TakesOverFromTheLiving,
+    /// A gate is written whatever revision it has.
+    WritesGatesUnconditionally,
+    /// A batch that was named but never written is passed over without a void in its place.
+    LeavesNoVoid,
+    /// A settled batch leaves the index at once, before its follow-up.
+    MarksAsDoneFirst,
+    /// A message is deleted before its step has run.
+    AcknowledgesFirst,
+    /// Sweep never runs.
+    NeverSweeps,
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::WritesBatchesUnconditionally,
+        Self::SettlesWithoutTheClaim,
+        Self::JoinsInAnyRound,
+        Self::PutsBackFromAnyBatch,
+        Self::SettlesWhateverTheTaskSays,
+        Self::ReleasesWithoutLookingAtSignals,
+        Self::LosersDoNotSignal,
+        Self::TakesOverFromTheLiving,
+        Self::WritesGatesUnconditionally,
+        Self::LeavesNoVoid,
+        Self::MarksAsDoneFirst,
+        Self::AcknowledgesFirst,
+        Self::NeverSweeps,
+    ];
+
+    /// What becomes of a batch's write: `None` if it is not made.
+    pub(crate) fn of_store(self, batch: &Batch, assumes: Assumes, old: Option<&Batch>) -> Option<(Batch, Assumes)> {
+        let is_outcome = matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. });
+        let anyway = || old.map_or(Assumes::Absent, |old| Assumes::At(old.revision));
+        match (self, assumes) {
+            (Self::WritesBatchesUnconditionally, Assumes::At(_)) => Some((batch.clone(), anyway())),
+            (Self::SettlesWithoutTheClaim, Assumes::At(_)) if is_outcome => Some((batch.clone(), anyway())),
+            (Self::LeavesNoVoid, Assumes::Absent) if batch.status == Status::Void => None,
+            (Self::MarksAsDoneFirst, _) if is_outcome => {
+                Some((Batch { revision: batch.revision, ..batch.followed_up() }, assumes))
+            }
+            _ => Some((batch.clone(), assumes)),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! One process at work on one message, and what may befall it at each of its calls to a port.
+
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shared::domain::time::Timestamp;
+use shared::ports::{Env, Error, Result};
+use tokio::sync::Notify;
+
+use crate::clock::TestEnv;
+
+/// On which side of a call's work something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Nothing was done yet.
+    Before,
+    /// Everything was done, and the caller does not know.
+    After,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The caller gets an error: throttled, or the answer was lost.
+    Error,
+    /// The process dies.
+    Death,
+    /// A second delivery of its message begins at the same time; a little later the process dies.
+    DeathBesideTwin,
+    /// A second delivery begins at the same time; the process stands still for so long and then goes on.
+    PauseBesideTwin(u64),
+    /// The process stands still for so long, in milliseconds, heartbeats and all, and then goes on.
+    Pause(u64),
+}
+
+/// What may befall the calls of a run.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// Nothing.
+    Nothing,
+    /// Just this, at the n-th call of the whole run, counted from 0.
+    At(usize, Side, Fault),
+    /// Anything, each call with this chance.
+    Random(f64),
+}
+
+/// A call to a port, as a run's log has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// When, by the caller's clock.
+    pub at: Timestamp,
+    /// The step that made it.
+    pub step: &'static str,
+    /// The port's method.
+    pub call: &'static str,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} at {}", self.call, self.step, self.at.0)
+    }
+}
+
+/// Every process's part in a run: the plan, and what was called so far.
+#[derive(Debug)]
+pub struct Fate {
+    plan: Plan,
+    env: TestEnv,
+    points: Mutex<Vec<Point>>,
+    faults: Mutex<Vec<String>>,
+    /// Every call with its answer, if anybody wants to read that.
+    trace: Option<Mutex<Vec<String>>>,
+}
+
+impl Fate {
+    /// Calls go by `plan`, with dice of their own; `traced` keeps their answers.
+    #[must_use]
+    pub fn new(plan: Plan, env: TestEnv, traced: bool) -> Self {
+        Self { plan, env, points: Mutex::default(), faults: Mutex::default(), trace: traced.then(Mutex::default) }
+    }
+
+    /// Every call so far with its answer, if the run is traced.
+    #[must_use]
+    pub fn trace(&self) -> Vec<String> {
+        let lines = |trace: &Mutex<Vec<String>>| trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.trace.as_ref().map(lines).unwrap_or_default()
+    }
+
+    fn note(&self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &self.trace {
+            trace.lock().unwrap_or_else(PoisonError::into_inner).push(line());
+        }
+    }
+
+    /// Every call so far.
+    #[must_use]
+    pub fn points(&self) -> Vec<Point> {
+        self.points.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What has befallen whom so far.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What befalls the call that is about to be made.
+    fn next(&self, at: Timestamp, step: &'static str, call: &'static str) -> (usize, Option<(Side, Fault)>) {
+        let mut points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = points.len();
+        points.push(Point { at, step, call });
+        drop(points);
+        let fault = match self.plan {
+            Plan::Nothing => None,
+            Plan::At(at, side, fault) => (at == number).then_some((side, fault)),
+            Plan::Random(chance) => self.env.chance(chance).then(|| self.any()),
+        };
+        if let Some((side, fault)) = fault {
+            let moment = self.env.now().0;
+            let line = format!("{moment} {fault:?} {side:?} call {number}: {call} of {step}");
+            self.note(|| line.clone());
+            self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
+        (number, fault)
+    }
+
+    fn any(&self) -> (Side, Fault) {
+        let side = if self.env.chance(0.5) { Side::Before } else { Side::After };
+        let fault = match self.env.pick(0..=9) {
+            0..=2 => Fault::Error,
+            3..=5 => Fault::Death,
+            6 => Fault::DeathBesideTwin,
+            7 => Fault::PauseBesideTwin(self.env.pick(1..=200)),
+            // Longer than sessions; longer than leases.
+            8 => Fault::Pause(self.env.pick(1..=10_000)),
+            _ => Fault::PauseBesideTwin(self.env.pick(1..=60_000)),
+        };
+        (side, fault)
+    }
+}
+
+/// One process.
+#[derive(Debug)]
+pub struct Process {
+    step: &'static str,
+    env: TestEnv,
+    fate: Arc<Fate>,
+    dead: Notify,
+    twin: Notify,
+    pause: Notify,
+    pause_ms: Mutex<u64>,
+    /// No call takes longer, in milliseconds.
+    latency_ms: u64,
+}
+
+/// How long a process whose twin has begun lives on, in milliseconds: some calls.
+const BESIDE_MS: u64 = 15;
+
+impl Process {
+    /// A process that runs a step.
+    #[must_use]
+    pub fn new(step: &'static str, env: TestEnv, fate: Arc<Fate>, latency_ms: u64) -> Self {
+        let (dead, twin, pause) = (Notify::new(), Notify::new(), Notify::new());
+        Self { step, env, fate, dead, twin, pause, pause_ms: Mutex::default(), latency_ms }
+    }
+
+    /// Its clock and dice.
+    #[must_use]
+    pub const fn env(&self) -> &TestEnv {
+        &self.env
+    }
+
+    /// Does `work` unless the process dies on the way; `begin_twin` is called when a second delivery is to begin.
+    pub async fn run<T>(&self, work: impl Future<Output = T>, begin_twin: impl Fn()) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.twin.notified() => begin_twin(),
+                () = self.dead.notified() => return None,
+                // Nothing of the process moves meanwhile, its heartbeats neither.
+                () = self.pause.notified() => self.env.sleep(self.paused_ms()).await,
+                done = &mut work => return Some(done),
+            }
+        }
+    }
+
+    /// One call to a port: takes some time, and whatever the plan says befalls it.
+    ///
+    /// # Errors
+    /// The call's own, or an injected one.
+    pub async fn around<T: Debug>(&self, call: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let (number, fault) = self.fate.next(self.env.now(), self.step, call);
+        self.env.sleep(self.env.pick(0..=self.latency_ms)).await;
+        if let Some((Side::Before, fault)) = fault {
+            self.befall(call, fault).await?;
+        }
+        let answer = work.await;
+        self.fate.note(|| {
+            let said: String = format!("{answer:?}").chars().take(400).collect();
+            format!("{} {number}: {call} of {}: {said}", self.env.now().0, self.step)
+        });
+        if let (Some((Side::After, fault)), Ok(_)) = (fault, &answer) {
+            self.befall(call, fault).await?;
+        }
+        answer
+    }
+
+    fn paused_ms(&self) -> u64 {
+        std::mem::take(&mut *self.pause_ms.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Comes back when the pause is over, with everything else of the process.
+    async fn pause(&self, ms: u64) {
+        *self.pause_ms.lock().unwrap_or_else(PoisonError::into_inner) = ms;
+        self.pause.notify_one();
+        self.env.sleep(ms).await;
+    }
+
+    async fn befall(&self, what: &'static str, fault: Fault) -> Result<()> {
+        match fault {
+            Fault::Error => return Err(Error::Unavailable { what, why: "injected".to_owned() }),
+            Fault::Death => self.die().await,
+            Fault::DeathBesideTwin => {
+                self.twin.notify_one();
+                self.env.sleep(BESIDE_MS).await;
+                self.die().await;
+            }
+            Fault::PauseBesideTwin(ms) => {
+                self.twin.notify_one();
+                self.pause(ms).await;
+            }
+            Fault::Pause(ms) => self.pause(ms).await,
+        }
+        Ok(())
+    }
+
+    /// Never returns: whoever runs the process drops it.
+    async fn die(&self) {
+        self.dead.notify_one();
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,170 @@
+//! Every promise, looked at after a run has come to rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::FutureExt;
+use shared::domain::batch::{Batch, FollowUp, Status};
+use shared::domain::outcome::Exception;
+use shared::domain::task;
+use shared::ports::{Census, Destination};
+use shared::routes::NotificationQueue;
+
+use crate::limits;
+use crate::witness::follow_up;
+use crate::world::World;
+
+/// What was broken in a world at rest in which these tasks were sent; each line begins with the promise's name.
+#[must_use]
+pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
+    let mut broken = world.store.inner().broken();
+    broken.extend(no_task_is_lost(world, sent));
+    broken.extend(tasks_are_what_their_batch_says(world));
+    broken.extend(calls_of_one_key_are_equal(world));
+    broken.extend(nobody_is_accepted_twice(world));
+    broken.extend(notifications_are_complete(world));
+    broken.extend(each_round_is_in_one_batch(world));
+    broken.extend(everything_is_at_rest(world));
+    broken.extend(limits::broken(world));
+    broken
+}
+
+fn no_task_is_lost(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
+    let settled: BTreeSet<String> =
+        world.tables().tasks().iter().filter(|task| task.status.is_settled()).map(|task| task.id.to_string()).collect();
+    sent.difference(&settled).map(|id| format!("no task is lost: {id} is not settled")).collect()
+}
+
+fn tasks_are_what_their_batch_says(world: &World) -> Vec<String> {
+    let batches: BTreeMap<_, Batch> =
+        world.tables().batches().into_iter().map(|batch| (batch.id.clone(), batch)).collect();
+    let mut broken = Vec::new();
+    for task in world.tables().tasks() {
+        let Some(batch) = task.status.batch().and_then(|id| batches.get(id)) else { continue };
+        let Status::Settled { results, .. } = &batch.status else {
+            broken.push(format!(
+                "settled once: {} is settled by {}, which is {}",
+                task.id,
+                batch.id,
+                batch.status.word()
+            ));
+            continue;
+        };
+        let member = batch.members.iter().any(|member| member.id == task.id && member.round == task.round);
+        let agrees = match (&task.status, results.get(&task.id)) {
+            (task::Status::Succeeded { .. }, None) | (task::Status::Failed { .. }, Some(Exception::Failed { .. })) => {
+                true
+            }
+            _ => false,
+        };
+        if !member || !agrees {
+            broken.push(format!("settled once: {} is {:?}, and its batch says otherwise", task.id, task.status));
+        }
+    }
+    // In how many rounds' outcomes each task was settled for good.
+    let mut outcomes: BTreeMap<_, u32> = BTreeMap::new();
+    for batch in batches.values() {
+        if let Status::Settled { results, .. } = &batch.status {
+            for member in &batch.members {
+                if !matches!(results.get(&member.id), Some(Exception::Returned { .. })) {
+                    *outcomes.entry(member.id.clone()).or_default() += 1;
+                }
+            }
+        }
+    }
+    broken.extend(
+        outcomes
+            .into_iter()
+            .filter(|(_, count)| *count > 1)
+            .map(|(id, count)| format!("one batch at a time: {count} batches settled {id}")),
+    );
+    broken
+}
+
+fn calls_of_one_key_are_equal(world: &World) -> Vec<String> {
+    let differ = |(key, calls): (String, Vec<crate::downstream::Seen>)| {
+        let sets: BTreeSet<_> = calls.iter().map(|seen| seen.items.clone()).collect();
+        (sets.len() > 1).then(|| format!("members never change: key {key} carried {sets:?}"))
+    };
+    world.calls_by_key().into_iter().filter_map(differ).collect()
+}
+
+/// A downstream that drops repeats of a key never carries out one item under two keys, unless it took its word back: the
+/// call of the highest attempt is what a batch went by. (An earlier attempt's call may come later, from a worker that
+/// stood still: its attempt's number tells.)
+fn nobody_is_accepted_twice(world: &World) -> Vec<String> {
+    let mut last: BTreeMap<(String, String), (u32, bool)> = BTreeMap::new();
+    for (seen, answer) in world.downstream.answered() {
+        let accepted = answer.is_ok_and(|answer| (200..300).contains(&answer.status) && answer.body.is_empty());
+        // Parts of a bisected batch count as their batch.
+        let batch = seen.key.split('.').next().unwrap_or_default().to_owned();
+        for item in seen.items {
+            let of_item = last.entry((item, batch.clone())).or_default();
+            if seen.attempt >= of_item.0 {
+                *of_item = (seen.attempt, accepted);
+            }
+        }
+    }
+    let mut accepted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for ((item, batch), (_, _)) in last.into_iter().filter(|(_, (_, accepted))| *accepted) {
+        accepted.entry(item).or_default().insert(batch);
+    }
+    accepted
+        .into_iter()
+        .filter(|(_, keys)| keys.len() > 1)
+        .map(|(item, keys)| format!("one batch at a time: {item} was accepted under {keys:?}"))
+        .collect()
+}
+
+/// In one round a task is a member of one batch at most.
+fn each_round_is_in_one_batch(world: &World) -> Vec<String> {
+    let mut batches: BTreeMap<(String, u32), Vec<String>> = BTreeMap::new();
+    for batch in world.tables().batches() {
+        if batch.is_callable() || matches!(batch.status, Status::Settled { .. }) {
+            for member in &batch.members {
+                batches.entry((member.id.to_string(), member.round.0)).or_default().push(batch.id.to_string());
+            }
+        }
+    }
+    batches
+        .into_iter()
+        .filter(|(_, batches)| batches.len() > 1)
+        .map(|((id, round), batches)| format!("one batch at a time: {id} is in {batches:?} in round {round}"))
+        .collect()
+}
+
+fn notifications_are_complete(world: &World) -> Vec<String> {
+    let mut by_id: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for message in world.queues.now().messages(&Destination::Notification(NotificationQueue::Default)) {
+        let event: serde_json::Value = serde_json::from_str(&message.body).unwrap_or_default();
+        by_id.entry(event["id"].as_str().unwrap_or_default().to_owned()).or_default().insert(message.body);
+    }
+    let mut broken: Vec<String> = by_id
+        .iter()
+        .filter(|(_, bodies)| bodies.len() > 1)
+        .map(|(id, _)| format!("notifications repeat themselves: two texts under {id}"))
+        .collect();
+    for task in world.tables().tasks().iter().filter(|task| task.status.is_settled()) {
+        let Some(batch) = task.status.batch() else { continue };
+        if !by_id.contains_key(&format!("{batch}/{}", task.id)) {
+            broken.push(format!("what follows happens: no notification of {}", task.id));
+        }
+    }
+    broken
+}
+
+fn everything_is_at_rest(world: &World) -> Vec<String> {
+    let mut broken = Vec::new();
+    for batch in world.tables().batches() {
+        if !batch.status.is_final() || follow_up(&batch) == Some(FollowUp::Pending) {
+            broken.push(format!("everything comes to rest: {} is {}", batch.id, batch.status.word()));
+        }
+    }
+    // A leader whose message was lost holds its lock until the next election; nothing waits behind it.
+    if world.queues.lost().is_empty() {
+        let held = world.tables().held_locks().now_or_never().and_then(Result::ok).unwrap_or_default();
+        for (target, lock) in held {
+            broken.push(format!("everything comes to rest: {target} is still led: {lock:?}"));
+        }
+    }
+    broken
+}

@@ -1,0 +1,93 @@
+//! Queues in memory by the virtual clock, which may lose a message or deliver it twice.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use futures::FutureExt;
+use shared::memory::{Delivery, MemoryQueues};
+use shared::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};
+use shared::routes::NotificationQueue;
+use tokio::sync::Notify;
+
+use crate::clock::TestEnv;
+
+/// The queues of a world.
+#[derive(Debug)]
+pub struct Queues {
+    inner: MemoryQueues,
+    env: TestEnv,
+    loss: f64,
+    lost: Mutex<Vec<Outgoing>>,
+    changed: Notify,
+}
+
+impl Queues {
+    /// Empty queues that lose a message between the steps with this chance, as if it had ended in a dead-letter queue.
+    #[must_use]
+    pub fn new(env: TestEnv, loss: f64) -> Self {
+        Self { inner: MemoryQueues::new(), env, loss, lost: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// The queues themselves, at the present time.
+    pub fn now(&self) -> &MemoryQueues {
+        self.inner.set_now(self.env.now());
+        &self.inner
+    }
+
+    /// Receives a message for a step.
+    #[must_use]
+    pub fn receive(&self, visibility_ms: u64) -> Option<Delivery> {
+        self.now().receive(visibility_ms)
+    }
+
+    /// Waits until a message came or was postponed since the last time.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Loses every message between the steps, in hand or not, as queues in memory do when their process dies.
+    pub fn lose_everything(&self) {
+        let queues = self.now();
+        let told = Destination::Notification(NotificationQueue::Default);
+        let kept: Vec<Outgoing> = [Destination::Rejected, told].iter().flat_map(|to| queues.messages(to)).collect();
+        let steps = [Destination::Elect, Destination::Group, Destination::Handle];
+        let lost: Vec<Outgoing> = steps.iter().flat_map(|to| queues.messages(to)).collect();
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(lost);
+        queues.lose_everything();
+        // Memory answers at once.
+        let _ = queues.send(kept).now_or_never();
+    }
+
+    /// What was lost so far.
+    #[must_use]
+    pub fn lost(&self) -> Vec<Outgoing> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Outbox for Queues {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        self.changed.notify_one();
+        let mut answers = Vec::new();
+        for message in messages {
+            let between_steps = match message.to {
+                Destination::Elect | Destination::Group | Destination::Handle => true,
+                Destination::Rejected | Destination::Notification(_) => false,
+            };
+            if between_steps && self.loss > 0.0 && self.env.chance(self.loss) {
+                self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+                answers.push(Ok(()));
+            } else {
+                answers.extend(self.now().send(vec![message]).await);
+            }
+        }
+        answers
+    }
+}
+
+impl Inbox for Queues {
+    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
+        self.changed.notify_one();
+        self.now().postpone(receipt, delay_ms).await
+    }
+}

@@ -1,0 +1,143 @@
+//! One small story of the pipeline, told the same way every time, so that every call to a port in it can be numbered and
+//! made to fail.
+
+use std::collections::BTreeSet;
+
+use futures::future::LocalBoxFuture;
+use shared::ports::{Answer, NoAnswer};
+
+use crate::clock::in_virtual_time;
+use crate::downstream::{Scripted, Seen, ok};
+use crate::process::{Plan, Point};
+use crate::promises::broken;
+use crate::world::{Setting, World};
+
+/// How a story begins: messages are sent, some are lost.
+pub type Beginning = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<(), String>>;
+
+/// A story.
+#[derive(Clone)]
+pub struct Scenario {
+    /// What it is about.
+    pub name: &'static str,
+    /// The routes file.
+    pub routes: String,
+    /// What its world is like; the plan is the teller's.
+    pub setting: Setting,
+    /// What the downstream answers.
+    pub script: fn(&Seen, usize) -> Result<Answer, NoAnswer>,
+    /// How long a call takes, in milliseconds.
+    pub takes_ms: u64,
+    /// What happens; the rest follows.
+    pub begin: Beginning,
+    /// The tasks that it sends.
+    pub sent: BTreeSet<String>,
+}
+
+/// What came of a story.
+#[derive(Debug)]
+pub struct Told {
+    /// Every call to a port.
+    pub points: Vec<Point>,
+    /// What befell whom.
+    pub faults: Vec<String>,
+    /// Every call with its answer, if that was asked for.
+    pub trace: Vec<String>,
+    /// The promises that were broken.
+    pub broken: Vec<String>,
+}
+
+/// Calls of three, so that few tasks make more than one.
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    target: truck
+    batch: { max_items: 3, wait_ms: 1000 }
+    downstream: { http: { url: "http://downstream.invalid/load", timeout_ms: 5000 } }
+    retry: { attempts: 3, base_ms: 1000, cap_ms: 4000 }
+    notify: { failure: default, success: default }
+"#;
+
+/// A message of the intake queue.
+#[must_use]
+pub fn parcel(n: usize, truck: usize) -> String {
+    format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n}}}}}"#)
+}
+
+/// Messages of the intake queue, for so many trucks.
+#[must_use]
+pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
+    (0..count).map(|n| parcel(n, n % trucks)).collect()
+}
+
+impl Scenario {
+    /// A story in which everything is accepted.
+    #[must_use]
+    pub fn new(name: &'static str, tasks: usize, begin: Beginning) -> Self {
+        let setting = Setting { seed: 11, latency_ms: 4, ..Setting::default() };
+        let sent = (0..tasks).map(|n| format!("p{n}")).collect();
+        Self { name, routes: ROUTES.to_owned(), setting, script: |_, _| Ok(ok("")), takes_ms: 0, begin, sent }
+    }
+
+    /// With lines added to its route.
+    #[must_use]
+    pub fn route(self, lines: &str) -> Self {
+        Self { routes: self.routes.replace("    retry:", &format!("    {lines}\n    retry:")), ..self }
+    }
+
+    /// With a downstream that is not called but pulled.
+    #[must_use]
+    pub fn pulled(mut self, workers: usize) -> Self {
+        self.routes = self
+            .routes
+            .lines()
+            .map(|line| if line.contains("downstream:") { "    downstream: pull" } else { line })
+            .fold(String::new(), |all, line| all + line + "\n");
+        self.setting.workers = Some(("parcels", workers));
+        self
+    }
+
+    /// With a downstream that answers otherwise.
+    #[must_use]
+    pub fn answering(self, script: fn(&Seen, usize) -> Result<Answer, NoAnswer>) -> Self {
+        Self { script, ..self }
+    }
+
+    /// With calls that take so long, in milliseconds.
+    #[must_use]
+    pub fn taking(self, takes_ms: u64) -> Self {
+        Self { takes_ms, ..self }
+    }
+
+    /// In another world.
+    #[must_use]
+    pub fn setting(mut self, change: impl FnOnce(&mut Setting)) -> Self {
+        change(&mut self.setting);
+        self
+    }
+
+    /// Tells the story to its end, and looks at every promise.
+    #[must_use]
+    pub fn tell(&self, plan: Plan, traced: bool) -> Told {
+        in_virtual_time(async {
+            let setting = Setting { plan, traced, ..self.setting.clone() };
+            let takes_ms = self.takes_ms;
+            let downstream = Scripted::new(Box::new(self.script)).taking(move || takes_ms);
+            let world = World::new(setting, &self.routes, downstream);
+            let mut broken_ones = Vec::new();
+            let told = match (self.begin)(&world).await {
+                Ok(()) => world.run_to_rest().await,
+                Err(stuck) => Err(stuck),
+            };
+            broken_ones.extend(told.err());
+            broken_ones.extend(broken(&world, &self.sent));
+            Told {
+                points: world.fate.points(),
+                faults: world.fate.faults(),
+                trace: world.fate.trace(),
+                broken: broken_ones,
+            }
+        })
+    }
+}

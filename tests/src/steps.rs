@@ -1,0 +1,113 @@
+//! Each step as a process of a world runs it: the one place that knows what a step is made of.
+
+use shared::domain::id::{Pool, RouteName, SessionId};
+use shared::domain::message::{Elect, Group, Handle};
+use shared::domain::session::Timing;
+use shared::memory::Delivery;
+use shared::ports::{Destination, Env};
+use shared::steps::Error;
+use shared::steps::elect::ElectLeader;
+use shared::steps::group::GroupBatch;
+use shared::steps::handle::{self, HandleBatch};
+use shared::steps::keeper::Keeper;
+use shared::steps::process::Processor;
+use shared::steps::register::{Record, Register, Report};
+use shared::steps::sweep::{Budget, Sweep};
+use shared::steps::work::{Worked, Worker};
+
+use crate::faulty::Faulty;
+use crate::process::Process;
+use crate::world::World;
+
+/// How often sweep runs, in milliseconds.
+const SWEEP_MS: u64 = 60_000;
+/// A pull worker that finds nothing looks again after so many milliseconds.
+const IDLE_MS: u64 = 2_000;
+
+impl World {
+    pub(crate) async fn register_as(&self, process: &Process, records: Vec<Record>) -> Report {
+        let (store, outbox) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
+        let step = Register { store: &store, outbox: &outbox, env: process.env(), routes: &self.routes };
+        step.run(records).await
+    }
+
+    pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {
+        let (store, queues) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        let (env, routes, body) = (process.env(), &self.routes, &delivery.outgoing.body);
+        let bad = |error: serde_json::Error| Error::BadMessage(error.to_string());
+        match delivery.outgoing.to {
+            Destination::Elect => {
+                let message: Elect = serde_json::from_str(body).map_err(bad)?;
+                let step = ElectLeader { store, outbox: queues, env, routes };
+                step.run(message, delivery.received > 1).await.map(|_| true)
+            }
+            Destination::Group => {
+                let message: Group = serde_json::from_str(body).map_err(bad)?;
+                let deadline = env.now().plus_ms(30_000);
+                let step = GroupBatch { store, outbox: queues, env, routes, deadline };
+                step.run(message).await.map(|_| true)
+            }
+            Destination::Handle => {
+                let message: Handle = serde_json::from_str(body).map_err(bad)?;
+                let downstream = &Faulty::new(&self.downstream, process);
+                let timing = Timing::default();
+                let step = HandleBatch { store, queue: queues, downstream, env, routes, timing, worker: "test" };
+                let outcome = step.run(message, &delivery.receipt).await?;
+                Ok(!matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost))
+            }
+            Destination::Rejected | Destination::Notification(_) => Ok(true),
+        }
+    }
+
+    pub(crate) async fn sweep_for_ever(&self) {
+        loop {
+            self.env.sleep(SWEEP_MS).await;
+            let process = self.mortal("sweep");
+            let (store, outbox) = (Faulty::new(&self.store, &process), Faulty::new(&self.queues, &process));
+            let (env, routes, budget) = (process.env(), &self.routes, Budget::default());
+            let sweep = Sweep { store: &store, outbox: &outbox, env, routes, budget };
+            // Whatever becomes of it, there is a next one.
+            let _ = process.run(sweep.run(), || {}).await;
+        }
+    }
+
+    pub(crate) async fn work_for_ever(&self) {
+        loop {
+            let process = self.mortal("work");
+            process.run(self.work_as(&process), || {}).await;
+            self.env.sleep(IDLE_MS).await;
+        }
+    }
+
+    /// A worker's life until its session is lost.
+    async fn work_as(&self, process: &Process) {
+        let Some((route, _)) = self.setting.workers else { return };
+        let (store, outbox) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
+        let (downstream, env) = (Faulty::new(&self.downstream, process), process.env());
+        let route = RouteName::new(route);
+        let id = SessionId::within(&Pool::of_route(&route), &env.fresh_id());
+        let keeper = Keeper::new(&store, env, Timing::default(), id, "test");
+        if !matches!(keeper.open().await, Ok(Ok(()))) {
+            return;
+        }
+        let processor = Processor {
+            store: &store,
+            outbox: &outbox,
+            downstream: &downstream,
+            env,
+            routes: &self.routes,
+            patience_ms: 10_000,
+        };
+        let mut worker = Worker::new(processor, &keeper, route);
+        let work = async {
+            loop {
+                match worker.work().await {
+                    Ok(Worked::Idle) | Err(_) => env.sleep(IDLE_MS).await,
+                    Ok(Worked::Settled(..) | Worked::CallAgain { .. } | Worked::ClaimLost(_)) => {}
+                }
+            }
+        };
+        // Its end is the session's.
+        let _: Result<(), _> = keeper.keep(work).await;
+    }
+}

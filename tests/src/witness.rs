@@ -1,0 +1,310 @@
+//! A store that notes every write that must happen once, or never.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use shared::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
+use shared::domain::gate::{Gate, Scope};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::session::Session;
+use shared::domain::task::{Candidate, Task};
+use shared::domain::time::Timestamp;
+use shared::memory::MemoryStore;
+use shared::ports::{
+    Acquired, Advanced, Batches, Ended, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released, Renewed,
+    Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
+};
+
+use tokio::time::Instant;
+
+use crate::mutation::Mutation;
+
+/// Tables in memory under observation; or, to show that the observation bites, with one rule broken.
+#[derive(Debug, Default)]
+pub struct Witness {
+    pub(crate) tables: MemoryStore,
+    pub(crate) mutation: Option<Mutation>,
+    broken: Mutex<Vec<String>>,
+    /// Each batch's members as they were frozen.
+    frozen: Mutex<BTreeMap<BatchId, Vec<Member>>>,
+    /// Gates that were closed: which, when that was durable, and until when.
+    pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
+}
+
+impl Witness {
+    /// Empty tables.
+    #[must_use]
+    pub fn new(mutation: Option<Mutation>) -> Self {
+        Self { mutation, ..Self::default() }
+    }
+
+    /// The tables themselves.
+    #[must_use]
+    pub const fn tables(&self) -> &MemoryStore {
+        &self.tables
+    }
+
+    /// The promises that were seen broken.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gates that were closed: which, when that was durable, and until when.
+    #[must_use]
+    pub fn pauses(&self) -> Vec<(Scope, Instant, Timestamp)> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, what: String) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    /// Compares a batch that was written with the one it took the place of.
+    fn compare(&self, old: Option<&Batch>, new: &Batch) {
+        let id = &new.id;
+        let settled = |batch: &Batch| matches!(batch.status, Status::Settled { .. });
+        if let Some(old) = old {
+            if old.status.is_final() && new.status.word() != old.status.word() {
+                self.note(format!(
+                    "one acknowledgement: {id} went from {} to {}",
+                    old.status.word(),
+                    new.status.word()
+                ));
+            }
+            if settled(old) && settled(new) && results(old) != results(new) {
+                self.note(format!("one acknowledgement: the outcome of {id} was recorded anew"));
+            }
+            if matches!(new.status, Status::Settled { .. }) && !settled(old) && old.claimed_by().is_none() {
+                self.note(format!("one acknowledgement: {id} was settled without a claim"));
+            }
+        }
+        let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.is_callable() || settled(new) {
+            let members = frozen.entry(id.clone()).or_insert_with(|| new.members.clone());
+            if *members != new.members {
+                self.note(format!("members never change: {id} had {members:?} and got {:?}", new.members));
+            }
+        } else if frozen.contains_key(id) {
+            self.note(format!("members never change: {id} went back to {}", new.status.word()));
+        }
+    }
+}
+
+fn results(batch: &Batch) -> Option<&shared::domain::outcome::Results> {
+    match &batch.status {
+        Status::Settled { results, .. } => Some(results),
+        Status::Open { .. }
+        | Status::Closing
+        | Status::Frozen
+        | Status::InProgress { .. }
+        | Status::Paused { .. }
+        | Status::Empty
+        | Status::Void => None,
+    }
+}
+
+impl Batches for Witness {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        self.tables.batch(id).await
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let old = self.tables.batch(&batch.id).await?;
+        let (batch, assumes) = match self.mutation.map(|mutation| mutation.of_store(batch, assumes, old.as_ref())) {
+            Some(None) => return Ok(Stored::Yes),
+            Some(Some((batch, assumes))) => (batch, assumes),
+            None => (batch.clone(), assumes),
+        };
+        let stored = self.tables.store(&batch, assumes).await?;
+        let fresh = old.as_ref() != Some(&batch);
+        if stored == Stored::Yes && fresh {
+            self.compare(old.as_ref(), &batch);
+        }
+        Ok(stored)
+    }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        self.tables.unfinished(route, part, before, limit).await
+    }
+}
+
+impl Tasks for Witness {
+    type Cursor = TaskId;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        self.tables.register(task).await
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        self.tables.read(ids, freshness).await
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+        self.tables.waiting(target, after, limit).await
+    }
+
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<WaitingPage<TaskId>> {
+        self.tables.waiting_long(since, segment, after, limit).await
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let round = match self.mutation {
+            Some(Mutation::JoinsInAnyRound) => self.task(id).await?.map_or(round, |task| task.round),
+            Some(_) | None => round,
+        };
+        self.tables.join(id, round, batch).await
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        if self.mutation == Some(Mutation::PutsBackFromAnyBatch)
+            && let Some(task) = self.task(&member.id).await?
+            && let Some(named) = task.status.batch()
+        {
+            let member = Candidate { round: task.round, ..member.clone() };
+            return self.tables.put_back(&member, named, target, attempts, now).await;
+        }
+        self.tables.put_back(member, batch, target, attempts, now).await
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
+        let task = self.task(&member.id).await?;
+        let unconditional = self.mutation == Some(Mutation::SettlesWhateverTheTaskSays);
+        let named = match &task {
+            Some(task) if unconditional => task.status.batch().cloned().map(|named| (task.round, named)),
+            Some(_) | None => None,
+        };
+        let (round, named) = named.unwrap_or_else(|| (member.round, batch.clone()));
+        self.tables.settle(&Member { id: member.id.clone(), round }, &named, settlement, now).await?;
+        let after = self.task(&member.id).await?;
+        if let (Some(before), Some(after)) = (task, after)
+            && before.status != after.status
+        {
+            if before.status.is_settled() {
+                self.note(format!("settled once: {} was settled again", member.id));
+            }
+            if before.round != member.round || before.status.batch() != Some(batch) {
+                self.note(format!("settled once: {} was settled by a batch it is not in", member.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Witness {
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>> {
+        Ok(self.tables.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next())
+    }
+}
+
+impl Locks for Witness {
+    async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
+        self.tables.lock(target).await
+    }
+
+    async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
+        let held = self.tables.lock(target).await?;
+        let acquired = self.tables.acquire(target, acquisition).await?;
+        if let (Some(held), Some(now)) = (held, self.tables.lock(target).await?)
+            && now.fence < held.fence
+        {
+            self.note(format!("one leader: the fence of {target} fell"));
+        }
+        Ok(acquired)
+    }
+
+    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+        if self.mutation == Some(Mutation::LosersDoNotSignal) {
+            return Ok(Signalled::Yes);
+        }
+        self.tables.signal(target, held).await
+    }
+
+    async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
+        self.tables.advance(term, seq, lease_until).await
+    }
+
+    async fn release(&self, term: &Term, signals: u64, now: Timestamp) -> Result<Released> {
+        let signals = match self.mutation {
+            Some(Mutation::ReleasesWithoutLookingAtSignals) => {
+                self.tables.lock(&term.target).await?.map_or(signals, |lock| lock.signals)
+            }
+            Some(_) | None => signals,
+        };
+        self.tables.release(term, signals, now).await
+    }
+}
+
+impl Sessions for Witness {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        self.tables.open_session(session).await
+    }
+
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        self.tables.renew(session).await
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        self.tables.end_session(id, beat).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        if self.mutation == Some(Mutation::TakesOverFromTheLiving) {
+            return Ok(None);
+        }
+        self.tables.session(id).await
+    }
+
+    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+        self.tables.sessions(pool, limit).await
+    }
+}
+
+impl Gates for Witness {
+    async fn gate(&self, scope: &Scope) -> Result<Gate> {
+        self.tables.gate(scope).await
+    }
+
+    async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
+        let old = self.tables.gate(scope).await?;
+        let gate = match self.mutation {
+            Some(Mutation::WritesGatesUnconditionally) => Gate { revision: old.revision.next(), ..gate.clone() },
+            Some(_) | None => gate.clone(),
+        };
+        let stored = self.tables.store_gate(scope, &gate, now).await?;
+        if stored == Stored::Yes && gate.paused_until > old.paused_until {
+            let pause = (scope.clone(), Instant::now(), gate.paused_until);
+            self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
+        }
+        Ok(stored)
+    }
+}
+
+/// What a batch's follow-up says of it.
+#[must_use]
+pub const fn follow_up(batch: &Batch) -> Option<FollowUp> {
+    match batch.status {
+        Status::Settled { follow_up, .. } => Some(follow_up),
+        Status::Open { .. }
+        | Status::Closing
+        | Status::Frozen
+        | Status::InProgress { .. }
+        | Status::Paused { .. }
+        | Status::Empty
+        | Status::Void => None,
+    }
+}

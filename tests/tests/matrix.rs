@@ -1,0 +1,102 @@
+//! The crash matrix: every call to a port in every story, before and after its work, in every way in which a process can
+//! be lost there. The calls are counted, not listed, so a new one is in by itself.
+//!
+//! `GROUPAGE_CASE=<number>` tells one case again, with every call and its answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Instant;
+
+use groupage_tests::fan;
+use groupage_tests::process::{Fault, Plan, Point, Side};
+use groupage_tests::scenario::{Scenario, Told};
+use groupage_tests::scenarios;
+
+/// Longer than visibility timeouts, leases and sessions.
+const PAUSE_MS: u64 = 61_000;
+
+const SIDES: [Side; 2] = [Side::Before, Side::After];
+const FAULTS: [Fault; 4] = [Fault::Death, Fault::DeathBesideTwin, Fault::PauseBesideTwin(PAUSE_MS), Fault::Error];
+
+/// One cell.
+struct Case<'a> {
+    number: usize,
+    scenario: &'a Scenario,
+    at: usize,
+    point: &'a Point,
+    side: Side,
+    fault: Fault,
+}
+
+impl fmt::Display for Case<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, scenario, at, point, side, fault } = self;
+        write!(
+            f,
+            "GROUPAGE_CASE={number} ({}): {fault:?} {side:?} call {at}: {} of {}",
+            scenario.name, point.call, point.step
+        )
+    }
+}
+
+fn cases<'a>(told: &'a [(Scenario, Told)]) -> Vec<Case<'a>> {
+    let mut cases = Vec::new();
+    for (scenario, told) in told {
+        for (at, point) in told.points.iter().enumerate() {
+            for side in SIDES {
+                for fault in FAULTS {
+                    cases.push(Case { number: cases.len(), scenario, at, point, side, fault });
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn broken_by(case: &Case) -> Option<String> {
+    let told = case.scenario.tell(Plan::At(case.at, case.side, case.fault), false);
+    let mut broken = told.broken;
+    if told.faults.len() != 1 {
+        broken.push(format!("never reached: {:?}", told.faults));
+    }
+    (!broken.is_empty()).then(|| format!("{case}\n  {}", broken.join("\n  ")))
+}
+
+#[test]
+fn no_promise_breaks_wherever_a_process_is_lost() {
+    let told = fan::each(&scenarios::all(), |scenario| (scenario.clone(), scenario.tell(Plan::Nothing, false)));
+    for (scenario, told) in &told {
+        assert_eq!(told.broken, Vec::<String>::new(), "{}, with nothing befalling anybody", scenario.name);
+    }
+    let cases = cases(&told);
+    if let Ok(number) = std::env::var("GROUPAGE_CASE") {
+        let case = &cases[number.parse::<usize>().expect("GROUPAGE_CASE is a number")];
+        let told = case.scenario.tell(Plan::At(case.at, case.side, case.fault), true);
+        println!("{case}\n{}\n{:#?}", told.trace.join("\n"), told.broken);
+        return;
+    }
+    let mut broken: Vec<String> = Vec::new();
+    for of_one in cases.chunk_by(|one, other| one.scenario.name == other.scenario.name) {
+        let began = Instant::now();
+        let found = fan::each(of_one, broken_by);
+        let found: Vec<String> = found.into_iter().flatten().collect();
+        let (points, seconds) = (of_one.len() / SIDES.len() / FAULTS.len(), began.elapsed().as_secs_f64());
+        let (name, cases) = (of_one[0].scenario.name, of_one.len());
+        println!("{points:>6} points {cases:>6} cases {:>4} broken {seconds:>5.1} s  {name}", found.len());
+        broken.extend(found);
+    }
+
+    let mut calls: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (_, told) in &told {
+        for point in &told.points {
+            *calls.entry((point.step, point.call)).or_default() += 1;
+        }
+    }
+    println!("{:>6} points {:>6} cases  in all; {} kinds of calls", cases.len() / 8, cases.len(), calls.len());
+    for ((step, call), count) in calls {
+        println!("{count:>6} {call} of {step}");
+    }
+    let shown = broken.iter().take(12).cloned().collect::<Vec<_>>().join("\n");
+    assert!(broken.is_empty(), "{} of {} cases break a promise:\n{shown}", broken.len(), cases.len());
+}

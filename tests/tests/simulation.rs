@@ -1,0 +1,90 @@
+//! Deterministic simulation: whatever may happen, happens, by a seed.
+//!
+//! `GROUPAGE_SEEDS` says how many seeds are tried; `GROUPAGE_SEED=<seed>` runs one again and prints every call with its
+//! answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use groupage_tests::chaos::Chaos;
+use groupage_tests::fan;
+use groupage_tests::mutation::Mutation;
+
+/// So many seeds take some seconds.
+const SEEDS: u64 = 1_000;
+/// So many seeds have to show a broken rule.
+const SEEDS_PER_MUTATION: u64 = 1_000;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn no_seed_breaks_a_promise() {
+    if let Some(seed) = number("GROUPAGE_SEED") {
+        let chaos = Chaos::of(seed);
+        println!("{chaos:#?}");
+        let told = chaos.run(true);
+        println!("{}", told.trace.join("\n"));
+        assert_eq!(told.broken, Vec::<String>::new());
+        return;
+    }
+    let seeds: Vec<u64> = (0..number("GROUPAGE_SEEDS").unwrap_or(SEEDS)).collect();
+    let runs = fan::each(&seeds, |seed| {
+        let told = Chaos::of(*seed).run(false);
+        (*seed, told.points.len(), told.faults.len(), told.broken)
+    });
+    let (calls, faults) = runs.iter().fold((0, 0), |(calls, faults), run| (calls + run.1, faults + run.2));
+    println!("{} seeds: {calls} calls to ports, {faults} faults", runs.len());
+    let broken: Vec<String> = runs
+        .iter()
+        .filter(|(_, _, _, broken)| !broken.is_empty())
+        .map(|(seed, _, _, broken)| {
+            let again = "cargo test -p groupage-tests --test simulation no_seed -- --nocapture";
+            format!("GROUPAGE_SEED={seed} {again}\n  {}", broken.join("\n  "))
+        })
+        .collect();
+    let shown = broken.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
+    assert!(broken.is_empty(), "{} of {} seeds break a promise:\n{shown}", broken.len(), runs.len());
+    assert!(faults > runs.len(), "only {faults} faults: the simulation does not bite");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 0..20 {
+        let (once, twice) = (Chaos::of(seed).run(true), Chaos::of(seed).run(true));
+        assert!(!once.trace.is_empty());
+        assert_eq!(once.trace, twice.trace, "seed {seed}");
+        assert_eq!(once.points, twice.points, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_broken_rule_is_caught() {
+    let only = std::env::var("GROUPAGE_MUTATION").ok();
+    let mut missed = Vec::new();
+    for mutation in Mutation::ALL {
+        if only.as_ref().is_some_and(|only| *only != format!("{mutation:?}")) {
+            continue;
+        }
+        let caught = (0..SEEDS_PER_MUTATION).step_by(50).find_map(|first| {
+            let seeds: Vec<u64> = (first..first + 50).collect();
+            let told = fan::each(&seeds, |seed| Chaos::of(*seed).with(mutation).run(false).broken);
+            seeds.into_iter().zip(told).find(|(_, broken)| !broken.is_empty())
+        });
+        match caught {
+            Some((seed, broken)) => println!("{mutation:?}: seed {seed}: {}", promises(&broken)),
+            None => missed.push(mutation),
+        }
+    }
+    assert_eq!(missed, Vec::new(), "the promises hold without these rules, or nobody looks");
+}
+
+/// The names of the promises that were broken, and how often.
+fn promises(broken: &[String]) -> String {
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in broken {
+        *by_name.entry(line.split(':').next().unwrap_or_default()).or_default() += 1;
+    }
+    by_name.into_iter().map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ")
+}
