@@ -130,11 +130,11 @@ fn the_batch_of_a_worker_killed_by_kill_9_is_taken_over() {
 fn the_batch_of_a_worker_that_is_told_twice_to_stop_is_free_at_once() {
     let mut busy = busy(&LONG_SESSION);
     let _second = busy.second(&LONG_SESSION);
-    busy.first.signal(Signal::TERM);
-    // It would finish what it has.
-    assert!(busy.first.runs());
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    busy.first.signal(Signal::TERM);
+    // Signals that come together count as one, so it is told until it goes.
+    wait_for("the first worker to go", || {
+        busy.first.signal(Signal::TERM);
+        (!busy.first.runs()).then_some(())
+    });
     busy.wait_for_takeover("SIGTERM, twice");
     assert!(busy.first.ended().success());
 }
