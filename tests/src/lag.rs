@@ -178,8 +178,8 @@ impl<S: Locks, E: Env> Locks for Lagging<S, E> {
         self.inner.advance(term, seq, lease_until).await
     }
 
-    async fn release(&self, term: &Term, signals: u64, now: Timestamp) -> Result<Released> {
-        self.inner.release(term, signals, now).await
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
+        self.inner.release(term, seq, signals, now).await
     }
 }
 

@@ -172,7 +172,8 @@ impl<S: Store> World<S> {
                 let message: Handle = serde_json::from_str(body).map_err(bad)?;
                 let timing = Timing::default();
                 let step = HandleBatch { store, queue: queues, downstream, env, routes, timing, worker: "test" };
-                let outcome = step.run(message, &delivery.receipt).await?;
+                let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
+                let outcome = step.run(message, delivery).await?;
                 Ok(!matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost))
             }
             Destination::Rejected | Destination::Notification(_) => Ok(true),
