@@ -1,0 +1,57 @@
+//! How large a run is, and what may go wrong in it.
+
+use crate::state::Mishaps;
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// What it is about.
+    pub name: &'static str,
+    /// Election messages to begin with.
+    pub workflows: u8,
+    /// Tasks, dealt out to the workflows; all of one Target.
+    pub tasks: u8,
+    /// Registrations that are repeated at any time, from the first task on.
+    pub repeats: u8,
+    /// What may go wrong.
+    pub mishaps: Mishaps,
+    /// How many tasks one call takes.
+    pub max_items: u8,
+    /// Whether a batch that is not full waits for more.
+    pub window: bool,
+    /// Whether a leader goes on by another message after each batch, instead of at once.
+    pub one_batch_each: bool,
+}
+
+impl Setting {
+    /// Nothing goes wrong.
+    pub const CALM: Self = Self {
+        name: "calm",
+        workflows: 3,
+        tasks: 3,
+        repeats: 0,
+        mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
+        max_items: 2,
+        window: false,
+        one_batch_each: true,
+    };
+
+    /// The routes file of this setting.
+    #[must_use]
+    pub fn routes(&self) -> String {
+        let Self { max_items, .. } = self;
+        let wait_ms = if self.window { 60_000 } else { 0 };
+        format!(
+            r#"
+version: 1
+routes:
+  - name: r
+    target: k
+    batch: {{ max_items: {max_items}, wait_ms: {wait_ms} }}
+    downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
+    retry: {{ attempts: 3 }}
+    notify: {{ success: none, failure: none }}
+"#
+        )
+    }
+}
