@@ -79,6 +79,7 @@ fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Table
         tasks: get("TaskTableName")?,
         locks: get("BatchLockTableName")?,
         batches: get("BatchTableName")?,
+        sessions: get("SessionTableName")?,
         routes: get("RouteTableName")?,
     };
     let queues = Queues {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shared::aws::{Dynamo, Meter, Sqs, System};
 use shared::config::{self, DEFAULT_RETENTION_DAYS};
-use shared::entry::{AwsStack, RouteSource};
+use shared::entry::{self, AwsStack, RouteSource};
 
 /// What the steps work with on `stack`; what they consume goes to `meter`.
 ///
@@ -16,6 +16,8 @@ pub fn on(stack: &embedded::Stack, routes: RouteSource, meter: &Arc<Meter>) -> R
         queues: Sqs::new(stack.sdk_config(), stack.queues().clone(), Arc::clone(meter)),
         env: System,
         routes,
+        timing: config::timing_from_env()?,
+        worker: entry::worker_name(),
     }))
 }
 

@@ -3,6 +3,9 @@
 //! Every name comes from the environment, so that the same binaries run on AWS, on an emulator and in tests.
 
 use std::env;
+use std::ops::RangeInclusive;
+
+use crate::domain::session::Timing;
 
 /// A variable the process cannot start without, or one whose value makes no sense.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +30,12 @@ pub enum Error {
 pub struct Tables {
     /// Tasks, with the sparse index [`Tables::WAITING_INDEX`].
     pub tasks: String,
-    /// Target locks, and the in-flight slots of limited routes.
+    /// Target locks, and the gates before calls.
     pub locks: String,
-    /// Batches.
+    /// Batches, with the sparse index [`Tables::UNFINISHED_INDEX`].
     pub batches: String,
+    /// Sessions of workers.
+    pub sessions: String,
     /// The routes file, as `groupage push` wrote it.
     pub routes: String,
 }
@@ -39,7 +44,10 @@ impl Tables {
     /// The index of tasks that still wait for a batch, on (`Target`, `Status`).
     pub const WAITING_INDEX: &str = "Waiting";
 
-    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,ROUTE}_TABLE`.
+    /// The index of batches with work left, on (`Open`, `Due`).
+    pub const UNFINISHED_INDEX: &str = "Unfinished";
+
+    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,ROUTE}_TABLE`.
     ///
     /// # Errors
     /// [`Error::Missing`] names the first variable that is not set.
@@ -48,6 +56,7 @@ impl Tables {
             tasks: required("GROUPAGE_TASK_TABLE")?,
             locks: required("GROUPAGE_LOCK_TABLE")?,
             batches: required("GROUPAGE_BATCH_TABLE")?,
+            sessions: required("GROUPAGE_SESSION_TABLE")?,
             routes: required("GROUPAGE_ROUTE_TABLE")?,
         })
     }
@@ -99,15 +108,32 @@ pub const DEFAULT_RETENTION_DAYS: u64 = 30;
 /// [`Error::Invalid`] if it is set to something that is no positive number of days.
 pub fn retention_ms_from_env() -> Result<u64, Error> {
     const NAME: &str = "GROUPAGE_RETENTION_DAYS";
-    let days = match env::var(NAME) {
-        Err(_) => DEFAULT_RETENTION_DAYS,
-        Ok(value) => value.parse().ok().filter(|days| (1..=3650).contains(days)).ok_or(Error::Invalid {
-            name: NAME,
-            value,
-            expected: "a number of days from 1 to 3650",
-        })?,
-    };
+    let days = number(NAME, 1..=3650, "a number of days from 1 to 3650")?.unwrap_or(DEFAULT_RETENTION_DAYS);
     Ok(days * 24 * 60 * 60 * 1000)
+}
+
+/// Reads `GROUPAGE_HEARTBEAT_MS` and `GROUPAGE_SESSION_EXPIRY_MS`; sessions beat each second and expire after five if
+/// they are not set.
+///
+/// # Errors
+/// [`Error::Invalid`] if one is no number of milliseconds in its range, or the expiry leaves no room for three
+/// heartbeats: a session must survive a renewal that was lost.
+pub fn timing_from_env() -> Result<Timing, Error> {
+    const HEARTBEAT: &str = "GROUPAGE_HEARTBEAT_MS";
+    const EXPIRY: &str = "GROUPAGE_SESSION_EXPIRY_MS";
+    let Timing { heartbeat_ms, expiry_ms } = Timing::default();
+    let heartbeat_ms = number(HEARTBEAT, 50..=60_000, "milliseconds from 50 to 60000")?.unwrap_or(heartbeat_ms);
+    let expiry_ms = number(EXPIRY, 3 * heartbeat_ms..=600_000, "at least three heartbeats, at most 600000")?
+        .unwrap_or(expiry_ms.max(3 * heartbeat_ms));
+    Ok(Timing { heartbeat_ms, expiry_ms })
+}
+
+fn number(name: &'static str, allowed: RangeInclusive<u64>, expected: &'static str) -> Result<Option<u64>, Error> {
+    let Ok(value) = env::var(name) else { return Ok(None) };
+    match value.parse() {
+        Ok(number) if allowed.contains(&number) => Ok(Some(number)),
+        _ => Err(Error::Invalid { name, value, expected }),
+    }
 }
 
 fn required(name: &'static str) -> Result<String, Error> {

@@ -7,11 +7,12 @@
 use std::future::Future;
 
 use crate::domain::batch::{Assumes, Batch, Member};
-use crate::domain::id::{BatchId, Fence, Round, Seq, Target, TaskId};
+use crate::domain::gate::{Gate, Scope};
+use crate::domain::id::{BatchId, Beat, Fence, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use crate::domain::lock::{Acquisition, Held, Lock, Term};
 use crate::domain::outcome::Reason;
 use crate::domain::retry::Retryable;
-use crate::domain::slots::{Scope, Slots};
+use crate::domain::session::Session;
 use crate::domain::task::{Candidate, Task};
 use crate::domain::time::Timestamp;
 use crate::routes;
@@ -96,6 +97,27 @@ pub struct Page<C> {
     pub next: Option<C>,
 }
 
+/// A task that waits, with the Target it waits for.
+pub type Waiting = (Target, Candidate);
+
+/// A page of everything that waits, whatever the Target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingPage<C> {
+    /// The tasks that have waited for long.
+    pub tasks: Vec<Waiting>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<C>,
+}
+
+/// One of `of` segments that a scan is split into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which one, counted from 0.
+    pub index: u8,
+    /// How many there are.
+    pub of: u8,
+}
+
 /// How a task is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
@@ -124,6 +146,16 @@ pub trait Tasks: Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Page<Self::Cursor>>> + Send;
 
+    /// Reads one page of a segment of the index: up to `limit` entries are looked at, and those that have waited since
+    /// before `since` are returned.
+    fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&Self::Cursor>,
+        limit: usize,
+    ) -> impl Future<Output = Result<WaitingPage<Self::Cursor>>> + Send;
+
     /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
     fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> impl Future<Output = Result<Joined>> + Send;
 
@@ -134,6 +166,7 @@ pub trait Tasks: Sync {
         batch: &BatchId,
         target: &Target,
         attempts: u32,
+        now: Timestamp,
     ) -> impl Future<Output = Result<PutBack>> + Send;
 
     /// Writes a member's final status. Assumes: it names the batch in this round. A member for which that does not
@@ -220,15 +253,61 @@ pub trait Batches: Sync {
 
     /// Writes a whole batch. Assumes what `assumes` says.
     fn store(&self, batch: &Batch, assumes: Assumes) -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Looks up to `limit` batches of one part of a route in the index of unfinished ones that are due before `before`,
+    /// those that have been so for longest first. The index lags behind the batches.
+    fn unfinished(
+        &self,
+        route: &RouteName,
+        part: Part,
+        before: Timestamp,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<BatchId>>> + Send;
 }
 
-/// The slots of limits on calls in flight.
-pub trait SlotStore: Sync {
-    /// Reads a limit's slots as they are now.
-    fn slots(&self, scope: &Scope) -> impl Future<Output = Result<Slots>> + Send;
+/// What became of a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// The session lives on, by this write or an earlier one.
+    Kept,
+    /// Somebody has ended it.
+    Lost,
+}
 
-    /// Writes a limit's slots. Assumes: they are at the revision before that of `slots`.
-    fn store_slots(&self, scope: &Scope, slots: &Slots, now: Timestamp) -> impl Future<Output = Result<Stored>> + Send;
+/// What became of a session's end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It is gone.
+    Yes,
+    /// It was renewed meanwhile; this is what it is.
+    Lives(Session),
+}
+
+/// The sessions of workers.
+pub trait Sessions: Sync {
+    /// Writes a new session. Assumes: none has its id.
+    fn open_session(&self, session: &Session) -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Renews a session. Assumes: it is there, one beat before `session`.
+    fn renew(&self, session: &Session) -> impl Future<Output = Result<Renewed>> + Send;
+
+    /// Removes a session. Assumes: it is not there any more, or still at this beat.
+    fn end_session(&self, id: &SessionId, beat: Beat) -> impl Future<Output = Result<Ended>> + Send;
+
+    /// Reads a session as it is now.
+    fn session(&self, id: &SessionId) -> impl Future<Output = Result<Option<Session>>> + Send;
+
+    /// Reads up to `limit` sessions of a pool; may miss the latest writes.
+    fn sessions(&self, pool: &Pool, limit: usize) -> impl Future<Output = Result<Vec<Session>>> + Send;
+}
+
+/// The gates before calls.
+pub trait Gates: Sync {
+    /// Reads a gate as it is now.
+    fn gate(&self, scope: &Scope) -> impl Future<Output = Result<Gate>> + Send;
+
+    /// Writes a gate. Assumes: it is at the revision before that of `gate`.
+    fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> impl Future<Output = Result<Stored>> + Send;
 }
 
 /// A count of everything that is not at rest; reads whole tables.
@@ -344,8 +423,8 @@ pub trait Env: Sync {
 }
 
 /// Everything a store of the protocol's state can do.
-pub trait Store: Tasks + Locks + Batches + SlotStore {}
-impl<T: Tasks + Locks + Batches + SlotStore> Store for T {}
+pub trait Store: Tasks + Locks + Batches + Sessions + Gates {}
+impl<T: Tasks + Locks + Batches + Sessions + Gates> Store for T {}
 
 /// Sends messages one and all, or says which error came first.
 ///

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Stack, Storage};
 use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
+use shared::domain::session::Timing;
 use shared::entry::{self, Metric, RouteSource};
 use shared::ports::Store;
 use shared::routes::Routes;
@@ -60,6 +61,8 @@ pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
         store: Lagging::new(dynamo, System, lag_ms, 1),
         queues: Sqs::new(sdk, local.queues().clone(), Arc::clone(&meter)),
         env: System,
+        timing: Timing::default(),
+        worker: "burst".to_owned(),
         routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
     };
     let downstream = Arc::new(Scripted::accepting());

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shared::domain::batch::{Assumes, Batch, Member};
-use shared::domain::id::{BatchId, Round, Seq, Target, TaskId};
+use shared::domain::gate::{Gate, Scope};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
-use shared::domain::slots::{Scope, Slots};
+use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
 use shared::ports::{
-    Acquired, Advanced, Batches, Error, Freshness, Inbox, Joined, Locks, Outbox, Outgoing, Page, PutBack, Registered,
-    Released, Result, Settlement, Signalled, SlotStore, Stored, Tasks,
+    Acquired, Advanced, Batches, Ended, Error, Freshness, Gates, Inbox, Joined, Locks, Outbox, Outgoing, Page, PutBack,
+    Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 /// Where a call fails.
@@ -101,12 +102,29 @@ impl<S: Tasks> Tasks for Faulty<S> {
         self.plan.around("waiting", self.inner.waiting(target, after, limit)).await
     }
 
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&S::Cursor>,
+        limit: usize,
+    ) -> Result<WaitingPage<S::Cursor>> {
+        self.plan.around("waiting_long", self.inner.waiting_long(since, segment, after, limit)).await
+    }
+
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         self.plan.around("join", self.inner.join(id, round, batch)).await
     }
 
-    async fn put_back(&self, member: &Candidate, batch: &BatchId, target: &Target, attempts: u32) -> Result<PutBack> {
-        self.plan.around("put_back", self.inner.put_back(member, batch, target, attempts)).await
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        self.plan.around("put_back", self.inner.put_back(member, batch, target, attempts, now)).await
     }
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
@@ -144,15 +162,41 @@ impl<S: Batches> Batches for Faulty<S> {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
         self.plan.around("store", self.inner.store(batch, assumes)).await
     }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        self.plan.around("unfinished", self.inner.unfinished(route, part, before, limit)).await
+    }
 }
 
-impl<S: SlotStore> SlotStore for Faulty<S> {
-    async fn slots(&self, scope: &Scope) -> Result<Slots> {
-        self.plan.around("slots", self.inner.slots(scope)).await
+impl<S: Sessions> Sessions for Faulty<S> {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        self.plan.around("open_session", self.inner.open_session(session)).await
     }
 
-    async fn store_slots(&self, scope: &Scope, slots: &Slots, now: Timestamp) -> Result<Stored> {
-        self.plan.around("store_slots", self.inner.store_slots(scope, slots, now)).await
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        self.plan.around("renew", self.inner.renew(session)).await
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        self.plan.around("end_session", self.inner.end_session(id, beat)).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        self.plan.around("session", self.inner.session(id)).await
+    }
+
+    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+        self.plan.around("sessions", self.inner.sessions(pool, limit)).await
+    }
+}
+
+impl<S: Gates> Gates for Faulty<S> {
+    async fn gate(&self, scope: &Scope) -> Result<Gate> {
+        self.plan.around("gate", self.inner.gate(scope)).await
+    }
+
+    async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
+        self.plan.around("store_gate", self.inner.store_gate(scope, gate, now)).await
     }
 }
 

@@ -9,14 +9,15 @@ use std::sync::{Mutex, PoisonError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shared::domain::batch::{Assumes, Batch, Member};
-use shared::domain::id::{BatchId, Round, Seq, Target, TaskId};
+use shared::domain::gate::{Gate, Scope};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
-use shared::domain::slots::{Scope, Slots};
+use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Status, Task};
 use shared::domain::time::Timestamp;
 use shared::ports::{
-    Acquired, Advanced, Batches, Env, Freshness, Joined, Locks, Page, PutBack, Registered, Released, Result,
-    Settlement, Signalled, SlotStore, Stored, Tasks,
+    Acquired, Advanced, Batches, Ended, Env, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released,
+    Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 /// A store with a lagging index.
@@ -118,6 +119,19 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(Page { candidates, next })
     }
 
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        _after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<WaitingPage<TaskId>> {
+        self.inner
+            .waiting_long(since, segment, None, limit)
+            .await
+            .map(|page| WaitingPage { tasks: page.tasks, next: None })
+    }
+
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let joined = self.inner.join(id, round, batch).await?;
         if joined == Joined::Yes {
@@ -126,8 +140,15 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(joined)
     }
 
-    async fn put_back(&self, member: &Candidate, batch: &BatchId, target: &Target, attempts: u32) -> Result<PutBack> {
-        let put_back = self.inner.put_back(member, batch, target, attempts).await?;
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        let put_back = self.inner.put_back(member, batch, target, attempts, now).await?;
         if put_back == PutBack::Waits {
             let candidate = Candidate { round: member.round.next(), ..member.clone() };
             self.change(Change::Show(target.clone(), candidate));
@@ -170,14 +191,40 @@ impl<S: Batches, E: Env> Batches for Lagging<S, E> {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
         self.inner.store(batch, assumes).await
     }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        self.inner.unfinished(route, part, before, limit).await
+    }
 }
 
-impl<S: SlotStore, E: Env> SlotStore for Lagging<S, E> {
-    async fn slots(&self, scope: &Scope) -> Result<Slots> {
-        self.inner.slots(scope).await
+impl<S: Sessions, E: Env> Sessions for Lagging<S, E> {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        self.inner.open_session(session).await
     }
 
-    async fn store_slots(&self, scope: &Scope, slots: &Slots, now: Timestamp) -> Result<Stored> {
-        self.inner.store_slots(scope, slots, now).await
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        self.inner.renew(session).await
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        self.inner.end_session(id, beat).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        self.inner.session(id).await
+    }
+
+    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+        self.inner.sessions(pool, limit).await
+    }
+}
+
+impl<S: Gates, E: Env> Gates for Lagging<S, E> {
+    async fn gate(&self, scope: &Scope) -> Result<Gate> {
+        self.inner.gate(scope).await
+    }
+
+    async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
+        self.inner.store_gate(scope, gate, now).await
     }
 }

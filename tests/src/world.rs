@@ -8,6 +8,7 @@ use crate::faulty::{Faulty, Plan};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shared::domain::message::{Elect, Group, Handle};
+use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
 use shared::memory::{Delivery, MemoryQueues};
 use shared::ports::{Answer, Call, Destination, Downstream, Env, NoAnswer, Store};
@@ -169,9 +170,10 @@ impl<S: Store> World<S> {
             }
             Destination::Handle => {
                 let message: Handle = serde_json::from_str(body).map_err(bad)?;
-                let step = HandleBatch { store, queue: queues, downstream, env, routes };
+                let timing = Timing::default();
+                let step = HandleBatch { store, queue: queues, downstream, env, routes, timing, worker: "test" };
                 let outcome = step.run(message, &delivery.receipt).await?;
-                Ok(!matches!(outcome, handle::Outcome::CallAgain { .. }))
+                Ok(!matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost))
             }
             Destination::Rejected | Destination::Notification(_) => Ok(true),
         }

@@ -7,11 +7,11 @@ use groupage_tests::faulty::{Faulty, Plan};
 use groupage_tests::lag::Lagging;
 use groupage_tests::world::{Scripted, TestEnv, VISIBILITY_MS, World, ok};
 use shared::domain::batch;
+use shared::domain::gate::{Admission, Gate, Limits, Scope};
 use shared::domain::id::{BatchId, Target};
-use shared::domain::slots::{Scope, Slots};
 use shared::domain::task::Status;
 use shared::memory::{Delivery, MemoryStore};
-use shared::ports::{Answer, Destination, Locks, NoAnswer, SlotStore, Tasks};
+use shared::ports::{Answer, Destination, Gates, Locks, NoAnswer, Tasks};
 use shared::routes::{NotificationQueue, Routes};
 use shared::steps::revive::revive;
 
@@ -320,15 +320,17 @@ async fn a_batch_waits_for_a_slot_without_using_up_attempts() {
     let world = World::new(MemoryStore::new(), env, Routes::parse(&routes).unwrap(), Scripted::accepting(), faults);
     let now = shared::ports::Env::now(&world.env);
     let scope = Scope::Target(Target::new("parcels:t0"));
-    let taken = Slots::default().with(&BatchId::new("another"), 1, now, now.plus_ms(100_000)).unwrap();
-    world.store.store_slots(&scope, &taken, now).await.unwrap();
+    let limits = Limits { in_flight: Some(1), gap_ms: None };
+    let admission = Gate::default().admit(&BatchId::new("another"), limits, now, now.plus_ms(100_000));
+    let Admission::Admitted(Some(taken), _) = admission else { panic!("{admission:?}") };
+    world.store.store_gate(&scope, &taken, now).await.unwrap();
 
     world.register(&parcels(10, 1)).await;
     world.run_to_rest(1_000).await.unwrap();
     assert!(shared::ports::Env::now(&world.env) >= now.plus_ms(100_000), "called beside the slot's holder");
     let batches = world.store.batches();
     assert_eq!(batches.iter().map(|batch| batch.attempts).collect::<Vec<_>>(), [1]);
-    assert!(world.store.slots(&scope).await.unwrap().taken.is_empty(), "the slot was not given back");
+    assert!(world.store.gate(&scope).await.unwrap().in_flight.is_empty(), "the slot was not given back");
 }
 
 /// A world whose calls never fail by themselves.

@@ -1,4 +1,4 @@
-//! The four steps at work: an event source mapping from each queue to its function, with template.yaml's settings.
+//! The steps at work: an event source mapping from each queue to its function, with template.yaml's settings, and sweep.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use aws_sdk_sqs::Client;
 use shared::config::Queues;
 use shared::entry::{self, Counts, Handled};
 use shared::ports::{Downstream, Env, Inbox, Outbox, Store};
+use tokio::task::AbortHandle;
 
 use crate::Error;
 use crate::mapping::{Mapping, Running};
@@ -16,8 +17,12 @@ use crate::mapping::{Mapping, Running};
 #[derive(Debug)]
 pub struct Pipeline {
     mappings: Vec<Running>,
+    sweeper: AbortHandle,
     counts: Arc<Mutex<Counts>>,
 }
+
+/// How often sweep runs here: on AWS a schedule calls it once a minute.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Pipeline {
     /// Starts all four steps of `stack` on these queues.
@@ -36,7 +41,9 @@ impl Pipeline {
         E: Env + Send + 'static,
         D: Downstream + Send + 'static,
     {
-        let mut pipeline = Self { mappings: Vec::new(), counts: Arc::default() };
+        let counts = Arc::default();
+        let sweeper = tokio::spawn(sweep(Arc::clone(stack), Arc::clone(&counts))).abort_handle();
+        let mut pipeline = Self { mappings: Vec::new(), sweeper, counts };
         let register = Arc::clone(stack);
         pipeline.map(client, settings(&queues.tasks, 500, 1, 8, 30), move |event| {
             let stack = Arc::clone(&register);
@@ -67,6 +74,8 @@ impl Pipeline {
 
     /// Stops receiving, finishes what is in hand, and says what all steps counted.
     pub async fn shutdown(self) -> Counts {
+        // A sweep that is cut off is finished by the next.
+        self.sweeper.abort();
         futures::future::join_all(self.mappings.into_iter().map(Running::shutdown)).await;
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -87,6 +96,23 @@ impl Pipeline {
         })?;
         self.mappings.push(running);
         Ok(())
+    }
+}
+
+/// Sweeps until it is cut off.
+async fn sweep<S, Q, E>(stack: Arc<entry::Stack<S, Q, E>>, counts: Arc<Mutex<Counts>>)
+where
+    S: Store + Send + 'static,
+    Q: Outbox + Send + 'static,
+    E: Env + Send + 'static,
+{
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
+        match Box::pin(entry::sweep(&*stack)).await {
+            Ok(swept) => counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&swept),
+            Err(error) => tracing::warn!(%error, "a sweep could not finish"),
+        }
     }
 }
 

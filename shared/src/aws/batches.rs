@@ -6,21 +6,31 @@
 
 use std::collections::BTreeMap;
 
+use aws_sdk_dynamodb::types::{Put, ReturnConsumedCapacity, TransactWriteItem};
 use serde::{Deserialize, Serialize};
 
 use super::dynamo::{Dynamo, Key, Written};
-use super::expression::Clause;
-use super::item::{Item, decode, encode, nonsense, number};
+use super::expression::{Clause, Terms};
+use super::fault::failed;
+use super::item::{Item, decode, encode, nonsense, number, text};
 use super::meter::Place;
-use crate::domain::batch::{Assumes, Batch, Claim, Member, Status};
-use crate::domain::id::{BatchId, Fence, Revision, Round, Target, TaskId, WorkerId};
+use crate::config::Tables;
+use crate::domain::batch::{Assumes, Batch, Claim, FollowUp, Member, Status};
+use crate::domain::id::{BatchId, Fence, Part, Revision, Round, RouteName, SessionId, Target, TaskId};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::time::Timestamp;
-use crate::ports::{Batches, Result, Stored};
+use crate::ports::{Batches, Error, Result, Stored};
 
 const TABLE: &str = "batch table";
 const BATCH_ID: &str = "BatchId";
 const REVISION: &str = "Revision";
+
+/// An entry of the index.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    batch_id: BatchId,
+}
 
 /// A member's place in `Members`, counted from 0. Text, as the keys of DynamoDB's maps are.
 type Position = String;
@@ -44,7 +54,7 @@ struct StoredBatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    claim: Option<StoredClaim>,
+    session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     paused_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,15 +62,14 @@ struct StoredBatch {
     /// Outcomes of those members that did not succeed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     results: BTreeMap<Position, Exception>,
+    /// The index's key while work is left, and then no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open: Option<String>,
+    due: Timestamp,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    nudges: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct StoredClaim {
-    worker: WorkerId,
-    until: Timestamp,
 }
 
 impl StoredBatch {
@@ -78,10 +87,13 @@ impl StoredBatch {
             attempts: batch.attempts,
             created_at: batch.created_at,
             open_until: None,
-            claim: None,
+            session: None,
             paused_until: None,
             settled_at: None,
             results: BTreeMap::new(),
+            open: batch.unfinished().map(|_| Part::of(&batch.id).key(&batch.target.route())),
+            due: batch.due,
+            nudges: batch.nudges,
             ttl: None,
         };
         let expiry = |last: Timestamp| Some(last.plus_ms(retention_ms).as_secs());
@@ -89,10 +101,8 @@ impl StoredBatch {
             Status::Open { until } => stored.open_until = Some(*until),
             Status::Closing | Status::Frozen => {}
             Status::Paused { until } => stored.paused_until = Some(*until),
-            Status::InProgress { claim } => {
-                stored.claim = Some(StoredClaim { worker: claim.worker.clone(), until: claim.until });
-            }
-            Status::Settled { at, results } => {
+            Status::InProgress { claim } => stored.session = Some(claim.session.clone()),
+            Status::Settled { at, results, .. } => {
                 stored.settled_at = Some(*at);
                 stored.results = by_position(&batch.members, |member| results.get(&member.id).cloned());
                 stored.ttl = expiry(*at);
@@ -116,6 +126,8 @@ impl StoredBatch {
             bytes: self.bytes,
             attempts: self.attempts,
             created_at: self.created_at,
+            due: self.due,
+            nudges: self.nudges,
         })
     }
 
@@ -130,12 +142,14 @@ impl StoredBatch {
             "frozen" => Ok(Status::Frozen),
             "paused" => Ok(Status::Paused { until: self.paused_until.ok_or_else(|| missing("PausedUntil"))? }),
             "in-progress" => {
-                let StoredClaim { worker, until } = self.claim.clone().ok_or_else(|| missing("Claim"))?;
-                Ok(Status::InProgress { claim: Claim { worker, until } })
+                let session = self.session.clone().ok_or_else(|| missing("Session"))?;
+                Ok(Status::InProgress { claim: Claim { session } })
             }
             "settled" => Ok(Status::Settled {
                 at: self.settled_at.ok_or_else(|| missing("SettledAt"))?,
                 results: self.results()?,
+                // What is in the index has work left, and nothing else.
+                follow_up: if self.open.is_some() { FollowUp::Pending } else { FollowUp::Done },
             }),
             "empty" => Ok(Status::Empty),
             "void" => Ok(Status::Void),
@@ -160,6 +174,11 @@ impl StoredBatch {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// What there is to say of some members, by their positions.
 fn by_position<T>(members: &[Member], of: impl Fn(&Member) -> Option<T>) -> BTreeMap<Position, T> {
     let said = members.iter().enumerate().map(|(position, member)| (position.to_string(), of(member)));
@@ -173,7 +192,7 @@ fn batch_of(item: Item) -> Result<Batch> {
 
 impl Dynamo {
     fn batch_key<'a>(&'a self, id: &'a BatchId) -> Key<'a> {
-        Key { table: &self.tables.batches, place: Place::Batches, attribute: BATCH_ID, id: id.as_str() }
+        Key::of(&self.tables.batches, Place::Batches, BATCH_ID, id.as_str())
     }
 }
 
@@ -195,6 +214,55 @@ impl Batches for Dynamo {
             Written::Refused(Some(old)) => Ok(if batch_of(old)? == *batch { Stored::Yes } else { Stored::Conflict }),
         }
     }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        const WHAT: &str = "query the unfinished batches";
+        let output = self
+            .client
+            .query()
+            .table_name(&self.tables.batches)
+            .index_name(Tables::UNFINISHED_INDEX)
+            .key_condition_expression("#Open = :open AND #Due < :before")
+            .expression_attribute_names("#Open", "Open")
+            .expression_attribute_names("#Due", "Due")
+            .expression_attribute_values(":open", text(part.key(route)))
+            .expression_attribute_values(":before", number(before.0))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Batches, output.consumed_capacity());
+        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        entries.map(|entry| entry.map(|entry| entry.batch_id)).collect()
+    }
+}
+
+impl Dynamo {
+    /// The acknowledgement of `settled` as one item of a transaction of your own: it and your results are committed
+    /// together or not at all. It assumes that the batch is as its claim left it.
+    ///
+    /// A transaction that is cancelled because of this item says that the claim was lost: somebody else has the batch,
+    /// and your results must not count. It costs twice the write that it stands for.
+    ///
+    /// # Errors
+    /// [`Error::Broken`](crate::ports::Error::Broken) if the batch has no stored form.
+    pub fn acknowledgement(&self, claimed: &Batch, settled: &Batch) -> Result<TransactWriteItem> {
+        const WHAT: &str = "acknowledge a batch in a transaction";
+        let item = encode(TABLE, settled.id.as_str(), &StoredBatch::of(settled, self.retention_ms))?;
+        let mut terms = Terms::default();
+        let condition = terms.condition(&[Clause::Equals(REVISION, number(claimed.revision))]);
+        let (names, values) = terms.into_parts();
+        let put = Put::builder()
+            .table_name(&self.tables.batches)
+            .set_item(Some(item))
+            .condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .build()
+            .map_err(|error| Error::Broken { what: WHAT, why: error.to_string() })?;
+        Ok(TransactWriteItem::builder().put(put).build())
+    }
 }
 
 #[cfg(test)]
@@ -203,7 +271,6 @@ mod tests {
     use super::*;
     use crate::domain::id::RouteName;
     use crate::domain::outcome::Reason;
-    use crate::ports::Error;
 
     fn batch(status: Status) -> Batch {
         let member = |id: &str, round| Member { id: TaskId::new(id), round: Round(round) };
@@ -217,10 +284,12 @@ mod tests {
             bytes: 1_234,
             attempts: 2,
             created_at: Timestamp(1_700_000_000_000),
+            due: Timestamp(1_700_000_061_000),
+            nudges: 3,
         }
     }
 
-    fn all() -> [Status; 8] {
+    fn all() -> [Status; 9] {
         let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
         let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
         let results = Results::from([(TaskId::new("a"), failed), (TaskId::new("b"), returned)]);
@@ -228,8 +297,9 @@ mod tests {
             Status::Open { until: Timestamp(9) },
             Status::Closing,
             Status::Frozen,
-            Status::InProgress { claim: Claim { worker: WorkerId::new("w"), until: Timestamp(8) } },
-            Status::Settled { at: Timestamp(7_000), results },
+            Status::InProgress { claim: Claim { session: SessionId::new("#handlers-1/s") } },
+            Status::Settled { at: Timestamp(7_000), results: results.clone(), follow_up: FollowUp::Pending },
+            Status::Settled { at: Timestamp(7_000), results, follow_up: FollowUp::Done },
             Status::Empty,
             Status::Void,
             Status::Paused { until: Timestamp(6) },
@@ -242,6 +312,15 @@ mod tests {
             let batch = batch(status);
             let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
             assert_eq!(batch_of(item).unwrap(), batch);
+        }
+    }
+
+    #[test]
+    fn the_index_shows_just_the_batches_with_work_left() {
+        for status in all() {
+            let batch = batch(status);
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(item.contains_key("Open"), batch.unfinished().is_some(), "{:?}", batch.status);
         }
     }
 
@@ -270,7 +349,8 @@ mod tests {
         let reason = Reason::new("x".repeat(64));
         let failed = Exception::Failed { reason, attempts: 50 };
         let results: Results = members.iter().map(|member| (member.id.clone(), failed.clone())).collect();
-        let largest = Batch { members, ..batch(Status::Settled { at: Timestamp(1), results }) };
+        let largest =
+            Batch { members, ..batch(Status::Settled { at: Timestamp(1), results, follow_up: FollowUp::Pending }) };
         let item = encode(TABLE, "", &StoredBatch::of(&largest, 0)).unwrap();
         assert!(item::size(&item) < 400 * 1024, "{} bytes", item::size(&item));
         assert_eq!(batch_of(item).unwrap(), largest);

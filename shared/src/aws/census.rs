@@ -16,7 +16,7 @@ use crate::ports::{Census, Result};
 
 impl Census for Dynamo {
     async fn held_locks(&self) -> Result<Vec<(Target, Lock)>> {
-        // The slots of limits lie in the same table; they have no holder.
+        // The gates before calls lie in the same table; they have no holder.
         let held = Clause::Present(LOCK_HOLDER);
         let items = self.scan("scan the locks", &self.tables.locks, Place::Locks, &held).await?;
         items.into_iter().map(lock_of).collect()

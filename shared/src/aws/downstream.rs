@@ -9,6 +9,7 @@ use aws_config::SdkConfig;
 use super::http::HttpCaller;
 use super::lambda::LambdaCaller;
 use super::secrets::Secrets;
+use crate::domain::outcome::Reason;
 use crate::ports::{Answer, Call, Downstream, NoAnswer};
 use crate::routes;
 
@@ -29,10 +30,12 @@ impl Downstreams {
 
 impl Downstream for Downstreams {
     async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
-        let timeout = Duration::from_millis(call.downstream.timeout_ms());
+        let timeout = Duration::from_millis(call.downstream.timeout_ms().unwrap_or_default());
         match call.downstream {
             routes::Downstream::Http(http) => self.http.call(http, call, timeout).await,
             routes::Downstream::Lambda(lambda) => self.lambda.call(lambda, call, timeout).await,
+            // Nobody hands such a batch on; its workers have a downstream of their own.
+            routes::Downstream::Pull => Err(NoAnswer::Other(Reason::new("route_is_pulled"))),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
@@ -19,7 +20,7 @@ use super::meter::{Meter, Place};
 use crate::config::Tables;
 use crate::ports::Result;
 
-/// The ports `Tasks`, `Locks`, `Batches`, `SlotStore` and `Census` in DynamoDB.
+/// The ports `Tasks`, `Locks`, `Batches`, `Sessions`, `Gates` and `Census` in DynamoDB.
 #[derive(Clone, Debug)]
 pub struct Dynamo {
     pub(super) client: Client,
@@ -45,6 +46,21 @@ pub(super) struct Key<'a> {
     pub(super) place: Place,
     pub(super) attribute: &'static str,
     pub(super) id: &'a str,
+    /// The sort key, in a table that has one.
+    pub(super) sort: Option<(&'static str, &'a str)>,
+}
+
+impl<'a> Key<'a> {
+    /// An item of a table without a sort key.
+    pub(super) const fn of(table: &'a str, place: Place, attribute: &'static str, id: &'a str) -> Self {
+        Self { table, place, attribute, id, sort: None }
+    }
+
+    /// The key as the SDK has it.
+    pub(super) fn item(&self) -> Item {
+        let sort = self.sort.map(|(attribute, value)| (attribute.to_owned(), text(value)));
+        [(self.attribute.to_owned(), text(self.id))].into_iter().chain(sort).collect()
+    }
 }
 
 impl Dynamo {
@@ -97,7 +113,7 @@ impl Dynamo {
             .client
             .update_item()
             .table_name(key.table)
-            .key(key.attribute, text(key.id))
+            .set_key(Some(key.item()))
             .update_expression(update)
             .condition_expression(condition)
             .set_expression_attribute_names(names)
@@ -110,13 +126,33 @@ impl Dynamo {
         self.written(what, key.place, answer.map(|output| (output.consumed_capacity, output.attributes)))
     }
 
+    /// Removes an item if all clauses hold.
+    pub(super) async fn delete(&self, what: &'static str, key: Key<'_>, clauses: &[Clause]) -> Result<Written> {
+        let mut terms = Terms::default();
+        let condition = terms.condition(clauses);
+        let (names, values) = terms.into_parts();
+        let answer = self
+            .client
+            .delete_item()
+            .table_name(key.table)
+            .set_key(Some(key.item()))
+            .condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await;
+        self.written(what, key.place, answer.map(|output| (output.consumed_capacity, None)))
+    }
+
     /// Reads one item as it is now.
     pub(super) async fn get(&self, what: &'static str, key: Key<'_>) -> Result<Option<Item>> {
         let output = self
             .client
             .get_item()
             .table_name(key.table)
-            .key(key.attribute, text(key.id))
+            .set_key(Some(key.item()))
             .consistent_read(true)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
@@ -168,6 +204,15 @@ impl Refusal for PutItemError {
 }
 
 impl Refusal for UpdateItemError {
+    fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
+        match self {
+            Self::ConditionalCheckFailedException(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}
+
+impl Refusal for DeleteItemError {
     fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
         match self {
             Self::ConditionalCheckFailedException(refusal) => Some(refusal),

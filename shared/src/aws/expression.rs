@@ -17,6 +17,8 @@ pub(super) enum Clause {
     OneOf(&'static str, Vec<AttributeValue>),
     /// The attribute is there.
     Present(&'static str),
+    /// The attribute is not there or has this value.
+    AbsentOrEquals(&'static str, AttributeValue),
     /// The attribute, a number, is not there or lower than this.
     AbsentOrBelow(&'static str, AttributeValue),
 }
@@ -58,6 +60,10 @@ impl Terms {
             Clause::OneOf(attribute, values) => {
                 let values: Vec<String> = values.iter().map(|value| self.value(value.clone())).collect();
                 format!("{} IN ({})", self.name(attribute), values.join(", "))
+            }
+            Clause::AbsentOrEquals(attribute, value) => {
+                let (name, value) = (self.name(attribute), self.value(value.clone()));
+                format!("(attribute_not_exists({name}) OR {name} = {value})")
             }
             Clause::AbsentOrBelow(attribute, value) => {
                 let (name, value) = (self.name(attribute), self.value(value.clone()));

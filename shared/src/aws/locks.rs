@@ -112,7 +112,7 @@ fn led_by(workflow: &WorkflowId, fence: Fence) -> [Clause; 2] {
 
 impl Dynamo {
     fn lock_key<'a>(&'a self, target: &'a Target) -> Key<'a> {
-        Key { table: &self.tables.locks, place: Place::Locks, attribute: TARGET, id: target.as_str() }
+        Key::of(&self.tables.locks, Place::Locks, TARGET, target.as_str())
     }
 }
 

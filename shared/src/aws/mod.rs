@@ -14,6 +14,7 @@ mod dynamo;
 mod env;
 mod expression;
 mod fault;
+mod gates;
 mod http;
 mod item;
 mod lambda;
@@ -22,7 +23,7 @@ mod meter;
 mod queues;
 mod routes;
 mod secrets;
-mod slots;
+mod sessions;
 mod tasks;
 
 use std::time::Duration;

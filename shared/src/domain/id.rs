@@ -70,8 +70,12 @@ string_id! {
     WorkflowId
 }
 string_id! {
-    /// Whoever processes a batch right now.
-    WorkerId
+    /// A live worker, as `pool/unique`: its pool is where its session is found.
+    SessionId
+}
+string_id! {
+    /// Sessions that are looked for together: those that pull one route's batches, or a sixteenth of the handlers'.
+    Pool
 }
 string_id! {
     /// A route's name: `[a-z0-9-]`, so that it can prefix a stored Target unambiguously.
@@ -93,6 +97,10 @@ number! {
 number! {
     /// Rises each time a task returns to waiting, so that a mover from an earlier round changes nothing.
     Round(u32)
+}
+number! {
+    /// Counts a session's heartbeats.
+    Beat(u64)
 }
 number! {
     /// Rises with every write of a batch; each write names the one it read.
@@ -164,6 +172,75 @@ impl Target {
     }
 }
 
+/// Handlers' sessions lie in so many pools, since one partition of DynamoDB takes 1,000 writes a second.
+const HANDLER_POOLS: u8 = 16;
+
+impl Pool {
+    /// The pools of the batch-handler's invocations. No route's name begins with `#`.
+    pub fn of_handlers() -> impl Iterator<Item = Self> {
+        (0..HANDLER_POOLS).map(Self::handlers)
+    }
+
+    /// The workers that pull a route's batches.
+    #[must_use]
+    pub fn of_route(route: &RouteName) -> Self {
+        Self(route.0.clone())
+    }
+
+    fn handlers(n: u8) -> Self {
+        Self(format!("#handlers-{n:x}"))
+    }
+}
+
+impl SessionId {
+    /// A session in a pool; nobody else has the id `unique`.
+    #[must_use]
+    pub fn within(pool: &Pool, unique: &str) -> Self {
+        Self(format!("{pool}/{unique}"))
+    }
+
+    /// A session of the batch-handler, in one of its pools.
+    #[must_use]
+    pub fn of_handler(unique: &str) -> Self {
+        let spread = unique.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
+        Self::within(&Pool::handlers(spread % HANDLER_POOLS), unique)
+    }
+
+    /// Where it is found.
+    #[must_use]
+    pub fn pool(&self) -> Pool {
+        Pool(self.0.rsplit_once('/').map_or_else(String::new, |(pool, _)| pool.to_owned()))
+    }
+}
+
+/// One of the [`Part::COUNT`] parts of a route's key space: workers that pull divide them, sweep goes through all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Part(u8);
+
+impl Part {
+    /// How many there are.
+    pub const COUNT: u8 = 16;
+
+    /// All parts.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(Self)
+    }
+
+    /// The part that a batch lies in.
+    #[must_use]
+    pub fn of(batch: &BatchId) -> Self {
+        // Ids are digests; whatever else one may be still lies in some part.
+        let first = batch.0.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
+        Self(u8::try_from(first).unwrap_or_default())
+    }
+
+    /// The key under which the index of unfinished batches lists this part of a route.
+    #[must_use]
+    pub fn key(self, route: &RouteName) -> String {
+        format!("{route}#{:x}", self.0)
+    }
+}
+
 impl BatchId {
     /// The id of the `seq`-th batch that the leader with this fence makes for a Target.
     ///
@@ -204,6 +281,22 @@ mod tests {
         assert_eq!(target.as_str(), "parcels:truck:7");
         assert_eq!(target.route(), RouteName::new("parcels"));
         assert_eq!(target.value(), "truck:7");
+    }
+
+    #[test]
+    fn a_session_is_found_in_its_pool() {
+        let pool = Pool::of_route(&RouteName::new("parcels"));
+        assert_eq!(SessionId::within(&pool, "s1").pool(), pool);
+        for unique in ["", "a", "0f31"] {
+            assert!(Pool::of_handlers().any(|pool| pool == SessionId::of_handler(unique).pool()));
+        }
+    }
+
+    #[test]
+    fn every_batch_lies_in_one_part() {
+        for id in ["0a", "fa", "7", "", "xyz"] {
+            assert_eq!(Part::all().filter(|part| *part == Part::of(&BatchId::new(id))).count(), 1);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::batch::Batch;
 use super::id::{BatchId, Revision, Target, TaskId, WorkflowId};
 use super::lock::Term;
 use super::task::Candidate;
@@ -115,12 +116,15 @@ pub struct Handle {
     pub target: Target,
     /// How often it has waited for a slot or for another worker's claim; no call was made then.
     pub waits: u32,
+    /// The batch's number of nudges when this message was first sent: sweep may have sent a newer one since.
+    #[serde(default)]
+    pub nudge: u32,
 }
 
 impl Handle {
-    /// The first message about a frozen batch.
+    /// The message about a batch as it is now.
     #[must_use]
-    pub const fn new(batch: BatchId, target: Target) -> Self {
-        Self { batch, target, waits: 0 }
+    pub fn about(batch: &Batch) -> Self {
+        Self { batch: batch.id.clone(), target: batch.target.clone(), waits: 0, nudge: batch.nudges }
     }
 }

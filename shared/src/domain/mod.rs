@@ -4,14 +4,16 @@
 //! precondition; the adapters write exactly that. Time and random numbers are arguments.
 
 pub mod batch;
+pub mod bisection;
 pub mod drain;
+pub mod gate;
 pub mod id;
 pub mod lock;
 pub mod message;
 pub mod notice;
 pub mod outcome;
 pub mod retry;
-pub mod slots;
+pub mod session;
 pub mod task;
 pub mod task_message;
 pub mod time;

@@ -92,13 +92,24 @@ pub struct Task {
     pub digest: String,
     /// When it was registered.
     pub created_at: Timestamp,
+    /// When it began to wait, in this round.
+    pub waits_since: Timestamp,
 }
 
 impl Task {
     /// A task as registration first writes it.
     #[must_use]
     pub fn new(id: TaskId, target: Target, payload: String, digest: String, now: Timestamp) -> Self {
-        Self { id, status: Status::Created { target }, round: Round(0), attempts: 0, payload, digest, created_at: now }
+        Self {
+            id,
+            status: Status::Created { target },
+            round: Round(0),
+            attempts: 0,
+            payload,
+            digest,
+            created_at: now,
+            waits_since: now,
+        }
     }
 
     /// What grouping needs to know of it.

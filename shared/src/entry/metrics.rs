@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::domain::time::Timestamp;
+use crate::steps::follow_up;
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "Groupage";
@@ -32,8 +33,10 @@ pub enum Metric {
     CallsSettled,
     /// Calls that will be made again.
     CallsRetried,
-    /// Batches that waited for a slot or for another worker.
+    /// Batches that waited for their gates or for another worker.
     CallsWaited,
+    /// Calls whose result was dropped: another worker has the batch.
+    ClaimsLost,
     /// Members that succeeded.
     TasksSucceeded,
     /// Members that failed for good.
@@ -42,6 +45,14 @@ pub enum Metric {
     TasksReturned,
     /// Records that will come again because of an error.
     RecordsFailed,
+    /// Sessions that sweep found over.
+    SessionsExpired,
+    /// Batches that sweep sent on.
+    BatchesRevived,
+    /// Waiting tasks that sweep found without a leader.
+    TasksRevived,
+    /// Waiting tasks that no route wants any more.
+    TasksStranded,
 }
 
 /// What was counted.
@@ -52,6 +63,14 @@ impl Counts {
     /// Adds to a metric.
     pub fn add(&mut self, metric: Metric, count: usize) {
         *self.0.entry(metric).or_default() += count as u64;
+    }
+
+    /// Adds what a recorded outcome came to.
+    pub fn add_settled(&mut self, settled: follow_up::Counts) {
+        self.add(Metric::CallsSettled, 1);
+        self.add(Metric::TasksSucceeded, settled.succeeded);
+        self.add(Metric::TasksFailed, settled.failed);
+        self.add(Metric::TasksReturned, settled.returned);
     }
 
     /// The value of a metric.

@@ -1,7 +1,7 @@
 //! From an SQS event to a step and back to a partial batch response, record by record.
 //!
 //! A record that fails, or whose handling panics, is reported alone; the others of its event are done. Nothing is
-//! parsed for all records at once. The four functions' mains call [`serve`] with one of the step functions here;
+//! parsed for all records at once. The functions' mains call [`serve`] with one of the step functions here;
 //! `groupage local` and the tests call the same functions with the same events.
 
 mod metrics;
@@ -12,5 +12,5 @@ mod steps;
 
 pub use metrics::{Counts, Metric};
 pub use routes::{NoRoutes, RouteSource};
-pub use serve::{AwsStack, connect, init_logging, serve};
-pub use steps::{Handled, Stack, batch_handler, elect_leader, group_batch, register_task};
+pub use serve::{AwsStack, connect, init_logging, serve, serve_schedule, worker_name};
+pub use steps::{Handled, Stack, SweepFailed, batch_handler, elect_leader, group_batch, register_task, sweep};

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{LambdaEvent, service_fn};
+use serde::de::IgnoredAny;
 use tracing_subscriber::EnvFilter;
 
+use super::metrics::Counts;
 use super::routes::RouteSource;
-use super::steps::{Handled, Stack};
+use super::steps::{Handled, Stack, SweepFailed};
 use crate::aws::{self, Dynamo, Meter, RouteTable, Sqs, System};
 use crate::config::{self, Queues, Tables};
 use crate::ports::Env;
@@ -45,8 +47,39 @@ pub async fn connect() -> Result<(AwsStack, SdkConfig), config::Error> {
         store: Dynamo::new(&sdk, tables, retention_ms, Arc::clone(&meter)),
         queues: Sqs::new(&sdk, queues, meter),
         env: System,
+        timing: config::timing_from_env()?,
+        worker: worker_name(),
     };
     Ok((stack, sdk))
+}
+
+/// Who this process is, for people: the function's log stream on Lambda, else the process's number.
+#[must_use]
+pub fn worker_name() -> String {
+    std::env::var("AWS_LAMBDA_LOG_STREAM_NAME").unwrap_or_else(|_| format!("process {}", std::process::id()))
+}
+
+/// Serves a Lambda function that a schedule calls: what the event says does not matter.
+///
+/// # Errors
+/// The runtime API went away.
+pub async fn serve_schedule<F>(step: impl Fn() -> F) -> Result<(), lambda_runtime::Error>
+where
+    F: Future<Output = Result<Counts, SweepFailed>>,
+{
+    let step = &step;
+    lambda_runtime::run(service_fn(|event: LambdaEvent<IgnoredAny>| async move {
+        let counts = Box::pin(step()).await?;
+        publish(&counts, &event.context.env_config.function_name);
+        Ok::<_, lambda_runtime::Error>(())
+    }))
+    .await
+}
+
+fn publish(counts: &Counts, function: &str) {
+    if let Some(line) = counts.to_emf(function, System.now()) {
+        println!("{line}");
+    }
 }
 
 /// Serves a Lambda function: every event goes to `step`, and what it counted to CloudWatch.
@@ -63,9 +96,7 @@ where
         let function = event.context.env_config.function_name.clone();
         // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
         let Handled { response, counts } = Box::pin(step(event.payload)).await;
-        if let Some(line) = counts.to_emf(&function, System.now()) {
-            println!("{line}");
-        }
+        publish(&counts, &function);
         Ok::<_, lambda_runtime::Error>(response)
     }))
     .await

@@ -1,20 +1,23 @@
-//! The four functions: an SQS event in, a partial batch response and counts out.
+//! The functions: an SQS event (or a schedule's) in, a partial batch response and counts out.
 
 use std::sync::Arc;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 use super::metrics::{Counts, Metric};
 use super::records::{self, Fate, Received};
-use super::routes::RouteSource;
+use super::routes::{NoRoutes, RouteSource};
 use crate::domain::message::{Elect, Group, Handle};
+use crate::domain::session::Timing;
 use crate::ports::{Downstream, Env, Inbox, Outbox, Store};
 use crate::routes::Routes;
 use crate::steps::elect::{self, ElectLeader};
 use crate::steps::group::{self, GroupBatch};
 use crate::steps::handle::{self, HandleBatch};
 use crate::steps::register::{Record, Register};
+use crate::steps::sweep::{self, Sweep};
+use crate::steps::{Error, follow_up};
 
 /// What the functions work with, built once.
 #[derive(Debug)]
@@ -27,6 +30,10 @@ pub struct Stack<S, Q, E> {
     pub env: E,
     /// The routes.
     pub routes: RouteSource,
+    /// How the sessions of its workers live.
+    pub timing: Timing,
+    /// Who the workers are, for people.
+    pub worker: String,
 }
 
 /// What an invocation came to.
@@ -110,35 +117,63 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     event: SqsEvent,
 ) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let step = HandleBatch { store: &stack.store, queue: &stack.queues, downstream, env: &stack.env, routes: &routes };
+    let Stack { store, queues: queue, env, timing, worker, .. } = stack;
+    let step = HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker };
     let step = &step;
     let fates = records::each(event, |received: Received<Handle>| async move {
         let batch = received.message.batch.clone();
         let outcome = step.run(received.message, &received.receipt).await?;
         match &outcome {
-            handle::Outcome::Settled { succeeded, failed, returned } => {
+            handle::Outcome::Settled(follow_up::Counts { succeeded, failed, returned }) => {
                 info!(%batch, succeeded, failed, returned, "batch settled");
             }
             handle::Outcome::CallAgain { reason } => info!(%batch, %reason, "the call will be made again"),
+            handle::Outcome::ClaimLost => warn!(%batch, "the claim was lost: the call's result is dropped"),
             handle::Outcome::FollowedUp | handle::Outcome::Waits | handle::Outcome::Nothing => {
                 debug!(%batch, ?outcome, "no call");
             }
         }
-        let keep = matches!(outcome, handle::Outcome::CallAgain { .. });
+        let keep = matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost);
         Ok(if keep { Fate::Keep(outcome) } else { Fate::Done(outcome) })
     })
     .await;
     summarise(fates, |outcome, counts| match outcome {
-        handle::Outcome::Settled { succeeded, failed, returned } => {
-            counts.add(Metric::CallsSettled, 1);
-            counts.add(Metric::TasksSucceeded, succeeded);
-            counts.add(Metric::TasksFailed, failed);
-            counts.add(Metric::TasksReturned, returned);
-        }
+        handle::Outcome::Settled(settled) => counts.add_settled(settled),
         handle::Outcome::CallAgain { .. } => counts.add(Metric::CallsRetried, 1),
+        handle::Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
         handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
         handle::Outcome::FollowedUp | handle::Outcome::Nothing => {}
     })
+}
+
+/// sweep. Its schedule calls it again soon, whatever became of this run.
+///
+/// # Errors
+/// There are no routes, or a port did not answer: the function fails, and its alarm says so.
+pub async fn sweep<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>) -> Result<Counts, SweepFailed> {
+    let routes = stack.routes.current().await?;
+    let Stack { store, queues: outbox, env, .. } = stack;
+    let report = Sweep { store, outbox, env, routes: &routes, budget: sweep::Budget::default() }.run().await?;
+    if report != sweep::Report::default() {
+        info!(?report, "sent on");
+    }
+    let mut counts = Counts::default();
+    counts.add(Metric::SessionsExpired, report.sessions);
+    counts.add(Metric::BatchesRevived, report.finishes + report.batches);
+    counts.add(Metric::TasksRevived, report.tasks);
+    counts.add(Metric::TasksStranded, report.stranded);
+    Ok(counts)
+}
+
+/// A sweep could not finish.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepFailed {
+    /// Nothing can be swept without routes.
+    #[error(transparent)]
+    Routes(#[from] NoRoutes),
+    /// A port did not answer.
+    #[error(transparent)]
+    Step(#[from] Error),
 }
 
 fn summarise<T>(fates: Vec<(String, Fate<T>)>, mut count: impl FnMut(T, &mut Counts)) -> Handled {

@@ -65,6 +65,10 @@ enum OwnStatus {
 type Unbelievable = &'static str;
 
 impl ResponseMapping {
+    /// Answers in Groupage's own forms.
+    pub(super) const OWN: Self =
+        Self { results: None, id: None, succeeded: None, retryable: None, reason: None, ignore_body: false };
+
     /// What a call came to.
     #[must_use]
     pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId]) -> Reply {

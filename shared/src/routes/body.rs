@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
 
 use super::Route;
-use crate::domain::batch::Batch;
+use crate::domain::id::{BatchId, Target};
 
 /// One member as the downstream sees it.
 #[derive(Debug, Serialize)]
@@ -41,12 +41,12 @@ pub struct Template(Arc<Environment<'static>>);
 const NAME: &str = "body";
 
 impl Route {
-    /// The body of a call for `batch` with these members.
+    /// The body of a call under this key with these members.
     ///
     /// # Errors
     /// [`TemplateFailed`]; its cause could quote a payload and is not passed on.
-    pub fn body(&self, batch: &Batch, items: &[Item<'_>]) -> Result<String, TemplateFailed> {
-        let body = Body { batch: batch.id.as_str(), target: batch.target.value(), items };
+    pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<String, TemplateFailed> {
+        let body = Body { batch: key.as_str(), target: target.value(), items };
         match &self.body {
             None => serde_json::to_string(&body).map_err(|_| TemplateFailed),
             Some(Template(environment)) => {

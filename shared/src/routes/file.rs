@@ -47,9 +47,12 @@ struct RouteEntry {
     /// When and how often to try again.
     #[serde(default)]
     retry: Retry,
-    /// How many calls may be in flight.
+    /// When a call may start.
     #[serde(default)]
     limits: CallLimits,
+    /// What happens to a batch that the downstream refuses as a whole.
+    #[serde(default)]
+    on_reject: OnReject,
     /// Which queues are told of settled tasks.
     #[serde(default)]
     notify: Notify,
@@ -91,14 +94,40 @@ impl Default for Retry {
     }
 }
 
-/// How many calls may be in flight.
+/// When a call may start.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct CallLimits {
-    /// For one Target.
+    /// Calls in flight for one Target.
     in_flight_per_target: Option<Limited<1, 1_000>>,
-    /// For the whole route.
+    /// Calls in flight for the whole route.
     in_flight: Option<Limited<1, 1_000>>,
+    /// Calls that the whole route starts in a second.
+    calls_per_second: Option<Limited<1, 1_000>>,
+    /// Whose calls a `Retry-After` holds back: those for the same Target, or all of the route.
+    pause: Pause,
+}
+
+/// Whose calls a `Retry-After` holds back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pause {
+    /// Those for the same Target.
+    #[default]
+    Target,
+    /// All of the route.
+    Route,
+}
+
+/// What happens to a batch that the downstream refuses as a whole (400 to 499, but for 408, 425 and 429).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnReject {
+    /// Every member fails.
+    #[default]
+    Fail,
+    /// Each half is called again, until only the members that are refused alone fail.
+    Bisect,
 }
 
 /// Where a call goes.
@@ -109,6 +138,8 @@ pub enum Downstream {
     Http(Http),
     /// A Lambda function.
     Lambda(Lambda),
+    /// Nowhere: batches wait until a worker (`groupage work`) claims them.
+    Pull,
 }
 
 /// A call over HTTP. Redirects are not followed.
@@ -234,12 +265,13 @@ impl JsonSchema for NotificationQueue {
 }
 
 impl Downstream {
-    /// How long one call may take, in milliseconds.
+    /// How long one call may take, in milliseconds; workers that pull decide for themselves.
     #[must_use]
-    pub const fn timeout_ms(&self) -> u64 {
+    pub const fn timeout_ms(&self) -> Option<u64> {
         match self {
-            Self::Http(http) => http.timeout_ms.0,
-            Self::Lambda(lambda) => lambda.timeout_ms.0,
+            Self::Http(http) => Some(http.timeout_ms.0),
+            Self::Lambda(lambda) => Some(lambda.timeout_ms.0),
+            Self::Pull => None,
         }
     }
 
@@ -249,13 +281,14 @@ impl Downstream {
         match self {
             Self::Http(http) => &http.response,
             Self::Lambda(lambda) => &lambda.response,
+            Self::Pull => &ResponseMapping::OWN,
         }
     }
 
     fn body(&self) -> Option<body::Template> {
         match self {
             Self::Http(http) => http.body.clone(),
-            Self::Lambda(_) => None,
+            Self::Lambda(_) | Self::Pull => None,
         }
     }
 }
@@ -308,6 +341,9 @@ impl RouteEntry {
                 per_target: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
                 in_all: self.limits.in_flight.and_then(|limit| usize::try_from(limit.0).ok()),
             },
+            gap_ms: self.limits.calls_per_second.map(|calls| 1_000_u64.div_ceil(calls.0)),
+            pause: self.limits.pause,
+            on_reject: self.on_reject,
             notify: self.notify,
         }
     }

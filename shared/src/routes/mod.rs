@@ -12,9 +12,12 @@ mod limited;
 pub use answer::ResponseMapping;
 pub use body::{Item, TemplateFailed};
 pub use expression::Expression;
-pub use file::{Downstream, File, HeaderValue, Http, Lambda, Method, NotificationQueue, Notify, Secret, schema};
+pub use file::{
+    Downstream, File, HeaderValue, Http, Lambda, Method, NotificationQueue, Notify, OnReject, Pause, Secret, schema,
+};
 
 use crate::domain::batch;
+use crate::domain::gate::Scope;
 use crate::domain::id::{MAX_TARGET_BYTES, RouteName, Target};
 use crate::domain::retry;
 use crate::domain::task_message::{Code, Rejection};
@@ -53,6 +56,12 @@ pub struct Route {
     pub retry: retry::Policy,
     /// How many calls may be in flight.
     pub in_flight: InFlight,
+    /// Milliseconds from one call's start to the next; `None` is no limit.
+    pub gap_ms: Option<u64>,
+    /// Whose calls a `Retry-After` holds back.
+    pub pause: Pause,
+    /// What happens to a batch that is refused as a whole.
+    pub on_reject: OnReject,
     /// Who is told.
     pub notify: Notify,
 }
@@ -64,6 +73,26 @@ pub struct InFlight {
     pub per_target: Option<usize>,
     /// For the whole route.
     pub in_all: Option<usize>,
+}
+
+impl Route {
+    /// Whether its batches wait for workers that pull them.
+    #[must_use]
+    pub const fn is_pulled(&self) -> bool {
+        match self.downstream {
+            Downstream::Pull => true,
+            Downstream::Http(_) | Downstream::Lambda(_) => false,
+        }
+    }
+
+    /// What a `Retry-After` that was answered to a call for `target` holds back.
+    #[must_use]
+    pub fn pause_scope(&self, target: &Target) -> Scope {
+        match self.pause {
+            Pause::Target => Scope::Target(target.clone()),
+            Pause::Route => Scope::Route(self.name.clone()),
+        }
+    }
 }
 
 impl Routes {
@@ -79,6 +108,12 @@ impl Routes {
     #[must_use]
     pub fn get(&self, name: &RouteName) -> Option<&Route> {
         self.routes.iter().find(|route| route.name == *name)
+    }
+
+    /// Whether the batches of this Target's route wait for workers that pull them.
+    #[must_use]
+    pub fn is_pulled(&self, target: &Target) -> bool {
+        self.get(&target.route()).is_some_and(Route::is_pulled)
     }
 
     /// All routes, in the order of the file.

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::domain::batch::{Batch, Claim};
-use crate::domain::id::{BatchId, Fence, TaskId, WorkerId};
+use crate::domain::id::{BatchId, TaskId};
 use crate::domain::outcome::{Reason, Reply, Said};
-use crate::domain::time::Timestamp;
 use crate::ports::{Answer, NoAnswer};
 
 const GOOD: &str = r#"version: 1
@@ -35,7 +33,7 @@ fn a_good_file_is_taken_with_its_defaults() {
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     assert_eq!((route.batch.max_items, route.batch.wait_ms), (10, 1_000));
     assert_eq!(route.retry.attempts, 5);
-    assert_eq!(route.downstream.timeout_ms(), 10_000);
+    assert_eq!(route.downstream.timeout_ms(), Some(10_000));
     assert_eq!(route.notify.failure, NotificationQueue::Default);
 }
 
@@ -145,10 +143,8 @@ fn statuses_decide_between_later_and_never() {
     assert_eq!(read("{ ignore_body: true }", ok("OK")), said(Said::Succeeded, Said::Succeeded));
 }
 
-fn batch() -> Batch {
-    let target = Target::of(&RouteName::new("parcels"), "t7");
-    let claim = Claim { worker: WorkerId::new("w"), until: Timestamp(1) };
-    Batch::open(BatchId::new("b1"), target, Fence(1), &[], Timestamp(0), 0).claimed(claim)
+fn key() -> (BatchId, Target) {
+    (BatchId::new("b1"), Target::of(&RouteName::new("parcels"), "t7"))
 }
 
 #[test]
@@ -156,8 +152,9 @@ fn the_default_body_carries_payloads_as_they_were_written() {
     let routes = Routes::parse(GOOD).unwrap();
     let payload = serde_json::from_str(r#"{"n":12345678901234567890123,"f":1.10}"#).unwrap();
     let items = [Item { id: "a", payload }];
+    let (key, target) = key();
     assert_eq!(
-        routes.get(&RouteName::new("parcels")).unwrap().body(&batch(), &items).unwrap(),
+        routes.get(&RouteName::new("parcels")).unwrap().body(&key, &target, &items).unwrap(),
         r#"{"batch":"b1","target":"t7","items":[{"id":"a","payload":{"n":12345678901234567890123,"f":1.10}}]}"#
     );
 }
@@ -172,10 +169,11 @@ fn a_template_makes_a_body_of_its_own_shape_and_a_missing_field_fails() {
     let routes = Routes::parse(&yaml).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     let payload = serde_json::from_str(r#"{"x":1}"#).unwrap();
-    let body = route.body(&batch(), &[Item { id: "a", payload }]).unwrap();
+    let (key, target) = key();
+    let body = route.body(&key, &target, &[Item { id: "a", payload }]).unwrap();
     assert_eq!(body, "{\"index\":{\"_id\":\"a\"}}\n{\"x\": 1}\n");
     let yaml = GOOD.replacen("url: \"https", "body: \"{{ items[0].payload.nope }}\"\n        url: \"https", 1);
     let routes = Routes::parse(&yaml).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
-    assert_eq!(route.body(&batch(), &[Item { id: "a", payload }]), Err(super::body::TemplateFailed));
+    assert_eq!(route.body(&key, &target, &[Item { id: "a", payload }]), Err(super::body::TemplateFailed));
 }

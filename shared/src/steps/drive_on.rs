@@ -31,23 +31,29 @@ pub async fn drive_on<S: Tasks + Batches>(
     match &task.status {
         task::Status::Created { target } => Ok(Next::Elect(target.clone(), task.candidate())),
         task::Status::Batched { batch } => match store.batch(batch).await? {
-            Some(found) => by_batch(store, task, target, found).await,
+            Some(found) => by_batch(store, env, task, target, found).await,
             None => void(store, env, task, target, batch).await,
         },
         task::Status::Succeeded { .. } | task::Status::Failed { .. } => Ok(Next::Nothing),
     }
 }
 
-async fn by_batch(store: &impl Tasks, task: &Task, target: &Target, batch: Batch) -> Result<Next, Error> {
+async fn by_batch(
+    store: &impl Tasks,
+    env: &impl Env,
+    task: &Task,
+    target: &Target,
+    batch: Batch,
+) -> Result<Next, Error> {
     Ok(match &batch.status {
         Status::Open { .. } | Status::Closing => {
             let finish = Group::Finish(Finish { batch: batch.id, target: batch.target });
             Next::Send(Outgoing::group(&finish, 0))
         }
         Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. } => {
-            Next::Send(Outgoing::handle(&Handle::new(batch.id, batch.target), 0))
+            Next::Send(Outgoing::handle(&Handle::about(&batch), 0))
         }
-        Status::Void => return_from(store, task, target, &batch.id).await?,
+        Status::Void => return_from(store, env, task, target, &batch.id).await?,
         // An empty batch has no members: the task was read before it moved on.
         Status::Empty => Next::Nothing,
     })
@@ -64,14 +70,20 @@ async fn void<S: Tasks + Batches>(
 ) -> Result<Next, Error> {
     let void = Batch::void(id.clone(), target.clone(), env.now());
     match store.store(&void, Assumes::Absent).await? {
-        Stored::Yes => return_from(store, task, target, id).await,
+        Stored::Yes => return_from(store, env, task, target, id).await,
         Stored::Conflict => Err(Error::Conflict("voiding a batch that appeared meanwhile")),
     }
 }
 
-async fn return_from(store: &impl Tasks, task: &Task, target: &Target, id: &BatchId) -> Result<Next, Error> {
+async fn return_from(
+    store: &impl Tasks,
+    env: &impl Env,
+    task: &Task,
+    target: &Target,
+    id: &BatchId,
+) -> Result<Next, Error> {
     let member = task.candidate();
-    Ok(match store.put_back(&member, id, target, task.attempts).await? {
+    Ok(match store.put_back(&member, id, target, task.attempts, env.now()).await? {
         PutBack::Waits => Next::Elect(target.clone(), Candidate { round: member.round.next(), ..member }),
         PutBack::MovedOn => Next::Nothing,
     })

@@ -148,11 +148,11 @@ impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         // A repeat must be the same workflow: it may lead already.
         let first = tasks.first().map_or("", |returning| returning.task.id.as_str());
         let workflow = WorkflowId::new(digest(&["return", batch.as_str(), first]));
-        let (batch, target_ref) = (&batch, &target);
+        let (batch, target_ref, now) = (&batch, &target, self.env.now());
         let waiting: Vec<Option<Candidate>> = stream::iter(tasks)
             .map(|returning| async move {
                 let member = returning.task;
-                Ok::<_, Error>(match self.store.put_back(&member, batch, target_ref, returning.attempts).await? {
+                Ok::<_, Error>(match self.store.put_back(&member, batch, target_ref, returning.attempts, now).await? {
                     PutBack::Waits => Some(Candidate { round: member.round.next(), ..member }),
                     PutBack::MovedOn => None,
                 })

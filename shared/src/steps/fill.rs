@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::finish::{drive, stored};
+use super::finish::{self, drive, stored};
 use super::{CONCURRENCY, Error, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Member, Room, Status};
 use crate::domain::drain::{Drain, NextPage};
@@ -11,6 +11,7 @@ use crate::domain::message::Resume;
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{Batches, Freshness, Joined, Tasks};
+use crate::routes::Routes;
 
 /// Candidates for one batch.
 #[derive(Debug)]
@@ -144,10 +145,10 @@ impl Filling {
     }
 
     /// The batch with its final members, and the write's precondition. One that was never begun becomes void.
-    pub fn frozen(self, now: Timestamp) -> (Batch, Assumes) {
+    pub fn frozen(self, routes: &Routes, now: Timestamp) -> (Batch, Assumes) {
         if self.written {
             let assumes = Assumes::At(self.batch.revision);
-            (self.batch.frozen(self.joined), assumes)
+            (finish::frozen(&self.batch, self.joined, routes, now), assumes)
         } else {
             let Batch { id, target, .. } = self.batch;
             // The lock names it, so another delivery of this leader's message may be about to write it.

@@ -13,6 +13,7 @@ use crate::domain::message::Handle;
 use crate::domain::task::Task;
 use crate::domain::time::Timestamp;
 use crate::ports::{Batches, Freshness, Joined, Outbox, Outgoing, Stored, Tasks, send_all};
+use crate::routes::Routes;
 
 /// Finishes a batch and hands it on, whatever state it was left in. May be repeated.
 ///
@@ -21,6 +22,7 @@ use crate::ports::{Batches, Freshness, Joined, Outbox, Outgoing, Stored, Tasks, 
 pub async fn finish<S: Tasks + Batches, Q: Outbox>(
     store: &S,
     outbox: &Q,
+    routes: &Routes,
     id: &BatchId,
     target: &Target,
     now: Timestamp,
@@ -34,9 +36,9 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
         Status::Open { .. } => {
             let closing = batch.closing();
             stored(store.store(&closing, Assumes::At(batch.revision)).await?)?;
-            freeze(store, &closing).await?
+            freeze(store, routes, &closing, now).await?
         }
-        Status::Closing => freeze(store, &batch).await?,
+        Status::Closing => freeze(store, routes, &batch, now).await?,
         Status::Frozen
         | Status::InProgress { .. }
         | Status::Paused { .. }
@@ -44,23 +46,29 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
         | Status::Empty
         | Status::Void => batch,
     };
-    hand_on(outbox, &batch).await
+    hand_on(outbox, routes, &batch).await
 }
 
-/// Sends a frozen batch to the batch-handler; one that was claimed before has its message already.
+/// Sends a frozen batch to the batch-handler; one that was claimed before has its message already, and one that is
+/// pulled needs none.
 ///
 /// # Errors
 /// The queue did not answer.
-pub async fn hand_on(outbox: &impl Outbox, batch: &Batch) -> Result<(), Error> {
-    if batch.status == Status::Frozen {
-        let message = Handle::new(batch.id.clone(), batch.target.clone());
-        send_all(outbox, vec![Outgoing::handle(&message, 0)]).await?;
+pub async fn hand_on(outbox: &impl Outbox, routes: &Routes, batch: &Batch) -> Result<(), Error> {
+    if batch.status == Status::Frozen && !routes.is_pulled(&batch.target) {
+        send_all(outbox, vec![Outgoing::handle(&Handle::about(batch), 0)]).await?;
     }
     Ok(())
 }
 
-async fn freeze<S: Tasks + Batches>(store: &S, batch: &Batch) -> Result<Batch, Error> {
-    let frozen = batch.frozen(drive(store, batch).await?);
+/// A batch with its final members as it is to be written: one that is pulled may be claimed from now on.
+pub fn frozen(batch: &Batch, members: Vec<Member>, routes: &Routes, now: Timestamp) -> Batch {
+    let frozen = batch.frozen(members);
+    if routes.is_pulled(&batch.target) { frozen.due_at(now) } else { frozen }
+}
+
+async fn freeze<S: Tasks + Batches>(store: &S, routes: &Routes, batch: &Batch, now: Timestamp) -> Result<Batch, Error> {
+    let frozen = frozen(batch, drive(store, batch).await?, routes, now);
     stored(store.store(&frozen, Assumes::At(batch.revision)).await?)?;
     Ok(frozen)
 }

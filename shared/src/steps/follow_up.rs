@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{CONCURRENCY, Error};
-use crate::domain::batch::{Batch, Member, Status};
+use crate::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
 use crate::domain::notice::{self, Failure};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{Destination, Outbox, Outgoing, Settlement, Tasks, send_all};
+use crate::ports::{Batches, Destination, Outbox, Outgoing, Settlement, Tasks, send_all};
 use crate::routes::{NotificationQueue, Notify, Route};
 
 /// What an outcome came to, counted in members.
@@ -28,20 +28,22 @@ pub struct Counts {
     pub returned: usize,
 }
 
-/// Derives what follows from a settled batch. Messages go first: once every member's status is written, nobody would
-/// look at the batch again.
+/// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it.
 ///
 /// # Errors
 /// A port did not answer; the whole may be repeated.
 pub async fn follow_up(
-    store: &impl Tasks,
+    store: &(impl Tasks + Batches),
     outbox: &impl Outbox,
     route: &Route,
     batch: &Batch,
 ) -> Result<Counts, Error> {
-    let Status::Settled { at, results } = &batch.status else {
+    let Status::Settled { at, results, follow_up } = &batch.status else {
         return Ok(Counts::default());
     };
+    if *follow_up == FollowUp::Done {
+        return Ok(count(batch, results));
+    }
     let mut messages = returns(batch, results);
     messages.extend(notices(&route.notify, batch, results, *at));
     send_all(outbox, messages).await?;
@@ -53,6 +55,8 @@ pub async fn follow_up(
         .buffer_unordered(CONCURRENCY)
         .try_collect::<Vec<()>>()
         .await?;
+    // Whoever was faster has done just the same.
+    store.store(&batch.followed_up(), Assumes::At(batch.revision)).await?;
     Ok(count(batch, results))
 }
 

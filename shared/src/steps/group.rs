@@ -96,7 +96,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                 return Ok(send_all(self.outbox, vec![again]).await?);
             }
         }
-        finish(self.store, self.outbox, &message.batch, &message.target, now).await
+        finish(self.store, self.outbox, self.routes, &message.batch, &message.target, now).await
     }
 
     async fn lead(&self, lead: Lead) -> Result<Report, Error> {
@@ -133,7 +133,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             && open != leading.term.batch_id(leading.lock.seq)
         {
             // A predecessor's. The lock goes on naming it until it is finished.
-            finish(self.store, self.outbox, &open, &leading.term.target, self.env.now()).await?;
+            finish(self.store, self.outbox, self.routes, &open, &leading.term.target, self.env.now()).await?;
             self.advance(leading).await?;
         }
         let mut batch = self.store.batch(&leading.term.batch_id(leading.lock.seq)).await?;
@@ -171,7 +171,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             }
             Some(batch) => {
                 // An earlier delivery froze it, or somebody closed it: its message may not have been sent.
-                finish(self.store, self.outbox, &batch.id, &batch.target, self.env.now()).await?;
+                finish(self.store, self.outbox, self.routes, &batch.id, &batch.target, self.env.now()).await?;
                 return Ok(true);
             }
         };
@@ -197,9 +197,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
 
     /// Fixes a batch's members and hands it on; returns how many there are.
     async fn freeze(&self, filling: Filling) -> Result<usize, Error> {
-        let (batch, assumes) = filling.frozen(self.env.now());
+        let (batch, assumes) = filling.frozen(self.routes, self.env.now());
         stored(self.store.store(&batch, assumes).await?)?;
-        hand_on(self.outbox, &batch).await?;
+        hand_on(self.outbox, self.routes, &batch).await?;
         Ok(batch.members.len())
     }
 

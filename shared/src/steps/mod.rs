@@ -4,15 +4,21 @@
 //! An `Err` leaves the message where it is; it comes again. Every step may therefore be repeated from its beginning, at
 //! any time, beside another delivery of the same message.
 
+mod admit;
+mod call;
 mod drive_on;
 pub mod elect;
 mod fill;
 mod finish;
-mod follow_up;
+pub mod follow_up;
 pub mod group;
 pub mod handle;
+pub mod keeper;
+pub mod process;
 pub mod register;
 pub mod revive;
+pub mod sweep;
+pub mod work;
 
 use crate::domain::id::RouteName;
 use crate::domain::message::{Elect, Group, Handle};

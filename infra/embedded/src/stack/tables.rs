@@ -22,9 +22,18 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 struct Shape<'a> {
     name: &'a str,
     key: &'static str,
-    /// Whether it has the index of waiting tasks.
-    waiting: bool,
+    sort: Option<&'static str>,
+    index: Option<Index>,
     expires: bool,
+}
+
+/// A sparse index.
+struct Index {
+    name: &'static str,
+    hash: &'static str,
+    range: (&'static str, ScalarAttributeType),
+    /// What it carries beside the keys.
+    carries: &'static [&'static str],
 }
 
 /// Creates the tables that are not there.
@@ -33,13 +42,24 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         tasks: "groupage-tasks".to_owned(),
         locks: "groupage-locks".to_owned(),
         batches: "groupage-batches".to_owned(),
+        sessions: "groupage-sessions".to_owned(),
         routes: "groupage-routes".to_owned(),
     };
+    let waiting = Index {
+        name: Tables::WAITING_INDEX,
+        hash: "Target",
+        range: ("Status", ScalarAttributeType::S),
+        carries: &["Round", "Bytes", "WaitsSince"],
+    };
+    let unfinished =
+        Index { name: Tables::UNFINISHED_INDEX, hash: "Open", range: ("Due", ScalarAttributeType::N), carries: &[] };
+    let plain = |name, key| Shape { name, key, sort: None, index: None, expires: true };
     let shapes = [
-        Shape { name: &tables.tasks, key: "Id", waiting: true, expires: true },
-        Shape { name: &tables.locks, key: "Target", waiting: false, expires: true },
-        Shape { name: &tables.batches, key: "BatchId", waiting: false, expires: true },
-        Shape { name: &tables.routes, key: "Name", waiting: false, expires: false },
+        Shape { index: Some(waiting), ..plain(&tables.tasks, "Id") },
+        plain(&tables.locks, "Target"),
+        Shape { index: Some(unfinished), ..plain(&tables.batches, "BatchId") },
+        Shape { sort: Some("SessionId"), ..plain(&tables.sessions, "Pool") },
+        Shape { expires: false, ..plain(&tables.routes, "Name") },
     ];
     for shape in shapes {
         ensure(client, &shape)
@@ -54,13 +74,19 @@ async fn ensure(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
         .create_table()
         .table_name(shape.name)
         .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute(shape.key)?)
+        .attribute_definitions(attribute(shape.key, ScalarAttributeType::S)?)
         .key_schema(key(shape.key, KeyType::Hash)?);
-    if shape.waiting {
+    if let Some(sort) = shape.sort {
         request = request
-            .attribute_definitions(attribute("Target")?)
-            .attribute_definitions(attribute("Status")?)
-            .global_secondary_indexes(waiting_index()?);
+            .attribute_definitions(attribute(sort, ScalarAttributeType::S)?)
+            .key_schema(key(sort, KeyType::Range)?);
+    }
+    if let Some(index) = &shape.index {
+        let (range, kind) = &index.range;
+        request = request
+            .attribute_definitions(attribute(index.hash, ScalarAttributeType::S)?)
+            .attribute_definitions(attribute(range, kind.clone())?)
+            .global_secondary_indexes(index.definition()?);
     }
     match request.send().await {
         Ok(_) => {}
@@ -87,23 +113,26 @@ async fn expire(client: &Client, table: &str) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn waiting_index() -> Result<GlobalSecondaryIndex, BoxError> {
-    let projection = Projection::builder()
-        .projection_type(ProjectionType::Include)
-        .non_key_attributes("Round")
-        .non_key_attributes("Bytes")
-        .build();
-    let index = GlobalSecondaryIndex::builder()
-        .index_name(Tables::WAITING_INDEX)
-        .key_schema(key("Target", KeyType::Hash)?)
-        .key_schema(key("Status", KeyType::Range)?)
-        .projection(projection)
-        .build()?;
-    Ok(index)
+impl Index {
+    fn definition(&self) -> Result<GlobalSecondaryIndex, BoxError> {
+        let projection = if self.carries.is_empty() {
+            Projection::builder().projection_type(ProjectionType::KeysOnly)
+        } else {
+            let carried = self.carries.iter().map(|&name| name.to_owned()).collect();
+            Projection::builder().projection_type(ProjectionType::Include).set_non_key_attributes(Some(carried))
+        };
+        let index = GlobalSecondaryIndex::builder()
+            .index_name(self.name)
+            .key_schema(key(self.hash, KeyType::Hash)?)
+            .key_schema(key(self.range.0, KeyType::Range)?)
+            .projection(projection.build())
+            .build()?;
+        Ok(index)
+    }
 }
 
-fn attribute(name: &str) -> Result<AttributeDefinition, BoxError> {
-    Ok(AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build()?)
+fn attribute(name: &str, kind: ScalarAttributeType) -> Result<AttributeDefinition, BoxError> {
+    Ok(AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build()?)
 }
 
 fn key(name: &str, kind: KeyType) -> Result<KeySchemaElement, BoxError> {

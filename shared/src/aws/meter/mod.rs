@@ -24,8 +24,26 @@ pub enum Place {
     Locks,
     /// The batch table.
     Batches,
+    /// The batch table's index of unfinished batches.
+    Unfinished,
+    /// The session table.
+    Sessions,
     /// The route table.
     Routes,
+}
+
+/// How many places there are.
+const PLACES: usize = Place::Routes as usize + 1;
+
+impl Place {
+    /// The index of the table in this place.
+    const fn index(self) -> Self {
+        match self {
+            Self::Batches | Self::Unfinished => Self::Unfinished,
+            // No other table has one.
+            Self::Tasks | Self::Waiting | Self::Locks | Self::Sessions | Self::Routes => Self::Waiting,
+        }
+    }
 }
 
 /// A kind of SQS request. A batch of ten messages is one request.
@@ -45,8 +63,8 @@ pub enum SqsRequest {
 #[derive(Debug, Default)]
 pub struct Meter {
     /// In tenths of a unit, by [`Place`].
-    read: [AtomicU64; 5],
-    write: [AtomicU64; 5],
+    read: [AtomicU64; PLACES],
+    write: [AtomicU64; PLACES],
     /// By [`SqsRequest`].
     sqs: [AtomicU64; 4],
 }
@@ -76,6 +94,8 @@ impl Meter {
             waiting: capacity(Place::Waiting),
             locks: capacity(Place::Locks),
             batches: capacity(Place::Batches),
+            unfinished: capacity(Place::Unfinished),
+            sessions: capacity(Place::Sessions),
             routes: capacity(Place::Routes),
             sqs: Requests {
                 send: requests(SqsRequest::Send),
@@ -111,7 +131,7 @@ fn refused_write(old: Option<&Item>) -> Units {
     Units::whole(old.map_or(0, item::size).div_ceil(WRITE_UNIT_BYTES).max(1))
 }
 
-fn count(counters: &[AtomicU64; 5], place: Place, consumed: &ConsumedCapacity) {
+fn count(counters: &[AtomicU64; PLACES], place: Place, consumed: &ConsumedCapacity) {
     let table = match consumed.table() {
         Some(table) => table.capacity_units(),
         // An endpoint that does not break the figure down.
@@ -119,11 +139,11 @@ fn count(counters: &[AtomicU64; 5], place: Place, consumed: &ConsumedCapacity) {
     };
     add(counters, place, Units::reported(table.unwrap_or_default()));
     for index in consumed.global_secondary_indexes().into_iter().flat_map(|indexes| indexes.values()) {
-        add(counters, Place::Waiting, Units::reported(index.capacity_units().unwrap_or_default()));
+        add(counters, place.index(), Units::reported(index.capacity_units().unwrap_or_default()));
     }
 }
 
-fn add(counters: &[AtomicU64; 5], place: Place, units: Units) {
+fn add(counters: &[AtomicU64; PLACES], place: Place, units: Units) {
     counters[place as usize].fetch_add(units.as_tenths(), Ordering::Relaxed);
 }
 

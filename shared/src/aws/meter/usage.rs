@@ -92,6 +92,10 @@ pub struct Usage {
     pub locks: Capacity,
     /// By the batch table.
     pub batches: Capacity,
+    /// By its index of unfinished batches.
+    pub unfinished: Capacity,
+    /// By the session table.
+    pub sessions: Capacity,
     /// By the route table.
     pub routes: Capacity,
     /// SQS requests.
@@ -107,8 +111,8 @@ impl Usage {
             .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
     }
 
-    const fn places(&self) -> [Capacity; 5] {
-        [self.tasks, self.waiting, self.locks, self.batches, self.routes]
+    const fn places(&self) -> [Capacity; 7] {
+        [self.tasks, self.waiting, self.locks, self.batches, self.unfinished, self.sessions, self.routes]
     }
 }
 
@@ -147,6 +151,8 @@ impl Sub for Usage {
             waiting: self.waiting - earlier.waiting,
             locks: self.locks - earlier.locks,
             batches: self.batches - earlier.batches,
+            unfinished: self.unfinished - earlier.unfinished,
+            sessions: self.sessions - earlier.sessions,
             routes: self.routes - earlier.routes,
             sqs: self.sqs - earlier.sqs,
         }

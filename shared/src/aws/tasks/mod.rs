@@ -21,7 +21,9 @@ use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::task::{self, Candidate, Status, Task};
 use crate::domain::time::Timestamp;
-use crate::ports::{Error, Freshness, Joined, Page, PutBack, Registered, Result, Settlement, Tasks};
+use crate::ports::{
+    Error, Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
+};
 use stored::StoredTask;
 pub(super) use stored::task_of;
 
@@ -31,14 +33,22 @@ pub(super) const STATUS: &str = "Status";
 const TARGET: &str = "Target";
 const BATCH_ID: &str = "BatchId";
 const ROUND: &str = "Round";
+const WAITS_SINCE: &str = "WaitsSince";
 
 /// An entry of the index.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
     id: TaskId,
+    target: Target,
     round: Round,
     bytes: u32,
+}
+
+impl Entry {
+    fn into_waiting(self) -> Waiting {
+        (self.target, Candidate { id: self.id, round: self.round, bytes: self.bytes })
+    }
 }
 
 /// A position in the index of waiting tasks.
@@ -56,7 +66,7 @@ fn is_member(batch: &BatchId, round: Round) -> [Clause; 3] {
 
 impl Dynamo {
     fn task_key<'a>(&'a self, id: &'a TaskId) -> Key<'a> {
-        Key { table: &self.tables.tasks, place: Place::Tasks, attribute: ID, id: id.as_str() }
+        Key::of(&self.tables.tasks, Place::Tasks, ID, id.as_str())
     }
 }
 
@@ -100,10 +110,38 @@ impl Tasks for Dynamo {
             .map_err(|error| failed(WHAT, error))?;
         self.meter.count_read(Place::Tasks, output.consumed_capacity());
         let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
-        let candidates = entries
-            .map(|entry| entry.map(|Entry { id, round, bytes }| Candidate { id, round, bytes }))
-            .collect::<Result<_>>()?;
+        let candidates = entries.map(|entry| entry.map(|entry| entry.into_waiting().1)).collect::<Result<_>>()?;
         Ok(Page { candidates, next: output.last_evaluated_key.map(Cursor) })
+    }
+
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<WaitingPage<Cursor>> {
+        const WHAT: &str = "scan the waiting tasks";
+        let output = self
+            .client
+            .scan()
+            .table_name(&self.tables.tasks)
+            .index_name(Tables::WAITING_INDEX)
+            .segment(i32::from(segment.index))
+            .total_segments(i32::from(segment.of))
+            .filter_expression("#WaitsSince < :since")
+            .expression_attribute_names("#WaitsSince", WAITS_SINCE)
+            .expression_attribute_values(":since", number(since.0))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(after.map(|cursor| cursor.0.clone()))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Tasks, output.consumed_capacity());
+        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        let tasks = entries.map(|entry| entry.map(Entry::into_waiting)).collect::<Result<_>>()?;
+        Ok(WaitingPage { tasks, next: output.last_evaluated_key.map(Cursor) })
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
@@ -124,12 +162,20 @@ impl Tasks for Dynamo {
         }
     }
 
-    async fn put_back(&self, member: &Candidate, batch: &BatchId, target: &Target, attempts: u32) -> Result<PutBack> {
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
         let change = Change::default()
             .set(STATUS, text(task::CREATED))
             .set(TARGET, text(target.as_str()))
             .set(ROUND, number(member.round.next()))
             .set("Attempts", number(attempts))
+            .set(WAITS_SINCE, number(now.0))
             .remove(BATCH_ID);
         let assumes = is_member(batch, member.round);
         let key = self.task_key(&member.id);

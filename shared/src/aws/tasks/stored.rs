@@ -25,6 +25,7 @@ pub(super) struct StoredTask {
     payload: String,
     digest: String,
     created_at: Timestamp,
+    waits_since: Timestamp,
     bytes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
@@ -47,6 +48,7 @@ impl StoredTask {
             payload: task.payload.clone(),
             digest: task.digest.clone(),
             created_at: task.created_at,
+            waits_since: task.waits_since,
             bytes: payload_bytes(&task.payload),
             reason,
         }
@@ -74,6 +76,7 @@ impl StoredTask {
             payload: self.payload,
             digest: self.digest,
             created_at: self.created_at,
+            waits_since: self.waits_since,
         })
     }
 }
@@ -100,6 +103,7 @@ mod tests {
             payload: format!("{{\"note\":\"{}\"}}", "x".repeat(589)),
             digest: "0".repeat(32),
             created_at: Timestamp(1_700_000_000_123),
+            waits_since: Timestamp(1_700_000_000_123),
         }
     }
 

@@ -15,14 +15,16 @@
 //! write. Candidates are written *before* they are moved (intent first): whoever finds the batch later can drive each
 //! of them to a known fate. Once frozen, the members never change.
 
-use std::collections::VecDeque;
+mod room;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::{BatchId, Fence, Revision, Round, Target, TaskId, WorkerId};
+use super::id::{BatchId, Fence, Revision, Round, SessionId, Target, TaskId};
 use super::outcome::Results;
 use super::task::Candidate;
 use super::time::Timestamp;
+
+pub use room::{Limits, Room};
 
 /// Where a batch stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub enum Status {
     /// Its members are final; a message about it is on its way to the batch-handler, who claims it.
     Frozen,
     /// A worker has claimed it and makes the call; the same worker records the outcome, or pauses it for a later
-    /// attempt. When the claim is over, anyone may claim it again.
+    /// attempt. When its session is over, anyone may claim it again.
     InProgress {
         /// The right to process it.
         claim: Claim,
@@ -55,6 +57,8 @@ pub enum Status {
         at: Timestamp,
         /// The members that did not succeed.
         results: Results,
+        /// What follows from it.
+        follow_up: FollowUp,
     },
     /// Closed without a member; never called. Final.
     Empty,
@@ -88,13 +92,20 @@ impl Status {
     }
 }
 
-/// A worker's temporary right to process a batch.
+/// A worker's temporary right to process a batch: as long as its session lives, nobody else has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Who.
-    pub worker: WorkerId,
-    /// When others may claim the batch.
-    pub until: Timestamp,
+    /// The worker's session; it names the batch among its claims.
+    pub session: SessionId,
+}
+
+/// Whether everything that follows from a recorded outcome has been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowUp {
+    /// Statuses, notifications or returns may be missing; whoever finds the batch derives them all again.
+    Pending,
+    /// Nothing is left to do. Final.
+    Done,
 }
 
 /// A candidate or member: a task in the round it was waiting in.
@@ -127,6 +138,10 @@ pub struct Batch {
     pub attempts: u32,
     /// When its first candidates were written.
     pub created_at: Timestamp,
+    /// From when on somebody other than whoever is at work on it should look at it: sweep, or a worker that pulls.
+    pub due: Timestamp,
+    /// How often sweep sent its message again; a message with a lower number is superseded.
+    pub nudges: u32,
 }
 
 /// What a write of a batch assumes of what it overwrites.
@@ -145,7 +160,12 @@ pub enum Duty {
     Call,
     /// Derive what follows from the recorded outcome, again if need be.
     FollowUp,
-    /// Another worker's claim is live, or a pause lasts: look again when it is over.
+    /// A worker has claimed it: ask for its session, and take over if that is over.
+    AskFor {
+        /// The session.
+        session: SessionId,
+    },
+    /// A pause lasts: look again when it is over.
     LookAgain {
         /// When.
         at: Timestamp,
@@ -153,6 +173,10 @@ pub enum Duty {
     /// Nothing: it was never to be called, or is not frozen yet and its leader will hand it on.
     Nothing,
 }
+
+/// How long whoever is at work on a batch is left alone beyond what its state allows, in milliseconds. Longer than a
+/// leader's lease outlasts its batch's window.
+pub const GRACE_MS: u64 = 60_000;
 
 impl Batch {
     /// A new batch with its first candidates.
@@ -175,6 +199,8 @@ impl Batch {
             bytes: 0,
             attempts: 0,
             created_at: now,
+            due: now.plus_ms(wait_ms + GRACE_MS),
+            nudges: 0,
         };
         batch.add(candidates);
         batch
@@ -212,18 +238,55 @@ impl Batch {
     pub fn duty(&self, now: Timestamp) -> Duty {
         match &self.status {
             Status::Frozen => Duty::Call,
-            Status::InProgress { claim } if claim.until > now => Duty::LookAgain { at: claim.until },
+            Status::InProgress { claim } => Duty::AskFor { session: claim.session.clone() },
             Status::Paused { until } if *until > now => Duty::LookAgain { at: *until },
-            Status::InProgress { .. } | Status::Paused { .. } => Duty::Call,
-            Status::Settled { .. } => Duty::FollowUp,
-            Status::Open { .. } | Status::Closing | Status::Empty | Status::Void => Duty::Nothing,
+            Status::Paused { .. } => Duty::Call,
+            Status::Settled { follow_up: FollowUp::Pending, .. } => Duty::FollowUp,
+            Status::Settled { follow_up: FollowUp::Done, .. }
+            | Status::Open { .. }
+            | Status::Closing
+            | Status::Empty
+            | Status::Void => Duty::Nothing,
         }
     }
 
-    /// Whether a worker's claim is live.
+    /// Whether its members are final and its outcome is not recorded yet.
     #[must_use]
-    pub fn is_claimed(&self, now: Timestamp) -> bool {
-        matches!(&self.status, Status::InProgress { claim } if claim.until > now)
+    pub const fn is_callable(&self) -> bool {
+        match self.status {
+            Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } => true,
+            Status::Open { .. } | Status::Closing | Status::Settled { .. } | Status::Empty | Status::Void => false,
+        }
+    }
+
+    /// The session that has claimed it.
+    #[must_use]
+    pub const fn claimed_by(&self) -> Option<&SessionId> {
+        match &self.status {
+            Status::InProgress { claim } => Some(&claim.session),
+            Status::Open { .. }
+            | Status::Closing
+            | Status::Frozen
+            | Status::Paused { .. }
+            | Status::Settled { .. }
+            | Status::Empty
+            | Status::Void => None,
+        }
+    }
+
+    /// When somebody who finds it in the index of unfinished batches should look at it; `None` if nothing is left to
+    /// do and the index does not show it.
+    #[must_use]
+    pub const fn unfinished(&self) -> Option<Timestamp> {
+        match self.status {
+            Status::Open { .. }
+            | Status::Closing
+            | Status::Frozen
+            | Status::InProgress { .. }
+            | Status::Paused { .. }
+            | Status::Settled { follow_up: FollowUp::Pending, .. } => Some(self.due),
+            Status::Settled { follow_up: FollowUp::Done, .. } | Status::Empty | Status::Void => None,
+        }
     }
 
     /// This batch, claimed for one more call.
@@ -235,13 +298,43 @@ impl Batch {
     /// This batch with its claim given up, for the same call to be made again after a pause.
     #[must_use]
     pub fn paused(&self, until: Timestamp) -> Self {
-        self.revised(Status::Paused { until })
+        self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
+    }
+
+    /// This batch with its claim given up before a call was made: waiting is no attempt.
+    #[must_use]
+    pub fn held_back(&self, until: Timestamp) -> Self {
+        Self { attempts: self.attempts.saturating_sub(1), ..self.paused(until) }
     }
 
     /// This batch with its outcome recorded.
     #[must_use]
     pub fn settled(&self, results: Results, at: Timestamp) -> Self {
-        self.revised(Status::Settled { at, results })
+        self.revised(Status::Settled { at, results, follow_up: FollowUp::Pending })
+    }
+
+    /// This settled batch with nothing left to do; any other stays as it is, but for its revision.
+    #[must_use]
+    pub fn followed_up(&self) -> Self {
+        let mut next = self.revised(self.status.clone());
+        if let Status::Settled { follow_up, .. } = &mut next.status {
+            *follow_up = FollowUp::Done;
+        }
+        next
+    }
+
+    /// This batch with its message sent again by sweep: earlier ones are superseded. The pause before the next time
+    /// doubles with each, up to a quarter of an hour.
+    #[must_use]
+    pub fn nudged(&self, now: Timestamp) -> Self {
+        let pause_ms = GRACE_MS << self.nudges.min(4);
+        Self { nudges: self.nudges + 1, ..self.revised(self.status.clone()) }.due_at(now.plus_ms(pause_ms))
+    }
+
+    /// The same write, with another time for others to look at the batch.
+    #[must_use]
+    pub fn due_at(self, due: Timestamp) -> Self {
+        Self { due, ..self }
     }
 
     fn revised(&self, status: Status) -> Self {
@@ -260,82 +353,8 @@ impl Batch {
     }
 }
 
-/// How much one call may carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Members.
-    pub max_items: usize,
-    /// Bytes of payloads, all members together.
-    pub max_bytes: u64,
-    /// How long a batch that is not full waits for more, in milliseconds.
-    pub wait_ms: u64,
-}
-
-/// Room left in a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Members that still fit.
-    pub items: usize,
-    /// Bytes that still fit.
-    pub bytes: u64,
-    /// Whether the batch has no member yet: it then takes one task of any size, so that a limit which was lowered
-    /// after a task's registration cannot keep it waiting for ever.
-    pub empty: bool,
-}
-
-impl Limits {
-    /// The room of an empty batch.
-    #[must_use]
-    pub const fn room(&self) -> Room {
-        Room { items: self.max_items, bytes: self.max_bytes, empty: true }
-    }
-
-    /// The room left beside `joined` members with `bytes` of payloads.
-    #[must_use]
-    pub const fn room_beside(&self, joined: usize, bytes: u64) -> Room {
-        Room {
-            items: self.max_items.saturating_sub(joined),
-            bytes: self.max_bytes.saturating_sub(bytes),
-            empty: joined == 0,
-        }
-    }
-}
-
-impl Room {
-    /// What is left of this room beside `candidates`.
-    #[must_use]
-    pub fn beside(&self, candidates: &[Candidate]) -> Self {
-        let bytes: u64 = candidates.iter().map(|candidate| u64::from(candidate.bytes)).sum();
-        Self {
-            items: self.items.saturating_sub(candidates.len()),
-            bytes: self.bytes.saturating_sub(bytes),
-            empty: self.empty && candidates.is_empty(),
-        }
-    }
-
-    /// Takes candidates from the front of `queue` while they fit. Returns them, and whether the batch is now full:
-    /// no items are left, or the next candidate does not fit in the bytes.
-    pub fn take(&self, queue: &mut VecDeque<Candidate>) -> (Vec<Candidate>, bool) {
-        let mut taken = Vec::new();
-        let mut bytes = 0_u64;
-        while let Some(next) = queue.front() {
-            let size = u64::from(next.bytes);
-            let fits = bytes + size <= self.bytes || (self.empty && taken.is_empty());
-            if taken.len() == self.items || !fits {
-                return (taken, true);
-            }
-            bytes += size;
-            taken.extend(queue.pop_front());
-        }
-        let full = taken.len() >= self.items;
-        (taken, full)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::domain::id::RouteName;
 
@@ -355,11 +374,28 @@ mod tests {
     }
 
     #[test]
-    fn a_live_claim_keeps_other_workers_away_and_a_dead_one_does_not() {
-        let claimed =
-            batch().frozen(batch().members).claimed(Claim { worker: WorkerId::new("w"), until: Timestamp(50) });
-        assert_eq!(claimed.duty(Timestamp(49)), Duty::LookAgain { at: Timestamp(50) });
-        assert_eq!(claimed.duty(Timestamp(50)), Duty::Call);
+    fn a_claimed_batch_is_asked_for_by_its_session() {
+        let session = SessionId::new("#handlers-1/s");
+        let claimed = batch().frozen(batch().members).claimed(Claim { session: session.clone() });
+        assert_eq!(claimed.duty(Timestamp(49)), Duty::AskFor { session });
+    }
+
+    #[test]
+    fn a_batch_leaves_the_index_when_nothing_is_left_to_do() {
+        let settled = batch().frozen(batch().members).settled(Results::new(), Timestamp(1));
+        assert!(settled.unfinished().is_some());
+        assert_eq!(settled.followed_up().unfinished(), None);
+        assert_eq!(settled.followed_up().duty(Timestamp(9)), Duty::Nothing);
+        assert_eq!(batch().frozen(Vec::new()).unfinished(), None);
+    }
+
+    #[test]
+    fn a_batch_that_is_sent_on_again_and_again_is_left_alone_for_longer_each_time() {
+        let (once, now) = (batch().frozen(batch().members).nudged(Timestamp(0)), Timestamp(0));
+        let twice = once.nudged(now);
+        assert_eq!((once.nudges, twice.nudges), (1, 2));
+        assert!(twice.due > once.due);
+        assert!((0..99).fold(once, |batch, _| batch.nudged(now)).due <= Timestamp(16 * GRACE_MS));
     }
 
     #[test]
@@ -376,29 +412,5 @@ mod tests {
         assert!(open.with_candidates(&[]).revision > open.revision);
         assert!(frozen.revision > open.revision);
         assert!(frozen.settled(Results::new(), Timestamp(1)).revision > frozen.revision);
-    }
-
-    #[test]
-    fn an_empty_batch_takes_one_task_that_is_larger_than_the_limit() {
-        let mut queue = VecDeque::from([candidate(1, 600), candidate(2, 1)]);
-        let (taken, full) = Room { items: 9, bytes: 500, empty: true }.take(&mut queue);
-        assert_eq!((taken.len(), full), (1, true));
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_taken_fits_and_nothing_that_fits_is_left_in_front(
-            sizes in proptest::collection::vec(0_u32..100, 0..50), items in 0_usize..20, bytes in 0_u64..500,
-        ) {
-            let mut queue: VecDeque<_> = sizes.iter().zip(0..).map(|(size, n)| candidate(n, *size)).collect();
-            let before = queue.len();
-            let (taken, full) = Room { items, bytes, empty: false }.take(&mut queue);
-            let total: u64 = taken.iter().map(|c| u64::from(c.bytes)).sum();
-            prop_assert!(taken.len() <= items && total <= bytes);
-            prop_assert_eq!(taken.len() + queue.len(), before);
-            if !full {
-                prop_assert!(queue.is_empty() && taken.len() < items);
-            }
-        }
     }
 }

@@ -1,0 +1,11 @@
+//! The Lambda function sweep: finds, by schedule, what lost its message or its worker, and sends it on. Wiring only.
+
+use lambda_runtime::Error;
+use shared::entry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    entry::init_logging();
+    let (stack, _) = entry::connect().await?;
+    entry::serve_schedule(|| entry::sweep(&stack)).await
+}

@@ -1,0 +1,113 @@
+//! How much fits into one call.
+
+use std::collections::VecDeque;
+
+use crate::domain::task::Candidate;
+
+/// How much one call may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Members.
+    pub max_items: usize,
+    /// Bytes of payloads, all members together.
+    pub max_bytes: u64,
+    /// How long a batch that is not full waits for more, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// Room left in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Members that still fit.
+    pub items: usize,
+    /// Bytes that still fit.
+    pub bytes: u64,
+    /// Whether the batch has no member yet: it then takes one task of any size, so that a limit which was lowered
+    /// after a task's registration cannot keep it waiting for ever.
+    pub empty: bool,
+}
+
+impl Limits {
+    /// The room of an empty batch.
+    #[must_use]
+    pub const fn room(&self) -> Room {
+        Room { items: self.max_items, bytes: self.max_bytes, empty: true }
+    }
+
+    /// The room left beside `joined` members with `bytes` of payloads.
+    #[must_use]
+    pub const fn room_beside(&self, joined: usize, bytes: u64) -> Room {
+        Room {
+            items: self.max_items.saturating_sub(joined),
+            bytes: self.max_bytes.saturating_sub(bytes),
+            empty: joined == 0,
+        }
+    }
+}
+
+impl Room {
+    /// What is left of this room beside `candidates`.
+    #[must_use]
+    pub fn beside(&self, candidates: &[Candidate]) -> Self {
+        let bytes: u64 = candidates.iter().map(|candidate| u64::from(candidate.bytes)).sum();
+        Self {
+            items: self.items.saturating_sub(candidates.len()),
+            bytes: self.bytes.saturating_sub(bytes),
+            empty: self.empty && candidates.is_empty(),
+        }
+    }
+
+    /// Takes candidates from the front of `queue` while they fit. Returns them, and whether the batch is now full:
+    /// no items are left, or the next candidate does not fit in the bytes.
+    pub fn take(&self, queue: &mut VecDeque<Candidate>) -> (Vec<Candidate>, bool) {
+        let mut taken = Vec::new();
+        let mut bytes = 0_u64;
+        while let Some(next) = queue.front() {
+            let size = u64::from(next.bytes);
+            let fits = bytes + size <= self.bytes || (self.empty && taken.is_empty());
+            if taken.len() == self.items || !fits {
+                return (taken, true);
+            }
+            bytes += size;
+            taken.extend(queue.pop_front());
+        }
+        let full = taken.len() >= self.items;
+        (taken, full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::id::{Round, TaskId};
+
+    fn candidate(n: u32, bytes: u32) -> Candidate {
+        Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes }
+    }
+
+    #[test]
+    fn an_empty_batch_takes_one_task_that_is_larger_than_the_limit() {
+        let mut queue = VecDeque::from([candidate(1, 600), candidate(2, 1)]);
+        let (taken, full) = Room { items: 9, bytes: 500, empty: true }.take(&mut queue);
+        assert_eq!((taken.len(), full), (1, true));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_fits_and_nothing_that_fits_is_left_in_front(
+            sizes in proptest::collection::vec(0_u32..100, 0..50), items in 0_usize..20, bytes in 0_u64..500,
+        ) {
+            let mut queue: VecDeque<_> = sizes.iter().zip(0..).map(|(size, n)| candidate(n, *size)).collect();
+            let before = queue.len();
+            let (taken, full) = Room { items, bytes, empty: false }.take(&mut queue);
+            let total: u64 = taken.iter().map(|c| u64::from(c.bytes)).sum();
+            prop_assert!(taken.len() <= items && total <= bytes);
+            prop_assert_eq!(taken.len() + queue.len(), before);
+            if !full {
+                prop_assert!(queue.is_empty() && taken.len() < items);
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Batches in memory.
+
+use super::MemoryStore;
+use crate::domain::batch::{Assumes, Batch};
+use crate::domain::id::{BatchId, Part, RouteName};
+use crate::domain::time::Timestamp;
+use crate::ports::{Batches, Result, Stored};
+
+impl Batches for MemoryStore {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        Ok(self.tables().batches.get(id).cloned())
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let mut tables = self.tables();
+        let old = tables.batches.get(&batch.id);
+        let holds = match assumes {
+            Assumes::Absent => old.is_none(),
+            Assumes::At(revision) => old.is_some_and(|old| old.revision == revision),
+        };
+        if holds {
+            tables.batches.insert(batch.id.clone(), batch.clone());
+            Ok(Stored::Yes)
+        } else if old == Some(batch) {
+            Ok(Stored::Yes)
+        } else {
+            Ok(Stored::Conflict)
+        }
+    }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        let tables = self.tables();
+        let mut due: Vec<(Timestamp, &BatchId)> = tables
+            .batches
+            .values()
+            .filter(|batch| batch.target.route() == *route && Part::of(&batch.id) == part)
+            .filter_map(|batch| batch.unfinished().map(|due| (due, &batch.id)))
+            .filter(|(due, _)| *due < before)
+            .collect();
+        due.sort();
+        Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
+    }
+}

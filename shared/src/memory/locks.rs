@@ -1,0 +1,78 @@
+//! Locks in memory.
+
+use super::MemoryStore;
+use crate::domain::id::{Seq, Target};
+use crate::domain::lock::{self, Acquisition, Held, Lock, Term};
+use crate::domain::time::Timestamp;
+use crate::ports::{Acquired, Advanced, Locks, Released, Result, Signalled};
+
+impl Locks for MemoryStore {
+    async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
+        Ok(self.tables().locks.get(target).cloned())
+    }
+
+    async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
+        let mut tables = self.tables();
+        let old = tables.locks.get(target);
+        let holds = match &acquisition.assumes {
+            lock::Assumes::Free => {
+                old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
+            }
+            // A signal that came meanwhile changes nothing for whoever takes over.
+            lock::Assumes::Unchanged(seen) => {
+                old.is_some_and(|old| Lock { signals: seen.signals, ..old.clone() } == *seen)
+            }
+        };
+        let signals = old.map_or(0, |old| old.signals);
+        let next = Lock { signals, ..acquisition.next.clone() };
+        if !holds {
+            // The lock as this very acquisition leaves it: the answer to an earlier try was lost.
+            return Ok(if old == Some(&next) { Acquired::Yes } else { Acquired::No(old.cloned()) });
+        }
+        tables.locks.insert(target.clone(), next);
+        Ok(Acquired::Yes)
+    }
+
+    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+        let mut tables = self.tables();
+        let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
+        match tables.locks.get_mut(target) {
+            Some(lock) if lock.is_led_by(&term) => {
+                lock.signals += 1;
+                Ok(Signalled::Yes)
+            }
+            other => Ok(Signalled::No(other.cloned())),
+        }
+    }
+
+    async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
+        let mut tables = self.tables();
+        let Some(lock) = tables.locks.get_mut(&term.target).filter(|lock| lock.is_led_by(term)) else {
+            return Ok(Advanced::Lost);
+        };
+        if lock.seq == seq {
+            lock.seq = seq.next();
+            lock.open = Some(term.batch_id(lock.seq));
+            if let Some(holder) = &mut lock.holder {
+                holder.lease_until = lease_until;
+            }
+        } else if lock.seq != seq.next() {
+            return Ok(Advanced::Lost);
+        }
+        Ok(Advanced::Kept(lock.clone()))
+    }
+
+    async fn release(&self, term: &Term, signals: u64, _: Timestamp) -> Result<Released> {
+        let mut tables = self.tables();
+        match tables.locks.get_mut(&term.target) {
+            Some(lock) if lock.is_led_by(term) && lock.signals != signals => Ok(Released::Signalled(lock.signals)),
+            Some(lock) if lock.is_led_by(term) => {
+                lock.holder = None;
+                lock.open = None;
+                Ok(Released::Yes)
+            }
+            Some(lock) if lock.holder.is_none() && lock.fence == term.fence => Ok(Released::Yes),
+            Some(_) | None => Ok(Released::Lost),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Sessions in memory.
+
+use super::MemoryStore;
+use crate::domain::id::{Beat, Pool, SessionId};
+use crate::domain::session::Session;
+use crate::ports::{Ended, Renewed, Result, Sessions, Stored};
+
+impl Sessions for MemoryStore {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        let mut tables = self.tables();
+        match tables.sessions.get(&session.id) {
+            Some(old) if old == session => Ok(Stored::Yes),
+            Some(_) => Ok(Stored::Conflict),
+            None => {
+                tables.sessions.insert(session.id.clone(), session.clone());
+                Ok(Stored::Yes)
+            }
+        }
+    }
+
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        let mut tables = self.tables();
+        match tables.sessions.get_mut(&session.id) {
+            // At the same beat it is an earlier try of this renewal, whose answer was lost.
+            Some(old) if old.beat == session.beat || old.beat.next() == session.beat => {
+                *old = session.clone();
+                Ok(Renewed::Kept)
+            }
+            Some(_) | None => Ok(Renewed::Lost),
+        }
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        let mut tables = self.tables();
+        match tables.sessions.get(id) {
+            Some(session) if session.beat != beat => Ok(Ended::Lives(session.clone())),
+            Some(_) | None => {
+                tables.sessions.remove(id);
+                Ok(Ended::Yes)
+            }
+        }
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        Ok(self.tables().sessions.get(id).cloned())
+    }
+
+    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+        let tables = self.tables();
+        let pooled = tables.sessions.values().filter(|session| session.id.pool() == *pool);
+        Ok(pooled.take(limit).cloned().collect())
+    }
+}

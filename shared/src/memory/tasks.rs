@@ -1,0 +1,142 @@
+//! Tasks in memory, with their index.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use super::{MemoryStore, Tables};
+use crate::domain::batch::Member;
+use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::task::{Candidate, Status, Task};
+use crate::domain::time::Timestamp;
+use crate::ports::{Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage};
+
+impl Tables {
+    fn show(&mut self, target: &Target, candidate: Candidate) {
+        self.waiting.entry(target.clone()).or_default().insert(candidate.id.clone(), candidate);
+    }
+
+    fn hide(&mut self, target: &Target, id: &TaskId) {
+        if let Some(waiting) = self.waiting.get_mut(target) {
+            waiting.remove(id);
+        }
+    }
+}
+
+impl Tasks for MemoryStore {
+    type Cursor = TaskId;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        let mut tables = self.tables();
+        if let Some(existing) = tables.tasks.get(&task.id) {
+            return Ok(Registered::Existing(existing.clone()));
+        }
+        if let Status::Created { target } = &task.status {
+            tables.show(target, task.candidate());
+        }
+        tables.tasks.insert(task.id.clone(), task.clone());
+        Ok(Registered::New)
+    }
+
+    async fn read(&self, ids: &[TaskId], _: Freshness) -> Result<Vec<Task>> {
+        let tables = self.tables();
+        Ok(ids.iter().filter_map(|id| tables.tasks.get(id).cloned()).collect())
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+        let tables = self.tables();
+        let Some(waiting) = tables.waiting.get(target) else {
+            return Ok(Page { candidates: Vec::new(), next: None });
+        };
+        let from = after.map_or(Unbounded, Excluded);
+        let candidates: Vec<Candidate> =
+            waiting.range::<TaskId, _>((from, Unbounded)).take(limit).map(|(_, candidate)| candidate.clone()).collect();
+        let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
+        Ok(Page { candidates, next })
+    }
+
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<WaitingPage<TaskId>> {
+        let tables = self.tables();
+        let waiting: BTreeMap<&TaskId, (&Target, &Candidate)> = tables
+            .waiting
+            .iter()
+            .flat_map(|(target, waiting)| waiting.iter().map(move |(id, candidate)| (id, (target, candidate))))
+            .filter(|(id, _)| segment_of(id, segment.of) == segment.index && after.is_none_or(|after| *id > after))
+            .collect();
+        let next = if waiting.len() > limit { waiting.keys().nth(limit - 1).map(|id| (*id).clone()) } else { None };
+        let long = |id: &TaskId| tables.tasks.get(id).is_some_and(|task| task.waits_since < since);
+        let tasks = waiting
+            .into_iter()
+            .take(limit)
+            .filter(|(id, _)| long(id))
+            .map(|(_, (target, candidate))| (target.clone(), candidate.clone()))
+            .collect();
+        Ok(WaitingPage { tasks, next })
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let mut tables = self.tables();
+        let Some(task) = tables.tasks.get_mut(id).filter(|task| task.round == round) else {
+            return Ok(Joined::Elsewhere);
+        };
+        match &task.status {
+            Status::Created { target } => {
+                let target = target.clone();
+                task.status = Status::Batched { batch: batch.clone() };
+                tables.hide(&target, id);
+                Ok(Joined::Yes)
+            }
+            Status::Batched { batch: named } if named == batch => Ok(Joined::Yes),
+            Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => Ok(Joined::Elsewhere),
+        }
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        let mut tables = self.tables();
+        let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(PutBack::MovedOn) };
+        if task.waits_in(member.round.next()) {
+            return Ok(PutBack::Waits);
+        }
+        if task.round != member.round || task.status != (Status::Batched { batch: batch.clone() }) {
+            return Ok(PutBack::MovedOn);
+        }
+        task.status = Status::Created { target: target.clone() };
+        task.round = member.round.next();
+        task.attempts = attempts;
+        task.waits_since = now;
+        let candidate = task.candidate();
+        tables.show(target, candidate);
+        Ok(PutBack::Waits)
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<()> {
+        let mut tables = self.tables();
+        if let Some(task) = tables.tasks.get_mut(&member.id)
+            && task.round == member.round
+            && task.status == (Status::Batched { batch: batch.clone() })
+        {
+            task.status = match settlement {
+                Settlement::Succeeded => Status::Succeeded { batch: batch.clone() },
+                Settlement::Failed(reason) => Status::Failed { batch: batch.clone(), reason: reason.clone() },
+            };
+        }
+        Ok(())
+    }
+}
+
+/// The segment that a task lies in when a scan is split into `of`.
+fn segment_of(id: &TaskId, of: u8) -> u8 {
+    id.as_str().bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) % of.max(1)
+}

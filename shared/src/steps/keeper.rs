@@ -1,0 +1,179 @@
+//! Keeping a worker's session: opening it with its first claim, renewing it while there is work, ending it.
+//!
+//! A worker trusts its session from the *start* of the last renewal that succeeded, for a little less than the expiry.
+//! When that is over it stops where it is, whatever the table may say: others may have taken over. A renewal whose
+//! answer was lost costs nothing, since the next one overwrites it.
+
+use std::pin::pin;
+
+use futures::future::{Either, select};
+use tokio::sync::Mutex;
+
+use crate::domain::id::{BatchId, SessionId};
+use crate::domain::session::{Holder, Session, Timing};
+use crate::domain::time::Timestamp;
+use crate::ports::{self, Ended, Env, Renewed, Sessions, Stored};
+
+/// The session is over: whoever worked under it must stop, and its results do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the session is over: it could not be renewed in time, or somebody ended it")]
+pub struct Lost;
+
+/// A worker's session. Nothing is written before it is opened or makes a claim.
+#[derive(Debug)]
+pub struct Keeper<'a, S, E> {
+    store: &'a S,
+    env: &'a E,
+    timing: Timing,
+    id: SessionId,
+    worker: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    session: Option<Session>,
+    trusted_until: Timestamp,
+}
+
+impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
+    /// A session to be; `worker` says to people who it is.
+    pub fn new(store: &'a S, env: &'a E, timing: Timing, id: SessionId, worker: impl Into<String>) -> Self {
+        Self { store, env, timing, id, worker: worker.into(), state: Mutex::default() }
+    }
+
+    /// Its id.
+    pub const fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Opens it without a claim.
+    ///
+    /// # Errors
+    /// The store did not answer. `Ok(Err(Lost))`: the session is over.
+    pub async fn open(&self) -> Result<Result<(), Lost>, ports::Error> {
+        self.write(&mut *self.state.lock().await, |_| {}).await
+    }
+
+    /// Names a batch among its claims; opens the session if need be. Comes before the claim itself.
+    ///
+    /// # Errors
+    /// The store did not answer. `Ok(Err(Lost))`: the session is over.
+    pub async fn name(&self, batch: &BatchId) -> Result<Result<(), Lost>, ports::Error> {
+        self.write(&mut *self.state.lock().await, |claims| claims.push(batch.clone())).await
+    }
+
+    /// Forgets a claim that was settled or given up; the next renewal names it no more.
+    pub async fn forget(&self, batch: &BatchId) {
+        if let Some(session) = &mut self.state.lock().await.session {
+            session.claims.retain(|claim| claim != batch);
+        }
+    }
+
+    /// Whether the worker may still act under its session.
+    pub async fn is_trusted(&self) -> bool {
+        self.env.now() < self.state.lock().await.trusted_until
+    }
+
+    /// Does `work` and renews the session meanwhile; drops the work where it is when the session is over.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+        match select(pin!(work), pin!(self.beats())).await {
+            Either::Left((done, _)) => Ok(done),
+            Either::Right((lost, _)) => {
+                self.end().await;
+                Err(lost)
+            }
+        }
+    }
+
+    /// Removes the session, so that its claims are free at once. One that cannot be removed expires.
+    pub async fn end(&self) {
+        let Some(session) = self.state.lock().await.session.take() else { return };
+        let mut beat = session.beat;
+        // A renewal whose answer was lost has moved the beat on.
+        for _ in 0..2 {
+            match self.store.end_session(&self.id, beat).await {
+                Ok(Ended::Lives(found)) => beat = found.beat,
+                Ok(Ended::Yes) | Err(_) => return,
+            }
+        }
+    }
+
+    async fn beats(&self) -> Lost {
+        loop {
+            self.env.sleep(self.timing.heartbeat_ms).await;
+            let mut state = self.state.lock().await;
+            if state.session.is_none() {
+                continue;
+            }
+            let left_ms = state.trusted_until.since(self.env.now());
+            let renewal = pin!(self.write(&mut state, |_| {}));
+            match select(renewal, pin!(self.env.sleep(left_ms))).await {
+                Either::Left((Ok(Ok(())) | Err(_), _)) => {}
+                Either::Left((Ok(Err(lost)), _)) => return lost,
+                Either::Right(((), _)) => return Lost,
+            }
+        }
+    }
+
+    /// Opens the session, or renews it, with its claims changed.
+    async fn write(
+        &self,
+        state: &mut State,
+        change: impl FnOnce(&mut Vec<BatchId>),
+    ) -> Result<Result<(), Lost>, ports::Error> {
+        let started = self.env.now();
+        let Some(session) = &state.session else {
+            let mut claims = Vec::new();
+            change(&mut claims);
+            let session = Session::open(self.id.clone(), self.worker.clone(), claims, started, self.timing);
+            return Ok(match self.store.open_session(&session).await? {
+                Stored::Yes => {
+                    *state = State { session: Some(session), trusted_until: self.trusted(started) };
+                    Ok(())
+                }
+                Stored::Conflict => Err(Lost),
+            });
+        };
+        if started >= state.trusted_until {
+            return Ok(Err(Lost));
+        }
+        let mut claims = session.claims.clone();
+        change(&mut claims);
+        let next = session.renewed(claims, started, self.timing);
+        Ok(match self.store.renew(&next).await? {
+            Renewed::Kept => {
+                *state = State { session: Some(next), trusted_until: self.trusted(started) };
+                Ok(())
+            }
+            Renewed::Lost => Err(Lost),
+        })
+    }
+
+    const fn trusted(&self, started: Timestamp) -> Timestamp {
+        started.plus_ms(self.timing.trust_ms())
+    }
+}
+
+/// Ends a session if it is over; says until when it lives otherwise.
+///
+/// # Errors
+/// The store did not answer.
+pub async fn lives_until<S: Sessions>(
+    store: &S,
+    env: &impl Env,
+    id: &SessionId,
+) -> Result<Option<Timestamp>, ports::Error> {
+    let found = store.session(id).await?;
+    match Holder::of(found.as_ref(), env.now()) {
+        Holder::Gone => Ok(None),
+        Holder::Lives(until) => Ok(Some(until)),
+        Holder::Expired(beat) => Ok(match store.end_session(id, beat).await? {
+            Ended::Yes => None,
+            Ended::Lives(session) => Some(session.expires_at),
+        }),
+    }
+}
