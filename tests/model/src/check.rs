@@ -19,6 +19,8 @@ pub struct Found {
     pub generated: usize,
     /// The longest shortest way to one.
     pub depth: usize,
+    /// Whether every state was visited, if none broke a promise.
+    pub complete: bool,
     /// What it took.
     pub took: Duration,
     /// The promise that was broken, and how: one line for each thing that happened.
@@ -30,11 +32,20 @@ pub struct Found {
 /// # Errors
 /// The routes of the model are wrong.
 pub fn check(setting: Setting, removed: Removed) -> Result<Found, Error> {
+    check_within(setting, removed, Duration::from_secs(24 * 60 * 60))
+}
+
+/// Visits the states of a setting for so long at most.
+///
+/// # Errors
+/// The routes of the model are wrong.
+pub fn check_within(setting: Setting, removed: Removed, limit: Duration) -> Result<Found, Error> {
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let checker = Groupage::new(setting, removed)?
         .checker()
         .threads(threads)
+        .timeout(limit)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
@@ -48,6 +59,7 @@ pub fn check(setting: Setting, removed: Removed) -> Result<Found, Error> {
         states: checker.unique_state_count(),
         generated: checker.state_count(),
         depth: checker.max_depth(),
+        complete: started.elapsed() < limit,
         took: started.elapsed(),
         broken,
     })

@@ -28,6 +28,8 @@ pub enum Action {
     Step(Who, Comes, After),
     /// A process renews its session.
     Beat(u8),
+    /// A process falls asleep, until its next step.
+    Sleep(u8),
     /// A message comes twice.
     Copy(Who),
     /// The lock's lease is over.
@@ -95,7 +97,7 @@ impl Groupage {
                 let body = &running.message.body;
                 format!("{new}{} | {op:?} {comes:?} {after:?}", body.title())
             }
-            Action::Beat(_) | Action::Copy(_) | Action::LeaseOver | Action::SessionOver(_) | Action::WaitOver(_) => {
+            Action::Beat(_) | Action::Sleep(_) | Action::Copy(_) | Action::LeaseOver | Action::SessionOver(_) | Action::WaitOver(_) => {
                 format!("{action:?}")
             }
         }
@@ -132,9 +134,26 @@ impl Groupage {
             Who::Message(n) => {
                 let message = state.messages.get(usize::from(n))?.clone();
                 let process = self.begin(state, &message);
-                Some(Running { message, process })
+                Some(Running { message, process, asleep: false })
             }
             Who::Running(n) => state.running.get(usize::from(n)).cloned(),
+        }
+    }
+
+    /// Whether this setting leaves a message for later, although it is due.
+    fn is_later(&self, state: &State, message: &Message) -> bool {
+        match &*message.body {
+            Body::Handle(_) => self.setting.calls_last && state.is_grouping(),
+            Body::Elect(Elect::Waiting(election)) => {
+                self.setting.in_order
+                    && election.attempt == 0
+                    && !message.redelivered
+                    && state.messages.iter().any(|other| match &*other.body {
+                        Body::Elect(Elect::Waiting(other)) => other.attempt == 0 && other.workflow < election.workflow,
+                        _ => false,
+                    })
+            }
+            Body::Register(_) | Body::Elect(Elect::Returning(_)) | Body::Group(_) => false,
         }
     }
 
@@ -203,13 +222,14 @@ impl Groupage {
             return Some(());
         }
         running.process = self.steps.next(&running.process, call, &op, answer);
+        running.asleep = false;
         self.go_on(state, running);
         Some(())
     }
 
     /// What nobody else can see happens at once.
     fn go_on(&self, state: &mut State, mut running: Running) {
-        while let Some((call, op)) = running.process.quiet_io().cloned() {
+        while let Some((call, op)) = running.process.quiet_io(self.setting.calls_last).cloned() {
             let answer = self.io(state, &running, &op, Comes::AsIs);
             running.process = self.steps.next(&running.process, call, &op, answer);
         }
@@ -274,7 +294,7 @@ impl Model for Groupage {
             (0..setting.tasks).map(|n| Row { now: Kept::new(self.task(n)), before: before.clone() }).collect();
         let tables = Tables { tasks, lock: None, batches: Vec::new(), sessions: Vec::new() };
         let world = World { tables, inherited: None, look_again: false, broken: None };
-        let mut state = State { world, messages: Vec::new(), running: Vec::new(), left: setting.mishaps };
+        let mut state = State { world, messages: Vec::new(), running: Vec::new(), left: setting.mishaps, passes: 0 };
         for workflow in 0..setting.workflows {
             let own = (0..setting.tasks).filter(|task| task % setting.workflows == workflow);
             let tasks = own.map(|task| self.task(task).candidate()).collect();
@@ -295,18 +315,20 @@ impl Model for Groupage {
         }
         for (running, n) in state.running.iter().zip(0..) {
             self.actor_actions(state, Who::Running(n), running, actions);
+            if state.left.sleeps > 0 && !running.asleep {
+                actions.push(Action::Sleep(n));
+            }
         }
         let mut previous: Option<&Message> = None;
         for (message, n) in state.messages.iter().zip(0..) {
             // The copies of a message are alike.
-            if previous.replace(message) != Some(message) && state.is_due(message) {
+            if previous.replace(message) != Some(message) && state.is_due(message) && !self.is_later(state, message) {
                 let process = self.begin(state, message);
-                let running = Running { message: message.clone(), process };
+                let running = Running { message: message.clone(), process, asleep: false };
                 self.actor_actions(state, Who::Message(n), &running, actions);
             }
         }
-        let busy = !actions.is_empty();
-        if !busy || state.left.sleeps > 0 {
+        if state.time_passes() {
             Self::time_actions(state, actions);
         }
         for (batch, n) in state.world.tables.batches.iter().zip(0..) {
@@ -341,6 +363,13 @@ impl Model for Groupage {
                 }
                 self.go_on(&mut state, running);
             }
+            Action::Sleep(n) => {
+                let mut running = state.running.remove(usize::from(n));
+                running.asleep = true;
+                state.left.sleeps -= 1;
+                state.passes += 1;
+                state.run(running);
+            }
             Action::Copy(who) => {
                 state.left.copies -= 1;
                 let copy = match who {
@@ -350,13 +379,7 @@ impl Model for Groupage {
                 state.put(copy);
             }
             Action::LeaseOver | Action::SessionOver(_) => {
-                let (mut actions, mut alone) = (Vec::new(), State { left: state.left, ..state.clone() });
-                alone.left.sleeps = 0;
-                self.actions(&alone, &mut actions);
-                // If nothing else can happen, time passes; else somebody slept for as long.
-                if !actions.contains(&action) {
-                    state.left.sleeps -= 1;
-                }
+                state.passes = state.passes.saturating_sub(1);
                 if let Action::SessionOver(n) = action {
                     let session = state.world.tables.sessions.get(usize::from(n))?;
                     let over = Session { expires_at: Timestamp(0), ..(**session).clone() };

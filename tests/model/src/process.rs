@@ -78,11 +78,12 @@ impl Process {
         self.pending.iter().find(|(_, op)| matches!(op, Op::Sleep))
     }
 
-    /// Its next I/O, if nobody else can tell when it happens: members' payloads never change.
+    /// Its next I/O, if nobody else can tell when it happens: members' payloads never change. When calls come `last`,
+    /// their members are settled at once, too.
     #[must_use]
-    pub fn quiet_io(&self) -> Option<&(usize, Op)> {
+    pub fn quiet_io(&self, last: bool) -> Option<&(usize, Op)> {
         let handles = matches!(&*self.origin.body, Body::Handle(_));
-        self.next_io().filter(|(_, op)| handles && matches!(op, Op::Read(..)))
+        self.next_io().filter(|(_, op)| handles && (matches!(op, Op::Read(..)) || last && matches!(op, Op::Settle(..))))
     }
 
     /// Whether it has just read or written a batch, whose candidates it looks at next.

@@ -19,6 +19,10 @@ pub struct Setting {
     pub max_items: u8,
     /// Whether a batch that is not full waits for more.
     pub window: bool,
+    /// Whether calls begin only when grouping has come to rest, but for processes that sleep. Much smaller.
+    pub calls_last: bool,
+    /// Whether the first election messages come in the order of their workflows, which are all alike.
+    pub in_order: bool,
     /// Whether a leader goes on by another message after each batch, instead of at once.
     pub one_batch_each: bool,
 }
@@ -33,6 +37,8 @@ impl Setting {
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
         max_items: 2,
         window: false,
+        calls_last: true,
+        in_order: true,
         one_batch_each: true,
     };
 

@@ -24,6 +24,8 @@ pub struct State {
     pub running: Vec<Running>,
     /// What may still go wrong.
     pub left: Mishaps,
+    /// Leases and sessions that may be over although others have something to do: one for each sleep.
+    pub passes: u8,
 }
 
 /// A message in a queue.
@@ -44,6 +46,8 @@ pub struct Running {
     pub message: Message,
     /// Where it stands.
     pub process: Arc<Process>,
+    /// It sleeps, for as long as others may take over what it holds.
+    pub asleep: bool,
 }
 
 /// How often each thing may still go wrong.
@@ -67,7 +71,7 @@ pub struct Mishaps {
 
 impl PartialEq for Running {
     fn eq(&self, other: &Self) -> bool {
-        self.message == other.message && self.process.fingerprint() == other.process.fingerprint()
+        self.asleep == other.asleep && self.message == other.message && self.process.fingerprint() == other.process.fingerprint()
     }
 }
 
@@ -76,6 +80,7 @@ impl Eq for Running {}
 impl Hash for Running {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.message.hash(state);
+        self.asleep.hash(state);
         state.write_u64(self.process.fingerprint());
     }
 }
@@ -108,7 +113,7 @@ impl State {
 
     /// Adds a process.
     pub fn run(&mut self, running: Running) {
-        let key = |running: &Running| (running.process.fingerprint(), running.message.rank());
+        let key = |running: &Running| (running.process.fingerprint(), running.message.rank(), running.asleep);
         let at = self.running.partition_point(|other| key(other) < key(&running));
         self.running.insert(at, running);
     }
@@ -139,6 +144,21 @@ impl State {
                 _ => true,
             }),
         }
+    }
+
+    /// Whether a step before the call has something to do and does not sleep.
+    #[must_use]
+    pub fn is_grouping(&self) -> bool {
+        let calls = |message: &Message| matches!(&*message.body, Body::Handle(_));
+        self.running.iter().any(|running| !running.asleep && !calls(&running.message))
+            || self.messages.iter().any(|message| !calls(message) && self.is_due(message))
+    }
+
+    /// Whether a lease or a session may be over now: somebody slept for as long, or nobody else has anything to do.
+    #[must_use]
+    pub fn time_passes(&self) -> bool {
+        let awake = self.running.iter().any(|running| !running.asleep);
+        self.passes > 0 || (!awake && !self.messages.iter().any(|message| self.is_due(message)))
     }
 
     /// The fresh names in use.
