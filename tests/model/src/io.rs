@@ -7,9 +7,7 @@ use shared::domain::message::{Elect, Group, Handle};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
-use shared::ports::{
-    Advanced, Ended, Freshness, Joined, PutBack, Registered, Released, Renewed, Settlement, Stored,
-};
+use shared::ports::{Advanced, Ended, Freshness, Joined, PutBack, Registered, Released, Renewed, Settlement, Stored};
 
 use crate::kept::Kept;
 
@@ -36,8 +34,8 @@ pub enum Op {
     Signal(Held),
     /// `Locks::advance`.
     Advance(Term, Seq, Timestamp),
-    /// `Locks::release`.
-    Release(Term, u64),
+    /// `Locks::release`, with the number of the latest batch that the leader knows of.
+    Release(Term, u64, Seq),
     /// `Batches::batch`.
     Batch(BatchId),
     /// `Batches::store`.

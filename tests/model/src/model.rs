@@ -97,7 +97,12 @@ impl Groupage {
                 let body = &running.message.body;
                 format!("{new}{} | {op:?} {comes:?} {after:?}", body.title())
             }
-            Action::Beat(_) | Action::Sleep(_) | Action::Copy(_) | Action::LeaseOver | Action::SessionOver(_) | Action::WaitOver(_) => {
+            Action::Beat(_)
+            | Action::Sleep(_)
+            | Action::Copy(_)
+            | Action::LeaseOver
+            | Action::SessionOver(_)
+            | Action::WaitOver(_) => {
                 format!("{action:?}")
             }
         }

@@ -98,7 +98,7 @@ impl Locks for Recorder {
     }
 
     async fn release(&self, term: &Term, signals: u64, _: Timestamp) -> Result<Released> {
-        ask!(self, Op::Release(term.clone(), signals), Answer::Released(released) => (*released).clone())
+        ask!(self, Op::Release(term.clone(), signals, self.latest_seq()), Answer::Released(released) => (*released).clone())
     }
 }
 

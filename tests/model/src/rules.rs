@@ -3,8 +3,10 @@
 /// A rule of the protocol. Removing one changes what the tables or the queues do, never a step's code.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Rule {
-    /// A leader's writes to the lock are conditional on its fence.
-    Fence,
+    /// A leader names its next batch only if the lock is still held under its fence.
+    FenceAtAdvance,
+    /// A leader releases the lock only if it is still held under its fence.
+    FenceAtRelease,
     /// Every write of a batch is conditional on its revision.
     Revision,
     /// Recording an outcome is conditional on the revision that the claim made.
@@ -17,6 +19,9 @@ pub enum Rule {
     Round,
     /// A release is conditional on no signal since the last look.
     SignalAtRelease,
+    /// A release is conditional on the latest batch being the one that the leader has just handed on: another delivery
+    /// of its message may have named the next one.
+    ReleaseAtSeq,
     /// Whoever takes a lock over keeps the open batch named until it is finished.
     OpenBatchNamed,
     /// A batch that was named but never written is made void before it is passed over.
@@ -38,14 +43,16 @@ pub enum Rule {
 }
 
 /// Every rule.
-pub const ALL: [Rule; 16] = [
-    Rule::Fence,
+pub const ALL: [Rule; 18] = [
+    Rule::FenceAtAdvance,
+    Rule::FenceAtRelease,
     Rule::Revision,
     Rule::ClaimAtSettling,
     Rule::IntentFirst,
     Rule::FinishNeverTrim,
     Rule::Round,
     Rule::SignalAtRelease,
+    Rule::ReleaseAtSeq,
     Rule::OpenBatchNamed,
     Rule::Void,
     Rule::AcknowledgeLast,

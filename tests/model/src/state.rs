@@ -71,7 +71,9 @@ pub struct Mishaps {
 
 impl PartialEq for Running {
     fn eq(&self, other: &Self) -> bool {
-        self.asleep == other.asleep && self.message == other.message && self.process.fingerprint() == other.process.fingerprint()
+        self.asleep == other.asleep
+            && self.message == other.message
+            && self.process.fingerprint() == other.process.fingerprint()
     }
 }
 

@@ -63,7 +63,8 @@ impl World {
             Op::Register(task) => self.register(task, laws),
             Op::Read(ids, freshness) => {
                 let rows = ids.iter().filter_map(|id| self.tables.row(id)).cloned();
-                let trims = *freshness == Freshness::Latest && asker.drives && !laws.removed.keeps(Rule::FinishNeverTrim);
+                let trims =
+                    *freshness == Freshness::Latest && asker.drives && !laws.removed.keeps(Rule::FinishNeverTrim);
                 let shown = rows.filter_map(|row| row.shown(self.lags(&row.now, comes)).cloned());
                 Answer::Tasks(shown.filter(|task| !(trims && waits(task))).collect())
             }
@@ -90,9 +91,12 @@ impl World {
                 Answer::Joined(Kept::new(joined))
             }
             Op::PutBack(member, batch, attempts) => {
-                let Some(row) = self.tables.row(&member.id) else { return Answer::PutBack(Kept::new(PutBack::MovedOn)) };
+                let Some(row) = self.tables.row(&member.id) else {
+                    return Answer::PutBack(Kept::new(PutBack::MovedOn));
+                };
                 let task = (*row.now).clone();
-                let named = task.round == member.round && task.status == (task::Status::Batched { batch: batch.clone() });
+                let named =
+                    task.round == member.round && task.status == (task::Status::Batched { batch: batch.clone() });
                 let put_back = if task.waits_in(member.round.next()) {
                     PutBack::Waits
                 } else if named || !laws.removed.keeps(Rule::ReturnConditional) {
@@ -126,7 +130,7 @@ impl World {
             Op::Acquire(acquisition) => self.acquire(acquisition, laws),
             Op::Signal(held) => self.signal(held, laws),
             Op::Advance(term, seq, lease_until) => {
-                let Some(mut lock) = self.led_by(term, laws) else {
+                let Some(mut lock) = self.led_by(term, Rule::FenceAtAdvance, laws) else {
                     return Answer::Advanced(Kept::new(Advanced::Lost));
                 };
                 if lock.seq == *seq {
@@ -141,7 +145,7 @@ impl World {
                 }
                 Answer::Advanced(Kept::new(Advanced::Kept(lock)))
             }
-            Op::Release(term, signals) => Answer::Released(Kept::new(self.release(term, *signals, laws))),
+            Op::Release(term, signals, seq) => Answer::Released(Kept::new(self.release(term, *signals, *seq, laws))),
             Op::Batch(id) => Answer::Batch(self.tables.batch(id).cloned()),
             Op::Store(batch, assumes) => Answer::Stored(Kept::new(self.store(batch, *assumes, laws))),
             Op::OpenSession(session) => {
@@ -185,7 +189,10 @@ impl World {
             Op::Call(id, items) => {
                 let as_frozen = self.tables.batch(id).is_some_and(|batch| {
                     let members = batch.members.iter().map(|member| &member.id);
-                    let called = matches!(batch.status, Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. });
+                    let called = matches!(
+                        batch.status,
+                        Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. }
+                    );
                     called && members.eq(items)
                 });
                 self.promise(as_frozen, Promise::CallsAsFrozen);
@@ -224,9 +231,9 @@ impl World {
     }
 
     /// The lock, if it is held under this term.
-    fn led_by(&self, term: &Term, laws: Laws<'_>) -> Option<Lock> {
+    fn led_by(&self, term: &Term, rule: Rule, laws: Laws<'_>) -> Option<Lock> {
         let lock = self.tables.lock.as_deref()?;
-        (lock.is_led_by(term) || !laws.removed.keeps(Rule::Fence)).then(|| lock.clone())
+        (lock.is_led_by(term) || !laws.removed.keeps(rule)).then(|| lock.clone())
     }
 
     fn acquire(&mut self, acquisition: &lock::Acquisition, laws: Laws<'_>) -> Answer {
@@ -268,8 +275,11 @@ impl World {
         }
     }
 
-    fn release(&mut self, term: &Term, signals: u64, laws: Laws<'_>) -> Released {
-        if let Some(lock) = self.led_by(term, laws) {
+    fn release(&mut self, term: &Term, signals: u64, seq: Seq, laws: Laws<'_>) -> Released {
+        if let Some(lock) = self.led_by(term, Rule::FenceAtRelease, laws) {
+            if lock.seq != seq && laws.removed.keeps(Rule::ReleaseAtSeq) {
+                return Released::Lost;
+            }
             if lock.signals != signals && laws.removed.keeps(Rule::SignalAtRelease) {
                 return Released::Signalled(lock.signals);
             }
@@ -306,7 +316,10 @@ impl World {
         }
         let grows = is_open(batch) && old.as_ref().map_or(0, |old| old.members.len()) < batch.members.len();
         let taken_over = self.tables.lock.as_ref().is_some_and(|lock| lock.fence > batch.fence);
-        self.promise(!grows || !taken_over || self.inherited.as_ref() == Some(&batch.id), Promise::NoCandidateAfterTakeover);
+        self.promise(
+            !grows || !taken_over || self.inherited.as_ref() == Some(&batch.id),
+            Promise::NoCandidateAfterTakeover,
+        );
         if let Some(promise) = broken_by_store(old.as_deref(), batch) {
             self.promise(false, promise);
         }
