@@ -196,10 +196,12 @@ impl Groupage {
         if left.crashes > 0 && matches!(op, Op::Send(_)) && !self.removed.keeps(Rule::AcknowledgeLast) {
             actions.push(Action::Step(who, Comes::AsIs, After::DiesAcknowledged));
         }
-        if left.beats > 0 && running.process.sleeps().is_some() && matches!(op, Op::Call(..)) {
-            if let Who::Running(n) = who {
-                actions.push(Action::Beat(n));
-            }
+        if left.beats > 0
+            && running.process.sleeps().is_some()
+            && matches!(op, Op::Call(..))
+            && let Who::Running(n) = who
+        {
+            actions.push(Action::Beat(n));
         }
     }
 

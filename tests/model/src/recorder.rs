@@ -57,7 +57,7 @@ impl Recorder {
     /// The number of the term's latest batch, as the lock showed it last.
     pub(crate) fn latest_seq(&self) -> Seq {
         let asked = self.lock();
-        let seqs = asked.iter().filter_map(|asked| match asked.answer.as_ref()? {
+        let mut seqs = asked.iter().rev().filter_map(|asked| match asked.answer.as_ref()? {
             Answer::Lock(Some(lock)) => Some(lock.seq),
             Answer::Advanced(advanced) => match &**advanced {
                 Advanced::Kept(lock) => Some(lock.seq),
@@ -65,7 +65,7 @@ impl Recorder {
             },
             _ => None,
         });
-        seqs.last().unwrap_or_default()
+        seqs.next().unwrap_or_default()
     }
 
     pub(crate) fn ask(&self, op: Op) -> Ask<'_> {
