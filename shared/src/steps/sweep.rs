@@ -127,9 +127,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             let left_over = Part::all().map(Part::pulled).filter(|_| !route.is_pulled());
             Part::all().chain(left_over).map(move |part| (route, part))
         });
-        let shelves: Vec<_> = shelves.collect();
-        let mut swept =
-            stream::iter(shelves).map(|(route, part)| self.batches(route, part)).buffer_unordered(PARTS_AT_ONCE);
+        let parts: Vec<_> = shelves.map(|(route, part)| self.batches(route, part)).collect();
+        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
         while let Some(of_part) = swept.next().await {
             of_part.into_iter().for_each(&mut count);
         }

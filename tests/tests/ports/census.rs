@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, RouteName};
+use shared::domain::id::{BatchId, RouteName, Seq};
 use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
 use shared::ports::{Census, Settlement, Store, Tasks};

@@ -88,7 +88,7 @@ async fn the_segments_together_list_every_task_once<F: Fixture>(fixture: F) {
             let mut found: Vec<TaskId> = Vec::new();
             for index in 0..of {
                 let listed = walk(&*store, NOW, Segment { index, of }, limit).await;
-                found.extend(listed.into_iter().map(|(_, task)| task.id));
+                found.extend(listed.into_iter().map(|task| task.candidate.id));
             }
             assert_eq!(found.len(), wanted.len(), "in {of} segments and pages of {limit}");
             assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), wanted);
@@ -138,5 +138,6 @@ async fn a_task_that_was_put_back_waits_since_its_return<F: Fixture>(fixture: F)
     }
     assert!(ids(&*store, returned).await.is_empty(), "what it waited before does not count");
     let found = walk(&*store, returned.plus_ms(1), WHOLE, 10).await;
+    let found: Vec<_> = found.into_iter().map(|task| (task.target, task.candidate)).collect();
     assert_eq!(found, [(target("a"), Candidate { round: Round(1), ..candidate })]);
 }
