@@ -94,3 +94,82 @@ fn ending(status: &Status) -> Option<(&str, Option<Fate>)> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use shared::domain::id::{BatchId, Target, TaskId};
+    use shared::domain::outcome::Reason;
+    use shared::domain::time::Timestamp;
+
+    use super::*;
+
+    /// A ledger in which some key settled the task, that key, and how.
+    fn ledger(id: &str) -> (Ledger, String) {
+        let mut ledger = Ledger::default();
+        // The dice may ask for the task again: then another key settles it.
+        for n in 0.. {
+            let key = format!("k{n}");
+            ledger.call(&key, &[id.to_owned()]);
+            ledger.answer("seed", &key);
+            if ledger.settled(id).is_some() {
+                return (ledger, key);
+            }
+        }
+        unreachable!()
+    }
+
+    fn task(id: &str, status: Status) -> Task {
+        let task = Task::new(TaskId::new(id), Target::new("r:t"), "{}".to_owned(), String::new(), Timestamp(0));
+        Task { status, ..task }
+    }
+
+    fn notice(key: &str, id: &str, kind: &str) -> Notice {
+        Notice { id: format!("{key}/{id}"), kind: kind.to_owned(), subject: id.to_owned() }
+    }
+
+    /// How many are lost, wrong and untold.
+    fn counts(id: &str, task: Option<Task>, notices: &[Notice], ledger: &Ledger) -> [usize; 3] {
+        let verdict = Verdict::of(&[id.to_owned()], &task.into_iter().collect::<Vec<_>>(), notices, ledger);
+        [verdict.lost.len(), verdict.wrong.len(), verdict.untold.len()]
+    }
+
+    #[test]
+    fn what_agrees_is_well_and_repeated_notifications_are_no_harm() {
+        let (mut ledger, key) = ledger("a");
+        ledger.call(&key, &["a".to_owned()]);
+        ledger.answer("seed", &key);
+        let done = task("a", Status::Succeeded { batch: BatchId::new(&key) });
+        let told = notice(&key, "a", SUCCEEDED);
+        assert_eq!(counts("a", Some(done), &[told.clone(), told], &ledger), [0, 0, 0]);
+    }
+
+    #[test]
+    fn whatever_does_not_agree_is_found() {
+        let (ledger, key) = ledger("a");
+        let told = [notice(&key, "a", SUCCEEDED)];
+        let done = |batch: &str| Some(task("a", Status::Succeeded { batch: BatchId::new(batch) }));
+        let failed = Status::Failed { batch: BatchId::new(&key), reason: Reason::new("http_503") };
+        assert_eq!(counts("a", None, &told, &ledger)[0], 1, "not there");
+        let waits = task("a", Status::Created { target: Target::new("r:t") });
+        assert_eq!(counts("a", Some(waits), &told, &ledger)[0], 1, "not settled");
+        assert_eq!(counts("a", done("other"), &told, &ledger)[1], 1, "another batch");
+        assert_eq!(counts("a", Some(task("a", failed)), &told, &ledger)[1], 1, "done and reported as failed");
+        assert_eq!(counts("a", done(&key), &told, &Ledger::default())[1], 1, "never done");
+        assert_eq!(counts("a", done(&key), &[], &ledger)[2], 1, "nobody told");
+        let lie = notice(&key, "a", FAILED);
+        assert_eq!(counts("a", done(&key), &[told[0].clone(), lie], &ledger)[2], 1, "told two things");
+    }
+
+    #[test]
+    fn a_task_under_two_keys_and_members_that_change_are_found() {
+        let (mut ledger, key) = ledger("a");
+        let mut second = 1_000;
+        while ledger.violations.is_empty() {
+            second += 1;
+            ledger.call(&second.to_string(), &["a".to_owned()]);
+            ledger.answer("seed", &second.to_string());
+        }
+        ledger.call(&key, &["a".to_owned(), "b".to_owned()]);
+        assert_eq!(ledger.violations.len(), 2, "{:?}", ledger.violations);
+    }
+}
