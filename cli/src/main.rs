@@ -74,12 +74,11 @@ async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::
 fn init_logging(command: &Command, output: Output) {
     let own = match command {
         // They run for long, and what they do is their result.
-        Command::Local(_) | Command::Steps => "info",
+        Command::Local(_) | Command::Steps | Command::Work(_) => "info",
         Command::Demo(_)
         | Command::Send(_)
         | Command::Check(_)
         | Command::Push(_)
-        | Command::Work(_)
         | Command::Status(_)
         | Command::Redrive(_)
         | Command::Schema(_)

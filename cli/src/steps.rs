@@ -57,7 +57,6 @@ pub async fn run(stack: Option<&str>, output: &Output) -> Result<Ending, Error> 
 /// Runs a pipeline until somebody asks for its end: it finishes what is in hand, unless asked a second time.
 pub async fn until_stopped(pipeline: Pipeline, stop: &Stop) {
     stop.requested().await;
-    tracing::info!("stopping: finishing what is in hand");
     tokio::select! {
         _ = pipeline.shutdown() => {}
         // What was in hand comes again, here or elsewhere.

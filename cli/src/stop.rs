@@ -25,6 +25,7 @@ impl Stop {
         let mut signals = Signals::listen();
         tokio::spawn(async move {
             signals.next().await;
+            tracing::info!("stopping: finishing what is in hand; a second signal drops it");
             // Whoever would hear it may have ended by now.
             let _ = wish.send(Wish::Finish);
             tokio::select! {

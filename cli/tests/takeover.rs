@@ -105,8 +105,7 @@ impl Busy {
     }
 
     /// Waits until the second worker has the batch of the first, and has settled it.
-    fn wait_for_takeover(&self, what: &str) {
-        let began = Instant::now();
+    fn wait_for_takeover(&self, what: &str, began: Instant) {
         let taken = self.book.wait_for("second");
         println!("{what}: taken over after {:.2} s", began.elapsed().as_secs_f64());
         assert_eq!(taken, (self.batch.clone(), "2".to_owned()));
@@ -121,21 +120,22 @@ impl Busy {
 fn the_batch_of_a_worker_killed_by_kill_9_is_taken_over() {
     let busy = busy(&[]);
     let _second = busy.second(&[]);
-    let Busy { first, .. } = &busy;
-    first.signal(Signal::KILL);
-    busy.wait_for_takeover("kill -9 of a worker that pulls, expiry 5 s");
+    let began = Instant::now();
+    busy.first.signal(Signal::KILL);
+    busy.wait_for_takeover("kill -9 of a worker that pulls, expiry 5 s", began);
 }
 
 #[test]
 fn the_batch_of_a_worker_that_is_told_twice_to_stop_is_free_at_once() {
     let mut busy = busy(&LONG_SESSION);
     let _second = busy.second(&LONG_SESSION);
-    busy.first.signal(Signal::TERM);
-    // It would finish what it has.
-    assert!(busy.first.runs());
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    busy.first.signal(Signal::TERM);
-    busy.wait_for_takeover("SIGTERM, twice");
+    let began = Instant::now();
+    // Signals that come together count as one, so it is told until it goes.
+    wait_for("the first worker to go", || {
+        busy.first.signal(Signal::TERM);
+        (!busy.first.runs()).then_some(())
+    });
+    busy.wait_for_takeover("SIGTERM, twice", began);
     assert!(busy.first.ended().success());
 }
 
@@ -186,8 +186,9 @@ fn a_worker_that_slept_through_its_expiry_drops_its_batch_and_goes_on() {
     let timing = [("GROUPAGE_HEARTBEAT_MS", "200"), ("GROUPAGE_SESSION_EXPIRY_MS", "1500")];
     let mut busy = busy(&timing);
     let second = busy.second(&timing);
+    let began = Instant::now();
     busy.first.signal(Signal::STOP);
-    busy.wait_for_takeover("a worker that pulls and stood still, expiry 1.5 s");
+    busy.wait_for_takeover("a worker that pulls and stood still, expiry 1.5 s", began);
     second.kill();
     busy.first.signal(Signal::CONT);
     busy.stand.send(&tasks(&["b"]));

@@ -97,8 +97,16 @@ pub struct Page<C> {
     pub next: Option<C>,
 }
 
-/// A task that waits, with the Target it waits for.
-pub type Waiting = (Target, Candidate);
+/// A task that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What it is grouped by.
+    pub target: Target,
+    /// The task.
+    pub candidate: Candidate,
+    /// Since when it has waited, in this round.
+    pub since: Timestamp,
+}
 
 /// A page of everything that waits, whatever the Target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +222,7 @@ pub enum Released {
     Yes,
     /// Somebody signalled since: look again. This is the number of signals now.
     Signalled(u64),
-    /// It leads no more.
+    /// It leads no more, or another delivery of its message is ahead of this one.
     Lost,
 }
 
@@ -233,8 +241,15 @@ pub trait Locks: Sync {
     /// latest batch is number `seq`.
     fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> impl Future<Output = Result<Advanced>> + Send;
 
-    /// Gives the lock up, with no batch open. Assumes: the term holds it and `signals` is still their number.
-    fn release(&self, term: &Term, signals: u64, now: Timestamp) -> impl Future<Output = Result<Released>> + Send;
+    /// Gives the lock up, with no batch open. Assumes: the term holds it, its latest batch is number `seq` (another
+    /// delivery of the leader's message may have gone on to the next), and `signals` is still their number.
+    fn release(
+        &self,
+        term: &Term,
+        seq: Seq,
+        signals: u64,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Released>> + Send;
 }
 
 /// What became of a write.
@@ -288,7 +303,8 @@ pub trait Sessions: Sync {
     /// Writes a new session. Assumes: none has its id.
     fn open_session(&self, session: &Session) -> impl Future<Output = Result<Stored>> + Send;
 
-    /// Renews a session. Assumes: it is there, one beat before `session`.
+    /// Renews a session. Assumes: it is there, one beat before `session`, or at the same beat: that is an earlier try of
+    /// its owner, whose answer was lost.
     fn renew(&self, session: &Session) -> impl Future<Output = Result<Renewed>> + Send;
 
     /// Removes a session. Assumes: it is not there any more, or still at this beat.

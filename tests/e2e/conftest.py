@@ -13,6 +13,7 @@ import pytest
 
 from downstream import API_KEY, Downstream
 from emulator import Emulator
+from recovery import Recovery
 from stack import Stack, client
 from work import Run, Work
 
@@ -64,15 +65,22 @@ def stack(emulator, downstream) -> Stack:
 
 
 def _allow_batches(stack: Stack) -> None:
-    """AWS checks a batch of messages as `sqs:SendMessage`; the emulator asks for an action that AWS does not know. Every
-    role may send in batches exactly where the template lets it send."""
-    iam = stack.client("iam")
+    """AWS checks a batch of messages as `sqs:SendMessage`; the emulator asks for an action that AWS does not know.
+    Every role, and whoever has the policy for workers, may send in batches exactly where the template lets them send.
+    """
+    iam, arn = stack.client("iam"), stack.outputs["WorkerPolicyArn"]
+    policy = stack.policy(arn)
+    document = json.dumps(policy | {"Statement": policy["Statement"] + _sending_batches(policy)})
+    iam.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
     for role in stack.roles():
         [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
         policy = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-        sending = [s | {"Action": "sqs:SendMessageBatch"} for s in policy["Statement"] if s["Action"] == "sqs:SendMessage"]
-        document = json.dumps(policy | {"Statement": sending})
+        document = json.dumps(policy | {"Statement": _sending_batches(policy)})
         iam.put_role_policy(RoleName=role, PolicyName="send-batches", PolicyDocument=document)
+
+
+def _sending_batches(policy: dict) -> list[dict]:
+    return [s | {"Action": "sqs:SendMessageBatch"} for s in policy["Statement"] if s["Action"] == "sqs:SendMessage"]
 
 
 def _stamps_function(emulator: Emulator) -> str:
@@ -93,3 +101,25 @@ def _stamps_function(emulator: Emulator) -> str:
 def run(stack, downstream) -> Run:
     """All the work, sent, and everything about it settled."""
     return Run(stack, downstream, Work())
+
+
+@pytest.fixture(scope="session")
+def recovery(run, stack, downstream, report) -> Recovery:
+    """The stack after it lost everything that can be lost, and recovered."""
+    recovery = Recovery(stack, downstream)
+    report.extend(recovery.report())
+    return recovery
+
+
+REPORT = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def report(request) -> list[str]:
+    """Lines for people, printed after all tests: what was measured and is not judged."""
+    return request.config.stash.setdefault(REPORT, [])
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in config.stash.get(REPORT, []):
+        terminalreporter.write_line(line)

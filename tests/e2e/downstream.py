@@ -22,9 +22,15 @@ class Call:
     members: tuple[str, ...]
     """Ids, in the order of the body."""
     status: int
-    """HTTP status answered; 0 when the connection was cut instead."""
+    """HTTP status answered; 0 when the connection was cut instead, `HANGS` when nothing was answered."""
     accepted: frozenset[str]
     """Ids answered as done."""
+    port: int
+    """The caller's port: says which process made the call."""
+
+
+HANGS = -1
+"""The status of a call that is never answered."""
 
 
 class Ledger:
@@ -69,6 +75,7 @@ class Downstream:
 
     - `busy`: answers a batch's first attempt 503 with Retry-After.
     - `flaky`: cuts the connection of a batch's first call, unanswered.
+    - `deadly`: leaves a batch's first call unanswered until its caller is gone.
     - any other: loads. A parcel heavier than 1,000 is refused for good; a fragile one is told once to come back.
 
     `/sort` answers in AWS's own form: letters without an address fail. `/declare` refuses every call.
@@ -107,6 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
                 members=members,
                 status=status,
                 accepted=frozenset(_accepted(members, results) if status == 200 else ()),
+                port=self.client_address[1],
             )
 
         self.ledger.enter(decide)
@@ -125,6 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
             return 503, None
         if body["target"] == "flaky" and not seen:
             return 0, None
+        if body["target"] == "deadly" and not seen:
+            return HANGS, None
         return 200, {"results": [self._load(item, earlier) for item in body["items"]]}
 
     @staticmethod
@@ -137,6 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
         return {"id": item["id"], "status": "succeeded"}
 
     def _reply(self, status: int, results: dict | None) -> None:
+        if status == HANGS:
+            self.close_connection = True
+            self.rfile.read(1)  # ends when the caller does
+            return
         if status == 0:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)

@@ -2,10 +2,11 @@
 
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import boto3
-from boto3.dynamodb.types import TypeDeserializer
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from emulator import Emulator
 
@@ -55,6 +56,12 @@ class Stack:
         """The names of the functions' roles."""
         resources = self.client("cloudformation").describe_stack_resources(StackName=self.name)["StackResources"]
         return [r["PhysicalResourceId"] for r in resources if r["ResourceType"] == "AWS::IAM::Role"]
+
+    def policy(self, arn: str) -> dict:
+        """What a managed policy says."""
+        iam = self.client("iam")
+        version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        return iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
 
     # --- queues ---
 
@@ -109,6 +116,15 @@ class Stack:
         self.eventually(f"{at_least} messages in {queue}", drained, lambda: f"{len(taken)} came")
         return taken
 
+    @contextmanager
+    def unread(self, queue: str):
+        """No function reads the queue meanwhile."""
+        functions, arn = self.client("lambda"), self.attributes(queue)["QueueArn"]
+        [mapping] = functions.list_event_source_mappings(EventSourceArn=arn)["EventSourceMappings"]
+        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+        yield
+        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+
     # --- tables ---
 
     def items(self, table: str) -> list[dict]:
@@ -123,6 +139,24 @@ class Stack:
         item = self.client("dynamodb").get_item(TableName=self.outputs["TaskTableName"], Key=key).get("Item")
         return item["Status"]["S"] if item else None
 
+    def batches_of(self, target: str) -> list[dict]:
+        """The batches of a stored Target."""
+        return [batch for batch in self.items("BatchTable") if batch["Target"] == target]
+
+    def change(self, table: str, key: dict[str, str], put: dict, remove: tuple[str, ...]) -> None:
+        """Changes an item's attributes without any condition, as no step ever does."""
+        write = TypeSerializer().serialize
+        names = {f"#{name}": name for name in [*put, *remove]}
+        sets = ", ".join(f"#{name} = :{name}" for name in put)
+        removes = ", ".join(f"#{name}" for name in remove)
+        self.client("dynamodb").update_item(
+            TableName=self.outputs[f"{table}Name"],
+            Key={name: write(value) for name, value in key.items()},
+            UpdateExpression=f"SET {sets} REMOVE {removes}",
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues={f":{name}": write(value) for name, value in put.items()},
+        )
+
     # --- logs ---
 
     def logs(self, step: str) -> list[str]:
@@ -135,7 +169,7 @@ class Stack:
     def tails(self) -> str:
         """The end of every log, for a failure's text."""
         tails = [f"--- emulator\n{_tail(self._emulator.log.read_text().splitlines())}"]
-        for step in ("register-task", "elect-leader", "group-batch", "batch-handler"):
+        for step in ("register-task", "elect-leader", "group-batch", "batch-handler", "sweep"):
             try:
                 tails.append(f"--- {step}\n{_tail(self.logs(step))}")
             except Exception as error:  # a failure's text must not fail itself

@@ -19,3 +19,10 @@ def test_each_event_file_is_an_event_that_its_function_handles(run):
             lambda: stack.status(parcel) == "succeeded",
             lambda: stack.status(parcel),
         )
+
+
+def test_the_schedules_event_file_is_one_that_sweep_handles(run):
+    event = (ROOT / "infra/events/sweep.json").read_bytes()
+    answer = run.stack.client("lambda").invoke(FunctionName=run.stack.outputs["SweepFunctionName"], Payload=event)
+    assert "FunctionError" not in answer, answer["Payload"].read()
+    assert json.loads(answer["Payload"].read()) is None

@@ -127,12 +127,18 @@ def test_settled_tasks_and_batches_expire_and_waiting_marks_are_gone(run):
     for id, item in run.tasks.items():
         assert "Target" not in item, f"{id} is still in the index of waiting tasks"
         assert item["Ttl"] > 0, id
-    assert all(batch["Ttl"] > 0 for batch in run.batches.values())
+    for id, batch in run.batches.items():
+        assert "Open" not in batch, f"{id} is still in the index of unfinished batches"
+        assert batch["Ttl"] > 0, id
 
 
 def test_no_lock_is_held_when_the_work_is_done(run):
     assert run.locks
     assert [lock for lock in run.locks if "LockHolder" in lock] == []
+
+
+def test_no_session_outlives_its_work(run):
+    assert run.sessions == []
 
 
 def test_logs_and_notifications_carry_neither_payloads_nor_secrets(run):

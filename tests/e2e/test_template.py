@@ -6,8 +6,11 @@ import re
 import boto3
 import botocore.exceptions
 import pytest
+from samtranslator.yaml_helper import yaml_parse
 
+from local import local_stack
 from stack import ROOT
+from work import STEPS
 
 
 def test_roles_are_enforced_here(stack, emulator):
@@ -25,29 +28,43 @@ def test_roles_are_enforced_here(stack, emulator):
 
 def test_no_policy_has_a_wildcard(stack):
     iam = stack.client("iam")
-    assert len(stack.roles()) == 4
+    assert len(stack.roles()) == 5
+    policies = [stack.policy(stack.outputs["WorkerPolicyArn"])]
     for role in stack.roles():
         assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"] == []
-        for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
-            for statement in iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]["Statement"]:
-                for action in _listed(statement["Action"]):
-                    assert "*" not in action
-                for resource in _listed(statement["Resource"]):
-                    # The streams of one log group are the one thing that has no name before it is used.
-                    assert "*" not in resource.removesuffix(":*" if ":log-group:" in resource else "")
+        names = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        policies += [iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"] for name in names]
+    for statement in (statement for policy in policies for statement in policy["Statement"]):
+        for action in _listed(statement["Action"]):
+            assert "*" not in action
+        for resource in _listed(statement["Resource"]):
+            assert "*" not in resource.removesuffix(_unnamed(resource))
 
 
 def test_every_alarm_watches_something_that_exists(stack):
     sqs, functions = stack.client("sqs"), stack.client("lambda")
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
-    assert len(alarms) == len(watched) == 17
+    assert len(alarms) == len(watched) == 20
     for alarm in alarms:
         [dimension] = alarm["Dimensions"]
         if dimension["Name"] == "QueueName":
             sqs.get_queue_url(QueueName=dimension["Value"])
         else:
             functions.get_function(FunctionName=dimension["Value"])
+
+
+def test_sweep_is_called_every_minute_and_an_alarm_says_if_it_is_not(stack):
+    function, events = stack.outputs["SweepFunctionName"], stack.client("events")
+    arn = stack.client("lambda").get_function_configuration(FunctionName=function)["FunctionArn"]
+    [name] = events.list_rule_names_by_target(TargetArn=arn)["RuleNames"]
+    rule = events.describe_rule(Name=name)
+    assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
+    alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    [alarm] = [alarm for alarm in alarms if alarm["MetricName"] == "Invocations"]
+    assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": function}]
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    assert alarm["TreatMissingData"] == "breaching"
 
 
 def test_each_dead_letter_queue_has_an_alarm(stack):
@@ -108,6 +125,81 @@ def test_a_message_stays_hidden_for_six_function_timeouts(stack):
         url = sqs.get_queue_url(QueueName=mapping["EventSourceArn"].rsplit(":", 1)[1])["QueueUrl"]
         hidden = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])["Attributes"]
         assert int(hidden["VisibilityTimeout"]) >= 6 * timeout
+
+
+def test_the_functions_take_what_the_template_says_of_sessions(stack):
+    functions = stack.client("lambda")
+    for function in STEPS.values():
+        configuration = functions.get_function_configuration(FunctionName=stack.outputs[f"{function}Name"])
+        variables = configuration["Environment"]["Variables"]
+        assert (variables["GROUPAGE_HEARTBEAT_MS"], variables["GROUPAGE_SESSION_EXPIRY_MS"]) == ("1000", "5000")
+
+
+TABLES = {
+    "TASK": "TaskTable",
+    "LOCK": "BatchLockTable",
+    "BATCH": "BatchTable",
+    "SESSION": "SessionTable",
+    "ROUTE": "RouteTable",
+}
+"""Each table's word in the environment, and its name in the template."""
+
+
+def test_the_tables_are_those_of_the_embedded_stack(stack, tmp_path):
+    """What runs on a laptop must run on AWS: keys, indexes, what these carry, and what expires."""
+    with local_stack(tmp_path) as environment:
+        endpoint = environment["AWS_ENDPOINT_URL_DYNAMODB"]
+        local = boto3.client(
+            "dynamodb", endpoint_url=endpoint, region_name="us-east-1",
+            aws_access_key_id="test", aws_secret_access_key="test",
+        )
+        for word, name in TABLES.items():
+            embedded = environment[f"GROUPAGE_{word}_TABLE"]
+            assert _shape(stack.client("dynamodb"), stack.outputs[f"{name}Name"]) == _shape(local, embedded), name
+            # The emulator takes no notice of it.
+            expiry = _properties(name).get("TimeToLiveSpecification", {"AttributeName": None})
+            expires_by = local.describe_time_to_live(TableName=embedded)["TimeToLiveDescription"].get("AttributeName")
+            assert expiry["AttributeName"] == expires_by, name
+
+
+def test_tables_are_encrypted_and_can_be_restored():
+    for name in TABLES.values():
+        properties = _properties(name)
+        assert properties["SSESpecification"]["SSEEnabled"], name
+        assert properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], name
+
+
+def _properties(resource: str) -> dict:
+    """What the template says of a resource."""
+    return yaml_parse((ROOT / "template.yaml").read_text())["Resources"][resource]["Properties"]
+
+
+def _shape(dynamodb, name: str) -> dict:
+    """Keys and indexes of a table."""
+    table = dynamodb.describe_table(TableName=name)["Table"]
+    types = {a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}
+    return {
+        "keys": _keys(table, types),
+        "indexes": {
+            index["IndexName"]: (
+                _keys(index, types),
+                index["Projection"]["ProjectionType"],
+                sorted(index["Projection"].get("NonKeyAttributes", [])),
+            )
+            for index in table.get("GlobalSecondaryIndexes", [])
+        },
+    }
+
+
+def _keys(described: dict, types: dict[str, str]) -> list[tuple[str, str, str]]:
+    return [(key["KeyType"], key["AttributeName"], types[key["AttributeName"]]) for key in described["KeySchema"]]
+
+
+def _unnamed(resource: str) -> str:
+    """The end of an ARN that has no name before it is used: the streams of a log group, the id of the stack itself."""
+    if ":log-group:" in resource:
+        return ":*"
+    return "/*" if ":cloudformation:" in resource else ""
 
 
 def _listed(value) -> list[str]:

@@ -81,7 +81,7 @@ STEPS = {
     "group-batch": "GroupBatchFunction",
     "batch-handler": "BatchHandlerFunction",
 }
-"""Each step and its function's name in the template."""
+"""Each step that a queue calls, and its function's name in the template."""
 
 
 class Run:
@@ -97,6 +97,7 @@ class Run:
         self.tasks = {item["Id"]: item for item in stack.items("TaskTable")}
         self.batches = {item["BatchId"]: item for item in stack.items("BatchTable")}
         self.locks = stack.items("BatchLockTable")
+        self.sessions = stack.items("SessionTable")
         self.dead_letters = {q: stack.waiting(q) for q in stack.queues() if q.endswith("DeadLetterQueue")}
         failures = sum(fate.status == "failed" for fate in work.fates.values())
         letters = sum(fate.status == "succeeded" and id.startswith("letter") for id, fate in work.fates.items())

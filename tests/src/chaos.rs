@@ -133,7 +133,7 @@ fn routes(dice: &mut StdRng, pulled: bool) -> String {
             "{ calls_per_second: 1, in_flight: 2 }",
         ],
     );
-    let reject = one_of(dice, &["fail", "bisect"]);
+    let reject = one_of(dice, if pulled { &["fail"] } else { &["fail", "bisect"] });
     let attempts = dice.random_range(2..=6);
     let downstream =
         if pulled { "pull" } else { r#"{ http: { url: "http://downstream.invalid/load", timeout_ms: 10000 } }"# };

@@ -93,8 +93,8 @@ impl<S: Locks> Locks for Faulty<'_, S> {
         self.process.around("advance", self.inner.advance(term, seq, lease_until)).await
     }
 
-    async fn release(&self, term: &Term, signals: u64, now: Timestamp) -> Result<Released> {
-        self.process.around("release", self.inner.release(term, signals, now)).await
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
+        self.process.around("release", self.inner.release(term, seq, signals, now)).await
     }
 }
 

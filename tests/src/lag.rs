@@ -44,7 +44,7 @@ pub struct Lagging<S, E> {
 /// A task's versions, each with the moment from which a stale replica shows it.
 type Versions = Vec<(Timestamp, Task)>;
 /// A batch's entries in its index, likewise; `None` after it has left.
-type Entries = Vec<(Timestamp, Option<(Target, Timestamp)>)>;
+type Entries = Vec<(Timestamp, Option<(Target, Part, Timestamp)>)>;
 
 #[derive(Debug)]
 struct Index {
@@ -227,8 +227,8 @@ impl<S: Locks, E: Env> Locks for Lagging<S, E> {
         self.inner.advance(term, seq, lease_until).await
     }
 
-    async fn release(&self, term: &Term, signals: u64, now: Timestamp) -> Result<Released> {
-        self.inner.release(term, signals, now).await
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
+        self.inner.release(term, seq, signals, now).await
     }
 }
 
@@ -240,7 +240,7 @@ impl<S: Batches, E: Env> Batches for Lagging<S, E> {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
         let stored = self.inner.store(batch, assumes).await?;
         if stored == Stored::Yes {
-            let entry = batch.unfinished().map(|due| (batch.target.clone(), due));
+            let entry = batch.unfinished().map(|due| (batch.target.clone(), batch.part(), due));
             let at = self.visible_at(self.lag.index_ms);
             let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
             let entries = unfinished.entry(batch.id.clone()).or_default();
@@ -258,10 +258,9 @@ impl<S: Batches, E: Env> Batches for Lagging<S, E> {
         let shown = |entries: &Entries| entries.iter().rfind(|(at, _)| *at <= now).and_then(|(_, entry)| entry.clone());
         let mut due: Vec<(Timestamp, BatchId)> = unfinished
             .iter()
-            .filter(|(id, _)| Part::of(id) == part)
-            .filter_map(|(id, entries)| shown(entries).map(|(target, due)| (target, due, id.clone())))
-            .filter(|(target, due, _)| target.route() == *route && *due < before)
-            .map(|(_, due, id)| (due, id))
+            .filter_map(|(id, entries)| shown(entries).map(|entry| (entry, id.clone())))
+            .filter(|((target, shelf, due), _)| target.route() == *route && *shelf == part && *due < before)
+            .map(|((_, _, due), id)| (due, id))
             .collect();
         due.sort();
         Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
-use shared::domain::batch::{Batch, FollowUp, Status};
+use shared::domain::batch::{Batch, Status};
 use shared::domain::outcome::Exception;
 use shared::domain::task;
 use shared::ports::{Census, Destination};
 use shared::routes::NotificationQueue;
 
 use crate::limits;
-use crate::witness::follow_up;
 use crate::world::World;
 
 /// What was broken in a world at rest in which these tasks were sent; each line begins with the promise's name.
@@ -155,7 +154,7 @@ fn notifications_are_complete(world: &World) -> Vec<String> {
 fn everything_is_at_rest(world: &World) -> Vec<String> {
     let mut broken = Vec::new();
     for batch in world.tables().batches() {
-        if !batch.status.is_final() || follow_up(&batch) == Some(FollowUp::Pending) {
+        if batch.unfinished().is_some() {
             broken.push(format!("everything comes to rest: {} is {}", batch.id, batch.status.word()));
         }
     }

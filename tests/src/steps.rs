@@ -52,7 +52,8 @@ impl World {
                 let downstream = &Faulty::new(&self.downstream, process);
                 let timing = Timing::default();
                 let step = HandleBatch { store, queue: queues, downstream, env, routes, timing, worker: "test" };
-                let outcome = step.run(message, &delivery.receipt).await?;
+                let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
+                let outcome = step.run(message, delivery).await?;
                 Ok(!matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost))
             }
             Destination::Rejected | Destination::Notification(_) => Ok(true),
@@ -65,7 +66,7 @@ impl World {
             let process = self.mortal("sweep");
             let (store, outbox) = (Faulty::new(&self.store, &process), Faulty::new(&self.queues, &process));
             let (env, routes, budget) = (process.env(), &self.routes, Budget::default());
-            let sweep = Sweep { store: &store, outbox: &outbox, env, routes, budget };
+            let sweep = Sweep { store: &store, outbox: &outbox, env, routes, budget, every_ms: SWEEP_MS };
             // Whatever becomes of it, there is a next one.
             let _ = process.run(sweep.run(), || {}).await;
         }

@@ -238,14 +238,14 @@ impl Locks for Witness {
         self.tables.advance(term, seq, lease_until).await
     }
 
-    async fn release(&self, term: &Term, signals: u64, now: Timestamp) -> Result<Released> {
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
         let signals = match self.mutation {
             Some(Mutation::ReleasesWithoutLookingAtSignals) => {
                 self.tables.lock(&term.target).await?.map_or(signals, |lock| lock.signals)
             }
             Some(_) | None => signals,
         };
-        self.tables.release(term, signals, now).await
+        self.tables.release(term, seq, signals, now).await
     }
 }
 

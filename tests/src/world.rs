@@ -111,7 +111,7 @@ pub const VISIBILITY_MS: u64 = 60_000;
 /// How often somebody looks whether everything is at rest, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 /// A world that is not at rest after so many milliseconds never will be.
-const PATIENCE_MS: u64 = 4 * 60 * 60 * 1000;
+const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
 
 impl World {
     /// An empty world. Must be made on a runtime whose clock is paused.

@@ -120,7 +120,7 @@ mod tests {
 
     const BODY: &str = r#"{"batch":"b1","target":"t1","items":[{"id":"a","payload":{}}]}"#;
     /// Longer than any test is waited for.
-    const LONG: Duration = Duration::from_secs(600);
+    const LONG: Duration = Duration::from_secs(120);
 
     async fn call(command: &str, timeout: Duration, body: &str) -> Result<Answer, NoAnswer> {
         let batch = BatchId::new("b1");
@@ -171,7 +171,7 @@ mod tests {
     struct Watch {
         folder: tempfile::TempDir,
         held: std::fs::File,
-        reader: std::thread::JoinHandle<()>,
+        gone: tokio::sync::oneshot::Receiver<()>,
     }
 
     impl Watch {
@@ -181,10 +181,12 @@ mod tests {
             assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
             let held = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
             let mut reader = std::fs::File::open(&pipe).unwrap();
-            let reader = std::thread::spawn(move || {
+            let (end, gone) = tokio::sync::oneshot::channel();
+            std::thread::spawn(move || {
                 std::io::Read::read_to_end(&mut reader, &mut Vec::new()).unwrap();
+                end.send(()).unwrap();
             });
-            Self { folder, held, reader }
+            Self { folder, held, gone }
         }
 
         fn command(&self) -> String {
@@ -193,7 +195,7 @@ mod tests {
 
         async fn everybody_goes(self) {
             drop(self.held);
-            tokio::task::spawn_blocking(|| self.reader.join().unwrap()).await.unwrap();
+            time::timeout(LONG, self.gone).await.expect("something is left running").unwrap();
         }
     }
 

@@ -120,7 +120,7 @@ impl Stand {
     pub fn command(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
         let mut command = groupage();
         command.args(arguments).current_dir(&self.folder).envs(self.environment.iter().cloned());
-        command.env("AWS_EC2_METADATA_DISABLED", "true").env("AWS_MAX_ATTEMPTS", "5");
+        command.env("AWS_EC2_METADATA_DISABLED", "true");
         command
     }
 
@@ -162,6 +162,11 @@ impl Stand {
             let task = serde_json::from_slice::<Value>(&answer.stdout).unwrap_or_default();
             (task["status"] == status).then_some(task)
         })
+    }
+
+    /// How full the queues are, for people.
+    pub fn depths(&self) -> String {
+        String::from_utf8(self.ask(&["status"]).stdout).unwrap()
     }
 
     /// Waits until so many workers have a session.

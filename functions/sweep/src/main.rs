@@ -3,9 +3,12 @@
 use lambda_runtime::Error;
 use shared::entry;
 
+/// As template.yaml's schedule has it.
+const EVERY_MS: u64 = 60_000;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, _) = entry::connect().await?;
-    entry::serve_schedule(|| entry::sweep(&stack)).await
+    entry::serve_schedule(|| entry::sweep(&stack, EVERY_MS)).await
 }

@@ -22,7 +22,7 @@ pub struct Pipeline {
 }
 
 /// How often sweep runs here: on AWS a schedule calls it once a minute.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_EVERY_MS: u64 = 1_000;
 
 impl Pipeline {
     /// Starts all four steps of `stack` on these queues.
@@ -107,9 +107,9 @@ where
     E: Env + Send + 'static,
 {
     loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
         // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
-        match Box::pin(entry::sweep(&*stack)).await {
+        match Box::pin(entry::sweep(&*stack, SWEEP_EVERY_MS)).await {
             Ok(swept) => counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&swept),
             Err(error) => tracing::warn!(%error, "a sweep could not finish"),
         }

@@ -68,6 +68,11 @@ struct StoredBatch {
     due: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     nudges: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pulled: bool,
+    /// Whether a settled batch only waits for members to return.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    returning: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
 }
@@ -91,9 +96,11 @@ impl StoredBatch {
             paused_until: None,
             settled_at: None,
             results: BTreeMap::new(),
-            open: batch.unfinished().map(|_| Part::of(&batch.id).key(&batch.target.route())),
+            open: batch.unfinished().map(|_| batch.part().key(&batch.target.route())),
             due: batch.due,
             nudges: batch.nudges,
+            pulled: batch.pulled,
+            returning: false,
             ttl: None,
         };
         let expiry = |last: Timestamp| Some(last.plus_ms(retention_ms).as_secs());
@@ -102,7 +109,8 @@ impl StoredBatch {
             Status::Closing | Status::Frozen => {}
             Status::Paused { until } => stored.paused_until = Some(*until),
             Status::InProgress { claim } => stored.session = Some(claim.session.clone()),
-            Status::Settled { at, results, .. } => {
+            Status::Settled { at, results, follow_up } => {
+                stored.returning = *follow_up == FollowUp::Returning;
                 stored.settled_at = Some(*at);
                 stored.results = by_position(&batch.members, |member| results.get(&member.id).cloned());
                 stored.ttl = expiry(*at);
@@ -128,6 +136,7 @@ impl StoredBatch {
             created_at: self.created_at,
             due: self.due,
             nudges: self.nudges,
+            pulled: self.pulled,
         })
     }
 
@@ -149,7 +158,11 @@ impl StoredBatch {
                 at: self.settled_at.ok_or_else(|| missing("SettledAt"))?,
                 results: self.results()?,
                 // What is in the index has work left, and nothing else.
-                follow_up: if self.open.is_some() { FollowUp::Pending } else { FollowUp::Done },
+                follow_up: match (self.open.is_some(), self.returning) {
+                    (true, false) => FollowUp::Pending,
+                    (true, true) => FollowUp::Returning,
+                    (false, _) => FollowUp::Done,
+                },
             }),
             "empty" => Ok(Status::Empty),
             "void" => Ok(Status::Void),
@@ -286,10 +299,11 @@ mod tests {
             created_at: Timestamp(1_700_000_000_000),
             due: Timestamp(1_700_000_061_000),
             nudges: 3,
+            pulled: true,
         }
     }
 
-    fn all() -> [Status; 9] {
+    fn all() -> [Status; 10] {
         let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
         let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
         let results = Results::from([(TaskId::new("a"), failed), (TaskId::new("b"), returned)]);
@@ -299,6 +313,7 @@ mod tests {
             Status::Frozen,
             Status::InProgress { claim: Claim { session: SessionId::new("#handlers-1/s") } },
             Status::Settled { at: Timestamp(7_000), results: results.clone(), follow_up: FollowUp::Pending },
+            Status::Settled { at: Timestamp(7_000), results: results.clone(), follow_up: FollowUp::Returning },
             Status::Settled { at: Timestamp(7_000), results, follow_up: FollowUp::Done },
             Status::Empty,
             Status::Void,

@@ -168,7 +168,7 @@ impl Locks for Dynamo {
         }
     }
 
-    async fn release(&self, term: &Term, signals: u64, now: Timestamp) -> Result<Released> {
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
         let change = Change::default()
             .remove(LOCK_HOLDER)
             .remove(ACQUIRED_AT)
@@ -176,11 +176,11 @@ impl Locks for Dynamo {
             .remove(OPEN_BATCH)
             .set(TTL, expiry(now));
         let [holder, fence] = led_by(&term.workflow, term.fence);
-        let assumes = [holder, fence, Clause::Equals(SIGNALS, number(signals))];
+        let assumes = [holder, fence, Clause::Equals(SEQ, number(seq)), Clause::Equals(SIGNALS, number(signals))];
         match self.update("release a lock", self.lock_key(&term.target), change, &assumes, ReturnValue::None).await? {
             Written::Done(_) => Ok(Released::Yes),
             Written::Refused(old) => Ok(match seen(old)? {
-                Some(old) if old.is_led_by(term) => Released::Signalled(old.signals),
+                Some(old) if old.is_led_by(term) && old.seq == seq => Released::Signalled(old.signals),
                 // Released already, by us: another holder would have raised the fence.
                 Some(old) if old.holder.is_none() && old.fence == term.fence => Released::Yes,
                 Some(_) | None => Released::Lost,

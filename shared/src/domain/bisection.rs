@@ -56,18 +56,20 @@ impl Bisection {
         self.said.extend(said);
     }
 
-    /// Nothing more can be called now: everybody whose fate is unknown goes round again for `reason`.
-    #[must_use]
-    pub fn stopped(mut self, reason: &Reason) -> BTreeMap<TaskId, Said> {
-        for id in self.members {
-            self.said.entry(id).or_insert_with(|| Said::Retry(reason.clone()));
-        }
-        self.said
+    /// A part's call failed for now: its members go round again for `reason`.
+    pub fn failed_for_now(&mut self, part: &Range<usize>, reason: &Reason) {
+        let again = self.members(part).to_vec().into_iter().map(|id| (id, Said::Retry(reason.clone())));
+        self.said.extend(again);
     }
 
-    /// What was said of all members; whoever was passed over is missing.
+    /// What was said of the members. Those of parts that were not called any more were not asked; whoever an answer
+    /// passed over is missing.
     #[must_use]
-    pub fn finished(self) -> BTreeMap<TaskId, Said> {
+    pub fn finished(mut self) -> BTreeMap<TaskId, Said> {
+        while let Some(part) = self.next_part() {
+            let not_asked = self.members(&part).to_vec().into_iter().map(|id| (id, Said::NotCalled));
+            self.said.extend(not_asked);
+        }
         self.said
     }
 }
@@ -115,11 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_not_reached_goes_round_again() {
+    fn whoever_was_not_reached_was_not_asked() {
         let members = vec![TaskId::new("a"), TaskId::new("b")];
-        let bisection = Bisection::of(members.clone(), &Reason::new("http_400"));
-        let said = bisection.stopped(&Reason::new("http_503"));
-        assert!(members.iter().all(|id| said[id] == Said::Retry(Reason::new("http_503"))));
+        let mut bisection = Bisection::of(members.clone(), &Reason::new("http_400"));
+        let part = bisection.next_part().expect("two halves");
+        bisection.failed_for_now(&part, &Reason::new("http_503"));
+        let said = bisection.finished();
+        assert_eq!(said[&members[0]], Said::Retry(Reason::new("http_503")));
+        assert_eq!(said[&members[1]], Said::NotCalled);
     }
 
     #[test]

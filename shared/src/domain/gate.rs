@@ -103,6 +103,20 @@ impl Gate {
         Admission::Admitted((limits != Limits::default()).then_some(next), start)
     }
 
+    /// Whether `batch` is in flight.
+    #[must_use]
+    pub fn counts(&self, batch: &BatchId) -> bool {
+        self.in_flight.contains_key(batch)
+    }
+
+    /// This gate without the place that `batch` has until `lease`, or `None` if it has none, or a later one: somebody
+    /// else, who has the batch now, took that.
+    #[must_use]
+    pub fn left(&self, batch: &BatchId, lease: Timestamp) -> Option<Self> {
+        self.in_flight.get(batch).filter(|until| **until <= lease)?;
+        self.without(batch)
+    }
+
     /// This gate without `batch` in flight, or `None` if it is not.
     #[must_use]
     pub fn without(&self, batch: &BatchId) -> Option<Self> {
@@ -144,6 +158,15 @@ mod tests {
         assert_eq!(one.admit(&b, ONE, Timestamp(9), Timestamp(19)), Admission::Full);
         let (next, _) = admitted(&one, &b, ONE, 10);
         assert_eq!(next.in_flight.keys().collect::<Vec<_>>(), [&b]);
+    }
+
+    #[test]
+    fn nobody_gives_a_place_back_that_somebody_else_has_taken_over() {
+        let a = BatchId::new("a");
+        let (first, _) = admitted(&Gate::default(), &a, ONE, 0);
+        let (second, _) = admitted(&first, &a, ONE, 5);
+        assert_eq!(second.left(&a, Timestamp(10)), None);
+        assert!(second.left(&a, Timestamp(15)).is_some_and(|gate| !gate.counts(&a)));
     }
 
     #[test]

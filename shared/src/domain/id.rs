@@ -214,16 +214,28 @@ impl SessionId {
 }
 
 /// One of the [`Part::COUNT`] parts of a route's key space: workers that pull divide them, sweep goes through all.
+///
+/// Batches that wait to be pulled are listed apart from those that sweep looks after: there may be many of them, for
+/// long, and nothing is wrong with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Part(u8);
+pub struct Part {
+    number: u8,
+    pulled: bool,
+}
 
 impl Part {
     /// How many there are.
     pub const COUNT: u8 = 16;
 
-    /// All parts.
+    /// All parts that sweep looks after.
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..Self::COUNT).map(Self)
+        (0..Self::COUNT).map(|number| Self { number, pulled: false })
+    }
+
+    /// This part's batches that wait to be pulled.
+    #[must_use]
+    pub const fn pulled(self) -> Self {
+        Self { pulled: true, ..self }
     }
 
     /// The part that a batch lies in.
@@ -231,13 +243,14 @@ impl Part {
     pub fn of(batch: &BatchId) -> Self {
         // Ids are digests; whatever else one may be still lies in some part.
         let first = batch.0.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
-        Self(u8::try_from(first).unwrap_or_default())
+        Self { number: u8::try_from(first).unwrap_or_default(), pulled: false }
     }
 
     /// The key under which the index of unfinished batches lists this part of a route.
     #[must_use]
     pub fn key(self, route: &RouteName) -> String {
-        format!("{route}#{:x}", self.0)
+        let shelf = if self.pulled { "#pull" } else { "" };
+        format!("{route}#{:x}{shelf}", self.number)
     }
 }
 

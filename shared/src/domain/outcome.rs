@@ -54,6 +54,8 @@ pub enum Said {
     Failed(Reason),
     /// Not now.
     Retry(Reason),
+    /// It was not asked: its part of a batch that was taken apart could not be called any more.
+    NotCalled,
 }
 
 /// What a call came to, before the retry policy has its say.
@@ -154,6 +156,11 @@ pub fn judge(
                         Some((member.id.clone(), Exception::Failed { reason, attempts: member.attempts }))
                     }
                     Some(Said::Retry(reason)) => Some((member.id.clone(), again(member, &reason, None))),
+                    Some(Said::NotCalled) => {
+                        let attempts = member.attempts.saturating_sub(1);
+                        let delay_ms = delay_ms(1, None);
+                        Some((member.id.clone(), Exception::Returned { attempts, delay_ms, bytes: member.bytes }))
+                    }
                     None => Some((member.id.clone(), again(member, &Reason::new("no_result"), None))),
                 })
                 .collect(),
@@ -203,6 +210,15 @@ mod tests {
         };
         assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
         assert_eq!(results[&TaskId::new("b")], Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4 });
+    }
+
+    #[test]
+    fn a_member_that_was_not_asked_goes_round_again_and_keeps_its_attempt() {
+        let said = BTreeMap::from([(TaskId::new("a"), Said::NotCalled)]);
+        let Verdict::Settle(results) = judge(Reply::PerMember(said), &[member("a", 1)], 1, |_, _| 5) else {
+            panic!("must settle")
+        };
+        assert_eq!(results[&TaskId::new("a")], Exception::Returned { attempts: 0, delay_ms: 5, bytes: 4 });
     }
 
     #[test]

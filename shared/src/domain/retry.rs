@@ -39,9 +39,16 @@ pub fn election_delay_ms(attempt: u32, random: f64) -> u64 {
     floor + scale(floor, random)
 }
 
-/// The pause before a batch that found no free slot looks again: 1–2 s, growing to 4–8 s.
+/// The pause before a message that could not be handled comes again: 2–4 s, twice as long each time up to 4–8 minutes.
 #[must_use]
-pub fn slot_delay_ms(waits: u32, random: f64) -> u64 {
+pub fn again_delay_ms(received: u32, random: f64) -> u64 {
+    let floor = 1_000 << received.clamp(1, 8);
+    floor + scale(floor, random)
+}
+
+/// The pause before a batch that found a gate closed looks again: 1–2 s, growing to 4–8 s.
+#[must_use]
+pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
     let floor = 1_000 << (waits / 4).min(2);
     floor + scale(floor, random)
 }

@@ -18,8 +18,8 @@ pub struct Received<M> {
     pub message: M,
     /// Its receipt handle.
     pub receipt: String,
-    /// Whether it may have been handled before.
-    pub redelivered: bool,
+    /// How often it was received, this time included.
+    pub received: u32,
 }
 
 /// What became of a record.
@@ -83,12 +83,8 @@ pub fn log(message_id: &str, failure: &Error) {
 fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error> {
     let body = record.body.unwrap_or_default();
     let message = serde_json::from_str(&body).map_err(|error| Error::BadMessage(error.to_string()))?;
-    let count = record.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse::<u32>().ok());
-    Ok(Received {
-        message,
-        receipt: record.receipt_handle.unwrap_or_default(),
-        redelivered: count.is_some_and(|count| count > 1),
-    })
+    let count = record.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok());
+    Ok(Received { message, receipt: record.receipt_handle.unwrap_or_default(), received: count.unwrap_or(1) })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::ports::{Downstream, Env, Inbox, Outbox, Store};
 use crate::routes::Routes;
 use crate::steps::elect::{self, ElectLeader};
 use crate::steps::group::{self, GroupBatch};
-use crate::steps::handle::{self, HandleBatch};
+use crate::steps::handle::{self, Delivery, HandleBatch};
 use crate::steps::register::{Record, Register};
 use crate::steps::sweep::{self, Sweep};
 use crate::steps::{Error, follow_up};
@@ -78,7 +78,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
     let step = ElectLeader { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes };
     let step = &step;
     let fates = records::each(event, |received: Received<Elect>| async move {
-        let outcome = step.run(received.message, received.redelivered).await?;
+        let outcome = step.run(received.message, received.received > 1).await?;
         debug!(?outcome, "election");
         Ok(Fate::Done(outcome))
     })
@@ -122,7 +122,8 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     let step = &step;
     let fates = records::each(event, |received: Received<Handle>| async move {
         let batch = received.message.batch.clone();
-        let outcome = step.run(received.message, &received.receipt).await?;
+        let outcome =
+            step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
         match &outcome {
             handle::Outcome::Settled(follow_up::Counts { succeeded, failed, returned }) => {
                 info!(%batch, succeeded, failed, returned, "batch settled");
@@ -146,14 +147,15 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     })
 }
 
-/// sweep. Its schedule calls it again soon, whatever became of this run.
+/// sweep. Its schedule calls it again after `every_ms`, whatever became of this run.
 ///
 /// # Errors
 /// There are no routes, or a port did not answer: the function fails, and its alarm says so.
-pub async fn sweep<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>) -> Result<Counts, SweepFailed> {
+pub async fn sweep<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, every_ms: u64) -> Result<Counts, SweepFailed> {
     let routes = stack.routes.current().await?;
     let Stack { store, queues: outbox, env, .. } = stack;
-    let report = Sweep { store, outbox, env, routes: &routes, budget: sweep::Budget::default() }.run().await?;
+    let report =
+        Sweep { store, outbox, env, routes: &routes, budget: sweep::Budget::default(), every_ms }.run().await?;
     if report != sweep::Report::default() {
         info!(?report, "sent on");
     }

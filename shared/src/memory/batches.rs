@@ -33,7 +33,7 @@ impl Batches for MemoryStore {
         let mut due: Vec<(Timestamp, &BatchId)> = tables
             .batches
             .values()
-            .filter(|batch| batch.target.route() == *route && Part::of(&batch.id) == part)
+            .filter(|batch| batch.target.route() == *route && batch.part() == part)
             .filter_map(|batch| batch.unfinished().map(|due| (due, &batch.id)))
             .filter(|(due, _)| *due < before)
             .collect();

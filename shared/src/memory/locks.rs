@@ -62,9 +62,10 @@ impl Locks for MemoryStore {
         Ok(Advanced::Kept(lock.clone()))
     }
 
-    async fn release(&self, term: &Term, signals: u64, _: Timestamp) -> Result<Released> {
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, _: Timestamp) -> Result<Released> {
         let mut tables = self.tables();
         match tables.locks.get_mut(&term.target) {
+            Some(lock) if lock.is_led_by(term) && lock.seq != seq => Ok(Released::Lost),
             Some(lock) if lock.is_led_by(term) && lock.signals != signals => Ok(Released::Signalled(lock.signals)),
             Some(lock) if lock.is_led_by(term) => {
                 lock.holder = None;

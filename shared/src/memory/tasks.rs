@@ -8,7 +8,9 @@ use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::time::Timestamp;
-use crate::ports::{Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage};
+use crate::ports::{
+    Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
+};
 
 impl Tables {
     fn show(&mut self, target: &Target, candidate: Candidate) {
@@ -69,12 +71,15 @@ impl Tasks for MemoryStore {
             .filter(|(id, _)| segment_of(id, segment.of) == segment.index && after.is_none_or(|after| *id > after))
             .collect();
         let next = if waiting.len() > limit { waiting.keys().nth(limit - 1).map(|id| (*id).clone()) } else { None };
-        let long = |id: &TaskId| tables.tasks.get(id).is_some_and(|task| task.waits_since < since);
+        let waits_since = |id: &TaskId| tables.tasks.get(id).map(|task| task.waits_since);
         let tasks = waiting
             .into_iter()
             .take(limit)
-            .filter(|(id, _)| long(id))
-            .map(|(_, (target, candidate))| (target.clone(), candidate.clone()))
+            .filter_map(|(id, (target, candidate))| {
+                let since = waits_since(id)?;
+                Some(Waiting { target: target.clone(), candidate: candidate.clone(), since })
+            })
+            .filter(|waiting| waiting.since < since)
             .collect();
         Ok(WaitingPage { tasks, next })
     }

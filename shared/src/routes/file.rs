@@ -311,6 +311,10 @@ impl File {
         }
         let mut names = HashSet::new();
         for entry in &self.routes {
+            if matches!(entry.downstream, Downstream::Pull) && entry.on_reject == OnReject::Bisect {
+                let what = format!("`on_reject: bisect` of route `{}` needs a downstream that is called", entry.name);
+                return Err(whole(what));
+            }
             if !names.insert(&entry.name) {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }

@@ -1,6 +1,6 @@
 //! Passing the gates before a call, in and out.
 
-use super::{CONCURRENCY, Error};
+use super::Error;
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Admission, Gate, Limits, Scope};
 use crate::domain::id::BatchId;
@@ -40,18 +40,20 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// # Errors
     /// A port did not answer; places may be held then, until their lease is over.
     pub async fn admit(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
-        let mut held = Vec::new();
+        let (mut held, mut taken) = (Vec::new(), Vec::new());
         let mut start = self.env.now();
         for (scope, limits) in gates(route, batch) {
             match self.pass(&scope, &batch.id, limits, lease_until).await? {
-                Ok(at) => {
-                    start = start.max(at);
+                Ok(place) => {
+                    start = start.max(place.start);
                     if limits.in_flight.is_some() {
+                        taken.extend(place.taken.then(|| scope.clone()));
                         held.push(scope);
                     }
                 }
                 Err(until) => {
-                    self.leave(&held, &batch.id).await?;
+                    // A place that the batch had before is that of whoever calls it.
+                    self.leave(&taken, &batch.id, lease_until).await?;
                     return Ok(Passed::No { until });
                 }
             }
@@ -59,13 +61,25 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(Passed::Yes { held, start })
     }
 
-    /// Gives places back. A crash before this costs the rest of their leases.
+    /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.
     ///
     /// # Errors
     /// A port did not answer.
-    pub async fn leave(&self, scopes: &[Scope], batch: &BatchId) -> Result<(), Error> {
+    pub async fn leave(&self, scopes: &[Scope], batch: &BatchId, lease: Timestamp) -> Result<(), Error> {
         for scope in scopes {
-            self.change(scope, |gate| gate.without(batch)).await?;
+            self.change(scope, |gate| gate.left(batch, lease)).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives back whatever places a batch has that nobody calls any more.
+    ///
+    /// # Errors
+    /// A port did not answer.
+    pub async fn clear(&self, route: &Route, batch: &Batch) -> Result<(), Error> {
+        let limited = gates(route, batch).into_iter().filter(|(_, limits)| limits.in_flight.is_some());
+        for (scope, _) in limited {
+            self.change(&scope, |gate| gate.without(&batch.id)).await?;
         }
         Ok(())
     }
@@ -93,34 +107,62 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         batch: &BatchId,
         limits: Limits,
         lease_until: Timestamp,
-    ) -> Result<Result<Timestamp, Option<Timestamp>>, Error> {
-        for _ in 0..CONCURRENCY {
+    ) -> Result<Result<Place, Option<Timestamp>>, Error> {
+        for attempt in 0..TRIES {
             let now = self.env.now();
-            match self.store.gate(scope).await?.admit(batch, limits, now, lease_until) {
+            let gate = self.store.gate(scope).await?;
+            match gate.admit(batch, limits, now, lease_until) {
                 Admission::Full => return Ok(Err(None)),
                 Admission::NotBefore(at) => return Ok(Err(Some(at))),
-                Admission::Admitted(None, start) => return Ok(Ok(start)),
+                Admission::Admitted(None, start) => return Ok(Ok(Place { start, taken: false })),
                 Admission::Admitted(Some(next), start) => {
                     if self.store.store_gate(scope, &next, now).await? == Stored::Yes {
-                        return Ok(Ok(start));
+                        return Ok(Ok(Place { start, taken: !gate.counts(batch) }));
                     }
                 }
             }
+            self.give_way(attempt).await;
         }
         Ok(Err(None))
     }
 
     /// Changes a gate until the change is written or none is needed.
     async fn change(&self, scope: &Scope, change: impl Fn(&Gate) -> Option<Gate> + Send) -> Result<(), Error> {
-        for _ in 0..CONCURRENCY {
+        for attempt in 0..TRIES {
             let Some(next) = change(&self.store.gate(scope).await?) else { return Ok(()) };
             if self.store.store_gate(scope, &next, self.env.now()).await? == Stored::Yes {
                 return Ok(());
             }
+            self.give_way(attempt).await;
         }
         Err(Error::Conflict("writing a gate that everybody wants"))
     }
+
+    /// Whoever was too late waits for a moment, longer each time, so that the next round has fewer contenders.
+    async fn give_way(&self, attempt: u64) {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "some milliseconds"
+        )]
+        let pause_ms = (self.env.random() * (GIVE_WAY_MS * (attempt + 1)) as f64) as u64;
+        self.env.sleep(pause_ms).await;
+    }
 }
+
+/// A place at one gate.
+struct Place {
+    /// When the call may start.
+    start: Timestamp,
+    /// Whether it is new: the batch had none here before.
+    taken: bool,
+}
+
+/// A gate may be written by somebody else between a read and a write; after so many tries the batch comes back later.
+const TRIES: u64 = 16;
+/// The longest pause after the first try, in milliseconds.
+const GIVE_WAY_MS: u64 = 8;
 
 /// The gates that a call of this batch passes. The Target's comes first: it is the narrower one, and whoever waits there
 /// must not keep a place of the route from others. A gate at which nothing is limited or paused is not asked.

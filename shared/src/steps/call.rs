@@ -22,7 +22,7 @@ pub(super) struct Caller<'a, S, Q, D, E> {
     pub(super) processor: Processor<'a, S, Q, D, E>,
     pub(super) route: &'a Route,
     pub(super) batch: &'a Batch,
-    /// A refused batch is taken apart until then.
+    /// No call of it lasts longer.
     pub(super) deadline: Timestamp,
 }
 
@@ -71,7 +71,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         // Nobody deletes a task before it is settled; if somebody did, its neighbours go on without it.
         let (there, gone): (Vec<TaskId>, Vec<TaskId>) =
             self.batch.members.iter().map(|member| member.id.clone()).partition(|id| payload(tasks, id).is_some());
-        let mut called = self.call_part(&self.batch.id, &there, tasks).await;
+        let mut called = self.call_part(&self.batch.id, &there, tasks).await?;
         if let Reply::Refused(reason) = &called.reply
             && self.route.on_reject == OnReject::Bisect
             && there.len() > 1
@@ -84,47 +84,77 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         Ok(called)
     }
 
-    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. What
-    /// cannot be called for now goes round again.
+    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. Who
+    /// is not called before the time is up goes round again, and it counts as no attempt.
     async fn take_apart(&self, members: Vec<TaskId>, reason: &Reason, tasks: &Members) -> Result<Called, Error> {
-        let Processor { env, .. } = self.processor;
         let mut bisection = Bisection::of(members, reason);
-        while let Some(part) = bisection.next_part() {
-            let lease_ms = self.processor.lease_ms(self.route);
-            let stop = |bisection: Bisection, reason: &Reason, pause_ms| {
-                Ok(Called { reply: Reply::PerMember(bisection.stopped(reason)), pause_ms })
-            };
-            if env.now().plus_ms(self.processor.timeout_ms(self.route)) > self.deadline {
-                return stop(bisection, &Reason::new("bisection_out_of_time"), None);
-            }
-            let lease_until = env.now().plus_ms(lease_ms);
-            match self.processor.gatekeeper().admit(self.route, self.batch, lease_until).await? {
-                Passed::Yes { start, .. } => env.sleep(start.since(env.now())).await,
-                Passed::No { .. } => return stop(bisection, &Reason::new("bisection_held_back"), None),
-            }
+        let mut pause_ms = None;
+        while self.pass_again().await?
+            && let Some(part) = bisection.next_part()
+        {
             let key = bisection::key(&self.batch.id, &part);
-            let Called { reply, pause_ms } = self.call_part(&key, bisection.members(&part), tasks).await;
-            match reply {
+            let called = self.call_part(&key, bisection.members(&part), tasks).await?;
+            match called.reply {
                 Reply::PerMember(said) => bisection.answered(said),
                 Reply::Refused(reason) => bisection.refused(&part, &reason),
-                Reply::Unavailable { reason, .. } => return stop(bisection, &reason, pause_ms),
+                Reply::Unavailable { reason, .. } => {
+                    bisection.failed_for_now(&part, &reason);
+                    pause_ms = called.pause_ms;
+                    break;
+                }
             }
         }
-        Ok(Called { reply: Reply::PerMember(bisection.finished()), pause_ms: None })
+        Ok(Called { reply: Reply::PerMember(bisection.finished()), pause_ms })
     }
 
-    /// Makes one call; a connection that was refused or reset is tried once more at once.
-    async fn call_part(&self, key: &BatchId, members: &[TaskId], tasks: &Members) -> Called {
+    /// Passes the gates for one call more, waiting for them while there is time for it; `false` if there is not.
+    async fn pass_again(&self) -> Result<bool, Error> {
+        let env = self.processor.env;
+        loop {
+            match self.pass_now().await? {
+                Passed::Yes { start, .. } => {
+                    env.sleep(start.since(env.now())).await;
+                    return Ok(true);
+                }
+                Passed::No { until } => {
+                    let until = until.unwrap_or_else(|| env.now().plus_ms(LOOK_AGAIN_MS));
+                    if !self.has_time_from(until) {
+                        return Ok(false);
+                    }
+                    env.sleep(until.since(env.now())).await;
+                }
+            }
+        }
+    }
+
+    async fn pass_now(&self) -> Result<Passed, Error> {
+        if !self.has_time_from(self.processor.env.now()) {
+            return Ok(Passed::No { until: Some(self.deadline) });
+        }
+        // The same lease: places are given back by it.
+        self.processor.gatekeeper().admit(self.route, self.batch, self.deadline).await
+    }
+
+    /// Whether a call that starts then may take all of its time.
+    fn has_time_from(&self, start: Timestamp) -> bool {
+        start.plus_ms(self.processor.timeout_ms(self.route)) <= self.deadline
+    }
+
+    /// Makes one call; a connection that was refused or reset is tried once more at once, if the gates let it.
+    async fn call_part(&self, key: &BatchId, members: &[TaskId], tasks: &Members) -> Result<Called, Error> {
         let items: Vec<Item<'_>> =
             members.iter().filter_map(|id| Some(Item { id: id.as_str(), payload: payload(tasks, id)? })).collect();
         let Self { route, batch, processor, .. } = self;
         let Ok(body) = route.body(key, &batch.target, &items) else {
-            return Called { reply: Reply::Refused(Reason::new("body_template")), pause_ms: None };
+            return Ok(Called { reply: Reply::Refused(Reason::new("body_template")), pause_ms: None });
         };
         let call =
             Call { downstream: &route.downstream, batch: key, fence: batch.fence, attempt: batch.attempts, body };
         let mut answer = processor.downstream.call(&call).await;
-        if answer == Err(NoAnswer::Connection) {
+        if answer == Err(NoAnswer::Connection)
+            && let Passed::Yes { start, .. } = self.pass_now().await?
+        {
+            processor.env.sleep(start.since(processor.env.now())).await;
             answer = processor.downstream.call(&call).await;
         }
         let reply = route.downstream.response().read(answer, members);
@@ -132,9 +162,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             Reply::Unavailable { retry_after_ms, .. } => *retry_after_ms,
             Reply::PerMember(_) | Reply::Refused(_) => None,
         };
-        Called { reply, pause_ms }
+        Ok(Called { reply, pause_ms })
     }
 }
+
+/// How soon a full gate is looked at again within a batch that is being taken apart, in milliseconds.
+const LOOK_AGAIN_MS: u64 = 1_000;
 
 fn payload<'a>(tasks: &'a Members, id: &TaskId) -> Option<&'a RawValue> {
     serde_json::from_str(&tasks.get(id)?.payload).ok()

@@ -7,13 +7,13 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{CONCURRENCY, Error, lease_ms, still_waiting};
+use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
 use crate::domain::id::{Target, WorkflowId, digest};
 use crate::domain::lock::{self, Bid, Lock, Term};
 use crate::domain::message::{Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
-use crate::ports::{Acquired, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, send_all};
+use crate::ports::{Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, send_all};
 use crate::routes::Routes;
 
 /// How an election ended for one workflow.
@@ -30,7 +30,7 @@ pub enum Outcome {
 /// elect-leader, over its ports.
 #[derive(Debug)]
 pub struct ElectLeader<'a, S, Q, E> {
-    /// Tasks and locks.
+    /// Tasks, locks and batches.
     pub store: &'a S,
     /// Where messages go.
     pub outbox: &'a Q,
@@ -43,7 +43,7 @@ pub struct ElectLeader<'a, S, Q, E> {
 /// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;
 
-impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
+impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
     /// Handles one message; `redelivered` says that it may have been handled before.
     ///
     /// # Errors
@@ -160,6 +160,10 @@ impl<S: Tasks + Locks, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
             .buffer_unordered(CONCURRENCY)
             .try_collect()
             .await?;
+        // The last members to return leave nothing for sweep to look after.
+        if let Some(settled) = self.store.batch(batch).await? {
+            follow_up::returned(self.store, &settled).await?;
+        }
         Ok(Election { workflow, target, tasks: waiting.into_iter().flatten().collect(), attempt: 0 })
     }
 }

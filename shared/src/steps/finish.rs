@@ -64,7 +64,7 @@ pub async fn hand_on(outbox: &impl Outbox, routes: &Routes, batch: &Batch) -> Re
 /// A batch with its final members as it is to be written: one that is pulled may be claimed from now on.
 pub fn frozen(batch: &Batch, members: Vec<Member>, routes: &Routes, now: Timestamp) -> Batch {
     let frozen = batch.frozen(members);
-    if routes.is_pulled(&batch.target) { frozen.due_at(now) } else { frozen }
+    if routes.is_pulled(&batch.target) { frozen.pulled_from(now) } else { frozen }
 }
 
 async fn freeze<S: Tasks + Batches>(store: &S, routes: &Routes, batch: &Batch, now: Timestamp) -> Result<Batch, Error> {

@@ -9,12 +9,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
+use crate::domain::id::TaskId;
 use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
 use crate::domain::notice::{self, Failure};
 use crate::domain::outcome::{Exception, Results};
-use crate::domain::task::Candidate;
+use crate::domain::task::{self, Candidate};
 use crate::domain::time::Timestamp;
-use crate::ports::{Batches, Destination, Outbox, Outgoing, Settlement, Tasks, send_all};
+use crate::ports::{Batches, Destination, Freshness, Outbox, Outgoing, Settlement, Tasks, send_all};
 use crate::routes::{NotificationQueue, Notify, Route};
 
 /// What an outcome came to, counted in members.
@@ -28,7 +29,8 @@ pub struct Counts {
     pub returned: usize,
 }
 
-/// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it.
+/// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
+/// members that return is done when they have: [`returned`].
 ///
 /// # Errors
 /// A port did not answer; the whole may be repeated.
@@ -41,13 +43,21 @@ pub async fn follow_up(
     let Status::Settled { at, results, follow_up } = &batch.status else {
         return Ok(Counts::default());
     };
-    if *follow_up == FollowUp::Done {
-        return Ok(count(batch, results));
+    match follow_up {
+        FollowUp::Pending => {}
+        FollowUp::Returning => {
+            if !returned(store, batch).await? {
+                send_all(outbox, returns(batch, results)).await?;
+            }
+            return Ok(count(batch, results));
+        }
+        FollowUp::Done => return Ok(count(batch, results)),
     }
     let mut messages = returns(batch, results);
     messages.extend(notices(&route.notify, batch, results, *at));
-    send_all(outbox, messages).await?;
+    let sent = send_all(outbox, messages).await;
 
+    // A notification queue that does not answer must not keep the members' statuses from being written.
     let settlements: Vec<(Member, Settlement)> =
         batch.members.iter().filter_map(|member| Some((member.clone(), settlement(results, member)?))).collect();
     stream::iter(settlements)
@@ -55,9 +65,44 @@ pub async fn follow_up(
         .buffer_unordered(CONCURRENCY)
         .try_collect::<Vec<()>>()
         .await?;
+    sent?;
+    let next = match last_return_ms(results) {
+        None => batch.followed_up(),
+        Some(delay_ms) => batch.returning(at.plus_ms(delay_ms)),
+    };
     // Whoever was faster has done just the same.
-    store.store(&batch.followed_up(), Assumes::At(batch.revision)).await?;
+    store.store(&next, Assumes::At(batch.revision)).await?;
     Ok(count(batch, results))
+}
+
+/// Marks a batch that waits for members to return as done if all of them have; says whether it is.
+///
+/// # Errors
+/// A port did not answer; it may be repeated.
+pub async fn returned(store: &(impl Tasks + Batches), batch: &Batch) -> Result<bool, Error> {
+    let Status::Settled { results, follow_up: FollowUp::Returning, .. } = &batch.status else { return Ok(false) };
+    let is_returning = |member: &&Member| matches!(results.get(&member.id), Some(Exception::Returned { .. }));
+    let returning: Vec<&Member> = batch.members.iter().filter(is_returning).collect();
+    let ids: Vec<TaskId> = returning.iter().map(|member| member.id.clone()).collect();
+    let tasks = store.read(&ids, Freshness::Latest).await?;
+    let named = task::Status::Batched { batch: batch.id.clone() };
+    let still_there = returning.iter().any(|member| {
+        tasks.iter().any(|task| task.id == member.id && task.round == member.round && task.status == named)
+    });
+    if !still_there {
+        store.store(&batch.followed_up(), Assumes::At(batch.revision)).await?;
+    }
+    Ok(!still_there)
+}
+
+/// When the last member returns, in milliseconds from the outcome; SQS delays for a quarter of an hour at most.
+fn last_return_ms(results: &Results) -> Option<u64> {
+    const MAX_DELAY_MS: u64 = 15 * 60 * 1000;
+    let delays = results.values().filter_map(|exception| match exception {
+        Exception::Returned { delay_ms, .. } => Some((*delay_ms).min(MAX_DELAY_MS)),
+        Exception::Failed { .. } => None,
+    });
+    delays.max()
 }
 
 fn settlement(results: &Results, member: &Member) -> Option<Settlement> {

@@ -212,7 +212,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             if !gathered.candidates.is_empty() {
                 return Ok(Some(gathered));
             }
-            match self.store.release(&leading.term, leading.lock.signals, self.env.now()).await? {
+            match self.store.release(&leading.term, leading.lock.seq, leading.lock.signals, self.env.now()).await? {
                 Released::Yes => return Ok(None),
                 Released::Lost => return Err(Stop::TermOver),
                 Released::Signalled(signals) => {

@@ -10,7 +10,7 @@ use super::process::{Processed, Processor};
 use crate::domain::id::SessionId;
 use crate::domain::message::Handle;
 use crate::domain::outcome::Reason;
-use crate::domain::retry::slot_delay_ms;
+use crate::domain::retry::{again_delay_ms, gate_delay_ms};
 use crate::domain::session::Timing;
 use crate::ports::{Downstream, Env, Inbox, Outbox, Outgoing, Store, send_all};
 use crate::routes::Routes;
@@ -54,15 +54,35 @@ pub struct HandleBatch<'a, S, Q, D, E> {
     pub worker: &'a str,
 }
 
+/// How a message came.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// Its receipt handle.
+    pub receipt: &'a str,
+    /// How often it was received, this time included.
+    pub received: u32,
+}
+
 /// The longest call of a route that is not pulled ends before; routes say how long theirs take.
 const PATIENCE_MS: u64 = 30_000;
 
 impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D, E> {
-    /// Handles one message; `receipt` is its receipt handle.
+    /// Handles one message.
     ///
     /// # Errors
     /// A port did not answer, the route is unknown, or another delivery is at work. The message comes again.
-    pub async fn run(&self, message: Handle, receipt: &str) -> Result<Outcome, Error> {
+    pub async fn run(&self, message: Handle, delivery: Delivery<'_>) -> Result<Outcome, Error> {
+        let outcome = self.handle(message, delivery.receipt).await;
+        if matches!(outcome, Err(_) | Ok(Outcome::ClaimLost)) {
+            // Its session is ended, so sweep will not find the batch by it: come back soon, if no sooner each time.
+            let pause_ms = again_delay_ms(delivery.received, self.env.random());
+            // If that fails too, the message comes when its visibility timeout ends.
+            let _ = self.queue.postpone(delivery.receipt, pause_ms).await;
+        }
+        outcome
+    }
+
+    async fn handle(&self, message: Handle, receipt: &str) -> Result<Outcome, Error> {
         let Some(batch) = self.store.batch(&message.batch).await? else {
             // Handed on only after it was frozen, and kept longer than any message: it settled and expired.
             return Ok(Outcome::Nothing);
@@ -90,8 +110,8 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
                 Ok(Outcome::CallAgain { reason })
             }
             Processed::Waits { until } => {
-                let jittered_ms = slot_delay_ms(message.waits, env.random());
-                let delay_ms = until.map_or(jittered_ms, |until| until.since(env.now()) + jittered_ms / 4);
+                let jittered_ms = gate_delay_ms(message.waits, env.random());
+                let delay_ms = until.map_or(0, |until| until.since(env.now())) + jittered_ms;
                 let again = Handle { waits: message.waits.saturating_add(1), ..message };
                 send_all(queue, vec![Outgoing::handle(&again, delay_ms)]).await?;
                 Ok(Outcome::Waits)

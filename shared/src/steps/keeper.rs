@@ -60,7 +60,17 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     /// # Errors
     /// The store did not answer. `Ok(Err(Lost))`: the session is over.
     pub async fn name(&self, batch: &BatchId) -> Result<Result<(), Lost>, ports::Error> {
-        self.write(&mut *self.state.lock().await, |claims| claims.push(batch.clone())).await
+        let name = |claims: &mut Vec<BatchId>| {
+            if !claims.contains(batch) {
+                claims.push(batch.clone());
+            }
+        };
+        self.write(&mut *self.state.lock().await, name).await
+    }
+
+    /// Whether a batch is among its claims: this worker has it in hand.
+    pub async fn names(&self, batch: &BatchId) -> bool {
+        self.state.lock().await.session.as_ref().is_some_and(|session| session.claims.contains(batch))
     }
 
     /// Forgets a claim that was settled or given up; the next renewal names it no more.
@@ -80,15 +90,16 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     /// # Errors
     /// [`Lost`].
     pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
-        // The work is dropped before the session is ended: it may be next in line for the state, and would never let go.
-        let done = match select(pin!(work), pin!(self.beats())).await {
-            Either::Left((done, _)) => Ok(done),
-            Either::Right((lost, _)) => Err(lost),
+        let lost = {
+            let (work, beats) = (pin!(work), pin!(self.beats()));
+            match select(work, beats).await {
+                Either::Left((done, _)) => return Ok(done),
+                Either::Right((lost, _)) => lost,
+            }
+            // Here the work is gone, with its call and its turn at our state: nothing of it goes on while we clean up.
         };
-        if done.is_err() {
-            self.end().await;
-        }
-        done
+        self.end().await;
+        Err(lost)
     }
 
     /// Removes the session, so that its claims are free at once. One that cannot be removed expires.

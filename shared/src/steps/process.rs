@@ -14,9 +14,10 @@ use super::{Error, follow_up};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Status};
 use crate::domain::gate::Scope;
 use crate::domain::outcome::{Reason, Results, Verdict, judge};
+use crate::domain::retry::MAX_PAUSE_MS;
 use crate::domain::time::Timestamp;
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
-use crate::routes::{Route, Routes};
+use crate::routes::{OnReject, Route, Routes};
 
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,10 @@ pub enum Processed {
 pub struct Claimed {
     /// As its claim left it.
     pub batch: Batch,
+    /// When its call may start: in a second at most.
+    pub start: Timestamp,
     held: Vec<Scope>,
+    lease_until: Timestamp,
 }
 
 /// What came of trying to claim a batch.
@@ -86,6 +90,8 @@ impl<S, Q, D, E> Copy for Processor<'_, S, Q, D, E> {}
 
 /// Added to a call's timeout for everything around it, in milliseconds: reading the members, recording the outcome.
 const MARGIN_MS: u64 = 10_000;
+/// A batch is taken apart for so long at most, in milliseconds: as long as the longest calls of other routes may take.
+const BISECTION_MS: u64 = 70_000;
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Does what is to be done with a batch.
@@ -104,11 +110,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// # Errors
     /// As [`process`](Self::process).
     pub async fn finish(&self, claimed: Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
-        let processed = self.attempt(&claimed.batch, keeper).await;
+        let processed = self.attempt(&claimed, keeper).await;
         keeper.forget(&claimed.batch.id).await;
         // Places name the batch, not the worker: if somebody else has claimed it meanwhile, they are that worker's now.
         if !matches!(processed, Ok(Processed::ClaimLost)) {
-            self.leave(&claimed).await?;
+            // What came of the call counts for more than an error here: the places' lease is over soon.
+            let _ = self.leave(&claimed).await;
         }
         processed
     }
@@ -118,7 +125,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// # Errors
     /// A port did not answer; the places are free when their lease is over.
     pub(super) async fn leave(&self, claimed: &Claimed) -> Result<(), Error> {
-        self.gatekeeper().leave(&claimed.held, &claimed.batch.id).await
+        self.gatekeeper().leave(&claimed.held, &claimed.batch.id, claimed.lease_until).await
     }
 
     /// Claims a batch that is to be called, if its gates let it through.
@@ -131,11 +138,18 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Duty::Nothing => return Ok(Tried::Not(Processed::Nothing)),
             Duty::LookAgain { at } => return Ok(Tried::Not(Processed::Waits { until: Some(at) })),
             Duty::FollowUp => {
-                follow_up::follow_up(self.store, self.outbox, self.route(&batch)?, &batch).await?;
+                let route = self.route(&batch)?;
+                // Whoever recorded the outcome may have died before it gave its places back.
+                self.gatekeeper().clear(route, &batch).await?;
+                follow_up::follow_up(self.store, self.outbox, route, &batch).await?;
                 return Ok(Tried::Not(Processed::FollowedUp));
             }
-            // Our own claim, which an error left behind, is as good as none.
-            Duty::AskFor { session } if session == *keeper.id() => {}
+            // Our own claim, which an error left behind, is as good as none; one that is in hand is not.
+            Duty::AskFor { session } if session == *keeper.id() => {
+                if keeper.names(&batch.id).await {
+                    return Ok(Tried::Not(Processed::Waits { until: None }));
+                }
+            }
             Duty::AskFor { session } => {
                 if let Some(until) = lives_until(self.store, self.env, &session).await? {
                     return Ok(Tried::Not(Processed::Waits { until: Some(until) }));
@@ -145,24 +159,22 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         let route = self.route(&batch)?;
         let gatekeeper = self.gatekeeper();
-        let held = match gatekeeper.admit(route, &batch, now.plus_ms(self.lease_ms(route))).await? {
+        let lease_until = now.plus_ms(self.lease_ms(route));
+        let (held, start) = match gatekeeper.admit(route, &batch, lease_until).await? {
             Passed::No { until } => return Ok(Tried::Not(Processed::Waits { until })),
-            Passed::Yes { held, start } => {
-                self.env.sleep(start.since(self.env.now())).await;
-                held
-            }
+            Passed::Yes { held, start } => (held, start),
         };
-        if keeper.name(&batch.id).await?.is_err() {
-            gatekeeper.leave(&held, &batch.id).await?;
+        if keeper.name(&batch.id).await?.is_err() || !keeper.is_trusted().await {
+            gatekeeper.leave(&held, &batch.id, lease_until).await?;
             return Ok(Tried::Not(Processed::ClaimLost));
         }
         let claimed = batch.claimed(Claim { session: keeper.id().clone() });
         if self.store.store(&claimed, Assumes::At(batch.revision)).await? == Stored::Conflict {
             keeper.forget(&batch.id).await;
-            self.leave_unless_called(&held, &batch).await?;
+            self.leave_unless_called(&held, &batch, lease_until).await?;
             return Err(Error::Conflict("claiming a batch"));
         }
-        Ok(Tried::Claimed(Box::new(Claimed { batch: claimed, held })))
+        Ok(Tried::Claimed(Box::new(Claimed { batch: claimed, start, held, lease_until })))
     }
 
     /// Records the outcome of a claimed batch: the acknowledgement.
@@ -177,26 +189,30 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         })
     }
 
-    async fn attempt(&self, batch: &Batch, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
+    async fn attempt(&self, claimed: &Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
+        let batch = &claimed.batch;
         let route = self.route(batch)?;
-        let deadline = self.env.now().plus_ms(self.lease_ms(route));
-        let caller = Caller { processor: *self, route, batch, deadline };
+        let caller = Caller { processor: *self, route, batch, deadline: claimed.lease_until };
         let tasks = members(self.store, batch).await?;
         let attempted = caller.attempted(&tasks);
+        self.env.sleep(claimed.start.since(self.env.now())).await;
         // The last thing before the call: a pause may have begun since the batch was let through.
         if let Some(until) = self.gatekeeper().paused_until(route, batch).await? {
             return self.give_up(batch, batch.held_back(until), Processed::Waits { until: Some(until) }).await;
         }
         let Called { reply, pause_ms } = caller.call(&tasks).await?;
-        if !keeper.is_trusted().await {
-            return Ok(Processed::ClaimLost);
-        }
-        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
         let paused = match pause_ms {
-            // Before anything else is written: from here on no worker starts a call there.
-            Some(ms) => self.gatekeeper().pause(route, batch, self.env.now().plus_ms(ms)).await,
+            // Before anything else, whoever has the claim now: from here on no worker starts a call there.
+            Some(ms) => {
+                let until = self.env.now().plus_ms(ms.min(MAX_PAUSE_MS));
+                self.gatekeeper().pause(route, batch, until).await
+            }
             None => Ok(()),
         };
+        if !keeper.is_trusted().await {
+            return paused.and(Ok(Processed::ClaimLost));
+        }
+        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
         let processed = match judge(reply, &attempted, route.retry.attempts, delay_ms) {
             Verdict::Settle(results) => self.record(batch, results).await,
             Verdict::CallAgain { reason, retry_after_ms } => {
@@ -213,7 +229,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         if let Status::Paused { until } = paused.status
             && self.routes.is_pulled(&batch.target)
         {
-            paused = paused.due_at(until);
+            paused = paused.pulled_from(until);
         }
         Ok(match self.store.store(&paused, Assumes::At(batch.revision)).await? {
             Stored::Yes => outcome,
@@ -221,13 +237,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         })
     }
 
-    async fn leave_unless_called(&self, held: &[Scope], batch: &Batch) -> Result<(), Error> {
+    async fn leave_unless_called(&self, held: &[Scope], batch: &Batch, lease: Timestamp) -> Result<(), Error> {
         if held.is_empty() {
             return Ok(());
         }
         match self.store.batch(&batch.id).await? {
             Some(Batch { status: Status::InProgress { .. }, .. }) => Ok(()),
-            Some(_) | None => self.gatekeeper().leave(held, &batch.id).await,
+            Some(_) | None => self.gatekeeper().leave(held, &batch.id, lease).await,
         }
     }
 
@@ -235,9 +251,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Gatekeeper { store: self.store, env: self.env }
     }
 
-    /// How long a call's place lasts if its worker dies: twice its timeout, since a reset connection is tried again.
+    /// How long all calls of a claim may take, and so how long its places last if its worker dies: twice the timeout,
+    /// since a reset connection is tried again; and time to take a batch apart, where the route says so.
     pub(super) fn lease_ms(&self, route: &Route) -> u64 {
-        2 * self.timeout_ms(route) + MARGIN_MS
+        let calls_ms = 2 * self.timeout_ms(route) + MARGIN_MS;
+        match route.on_reject {
+            OnReject::Fail => calls_ms,
+            OnReject::Bisect => calls_ms.max(BISECTION_MS),
+        }
     }
 
     pub(super) fn timeout_ms(&self, route: &Route) -> u64 {

@@ -151,7 +151,7 @@ impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         for (target, tasks) in waiting {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
             let records = records.chunks(MAX_TASKS).map(<[_]>::to_vec);
-            messages.extend(records.zip(elections(self.env, &target, &candidates)));
+            messages.extend(records.zip(elections(self.env, &target, &candidates, 0)));
         }
         let (records, outgoing): (Vec<Vec<String>>, Vec<Outgoing>) = messages.into_iter().unzip();
         for (records, sent) in records.into_iter().zip(self.outbox.send(outgoing).await) {
@@ -218,12 +218,12 @@ fn conflict() -> Rejection {
 }
 
 /// Election messages for tasks of one Target: one, or as many as their number needs.
-pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate]) -> Vec<Outgoing> {
+pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate], attempt: u32) -> Vec<Outgoing> {
     tasks
         .chunks(MAX_TASKS)
         .map(|tasks| {
             let workflow = WorkflowId::new(env.fresh_id());
-            let election = Election { workflow, target: target.clone(), tasks: tasks.to_vec(), attempt: 0 };
+            let election = Election { workflow, target: target.clone(), tasks: tasks.to_vec(), attempt };
             Outgoing::elect(&Elect::Waiting(election), 0)
         })
         .collect()

@@ -70,7 +70,7 @@ pub async fn revive<S: Tasks + Batches + Census>(
     }
     for (target, tasks) in waiting {
         report.waiting += tasks.len();
-        messages.extend(register::elections(env, &target, &tasks));
+        messages.extend(register::elections(env, &target, &tasks, 0));
     }
     send_all(outbox, messages).await?;
     Ok(report)

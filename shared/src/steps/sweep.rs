@@ -10,21 +10,29 @@
 //! | a frozen or paused batch that nobody calls | the same | its message anew; the old one is superseded |
 //! | a claim whose session is gone | the same | to be taken over |
 //! | an outcome whose follow-up is not done | the same | to be followed up |
+//! | members that did not return | the same | their way back |
 //! | tasks that have waited for long, with no leader alive | index of waiting tasks | an election |
+//!
+//! Before a batch's message is sent the batch says so (a *nudge*): an earlier message is superseded, and the batch is left
+//! alone for longer each time. What cannot be read or sent on is told at the end; it keeps nobody else waiting.
 //!
 //! A lock whose leader died needs no look of its own: its open batch is among the unfinished, its tasks among the
 //! waiting, and whoever is elected next takes it over.
 
 use std::collections::BTreeMap;
 
+use futures::{StreamExt, stream};
+
+use super::keeper::lives_until;
 use super::{Error, register};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
-use crate::domain::id::{Part, Pool, RouteName, Target};
+use crate::domain::id::{BatchId, Part, Pool, Target};
 use crate::domain::message::{Finish, Group, Handle, MAX_TASKS};
 use crate::domain::session::{Holder, Session};
 use crate::domain::task::Candidate;
-use crate::ports::{Env, Outbox, Outgoing, Segment, Store, Stored, send_all};
-use crate::routes::Routes;
+use crate::domain::time::Timestamp;
+use crate::ports::{Ended, Env, Outbox, Outgoing, Segment, Store, Stored, WaitingPage, send_all};
+use crate::routes::{Route, Routes};
 
 /// What one sweep sent on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +45,18 @@ pub struct Report {
     pub batches: usize,
     /// Waiting tasks that got an election.
     pub tasks: usize,
-    /// Tasks and batches that no route wants any more; they stay as they are.
+    /// Waiting tasks that no route wants any more; they stay as they are.
     pub stranded: usize,
+}
+
+impl Report {
+    fn add(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.finishes += other.finishes;
+        self.batches += other.batches;
+        self.tasks += other.tasks;
+        self.stranded += other.stranded;
+    }
 }
 
 /// How much one sweep reads at most.
@@ -48,7 +66,7 @@ pub struct Budget {
     pub sessions: usize,
     /// Unfinished batches of one part of a route.
     pub batches: usize,
-    /// Pages of the index of waiting tasks.
+    /// Pages of the index of waiting tasks; each segment has one at least.
     pub pages: usize,
 }
 
@@ -71,162 +89,225 @@ pub struct Sweep<'a, S, Q, E> {
     pub routes: &'a Routes,
     /// How much is read.
     pub budget: Budget,
+    /// The time between two sweeps, in milliseconds.
+    pub every_ms: u64,
 }
 
-/// A task that has waited longer than this beyond its route's window is looked into, in milliseconds: longer than any
-/// leader takes to come to it, unless the Target has more tasks than it gets through.
+/// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
+/// it, unless its Target has more tasks than it gets through.
 pub const WAITED_MS: u64 = 60_000;
-/// The index of waiting tasks is scanned in so many segments. Each sweep begins with another, so that a large index is
-/// seen whole after as many.
+/// The index of waiting tasks is scanned in so many segments, beginning with another each time: one that is too large
+/// for a single sweep does not keep the others from being looked at.
 const SEGMENTS: u8 = 16;
 /// Entries of one page.
 const PAGE: usize = 5_000;
-/// The time between two sweeps, in milliseconds: which segment comes first follows from it.
-const INTERVAL_MS: u64 = 60_000;
+/// How many parts are looked through at once.
+const PARTS_AT_ONCE: usize = 8;
 
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     /// Looks through everything once.
     ///
     /// # Errors
-    /// A port did not answer; what was not sent on is found by the next sweep.
+    /// The first thing that went wrong, after everything else was looked at; the next sweep finds what was missed.
     pub async fn run(&self) -> Result<Report, Error> {
         let mut report = Report::default();
+        let mut failed = Ok(());
+        let mut count = |swept: Result<Report, Error>| match swept {
+            Ok(swept) => report.add(swept),
+            Err(error) if failed.is_ok() => failed = Err(error),
+            Err(_) => {}
+        };
         let pulled = self.routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name));
         for pool in Pool::of_handlers().chain(pulled) {
-            self.sessions(&pool, &mut report).await?;
+            count(self.sessions(&pool).await);
         }
-        for route in self.routes.iter() {
-            for part in Part::all() {
-                self.batches(&route.name, part, &mut report).await?;
-            }
+        count(self.tasks().await);
+        // A batch that wants to be pulled is its workers' affair, unless its route has none any more.
+        let shelves = self.routes.iter().flat_map(|route| {
+            let left_over = Part::all().map(Part::pulled).filter(|_| !route.is_pulled());
+            Part::all().chain(left_over).map(move |part| (route, part))
+        });
+        let parts: Vec<_> = shelves.map(|(route, part)| self.batches(route, part)).collect();
+        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
+        while let Some(of_part) = swept.next().await {
+            of_part.into_iter().for_each(&mut count);
         }
-        self.tasks(&mut report).await?;
-        Ok(report)
+        failed.map(|()| report)
     }
 
-    async fn sessions(&self, pool: &Pool, report: &mut Report) -> Result<(), Error> {
+    async fn sessions(&self, pool: &Pool) -> Result<Report, Error> {
+        let (mut report, mut failed) = (Report::default(), Ok(()));
         for session in self.store.sessions(pool, self.budget.sessions).await? {
             if let Holder::Expired(_) = Holder::of(Some(&session), self.env.now()) {
-                self.free(&session, report).await?;
+                match self.free(&session).await {
+                    Ok(freed) => report.add(freed),
+                    Err(error) => failed = failed.and(Err(error)),
+                }
             }
         }
-        Ok(())
+        failed.map(|()| report)
     }
 
     /// Sends the claims of a session that is over on, and then ends it: who dies in between is followed by the next
     /// sweep. The handler ends it as well; whoever comes first.
-    async fn free(&self, session: &Session, report: &mut Report) -> Result<(), Error> {
-        let mut messages = Vec::new();
+    async fn free(&self, session: &Session) -> Result<Report, Error> {
+        let mut report = Report::default();
         for claim in &session.claims {
+            // It may have died before it made the claim, or after it recorded the outcome.
             if let Some(batch) = self.store.batch(claim).await?
-                && batch.claimed_by() == Some(&session.id)
-                && !self.routes.is_pulled(&batch.target)
+                && batch.claimed_by().is_none_or(|by| *by == session.id)
+                && batch.unfinished().is_some()
+                && !(self.routes.is_pulled(&batch.target) && batch.is_callable())
             {
-                messages.push(Outgoing::handle(&Handle::about(&batch), 0));
+                report.add(self.send_on(batch).await?);
             }
         }
-        report.batches += messages.len();
-        send_all(self.outbox, messages).await?;
-        self.store.end_session(&session.id, session.beat).await?;
-        report.sessions += 1;
-        Ok(())
+        let ended = self.store.end_session(&session.id, session.beat).await?;
+        report.sessions += usize::from(ended == Ended::Yes);
+        Ok(report)
     }
 
-    async fn batches(&self, route: &RouteName, part: Part, report: &mut Report) -> Result<(), Error> {
+    async fn batches(&self, route: &Route, part: Part) -> Vec<Result<Report, Error>> {
         let now = self.env.now();
-        for id in self.store.unfinished(route, part, now, self.budget.batches).await? {
-            // The index lags behind: the batch decides.
-            let Some(batch) = self.store.batch(&id).await? else { continue };
-            if batch.unfinished().is_some_and(|due| due < now) {
-                self.send_on(batch, report).await?;
+        match self.store.unfinished(&route.name, part, now, self.budget.batches).await {
+            Err(error) => vec![Err(error.into())],
+            Ok(ids) => {
+                let mut swept = Vec::new();
+                for id in ids {
+                    swept.push(self.look_at(&id, now).await);
+                }
+                swept
             }
         }
-        Ok(())
     }
 
-    async fn send_on(&self, batch: Batch, report: &mut Report) -> Result<(), Error> {
+    async fn look_at(&self, id: &BatchId, now: Timestamp) -> Result<Report, Error> {
+        // The index lags behind: the batch decides.
+        match self.store.batch(id).await? {
+            Some(batch) if batch.unfinished().is_some_and(|due| due < now) => self.send_on(batch).await,
+            Some(_) | None => Ok(Report::default()),
+        }
+    }
+
+    async fn send_on(&self, batch: Batch) -> Result<Report, Error> {
         let pulled = self.routes.is_pulled(&batch.target);
+        let mut nudged = batch.nudged(self.env.now());
+        let mut report = Report::default();
         let message = match &batch.status {
             Status::Open { .. } | Status::Closing => {
-                let finish = Finish { batch: batch.id.clone(), target: batch.target.clone() };
                 report.finishes += 1;
-                Outgoing::group(&Group::Finish(finish), 0)
+                let finish = Finish { batch: batch.id.clone(), target: batch.target.clone() };
+                Some(Outgoing::group(&Group::Finish(finish), 0))
             }
-            // Workers find it themselves.
-            Status::Frozen | Status::Paused { .. } | Status::InProgress { .. } if pulled => return Ok(()),
-            Status::Frozen | Status::Paused { .. } => {
-                let nudged = batch.nudged(self.env.now());
-                if self.store.store(&nudged, Assumes::At(batch.revision)).await? == Stored::Conflict {
-                    // Somebody is at work on it.
-                    return Ok(());
-                }
+            Status::Frozen | Status::Paused { .. } | Status::InProgress { .. } if pulled => {
+                // Its route was not pulled when it was frozen: from now on its workers find it.
+                nudged = nudged.pulled_from(self.env.now());
+                None
+            }
+            Status::Frozen
+            | Status::Paused { .. }
+            | Status::Settled { follow_up: FollowUp::Pending | FollowUp::Returning, .. } => {
                 report.batches += 1;
-                Outgoing::handle(&Handle::about(&nudged), 0)
+                Some(Outgoing::handle(&Handle::about(&nudged), 0))
             }
             Status::InProgress { claim } => {
-                let session = self.store.session(&claim.session).await?;
-                match Holder::of(session.as_ref(), self.env.now()) {
-                    Holder::Lives(_) => return Ok(()),
-                    Holder::Gone | Holder::Expired(_) => {
-                        report.batches += 1;
-                        Outgoing::handle(&Handle::about(&batch), 0)
-                    }
+                if lives_until(self.store, self.env, &claim.session).await?.is_some() {
+                    return Ok(report);
                 }
-            }
-            Status::Settled { follow_up: FollowUp::Pending, .. } => {
                 report.batches += 1;
-                Outgoing::handle(&Handle::about(&batch), 0)
+                Some(Outgoing::handle(&Handle::about(&nudged), 0))
             }
-            Status::Settled { follow_up: FollowUp::Done, .. } | Status::Empty | Status::Void => return Ok(()),
+            Status::Settled { follow_up: FollowUp::Done, .. } | Status::Empty | Status::Void => return Ok(report),
         };
-        Ok(send_all(self.outbox, vec![message]).await?)
+        if self.store.store(&nudged, Assumes::At(batch.revision)).await? == Stored::Conflict {
+            // Somebody is at work on it.
+            return Ok(Report::default());
+        }
+        send_all(self.outbox, message.into_iter().collect()).await?;
+        Ok(report)
     }
 
-    async fn tasks(&self, report: &mut Report) -> Result<(), Error> {
+    async fn tasks(&self) -> Result<Report, Error> {
         let now = self.env.now();
-        let since = crate::domain::time::Timestamp(now.0.saturating_sub(WAITED_MS));
-        let first = u8::try_from(now.0 / INTERVAL_MS % u64::from(SEGMENTS)).unwrap_or_default();
-        let mut waiting: BTreeMap<Target, Vec<Candidate>> = BTreeMap::new();
-        let mut pages = 0;
+        let since = Timestamp(now.0.saturating_sub(WAITED_MS));
+        let first = u8::try_from(now.0 / self.every_ms.max(1) % u64::from(SEGMENTS)).unwrap_or_default();
+        let mut waiting: BTreeMap<Target, Waiters> = BTreeMap::new();
+        let mut pages_left = self.budget.pages.saturating_sub(usize::from(SEGMENTS));
         for index in (first..SEGMENTS).chain(0..first) {
+            let segment = Segment { index, of: SEGMENTS };
             let mut after = None;
             loop {
-                if pages == self.budget.pages.max(usize::from(SEGMENTS)) {
-                    return self.elect(waiting, report).await;
-                }
-                pages += 1;
-                let segment = Segment { index, of: SEGMENTS };
-                let page = self.store.waiting_long(since, segment, after.as_ref(), PAGE).await?;
-                for (target, candidate) in page.tasks {
-                    let tasks = waiting.entry(target).or_default();
+                let WaitingPage { tasks, next } = self.store.waiting_long(since, segment, after.as_ref(), PAGE).await?;
+                for task in tasks {
+                    let waiters = waiting.entry(task.target).or_insert(Waiters { oldest: now, tasks: Vec::new() });
+                    waiters.oldest = waiters.oldest.min(task.since);
                     // More would be the leader's to find.
-                    if tasks.len() < MAX_TASKS {
-                        tasks.push(candidate);
+                    if waiters.tasks.len() < MAX_TASKS {
+                        waiters.tasks.push(task.candidate);
                     }
                 }
-                after = page.next;
-                if after.is_none() {
+                after = next;
+                if after.is_none() || pages_left == 0 {
                     break;
                 }
+                pages_left -= 1;
             }
         }
-        self.elect(waiting, report).await
+        self.elect(waiting, now).await
     }
 
     /// Asks for a leader wherever none is alive.
-    async fn elect(&self, waiting: BTreeMap<Target, Vec<Candidate>>, report: &mut Report) -> Result<(), Error> {
-        for (target, tasks) in waiting {
+    async fn elect(&self, waiting: BTreeMap<Target, Waiters>, now: Timestamp) -> Result<Report, Error> {
+        let (mut report, mut failed) = (Report::default(), Ok(()));
+        for (target, Waiters { oldest, tasks }) in waiting {
             if self.routes.get(&target.route()).is_none() {
                 report.stranded += tasks.len();
-                continue;
+            } else if is_time(now.since(oldest), self.every_ms) {
+                match self.elect_one(&target, &tasks).await {
+                    Ok(true) => report.tasks += tasks.len(),
+                    Ok(false) => {}
+                    Err(error) => failed = failed.and(Err(error)),
+                }
             }
-            let holder = self.store.lock(&target).await?.and_then(|lock| lock.holder);
-            if holder.is_some_and(|holder| holder.lease_until > self.env.now()) {
-                continue;
-            }
-            report.tasks += tasks.len();
-            send_all(self.outbox, register::elections(self.env, &target, &tasks)).await?;
         }
-        Ok(())
+        failed.map(|()| report)
+    }
+
+    async fn elect_one(&self, target: &Target, tasks: &[Candidate]) -> Result<bool, Error> {
+        let holder = self.store.lock(target).await?.and_then(|lock| lock.holder);
+        if holder.is_some_and(|holder| holder.lease_until > self.env.now()) {
+            return Ok(false);
+        }
+        // As if these workflows had lost before: they look whether their tasks still wait before they bid.
+        send_all(self.outbox, register::elections(self.env, target, tasks, 1)).await?;
+        Ok(true)
+    }
+}
+
+/// Tasks of one Target that have waited for long.
+struct Waiters {
+    oldest: Timestamp,
+    tasks: Vec<Candidate>,
+}
+
+/// Whether tasks of which the oldest has waited for so long are sent on by this sweep, of all that come `every_ms`: when
+/// it has waited for [`WAITED_MS`], twice that, four times that, and so on. Each time adds messages, and while nobody
+/// handles them they must not add up.
+fn is_time(waited_ms: u64, every_ms: u64) -> bool {
+    let doublings = (waited_ms / WAITED_MS).max(1).ilog2();
+    waited_ms - (WAITED_MS << doublings).min(waited_ms) < every_ms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweep_asks_for_a_leader_at_growing_intervals_and_misses_none() {
+        for every_ms in [1_000, 60_000] {
+            let sweeps = (0..12 * 60 * 60 * 1_000 / every_ms).map(|n| n * every_ms + 777);
+            let asked = sweeps.filter(|waited_ms| *waited_ms > WAITED_MS && is_time(*waited_ms, every_ms)).count();
+            assert_eq!(asked, 10, "12 hours are 2^9.5 times {WAITED_MS} ms");
+        }
     }
 }

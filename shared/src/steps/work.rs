@@ -1,8 +1,9 @@
 //! Workers that pull: batches of a route that wait to be claimed, instead of being handed on by messages.
 //!
 //! The workers of one route divide the parts of its key space among their live sessions, by the order of their ids, and
-//! divide anew whenever one comes or goes; nobody assigns anything. While two see different sessions they may want the same
-//! batch: then one conditional write decides. A worker whose session is over drops what it does and is done; its batches
+//! divide anew whenever one comes or goes; nobody assigns anything. Who finds nothing in its own parts helps with what has
+//! been due for some seconds in the others. Two may want the same batch then, or while they see different sessions: one
+//! conditional write decides. A worker whose session is over drops what it does and is done; its batches
 //! are found in the index by whoever has its parts next.
 
 use std::collections::HashMap;
@@ -45,6 +46,8 @@ pub struct Worker<'a, S, Q, D, E> {
     keeper: &'a Keeper<'a, S, E>,
     route: RouteName,
     later: HashMap<BatchId, Later>,
+    /// Claims that an error left behind.
+    left: Vec<BatchId>,
 }
 
 /// When a batch that could not be claimed is worth another look.
@@ -65,7 +68,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A worker whose session lies in the pool of `route`. It may claim once the session is opened.
     #[must_use]
     pub fn new(processor: Processor<'a, S, Q, D, E>, keeper: &'a Keeper<'a, S, E>, route: RouteName) -> Self {
-        Self { processor, keeper, route, later: HashMap::new() }
+        Self { processor, keeper, route, later: HashMap::new(), left: Vec::new() }
     }
 
     /// Claims and processes one batch, if one can be claimed.
@@ -75,7 +78,11 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     pub async fn work(&mut self) -> Result<Worked, Error> {
         let Some(claimed) = self.claim_next().await? else { return Ok(Worked::Idle) };
         let batch = claimed.batch.id.clone();
-        match self.processor.finish(claimed, self.keeper).await? {
+        let processed = self.processor.finish(claimed, self.keeper).await;
+        if processed.is_err() {
+            self.left.push(batch.clone());
+        }
+        match processed? {
             Processed::Recorded(settled) => {
                 let counts = self.follow_up(&settled).await?;
                 Ok(Worked::Settled(settled, counts))
@@ -88,39 +95,84 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
 
     /// Claims the next batch without calling anything: for a worker that does the work itself and records the outcome
     /// in a transaction of its own. It reads the [`tasks`](Self::tasks), commits, and says what came of that:
-    /// [`committed`](Self::committed) or [`lost`](Self::lost). A claim that it just drops is made again, by this worker
-    /// as long as its session lives, else by another.
+    /// [`committed`](Self::committed), [`lost`](Self::lost) or [`gave_up`](Self::gave_up).
     ///
     /// # Errors
-    /// As [`work`](Self::work).
+    /// As [`work`](Self::work); a batch that cannot be read or claimed keeps no other from being so.
     pub async fn claim_next(&mut self) -> Result<Option<Claimed>, Error> {
+        let mut failed = Ok(None);
+        // Whatever part they lie in, nobody else can claim them while this session lives.
+        for id in std::mem::take(&mut self.left) {
+            match self.try_one(&id).await {
+                Ok(Some(claimed)) => return Ok(Some(claimed)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.left.push(id);
+                    failed = Err(error);
+                }
+            }
+        }
+        for (part, before) in self.parts().await? {
+            let look = LOOK + self.later.len();
+            for id in self.processor.store.unfinished(&self.route, part, before, look).await? {
+                if self.later.contains_key(&id) {
+                    continue;
+                }
+                match self.try_one(&id).await {
+                    Ok(Some(claimed)) => return Ok(Some(claimed)),
+                    Ok(None) => {}
+                    Err(error) => {
+                        self.put_off(id, None, None);
+                        failed = Err(error);
+                    }
+                }
+            }
+        }
+        failed
+    }
+
+    async fn try_one(&mut self, id: &BatchId) -> Result<Option<Claimed>, Error> {
+        let Processor { store, env, .. } = self.processor;
+        // The index lags: what it shows may be done, or another's.
+        let Some(batch) = store.batch(id).await? else {
+            self.put_off(id.clone(), None, None);
+            return Ok(None);
+        };
+        let holder = batch.claimed_by().cloned();
+        match self.processor.try_claim(batch, self.keeper).await? {
+            Tried::Claimed(claimed) => {
+                env.sleep(claimed.start.since(env.now())).await;
+                return Ok(Some(*claimed));
+            }
+            Tried::Not(Processed::Waits { until }) => self.put_off(id.clone(), until, holder),
+            Tried::Not(_) => self.put_off(id.clone(), None, None),
+        }
+        Ok(None)
+    }
+
+    /// The parts to look through, in this order, for batches that were due before the time beside them: its own, and
+    /// then everybody's, for what has been due for a while because whoever has that part is busy.
+    async fn parts(&mut self) -> Result<Vec<(Part, Timestamp)>, Error> {
         let Processor { store, env, .. } = self.processor;
         let sessions = store.sessions(&Pool::of_route(&self.route), MAX_WORKERS).await?;
         let now = env.now();
         let live: Vec<_> =
             sessions.into_iter().filter(|session| session.expires_at > now).map(|session| session.id).collect();
-        let parts: Vec<Part> = Part::all().collect();
         let lives = |holder: &SessionId| live.contains(holder);
         self.later.retain(|_, later| later.at > now && later.holder.as_ref().is_none_or(lives));
-        for part in share(&parts, &live, self.keeper.id()) {
-            for id in store.unfinished(&self.route, part, now, LOOK + self.later.len()).await? {
-                if self.later.contains_key(&id) {
-                    continue;
-                }
-                // The index lags: what it shows may be done, or another's.
-                let Some(batch) = store.batch(&id).await? else { continue };
-                let holder = batch.claimed_by().cloned();
-                match self.processor.try_claim(batch, self.keeper).await? {
-                    Tried::Claimed(claimed) => return Ok(Some(*claimed)),
-                    Tried::Not(Processed::Waits { until }) => {
-                        let at = until.unwrap_or_else(|| env.now().plus_ms(RETRY_MS));
-                        self.later.insert(id, Later { at, holder });
-                    }
-                    Tried::Not(_) => {}
-                }
-            }
-        }
-        Ok(None)
+        let all: Vec<Part> = Part::all().map(Part::pulled).collect();
+        let own = share(&all, &live, self.keeper.id());
+        let first = own.first().and_then(|first| all.iter().position(|part| part == first)).unwrap_or_default();
+        let long_due = Timestamp(now.0.saturating_sub(HELP_AFTER_MS));
+        let others = all.iter().cycle().skip(first + own.len()).take(all.len() - own.len());
+        let others = others.map(|part| (*part, long_due));
+        Ok(own.iter().map(|part| (*part, now)).chain(others).collect())
+    }
+
+    /// Leaves a batch that cannot be claimed alone for a while, or until its holder is gone.
+    fn put_off(&mut self, id: BatchId, until: Option<Timestamp>, holder: Option<SessionId>) {
+        let at = until.unwrap_or_else(|| self.processor.env.now().plus_ms(RETRY_MS));
+        self.later.insert(id, Later { at, holder });
     }
 
     /// The tasks of a claimed batch, in the order of its members; one that somebody deleted is left out.
@@ -147,6 +199,16 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         self.keeper.forget(&claimed.batch.id).await;
     }
 
+    /// Ends a claim without an outcome: the batch is claimed again.
+    ///
+    /// # Errors
+    /// A port did not answer; the places it has at its gates are free when their lease is over.
+    pub async fn gave_up(&mut self, claimed: Claimed) -> Result<(), Error> {
+        self.keeper.forget(&claimed.batch.id).await;
+        self.left.push(claimed.batch.id.clone());
+        self.processor.leave(&claimed).await
+    }
+
     /// Derives what follows from a recorded outcome.
     ///
     /// # Errors
@@ -160,6 +222,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
 
 /// How soon a batch that found no place is looked at again, in milliseconds.
 const RETRY_MS: u64 = 500;
+/// After so long a batch that is due is anybody's, in milliseconds.
+const HELP_AFTER_MS: u64 = 3_000;
 
 #[cfg(test)]
 mod tests {
@@ -205,7 +269,7 @@ mod tests {
         let candidate = Candidate { id: TaskId::new(id), round: Round(0), bytes: 2 };
         let open = Batch::open(BatchId::new(id), Target::new("r:t"), Fence(1), &[candidate], Timestamp(0), 0);
         store.store(&open, Assumes::Absent).await.unwrap();
-        let frozen = open.frozen(open.members.clone()).due_at(Timestamp(1));
+        let frozen = open.frozen(open.members.clone()).pulled_from(Timestamp(1));
         store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, RouteName};
+use shared::domain::id::{BatchId, RouteName, Seq};
 use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
 use shared::ports::{Census, Settlement, Store, Tasks};
@@ -24,7 +24,7 @@ async fn everything_not_at_rest_is_found_on_dynamodb() {
 async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
     let held = lead(store, &target("held"), "w1", 10).await;
     let released = lead(store, &target("released"), "w2", 10).await;
-    store.release(&released, 0, Timestamp(1)).await.unwrap();
+    store.release(&released, Seq(0), 0, Timestamp(1)).await.unwrap();
     let gate = Gate::default().paused(Timestamp(9)).unwrap();
     store.store_gate(&Scope::Route(RouteName::new("r")), &gate, Timestamp(0)).await.unwrap();
     assert_eq!(store.held_locks().await.unwrap(), [(target("held"), lock_of(&held))]);

@@ -1,13 +1,15 @@
 //! What the writes and reads of one task cost, as DynamoDB reports it.
 
 use shared::aws::{Capacity, Units, Usage};
-use shared::domain::batch::Assumes;
-use shared::domain::id::BatchId;
+use shared::domain::batch::{Assumes, Claim};
+use shared::domain::id::{BatchId, Part, RouteName};
+use shared::domain::outcome::Results;
+use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Freshness, Locks, Settlement, Tasks};
+use shared::ports::{Batches, Freshness, Locks, Segment, Sessions, Settlement, Tasks};
 
 use crate::fixture::{Fixture, OnDynamo};
-use crate::samples::{batch, lead, member, target, term, waiting};
+use crate::samples::{batch, lead, member, session, target, term, waiting};
 
 fn writes(units: u64) -> Capacity {
     Capacity { write: Units::whole(units), ..Capacity::default() }
@@ -58,6 +60,46 @@ async fn a_refused_write_is_billed_by_the_item_that_was_there() {
     let refused = cost(&fixture, store.store(&batch("b", &target("a"), 1), Assumes::Absent)).await;
     assert!(written.batches.write > Units::whole(5));
     assert_eq!(refused.batches, written.batches);
+}
+
+#[tokio::test]
+async fn a_small_batch_costs_one_write_a_step_and_the_index_one_to_enter_and_one_to_leave() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    let open = batch("b", &target("a"), 3);
+    let frozen = open.frozen(open.members.clone());
+    let claimed = frozen.claimed(Claim { session: session("r/s").id });
+    let settled = claimed.settled(Results::new(), Timestamp(9));
+    let followed_up = settled.followed_up();
+    let mut assumes = Assumes::Absent;
+    for (batch, index) in [(&open, 1), (&frozen, 0), (&claimed, 0), (&settled, 0), (&followed_up, 1)] {
+        let stored = cost(&fixture, store.store(batch, assumes)).await;
+        assert_eq!((stored.batches, stored.unfinished), (writes(1), writes(index)), "{:?}", batch.status);
+        assumes = Assumes::At(batch.revision);
+    }
+}
+
+#[tokio::test]
+async fn a_session_costs_one_write_a_beat() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    let first = session("r/s");
+    let next = first.renewed(first.claims.clone(), Timestamp(2_000), Timing::default());
+    assert_eq!(cost(&fixture, store.open_session(&first)).await.sessions, writes(1));
+    assert_eq!(cost(&fixture, store.renew(&next)).await.sessions, writes(1));
+    assert_eq!(cost(&fixture, store.end_session(&next.id, next.beat)).await.sessions, writes(1));
+}
+
+#[tokio::test]
+async fn a_look_at_indexes_where_nothing_waits_costs_next_to_nothing() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    let part = Part::of(&BatchId::new("a"));
+    let unfinished = cost(&fixture, store.unfinished(&RouteName::new("parcels"), part, Timestamp(9), 10)).await;
+    assert!(unfinished.unfinished.read <= Units::reported(0.5), "{}", unfinished.unfinished.read);
+    let all = Segment { index: 0, of: 1 };
+    let waiting = cost(&fixture, store.waiting_long(Timestamp(9), all, None, 100)).await;
+    assert!(waiting.waiting.read <= Units::reported(0.5), "{}", waiting.waiting.read);
 }
 
 #[tokio::test]

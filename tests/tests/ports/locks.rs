@@ -30,6 +30,7 @@ conformance![
     a_release_leaves_neither_holder_nor_open_batch,
     a_repeated_release_recognises_itself,
     a_release_after_a_signal_is_refused,
+    a_delivery_that_is_behind_its_twin_cannot_release,
     stale_leader_cannot_release,
     nothing_is_released_where_there_is_no_lock,
 ];
@@ -82,7 +83,7 @@ async fn a_repeated_acquisition_recognises_itself<F: Fixture>(fixture: F) {
 async fn fence_survives_a_release<F: Fixture>(fixture: F) {
     let (store, target) = (fixture.store(), target("a"));
     let first = lead(&*store, &target, "w1", 10).await;
-    store.release(&first, 0, LATER).await.unwrap();
+    store.release(&first, Seq(0), 0, LATER).await.unwrap();
     assert_eq!(current(&fixture).await.expect("the item stays").fence, first.fence);
     lead(&*store, &target, "w2", 11).await;
 }
@@ -90,7 +91,7 @@ async fn fence_survives_a_release<F: Fixture>(fixture: F) {
 async fn a_clock_that_is_behind_cannot_lower_the_fence<F: Fixture>(fixture: F) {
     let (store, target) = (fixture.store(), target("a"));
     let first = lead(&*store, &target, "w1", 10).await;
-    store.release(&first, 0, LATER).await.unwrap();
+    store.release(&first, Seq(0), 0, LATER).await.unwrap();
     for fence in [9, 10] {
         let behind = taking(&term(&target, "w2", fence), Assumes::Free);
         let acquired = store.acquire(&target, &behind).await.unwrap();
@@ -156,7 +157,7 @@ async fn signals_survive_an_acquisition<F: Fixture>(fixture: F) {
     assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::Yes);
     let before = signals(&fixture).await;
     assert!(before >= 1);
-    assert_eq!(store.release(&first, before, LATER).await.unwrap(), Released::Yes);
+    assert_eq!(store.release(&first, Seq(0), before, LATER).await.unwrap(), Released::Yes);
     lead(&*store, &target, "w2", 11).await;
     assert_eq!(signals(&fixture).await, before);
 }
@@ -164,7 +165,7 @@ async fn signals_survive_an_acquisition<F: Fixture>(fixture: F) {
 async fn a_signal_to_a_holder_that_is_gone_is_refused<F: Fixture>(fixture: F) {
     let (store, target) = (fixture.store(), target("a"));
     let first = lead(&*store, &target, "w1", 10).await;
-    store.release(&first, 0, LATER).await.unwrap();
+    store.release(&first, Seq(0), 0, LATER).await.unwrap();
     let free = current(&fixture).await;
     assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::No(free));
     // The same workflow under a later fence is another holder too.
@@ -226,14 +227,14 @@ async fn stale_leader_cannot_advance<F: Fixture>(fixture: F) {
 async fn a_released_leader_cannot_advance<F: Fixture>(fixture: F) {
     let (store, target) = (fixture.store(), target("a"));
     let term = lead(&*store, &target, "w1", 10).await;
-    store.release(&term, 0, LATER).await.unwrap();
+    store.release(&term, Seq(0), 0, LATER).await.unwrap();
     assert_eq!(store.advance(&term, Seq(0), LATER).await.unwrap(), Advanced::Lost);
 }
 
 async fn a_release_leaves_neither_holder_nor_open_batch<F: Fixture>(fixture: F) {
     let (store, target) = (fixture.store(), target("a"));
     let term = lead(&*store, &target, "w1", 10).await;
-    assert_eq!(store.release(&term, 0, LATER).await.unwrap(), Released::Yes);
+    assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Yes);
     assert_eq!(current(&fixture).await, Some(Lock { holder: None, open: None, ..lock_of(&term) }));
 }
 
@@ -241,7 +242,7 @@ async fn a_repeated_release_recognises_itself<F: Fixture>(fixture: F) {
     let (store, target) = (fixture.store(), target("a"));
     let term = lead(&*store, &target, "w1", 10).await;
     for _ in 0..2 {
-        assert_eq!(store.release(&term, 0, LATER).await.unwrap(), Released::Yes);
+        assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Yes);
     }
 }
 
@@ -250,9 +251,19 @@ async fn a_release_after_a_signal_is_refused<F: Fixture>(fixture: F) {
     let term = lead(&*store, &target, "w1", 10).await;
     store.signal(&target, &held(&term)).await.unwrap();
     let signals = signals(&fixture).await;
-    assert_eq!(store.release(&term, 0, LATER).await.unwrap(), Released::Signalled(signals));
+    assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(signals));
     assert_eq!(current(&fixture).await, Some(Lock { signals, ..lock_of(&term) }));
-    assert_eq!(store.release(&term, signals, LATER).await.unwrap(), Released::Yes);
+    assert_eq!(store.release(&term, Seq(0), signals, LATER).await.unwrap(), Released::Yes);
+}
+
+async fn a_delivery_that_is_behind_its_twin_cannot_release<F: Fixture>(fixture: F) {
+    let (store, target) = (fixture.store(), target("a"));
+    let term = lead(&*store, &target, "w1", 10).await;
+    store.advance(&term, Seq(0), LATER).await.unwrap();
+    let ahead = current(&fixture).await;
+    assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
+    assert_eq!(current(&fixture).await, ahead, "the next batch is named still");
+    assert_eq!(store.release(&term, Seq(1), 0, LATER).await.unwrap(), Released::Yes);
 }
 
 async fn stale_leader_cannot_release<F: Fixture>(fixture: F) {
@@ -260,15 +271,15 @@ async fn stale_leader_cannot_release<F: Fixture>(fixture: F) {
     let first = lead(&*store, &target, "w1", 10).await;
     let second = term(&target, "w2", 11);
     store.acquire(&target, &taking(&second, Assumes::Unchanged(lock_of(&first)))).await.unwrap();
-    assert_eq!(store.release(&first, 0, LATER).await.unwrap(), Released::Lost);
+    assert_eq!(store.release(&first, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
     assert_eq!(current(&fixture).await, Some(lock_of(&second)));
     // Nor after its successor has released: the lock is free, but not by its doing.
-    store.release(&second, 0, LATER).await.unwrap();
-    assert_eq!(store.release(&first, 0, LATER).await.unwrap(), Released::Lost);
+    store.release(&second, Seq(0), 0, LATER).await.unwrap();
+    assert_eq!(store.release(&first, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
 }
 
 async fn nothing_is_released_where_there_is_no_lock<F: Fixture>(fixture: F) {
     let nobody = term(&target("a"), "w1", 10);
-    assert_eq!(fixture.store().release(&nobody, 0, LATER).await.unwrap(), Released::Lost);
+    assert_eq!(fixture.store().release(&nobody, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
     assert_eq!(current(&fixture).await, None);
 }

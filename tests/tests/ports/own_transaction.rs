@@ -76,7 +76,7 @@ impl Office {
         for member in &open.members {
             store.join(&member.id, member.round, &open.id).await.unwrap();
         }
-        let frozen = open.frozen(open.members.clone()).due_at(Timestamp(1));
+        let frozen = open.frozen(open.members.clone()).pulled_from(Timestamp(1));
         assert_eq!(store.store(&frozen, Assumes::At(open.revision)).await.unwrap(), Stored::Yes);
         frozen
     }

@@ -46,7 +46,7 @@ async fn walk(store: &impl Tasks, since: Timestamp, segment: Segment, limit: usi
 
 async fn ids(store: &impl Tasks, since: Timestamp) -> Vec<String> {
     let mut ids: Vec<String> =
-        walk(store, since, WHOLE, 100).await.into_iter().map(|(_, task)| task.id.to_string()).collect();
+        walk(store, since, WHOLE, 100).await.into_iter().map(|task| task.candidate.id.to_string()).collect();
     ids.sort();
     ids
 }
@@ -54,7 +54,10 @@ async fn ids(store: &impl Tasks, since: Timestamp) -> Vec<String> {
 async fn a_task_is_listed_with_its_target_round_and_size<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let task = waits_since(&*store, "t", "a", Timestamp(1)).await;
-    assert_eq!(walk(&*store, NOW, WHOLE, 10).await, [(target("a"), task.candidate())]);
+    assert_eq!(
+        walk(&*store, NOW, WHOLE, 10).await,
+        [Waiting { target: target("a"), candidate: task.candidate(), since: Timestamp(1) }]
+    );
 }
 
 async fn only_those_that_have_waited_since_before_are_listed<F: Fixture>(fixture: F) {
@@ -85,7 +88,7 @@ async fn the_segments_together_list_every_task_once<F: Fixture>(fixture: F) {
             let mut found: Vec<TaskId> = Vec::new();
             for index in 0..of {
                 let listed = walk(&*store, NOW, Segment { index, of }, limit).await;
-                found.extend(listed.into_iter().map(|(_, task)| task.id));
+                found.extend(listed.into_iter().map(|task| task.candidate.id));
             }
             assert_eq!(found.len(), wanted.len(), "in {of} segments and pages of {limit}");
             assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), wanted);
@@ -103,7 +106,7 @@ async fn pages_go_on_where_the_last_one_ended_though_nothing_on_it_has_waited_fo
     }
     // A limit says how much is looked at, not how much is found: most of these pages are empty.
     let found = walk(&*store, NOW, WHOLE, 2).await;
-    let found: BTreeSet<String> = found.into_iter().map(|(_, task)| task.id.to_string()).collect();
+    let found: BTreeSet<String> = found.into_iter().map(|task| task.candidate.id.to_string()).collect();
     assert_eq!(found, BTreeSet::from(["old0", "old1", "old2"].map(str::to_owned)));
 }
 
@@ -135,5 +138,6 @@ async fn a_task_that_was_put_back_waits_since_its_return<F: Fixture>(fixture: F)
     }
     assert!(ids(&*store, returned).await.is_empty(), "what it waited before does not count");
     let found = walk(&*store, returned.plus_ms(1), WHOLE, 10).await;
+    let found: Vec<_> = found.into_iter().map(|task| (task.target, task.candidate)).collect();
     assert_eq!(found, [(target("a"), Candidate { round: Round(1), ..candidate })]);
 }

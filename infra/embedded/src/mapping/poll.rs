@@ -6,7 +6,9 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
-use aws_sdk_sqs::{Client, error::DisplayErrorContext, types::MessageSystemAttributeName};
+use aws_sdk_sqs::{
+    Client, Config, config::timeout::TimeoutConfig, error::DisplayErrorContext, types::MessageSystemAttributeName,
+};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{sync::oneshot, task::JoinSet, time};
 
@@ -23,6 +25,10 @@ const RECEIVE_AT_ONCE: usize = 10;
 
 /// The longest a receive may wait for a message, in seconds.
 const LONG_POLL_S: i32 = 20;
+
+/// An attempt that takes longer has lost its answer. Whatever timeout the client has for other requests would cut long
+/// polls off, and a message that is on its way then is hidden from everybody.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(LONG_POLL_S as u64 + 5);
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LAST_BACKOFF: Duration = Duration::from_secs(5);
@@ -137,6 +143,12 @@ impl Poller {
             .wait_time_seconds(LONG_POLL_S)
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .message_attribute_names("All");
+        let timeouts = TimeoutConfig::builder()
+            .read_timeout(RECEIVE_TIMEOUT)
+            .operation_attempt_timeout(RECEIVE_TIMEOUT)
+            .operation_timeout(RECEIVE_TIMEOUT)
+            .build();
+        let request = request.customize().config_override(Config::builder().timeout_config(timeouts));
         let (arn, backoff) = (self.arn.clone(), self.backoff);
         async move {
             time::sleep(backoff).await;

@@ -43,11 +43,13 @@ struct Entry {
     target: Target,
     round: Round,
     bytes: u32,
+    waits_since: Timestamp,
 }
 
 impl Entry {
     fn into_waiting(self) -> Waiting {
-        (self.target, Candidate { id: self.id, round: self.round, bytes: self.bytes })
+        let candidate = Candidate { id: self.id, round: self.round, bytes: self.bytes };
+        Waiting { target: self.target, candidate, since: self.waits_since }
     }
 }
 
@@ -110,7 +112,8 @@ impl Tasks for Dynamo {
             .map_err(|error| failed(WHAT, error))?;
         self.meter.count_read(Place::Tasks, output.consumed_capacity());
         let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
-        let candidates = entries.map(|entry| entry.map(|entry| entry.into_waiting().1)).collect::<Result<_>>()?;
+        let candidates =
+            entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
         Ok(Page { candidates, next: output.last_evaluated_key.map(Cursor) })
     }
 

@@ -19,7 +19,7 @@ mod room;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::{BatchId, Fence, Revision, Round, SessionId, Target, TaskId};
+use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId};
 use super::outcome::Results;
 use super::task::Candidate;
 use super::time::Timestamp;
@@ -104,6 +104,9 @@ pub struct Claim {
 pub enum FollowUp {
     /// Statuses, notifications or returns may be missing; whoever finds the batch derives them all again.
     Pending,
+    /// All is done but that members have to return to waiting, whose messages are on their way; the last to return
+    /// marks it as done.
+    Returning,
     /// Nothing is left to do. Final.
     Done,
 }
@@ -142,6 +145,8 @@ pub struct Batch {
     pub due: Timestamp,
     /// How often sweep sent its message again; a message with a lower number is superseded.
     pub nudges: u32,
+    /// Whether it waits, once frozen, for a worker that pulls.
+    pub pulled: bool,
 }
 
 /// What a write of a batch assumes of what it overwrites.
@@ -201,6 +206,7 @@ impl Batch {
             created_at: now,
             due: now.plus_ms(wait_ms + GRACE_MS),
             nudges: 0,
+            pulled: false,
         };
         batch.add(candidates);
         batch
@@ -241,7 +247,7 @@ impl Batch {
             Status::InProgress { claim } => Duty::AskFor { session: claim.session.clone() },
             Status::Paused { until } if *until > now => Duty::LookAgain { at: *until },
             Status::Paused { .. } => Duty::Call,
-            Status::Settled { follow_up: FollowUp::Pending, .. } => Duty::FollowUp,
+            Status::Settled { follow_up: FollowUp::Pending | FollowUp::Returning, .. } => Duty::FollowUp,
             Status::Settled { follow_up: FollowUp::Done, .. }
             | Status::Open { .. }
             | Status::Closing
@@ -284,7 +290,7 @@ impl Batch {
             | Status::Frozen
             | Status::InProgress { .. }
             | Status::Paused { .. }
-            | Status::Settled { follow_up: FollowUp::Pending, .. } => Some(self.due),
+            | Status::Settled { follow_up: FollowUp::Pending | FollowUp::Returning, .. } => Some(self.due),
             Status::Settled { follow_up: FollowUp::Done, .. } | Status::Empty | Status::Void => None,
         }
     }
@@ -316,11 +322,21 @@ impl Batch {
     /// This settled batch with nothing left to do; any other stays as it is, but for its revision.
     #[must_use]
     pub fn followed_up(&self) -> Self {
-        let mut next = self.revised(self.status.clone());
-        if let Status::Settled { follow_up, .. } = &mut next.status {
-            *follow_up = FollowUp::Done;
+        self.with_follow_up(FollowUp::Done)
+    }
+
+    /// This settled batch with nothing left to do but to wait for members to return, the last one then.
+    #[must_use]
+    pub fn returning(&self, last: Timestamp) -> Self {
+        self.with_follow_up(FollowUp::Returning).due_at(last.plus_ms(GRACE_MS))
+    }
+
+    fn with_follow_up(&self, next: FollowUp) -> Self {
+        let mut revised = self.revised(self.status.clone());
+        if let Status::Settled { follow_up, .. } = &mut revised.status {
+            *follow_up = next;
         }
-        next
+        revised
     }
 
     /// This batch with its message sent again by sweep: earlier ones are superseded. The pause before the next time
@@ -329,6 +345,19 @@ impl Batch {
     pub fn nudged(&self, now: Timestamp) -> Self {
         let pause_ms = GRACE_MS << self.nudges.min(4);
         Self { nudges: self.nudges + 1, ..self.revised(self.status.clone()) }.due_at(now.plus_ms(pause_ms))
+    }
+
+    /// The same write of a batch that workers pull: they may claim it from `due` on.
+    #[must_use]
+    pub fn pulled_from(self, due: Timestamp) -> Self {
+        Self { pulled: true, ..self.due_at(due) }
+    }
+
+    /// The part of its route in which the index of unfinished batches lists it.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        let part = Part::of(&self.id);
+        if self.pulled && self.is_callable() { part.pulled() } else { part }
     }
 
     /// The same write, with another time for others to look at the batch.

@@ -8,7 +8,7 @@ use shared::domain::gate::{Admission, Gate, Limits, MAX_AHEAD_MS, Scope};
 use shared::domain::id::{BatchId, RouteName};
 use shared::domain::time::Timestamp;
 use shared::ports::{Store, Stored};
-use tokio::sync::watch;
+use tokio::sync::Semaphore;
 
 use super::{NOW, RACERS, all_at_once};
 
@@ -76,25 +76,20 @@ pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>
 pub async fn everybody_passes_once<S: Store + Send + 'static>(store: &Arc<S>, turn: u64) {
     let scope = scope("turns", turn);
     let inside = Arc::new(AtomicUsize::new(0));
-    let (left, leavings) = watch::channel(0_u64);
-    let left = Arc::new(left);
+    // One more for everybody who has left.
+    let left = Arc::new(Semaphore::new(0));
     all_at_once(|n| {
         let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
-        let (inside, left, mut leavings) = (Arc::clone(&inside), Arc::clone(&left), leavings.clone());
+        let (inside, left) = (Arc::clone(&inside), Arc::clone(&left));
         async move {
-            loop {
-                // Marked before the try: a place that is given back in between is not missed.
-                leavings.mark_unchanged();
-                if pass(&*store, &scope, &batch, in_flight()).await.is_some() {
-                    break;
-                }
-                leavings.changed().await.expect("somebody is inside");
+            while pass(&*store, &scope, &batch, in_flight()).await.is_none() {
+                left.acquire().await.expect("it is never closed").forget();
             }
             assert!(inside.fetch_add(1, Ordering::SeqCst) < IN_FLIGHT, "too many calls in flight");
             tokio::task::yield_now().await;
             inside.fetch_sub(1, Ordering::SeqCst);
             leave(&*store, &scope, &batch).await;
-            left.send_modify(|count| *count += 1);
+            left.add_permits(1);
         }
     })
     .await;

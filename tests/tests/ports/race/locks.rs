@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shared::domain::id::{Fence, WorkflowId};
+use shared::domain::id::{Fence, Seq, WorkflowId};
 use shared::domain::lock::{Acquisition, Assumes, Bid, Lock, Term, bid};
 use shared::ports::{Acquired, Released, Signalled, Store};
 use tokio::sync::watch;
@@ -38,7 +38,7 @@ pub async fn one_of_all_wins<S: Store + Send + 'static>(store: &Arc<S>, round: u
     assert!(winner.fence > last, "the fence rises");
     let lock = store.lock(&winner.target).await.unwrap().expect("held");
     assert!(lock.is_led_by(&winner));
-    assert_eq!(store.release(&winner, lock.signals, NOW).await.unwrap(), Released::Yes);
+    assert_eq!(store.release(&winner, Seq(0), lock.signals, NOW).await.unwrap(), Released::Yes);
     winner.fence
 }
 
@@ -57,7 +57,7 @@ pub async fn one_of_all_takes_over<S: Store + Send + 'static>(store: &Arc<S>, ro
     });
     let winner = only(won.await);
     assert!(winner.fence > dead.fence);
-    assert_eq!(store.release(&dead, 0, NOW).await.unwrap(), Released::Lost);
+    assert_eq!(store.release(&dead, Seq(0), 0, NOW).await.unwrap(), Released::Lost);
 }
 
 /// Every workflow bids, and signals when it loses, until it has led: nobody waits in vain.
@@ -118,7 +118,7 @@ impl<S: Store + Send> Racer<S> {
         assert_eq!(self.inside.fetch_sub(1, Ordering::SeqCst), 1);
         let mut signals = 0;
         loop {
-            match self.store.release(&term, signals, NOW).await.unwrap() {
+            match self.store.release(&term, Seq(0), signals, NOW).await.unwrap() {
                 Released::Yes => break,
                 Released::Signalled(now) => signals = now,
                 Released::Lost => panic!("nobody takes over a live lease"),

@@ -1,0 +1,35 @@
+"""The embedded stack, to compare the deployed one with."""
+
+import re
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from stack import GROUPAGE, PATIENCE_S
+
+
+@contextmanager
+def local_stack(folder: Path):
+    """Tables and queues of `groupage local`; gives the environment in which they are used."""
+    command = [GROUPAGE, "local", "--no-steps", "--data", folder, "--dynamodb-port", "0", "--sqs-port", "0"]
+    output = folder / "output"
+    with output.open("w") as written:
+        process = subprocess.Popen(
+            command, env={"PATH": "/usr/bin:/bin"}, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT
+        )
+    try:
+        yield _environment(output, process)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _environment(output: Path, process: subprocess.Popen) -> dict[str, str]:
+    """What the process prints once everything is there."""
+    deadline = time.monotonic() + PATIENCE_S
+    while "Stop with Ctrl-C" not in output.read_text():
+        assert process.poll() is None, output.read_text()
+        assert time.monotonic() < deadline, "groupage local did not start"
+        time.sleep(0.1)
+    return dict(re.findall(r"^export (\w+)='(.*)'$", output.read_text(), re.MULTILINE))

@@ -1,0 +1,165 @@
+//! One I/O of a step: what it asks of the world, and what it is told.
+
+use shared::domain::batch::{Assumes, Batch, Member};
+use shared::domain::id::{BatchId, Beat, Round, Seq, SessionId, TaskId};
+use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::message::{Elect, Group, Handle};
+use shared::domain::session::Session;
+use shared::domain::task::{Candidate, Task};
+use shared::domain::time::Timestamp;
+use shared::ports::{Advanced, Ended, Freshness, Joined, PutBack, Registered, Released, Renewed, Settlement, Stored};
+
+use crate::kept::Kept;
+
+/// What a step asks for.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// `Tasks::register`.
+    Register(Task),
+    /// `Tasks::read`.
+    Read(Vec<TaskId>, Freshness),
+    /// `Tasks::waiting`, from the beginning of the index.
+    Waiting,
+    /// `Tasks::join`.
+    Join(TaskId, Round, BatchId),
+    /// `Tasks::put_back`.
+    PutBack(Candidate, BatchId, u32),
+    /// `Tasks::settle`.
+    Settle(Member, BatchId, Settlement),
+    /// `Locks::lock`.
+    Lock,
+    /// `Locks::acquire`.
+    Acquire(Acquisition),
+    /// `Locks::signal`.
+    Signal(Held),
+    /// `Locks::advance`.
+    Advance(Term, Seq, Timestamp),
+    /// `Locks::release`, with the number of the latest batch that the leader knows of.
+    Release(Term, u64, Seq),
+    /// `Batches::batch`.
+    Batch(BatchId),
+    /// `Batches::store`.
+    Store(Kept<Batch>, Assumes),
+    /// `Sessions::open_session`.
+    OpenSession(Kept<Session>),
+    /// `Sessions::renew`.
+    Renew(Kept<Session>),
+    /// `Sessions::end_session`.
+    EndSession(SessionId, Beat),
+    /// `Sessions::session`.
+    Session(SessionId),
+    /// `Outbox::send`.
+    Send(Vec<Sent>),
+    /// `Downstream::call`, with the batch and the items in its body.
+    Call(BatchId, Vec<TaskId>),
+    /// `Env::sleep`.
+    Sleep,
+}
+
+/// A message that a step sends.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// What it says.
+    pub body: Kept<Body>,
+    /// Whether it is hidden at first.
+    pub delayed: bool,
+}
+
+/// A message between the steps.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// To register-task: the task with this number, once more.
+    Register(u8),
+    /// To elect-leader.
+    Elect(Elect),
+    /// To group-batch.
+    Group(Group),
+    /// To batch-handler.
+    Handle(Handle),
+}
+
+impl Body {
+    /// Which step gets it, and about whom.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let short = |id: &BatchId| id.as_str().chars().take(4).collect::<String>();
+        match self {
+            Self::Register(n) => format!("register t{n}"),
+            Self::Elect(Elect::Waiting(election)) => format!("elect {}", election.workflow),
+            Self::Elect(Elect::Returning(returning)) => format!("elect, back from {}", short(&returning.batch)),
+            Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),
+            Self::Group(Group::Finish(finish)) => format!("finish {}", short(&finish.batch)),
+            Self::Handle(handle) => format!("handle {}", short(&handle.batch)),
+        }
+    }
+}
+
+/// What a step is told.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Op::Register`].
+    Registered(Kept<Registered>),
+    /// To [`Op::Read`].
+    Tasks(Vec<Kept<Task>>),
+    /// To [`Op::Waiting`].
+    Page(Kept<Vec<Candidate>>),
+    /// To [`Op::Join`].
+    Joined(Kept<Joined>),
+    /// To [`Op::PutBack`].
+    PutBack(Kept<PutBack>),
+    /// To [`Op::Lock`], and to [`Op::Acquire`] and [`Op::Signal`] if they are refused.
+    Lock(Option<Kept<Lock>>),
+    /// To [`Op::Advance`].
+    Advanced(Kept<Advanced>),
+    /// To [`Op::Release`].
+    Released(Kept<Released>),
+    /// To [`Op::Batch`].
+    Batch(Option<Kept<Batch>>),
+    /// To [`Op::Store`] and [`Op::OpenSession`].
+    Stored(Kept<Stored>),
+    /// To [`Op::Renew`].
+    Renewed(Kept<Renewed>),
+    /// To [`Op::EndSession`].
+    Ended(Kept<Ended>),
+    /// To [`Op::Session`].
+    Session(Option<Kept<Session>>),
+    /// To [`Op::Call`].
+    Reply(Says),
+    /// To whatever is only done.
+    Done,
+}
+
+/// What the downstream says.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Says {
+    /// Every member is accepted.
+    Accepted,
+    /// The first member failed for now.
+    FirstFailed,
+    /// Try again later.
+    Unavailable,
+}
+
+impl Op {
+    /// Whether it can change what others see. A step that dies after a look dies as well before it.
+    #[must_use]
+    pub const fn writes(&self) -> bool {
+        match self {
+            Self::Register(_)
+            | Self::Join(..)
+            | Self::PutBack(..)
+            | Self::Settle(..)
+            | Self::Acquire(_)
+            | Self::Signal(_)
+            | Self::Advance(..)
+            | Self::Release(..)
+            | Self::Store(..)
+            | Self::OpenSession(_)
+            | Self::Renew(_)
+            | Self::EndSession(..)
+            | Self::Send(_)
+            | Self::Call(..) => true,
+            Self::Read(..) | Self::Waiting | Self::Lock | Self::Batch(_) | Self::Session(_) | Self::Sleep => false,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Every interleaving of the protocol's steps, for small numbers: a few workflows, tasks and mishaps, all of one Target.
+//!
+//! What runs is the real steps. A step is a function of its message and of the answers it got, so a process is that
+//! history, and its next I/O is found by running the step over it once more ([`process`]). The tables, queues and
+//! clocks around it are the model's: one action is one I/O of one process ([`world`]), or a mishap ([`state::Mishaps`]):
+//! a process dies after any write, a message comes twice, a process sleeps while its lease or session is over and goes
+//! on later, a read shows what was there before a task's latest write. stateright visits every state that can be
+//! reached so, and looks for one that breaks a promise ([`promises`]).
+//!
+//! Each rule below can be removed ([`rules`]); then a promise is broken, and the checker tells how. A rule is removed in
+//! the tables or queues, never in a step's code.
+//!
+//! | rule removed | what a run then does |
+//! |---|---|
+//! | `FenceAtAdvance`, `OpenBatchNamed`, `Void`, `ReleaseAtSeq` | a candidate is added after a takeover |
+//! | `Revision` | members change after the freeze |
+//! | `IntentFirst`, `FinishNeverTrim`, `Round` | a task names a batch that does not have it |
+//! | `PutIfAbsent`, `ReturnConditional` | a task is a member of two batches in one round |
+//! | `ClaimAtSettling` | an outcome is recorded twice |
+//! | `FenceAtRelease`, `AcquireUnchanged`, `SignalAtRelease`, `SignalConditional` | a signal is left to a timer |
+//! | `BeatUnchanged` | a session is ended although it was renewed |
+//! | `AcknowledgeLast`, `LoserComesBack` | a task is lost, or a lock stays held |
+//!
+//! To keep the space finite and small: time stands still, and what is over in time is so by an action; a message that
+//! would only go round until then waits for it; counters that only stretch a delay are cut off. In most settings calls
+//! begin when grouping has come to rest but for sleepers, and workflows, which are alike, begin in their order
+//! ([`setting`]). Not covered: gates, bisection, pulled routes, sweep, throttled ports (a lost answer is a crash
+//! after the write), more than one Target.
+//!
+//! `cargo test -p groupage-model -- --nocapture` prints how many states there were. `GROUPAGE_MODEL=full` adds the large
+//! settings: hours, and tens of gigabytes.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod check;
+pub mod io;
+pub mod kept;
+pub mod model;
+mod ports;
+pub mod process;
+pub mod promises;
+pub mod recorder;
+pub mod rules;
+pub mod setting;
+pub mod state;
+pub mod tables;
+pub mod world;

@@ -1,0 +1,232 @@
+//! The traits of the real steps, over a [`Recorder`].
+
+use shared::domain::batch::{Assumes, Batch, Member};
+use shared::domain::gate::{Gate, Scope};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::session::Session;
+use shared::domain::task::{Candidate, Task};
+use shared::domain::time::Timestamp;
+use shared::ports::{
+    self, Acquired, Advanced, Batches, Call, Destination, Downstream, Ended, Env, Error, Freshness, Gates, Inbox,
+    Joined, Locks, NoAnswer, Outbox, Outgoing, Page, PutBack, Registered, Released, Renewed, Result, Segment, Sessions,
+    Settlement, Signalled, Stored, Tasks, WaitingPage,
+};
+
+use crate::io::{Answer, Body, Op, Says, Sent};
+use crate::kept::Kept;
+use crate::recorder::Recorder;
+
+const fn unasked() -> Error {
+    Error::Broken { what: "the model", why: String::new() }
+}
+
+/// Asks, and takes the answer of the kind that this call has.
+macro_rules! ask {
+    ($recorder:expr, $op:expr, $($answer:pat => $value:expr),+ $(,)?) => {
+        match $recorder.ask($op).await {
+            $($answer => Ok($value),)+
+            _ => Err(unasked()),
+        }
+    };
+}
+
+impl Tasks for Recorder {
+    type Cursor = ();
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        ask!(self, Op::Register(task.clone()), Answer::Registered(what) => (*what).clone())
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        let kept = ask!(self, Op::Read(ids.to_vec(), freshness), Answer::Tasks(tasks) => tasks)?;
+        Ok(kept.iter().map(|task| (**task).clone()).collect())
+    }
+
+    async fn waiting(&self, _: &Target, _: Option<&()>, _: usize) -> Result<Page<()>> {
+        let page = ask!(self, Op::Waiting, Answer::Page(page) => page)?;
+        Ok(Page { candidates: (*page).clone(), next: None })
+    }
+
+    async fn waiting_long(&self, _: Timestamp, _: Segment, _: Option<&()>, _: usize) -> Result<WaitingPage<()>> {
+        Err(unasked())
+    }
+
+    async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        ask!(self, Op::Join(task.clone(), round, batch.clone()), Answer::Joined(joined) => *joined)
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        _: &Target,
+        attempts: u32,
+        _: Timestamp,
+    ) -> Result<PutBack> {
+        ask!(self, Op::PutBack(member.clone(), batch.clone(), attempts), Answer::PutBack(put_back) => *put_back)
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<()> {
+        ask!(self, Op::Settle(member.clone(), batch.clone(), settlement.clone()), Answer::Done => ())
+    }
+}
+
+impl Locks for Recorder {
+    async fn lock(&self, _: &Target) -> Result<Option<Lock>> {
+        ask!(self, Op::Lock, Answer::Lock(lock) => lock.map(|lock| (*lock).clone()))
+    }
+
+    async fn acquire(&self, _: &Target, acquisition: &Acquisition) -> Result<Acquired> {
+        ask!(
+            self, Op::Acquire(acquisition.clone()),
+            Answer::Done => Acquired::Yes,
+            Answer::Lock(lock) => Acquired::No(lock.map(|lock| (*lock).clone())),
+        )
+    }
+
+    async fn signal(&self, _: &Target, held: &Held) -> Result<Signalled> {
+        ask!(
+            self, Op::Signal(held.clone()),
+            Answer::Done => Signalled::Yes,
+            Answer::Lock(lock) => Signalled::No(lock.map(|lock| (*lock).clone())),
+        )
+    }
+
+    async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
+        ask!(self, Op::Advance(term.clone(), seq, lease_until), Answer::Advanced(advanced) => (*advanced).clone())
+    }
+
+    async fn release(&self, term: &Term, signals: u64, _: Timestamp) -> Result<Released> {
+        ask!(self, Op::Release(term.clone(), signals, self.latest_seq()), Answer::Released(released) => (*released).clone())
+    }
+}
+
+impl Batches for Recorder {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        ask!(self, Op::Batch(id.clone()), Answer::Batch(batch) => batch.map(|batch| (*batch).clone()))
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        ask!(self, Op::Store(Kept::new(batch.clone()), assumes), Answer::Stored(stored) => *stored)
+    }
+
+    async fn unfinished(&self, _: &RouteName, _: Part, _: Timestamp, _: usize) -> Result<Vec<BatchId>> {
+        Err(unasked())
+    }
+}
+
+impl Sessions for Recorder {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        ask!(self, Op::OpenSession(Kept::new(session.clone())), Answer::Stored(stored) => *stored)
+    }
+
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        ask!(self, Op::Renew(Kept::new(session.clone())), Answer::Renewed(renewed) => *renewed)
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        ask!(self, Op::EndSession(id.clone(), beat), Answer::Ended(ended) => (*ended).clone())
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        ask!(self, Op::Session(id.clone()), Answer::Session(found) => found.map(|session| (*session).clone()))
+    }
+
+    async fn sessions(&self, _: &Pool, _: usize) -> Result<Vec<Session>> {
+        Err(unasked())
+    }
+}
+
+impl Gates for Recorder {
+    async fn gate(&self, _: &Scope) -> Result<Gate> {
+        Ok(Gate::default())
+    }
+
+    async fn store_gate(&self, _: &Scope, _: &Gate, _: Timestamp) -> Result<Stored> {
+        Ok(Stored::Yes)
+    }
+}
+
+impl Outbox for Recorder {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        let count = messages.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        let sent: Option<Vec<Sent>> = messages.iter().map(parse).collect();
+        let Some(sent) = sent else { return vec![Err(unasked())] };
+        self.ask(Op::Send(sent)).await;
+        (0..count).map(|_| Ok(())).collect()
+    }
+}
+
+/// Counters that only stretch a delay are cut off, so that a message which goes round does so unchanged.
+fn parse(outgoing: &Outgoing) -> Option<Sent> {
+    use shared::domain::message::Elect;
+    let body = match outgoing.to {
+        Destination::Elect => {
+            let mut elect = serde_json::from_str(&outgoing.body).ok()?;
+            if let Elect::Waiting(election) = &mut elect {
+                election.attempt = election.attempt.min(1);
+            }
+            Body::Elect(elect)
+        }
+        Destination::Group => Body::Group(serde_json::from_str(&outgoing.body).ok()?),
+        Destination::Handle => {
+            let mut handle: shared::domain::message::Handle = serde_json::from_str(&outgoing.body).ok()?;
+            handle.waits = handle.waits.min(1);
+            Body::Handle(handle)
+        }
+        Destination::Rejected | Destination::Notification(_) => return None,
+    };
+    Some(Sent { body: Kept::new(body), delayed: outgoing.delay_ms > 0 })
+}
+
+impl Inbox for Recorder {
+    async fn postpone(&self, _: &str, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Downstream for Recorder {
+    async fn call(&self, call: &Call<'_>) -> std::result::Result<ports::Answer, NoAnswer> {
+        let body: serde_json::Value = serde_json::from_str(&call.body).unwrap_or_default();
+        let id = |item: &serde_json::Value| item.get("id").and_then(|id| id.as_str()).map(TaskId::new);
+        let items: Vec<TaskId> =
+            body.get("items").and_then(|items| items.as_array()).into_iter().flatten().filter_map(id).collect();
+        let first = items.first().cloned();
+        let says = match self.ask(Op::Call(call.batch.clone(), items)).await {
+            Answer::Reply(says) => says,
+            _ => Says::Unavailable,
+        };
+        let body = match (says, first) {
+            (Says::FirstFailed, Some(first)) => {
+                format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{first}"}}]}}"#).into_bytes()
+            }
+            _ => Vec::new(),
+        };
+        let status = if says == Says::Unavailable { 503 } else { 200 };
+        Ok(ports::Answer { status, retry_after_ms: None, body })
+    }
+}
+
+impl Env for Recorder {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn sleep(&self, ms: u64) {
+        if ms > 0 {
+            self.ask(Op::Sleep).await;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What must hold in every state, or at every write.
+
+use shared::domain::batch::{Batch, FollowUp, Member, Status};
+use shared::domain::task;
+
+use crate::kept::Kept;
+use crate::tables::Tables;
+
+/// A promise. The first one that a run breaks is kept in the state.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Promise {
+    /// One leader acts: nobody adds candidates under a term that was taken over, but to the open batch that its
+    /// successor found and has not closed yet.
+    NoCandidateAfterTakeover,
+    /// A task is a member of at most one batch in each round.
+    OneBatchARound,
+    /// Members never change once they are frozen.
+    MembersFixed,
+    /// A task that names a batch whose members are fixed is one of them.
+    NamedIsMember,
+    /// A call is made for a frozen batch, with just its members.
+    CallsAsFrozen,
+    /// An outcome is recorded once, and never changed.
+    OneOutcome,
+    /// A task is settled only as its batch's recorded outcome says, and stays settled.
+    SettledAsRecorded,
+    /// No signal is left to a timer: a lock is released only after a look that follows the last signal.
+    SignalsAnswered,
+    /// A session that was renewed since it was seen to be over is not ended by others.
+    RenewedLives,
+    /// No task is lost: when no message is left, every task is settled and the lock is free.
+    NothingLost,
+}
+
+/// Every promise.
+pub const ALL: [Promise; 10] = [
+    Promise::NoCandidateAfterTakeover,
+    Promise::OneBatchARound,
+    Promise::MembersFixed,
+    Promise::NamedIsMember,
+    Promise::CallsAsFrozen,
+    Promise::OneOutcome,
+    Promise::SettledAsRecorded,
+    Promise::SignalsAnswered,
+    Promise::RenewedLives,
+    Promise::NothingLost,
+];
+
+impl Promise {
+    /// What a run that breaks it has done.
+    #[must_use]
+    pub const fn broken(self) -> &'static str {
+        match self {
+            Self::NoCandidateAfterTakeover => "a candidate is added after a takeover",
+            Self::OneBatchARound => "a task is a member of two batches in one round",
+            Self::MembersFixed => "members change after the freeze",
+            Self::NamedIsMember => "a task names a batch that does not have it",
+            Self::CallsAsFrozen => "a call is not that of the frozen batch",
+            Self::OneOutcome => "an outcome is recorded twice",
+            Self::SettledAsRecorded => "a task is settled other than its batch's outcome says",
+            Self::SignalsAnswered => "a signal is left to a timer",
+            Self::RenewedLives => "a session is ended although it was renewed",
+            Self::NothingLost => "a task is lost, or a lock stays held",
+        }
+    }
+}
+
+/// Whether a batch's members are final.
+#[must_use]
+pub const fn is_fixed(batch: &Batch) -> bool {
+    match batch.status {
+        Status::Open { .. } | Status::Closing => false,
+        Status::Frozen
+        | Status::InProgress { .. }
+        | Status::Paused { .. }
+        | Status::Settled { .. }
+        | Status::Empty
+        | Status::Void => true,
+    }
+}
+
+/// What a write of a batch breaks.
+#[must_use]
+pub fn broken_by_store(old: Option<&Batch>, new: &Batch) -> Option<Promise> {
+    let old = old?;
+    if is_fixed(old) && (!is_fixed(new) || old.members != new.members) {
+        return Some(Promise::MembersFixed);
+    }
+    match (&old.status, &new.status) {
+        // Marking the follow-up as done leaves the recorded outcome as it is; whoever records one leaves it to be done.
+        (
+            Status::Settled { at, results, .. },
+            Status::Settled { at: new_at, results: new_results, follow_up: FollowUp::Done },
+        ) if at == new_at && results == new_results => None,
+        (Status::Settled { .. }, _) => Some(Promise::OneOutcome),
+        _ => None,
+    }
+}
+
+/// What the tables by themselves show to be broken.
+#[must_use]
+pub fn broken_in(tables: &Tables) -> Option<Promise> {
+    let fixed = |batch: &&Kept<Batch>| is_fixed(batch);
+    for (n, batch) in tables.batches.iter().enumerate() {
+        let others = tables.batches.iter().skip(n + 1).filter(fixed);
+        if is_fixed(batch) && others.flat_map(|other| &other.members).any(|member| batch.members.contains(member)) {
+            return Some(Promise::OneBatchARound);
+        }
+    }
+    tables.tasks.iter().find_map(|row| {
+        let task = &row.now;
+        let me = Member { id: task.id.clone(), round: task.round };
+        let found = task.status.batch().map(|id| tables.batches.iter().find(|batch| batch.id == *id));
+        match (&task.status, found.flatten()) {
+            (task::Status::Created { .. }, _) | (task::Status::Batched { .. }, None) => None,
+            (task::Status::Batched { .. }, Some(batch)) => {
+                (is_fixed(batch) && !batch.members.contains(&me)).then_some(Promise::NamedIsMember)
+            }
+            (task::Status::Succeeded { .. } | task::Status::Failed { .. }, found) => {
+                let failed = matches!(task.status, task::Status::Failed { .. });
+                let says = found.is_some_and(|batch| match &batch.status {
+                    Status::Settled { results, .. } => {
+                        batch.members.contains(&me) && results.contains_key(&task.id) == failed
+                    }
+                    _ => false,
+                });
+                (!says).then_some(Promise::SettledAsRecorded)
+            }
+        }
+    })
+}

@@ -1,0 +1,106 @@
+//! How large a run is, and what may go wrong in it.
+
+use crate::state::Mishaps;
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// What it is about.
+    pub name: &'static str,
+    /// Election messages to begin with.
+    pub workflows: u8,
+    /// Tasks, dealt out to the workflows; all of one Target.
+    pub tasks: u8,
+    /// Registrations that are repeated at any time, from the first task on.
+    pub repeats: u8,
+    /// What may go wrong.
+    pub mishaps: Mishaps,
+    /// How many tasks one call takes.
+    pub max_items: u8,
+    /// Whether a batch that is not full waits for more.
+    pub window: bool,
+    /// Whether calls begin only when grouping has come to rest, but for processes that sleep. Much smaller.
+    pub calls_last: bool,
+    /// Whether the first election messages come in the order of their workflows, which are all alike.
+    pub in_order: bool,
+    /// Whether a leader goes on by another message after each batch, instead of at once.
+    pub one_batch_each: bool,
+}
+
+impl Setting {
+    /// Nothing goes wrong.
+    pub const CALM: Self = Self {
+        name: "calm",
+        workflows: 3,
+        tasks: 3,
+        repeats: 0,
+        mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
+        max_items: 2,
+        window: false,
+        calls_last: true,
+        in_order: true,
+        one_batch_each: true,
+    };
+
+    /// The routes file of this setting.
+    #[must_use]
+    pub fn routes(&self) -> String {
+        let Self { max_items, .. } = self;
+        let wait_ms = if self.window { 60_000 } else { 0 };
+        format!(
+            r#"
+version: 1
+routes:
+  - name: r
+    target: k
+    batch: {{ max_items: {max_items}, wait_ms: {wait_ms} }}
+    downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
+    retry: {{ attempts: 3 }}
+    notify: {{ success: none, failure: none }}
+"#
+        )
+    }
+}
+
+const NONE: Mishaps = Setting::CALM.mishaps;
+
+/// Minutes at most, all together: few workflows with one or two mishaps each, and three in calm.
+const SMALL: [Setting; 10] = [
+    Setting::CALM,
+    Setting { name: "calm, with a window", window: true, ..Setting::CALM },
+    Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
+    Setting { name: "a crash", tasks: 3, ..pair(Mishaps { crashes: 1, ..NONE }) },
+    Setting { name: "a message twice", ..pair(Mishaps { copies: 1, ..NONE }) },
+    Setting { name: "a crash, and a lagging read", ..pair(Mishaps { crashes: 1, lags: 1, ..NONE }) },
+    Setting { name: "a crash, and a member that returns", ..pair(Mishaps { crashes: 1, failures: 1, ..NONE }) },
+    Setting { name: "a sleeper, and a member that returns", ..pair(Mishaps { sleeps: 1, failures: 1, ..NONE }) },
+    Setting { name: "a repeated registration", repeats: 1, ..pair(NONE) },
+    Setting {
+        name: "a worker that sleeps, beside another",
+        workflows: 1,
+        tasks: 1,
+        ..pair(Mishaps { copies: 1, sleeps: 1, beats: 1, ..NONE })
+    },
+];
+
+/// Hours: what is asked of three workflows with three tasks.
+const FULL: [Setting; 7] = [
+    Setting { name: "three and a sleeper", mishaps: Mishaps { sleeps: 1, ..NONE }, ..Setting::CALM },
+    Setting { name: "three and a crash", mishaps: Mishaps { crashes: 1, ..NONE }, ..Setting::CALM },
+    Setting { name: "three and a message twice", mishaps: Mishaps { copies: 1, ..NONE }, ..Setting::CALM },
+    Setting { name: "three, calls at any time", calls_last: false, in_order: false, ..Setting::CALM },
+    Setting { name: "two crashes", ..pair(Mishaps { crashes: 2, ..NONE }) },
+    Setting { name: "a crash and a message twice", ..pair(Mishaps { crashes: 1, copies: 1, ..NONE }) },
+    Setting { name: "a crash and a sleeper", ..pair(Mishaps { crashes: 1, sleeps: 1, ..NONE }) },
+];
+
+const fn pair(mishaps: Mishaps) -> Setting {
+    Setting { workflows: 2, tasks: 2, mishaps, ..Setting::CALM }
+}
+
+/// The settings to check: `GROUPAGE_MODEL=full` adds the large ones.
+#[must_use]
+pub fn chosen() -> Vec<Setting> {
+    let full = std::env::var("GROUPAGE_MODEL").is_ok_and(|value| value == "full");
+    SMALL.into_iter().chain(FULL.into_iter().filter(|_| full)).collect()
+}

@@ -1,0 +1,173 @@
+//! A state of the whole: tables, messages, processes, and what may still go wrong.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use shared::domain::batch::Status;
+use shared::domain::id::Fence;
+use shared::domain::message::{Group, Lead};
+
+use crate::io::Body;
+use crate::kept::{Kept, Names};
+use crate::process::Process;
+use crate::tables::after_waiting;
+use crate::world::World;
+
+/// A state.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct State {
+    /// The tables.
+    pub world: World,
+    /// Messages that wait in the queues, in a fixed order.
+    pub messages: Vec<Message>,
+    /// Processes, in a fixed order; the message of each is in flight.
+    pub running: Vec<Running>,
+    /// What may still go wrong.
+    pub left: Mishaps,
+    /// Leases and sessions that may be over although others have something to do: one for each sleep.
+    pub passes: u8,
+}
+
+/// A message in a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Message {
+    /// What it says.
+    pub body: Kept<Body>,
+    /// Whether it may have been handled before.
+    pub redelivered: bool,
+    /// It was delayed for a loser, who signalled the holder with this fence.
+    pub lost_to: Option<Fence>,
+}
+
+/// A process, with its message.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// The message that it handles.
+    pub message: Message,
+    /// Where it stands.
+    pub process: Arc<Process>,
+    /// It sleeps, for as long as others may take over what it holds.
+    pub asleep: bool,
+}
+
+/// How often each thing may still go wrong.
+#[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
+pub struct Mishaps {
+    /// Processes that die, after an I/O and before the next.
+    pub crashes: u8,
+    /// Messages that come twice.
+    pub copies: u8,
+    /// Leases and sessions that are over while their holder only sleeps.
+    pub sleeps: u8,
+    /// Reads that show the state before a task's latest write.
+    pub lags: u8,
+    /// Calls whose first member fails for now.
+    pub failures: u8,
+    /// Calls that fail for now.
+    pub outages: u8,
+    /// Heartbeats of a session while it works.
+    pub beats: u8,
+}
+
+impl PartialEq for Running {
+    fn eq(&self, other: &Self) -> bool {
+        self.asleep == other.asleep
+            && self.message == other.message
+            && self.process.fingerprint() == other.process.fingerprint()
+    }
+}
+
+impl Eq for Running {}
+
+impl Hash for Running {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.message.hash(state);
+        self.asleep.hash(state);
+        state.write_u64(self.process.fingerprint());
+    }
+}
+
+impl Message {
+    /// A message that was never delivered.
+    #[must_use]
+    pub fn new(body: Body) -> Self {
+        Self { body: Kept::new(body), redelivered: false, lost_to: None }
+    }
+
+    /// This message, as it comes after a delivery that did not end well.
+    #[must_use]
+    pub fn again(self) -> Self {
+        Self { redelivered: true, ..self }
+    }
+
+    const fn rank(&self) -> (bool, Option<Fence>) {
+        (self.redelivered, self.lost_to)
+    }
+}
+
+impl State {
+    /// Puts a message into its queue.
+    pub fn put(&mut self, message: Message) {
+        let key = |message: &Message| (message.body.fingerprint(), message.rank());
+        let at = self.messages.partition_point(|other| key(other) < key(&message));
+        self.messages.insert(at, message);
+    }
+
+    /// Adds a process.
+    pub fn run(&mut self, running: Running) {
+        let key = |running: &Running| (running.process.fingerprint(), running.message.rank(), running.asleep);
+        let at = self.running.partition_point(|other| key(other) < key(&running));
+        self.running.insert(at, running);
+    }
+
+    /// Whether a message may be delivered. One that only waits for a time is not, before that time has come: until then
+    /// it would go round unchanged.
+    #[must_use]
+    pub fn is_due(&self, message: &Message) -> bool {
+        let tables = &self.world.tables;
+        match &*message.body {
+            Body::Register(_) => true,
+            Body::Elect(_) => {
+                let fence = tables.lock.as_ref().map(|lock| lock.fence);
+                message.lost_to.is_none() || message.lost_to != fence || !tables.lease_lives()
+            }
+            Body::Group(Group::Lead(Lead { resume: Some(resume), .. })) => {
+                let waits = tables.batch(&resume.batch).is_some_and(|batch| after_waiting(batch).is_some());
+                !waits || self.world.look_again
+            }
+            Body::Group(Group::Lead(_)) => true,
+            Body::Group(Group::Finish(finish)) => {
+                let open = tables.lock.as_ref().and_then(|lock| lock.open.as_ref());
+                open != Some(&finish.batch) || !tables.lease_lives()
+            }
+            Body::Handle(handle) => tables.batch(&handle.batch).is_none_or(|batch| match batch.status {
+                Status::Paused { .. } => after_waiting(batch).is_none(),
+                Status::InProgress { .. } => handle.waits == 0 || !tables.claim_lives(batch),
+                _ => true,
+            }),
+        }
+    }
+
+    /// Whether a step before the call has something to do and does not sleep.
+    #[must_use]
+    pub fn is_grouping(&self) -> bool {
+        let calls = |message: &Message| matches!(&*message.body, Body::Handle(_));
+        self.running.iter().any(|running| !running.asleep && !calls(&running.message))
+            || self.messages.iter().any(|message| !calls(message) && self.is_due(message))
+    }
+
+    /// Whether a lease or a session may be over now: somebody slept for as long, or nobody else has anything to do.
+    #[must_use]
+    pub fn time_passes(&self) -> bool {
+        let awake = self.running.iter().any(|running| !running.asleep);
+        self.passes > 0 || (!awake && !self.messages.iter().any(|message| self.is_due(message)))
+    }
+
+    /// The fresh names in use.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        let messages = self.messages.iter().map(|message| message.body.names());
+        let running = self.running.iter().map(|running| running.process.names);
+        messages.chain(running).fold(self.world.tables.names(), |all, names| all | names)
+    }
+}

@@ -1,0 +1,186 @@
+//! The tables: one item of each kind at a time, under the preconditions that the ports promise.
+
+use shared::domain::batch::{self, Batch, Status};
+use shared::domain::id::TaskId;
+use shared::domain::lock::Lock;
+use shared::domain::session::Session;
+use shared::domain::task::{self, Candidate, Task};
+use shared::domain::time::Timestamp;
+
+use crate::kept::{Kept, Names};
+
+/// All tables, for one Target.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct Tables {
+    /// The tasks, by number.
+    pub tasks: Vec<Row>,
+    /// The lock, once somebody has written it.
+    pub lock: Option<Kept<Lock>>,
+    /// The batches, in the order of their ids.
+    pub batches: Vec<Kept<Batch>>,
+    /// The sessions, in the order of their ids.
+    pub sessions: Vec<Kept<Session>>,
+}
+
+/// A task, and what a read that lags may still show of it.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct Row {
+    /// As it is.
+    pub now: Kept<Task>,
+    /// As it was before its latest write.
+    pub before: Before,
+}
+
+/// What a read that lags shows.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub enum Before {
+    /// Just what there is: reads lag no more.
+    Same,
+    /// No task.
+    Absent,
+    /// This.
+    Was(Kept<Task>),
+}
+
+impl Row {
+    /// The task as a read shows it.
+    #[must_use]
+    pub fn shown(&self, lagging: bool) -> Option<&Kept<Task>> {
+        match &self.before {
+            Before::Absent if lagging => None,
+            Before::Was(task) if lagging => Some(task),
+            Before::Same | Before::Absent | Before::Was(_) => Some(&self.now),
+        }
+    }
+
+    /// The task as the index of waiting tasks shows it.
+    #[must_use]
+    pub fn indexed(&self, lagging: bool) -> Option<Candidate> {
+        let task = self.shown(lagging)?;
+        matches!(task.status, task::Status::Created { .. }).then(|| task.candidate())
+    }
+
+    fn write(&mut self, task: Task, lags: bool) {
+        let old = std::mem::replace(&mut self.now, Kept::new(task));
+        self.before = if lags { Before::Was(old) } else { Before::Same };
+    }
+}
+
+impl Tables {
+    /// The row of a task.
+    #[must_use]
+    pub fn row(&self, id: &TaskId) -> Option<&Row> {
+        self.tasks.iter().find(|row| row.now.id == *id)
+    }
+
+    /// The batch with this id.
+    #[must_use]
+    pub fn batch(&self, id: &shared::domain::id::BatchId) -> Option<&Kept<Batch>> {
+        self.batches.iter().find(|batch| batch.id == *id)
+    }
+
+    /// The session with this id.
+    #[must_use]
+    pub fn session(&self, id: &shared::domain::id::SessionId) -> Option<&Kept<Session>> {
+        self.sessions.iter().find(|session| session.id == *id)
+    }
+
+    /// Writes a task; `lags` says that reads may go on showing what it was.
+    pub fn put_task(&mut self, task: Task, lags: bool) {
+        if let Some(row) = self.tasks.iter_mut().find(|row| row.now.id == task.id) {
+            row.write(task, lags);
+        }
+    }
+
+    /// From now on every read shows what there is.
+    pub fn catch_up(&mut self) {
+        for row in &mut self.tasks {
+            row.before = Before::Same;
+        }
+    }
+
+    /// Writes the lock.
+    pub fn put_lock(&mut self, lock: Lock) {
+        self.lock = Some(Kept::new(lock));
+    }
+
+    /// Writes a batch.
+    pub fn put_batch(&mut self, batch: Kept<Batch>) {
+        match self.batches.binary_search_by(|other| other.id.cmp(&batch.id)) {
+            Ok(at) => self.batches[at] = batch,
+            Err(at) => self.batches.insert(at, batch),
+        }
+    }
+
+    /// Writes a session.
+    pub fn put_session(&mut self, session: Kept<Session>) {
+        match self.sessions.binary_search_by(|other| other.id.cmp(&session.id)) {
+            Ok(at) => self.sessions[at] = session,
+            Err(at) => self.sessions.insert(at, session),
+        }
+    }
+
+    /// The lock's lease is over.
+    pub fn end_lease(&mut self) {
+        if let Some(mut lock) = self.lock.as_deref().cloned() {
+            if let Some(holder) = &mut lock.holder {
+                holder.lease_until = Timestamp(0);
+            }
+            self.put_lock(lock);
+        }
+    }
+
+    /// Whether somebody holds the lock and is left alone.
+    #[must_use]
+    pub fn lease_lives(&self) -> bool {
+        let holder = self.lock.as_ref().and_then(|lock| lock.holder.as_ref());
+        holder.is_some_and(|holder| holder.lease_until > Timestamp(0))
+    }
+
+    /// Whether the batch's claim is that of a live session.
+    #[must_use]
+    pub fn claim_lives(&self, batch: &Batch) -> bool {
+        match &batch.status {
+            Status::InProgress { claim } => self.session(&claim.session).is_some_and(|session| lives(session)),
+            _ => false,
+        }
+    }
+
+    /// The fresh names that occur in the tables.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        let batches = self.batches.iter().map(Kept::names);
+        let sessions = self.sessions.iter().map(Kept::names);
+        batches.chain(sessions).chain(self.lock.as_ref().map(Kept::names)).fold(0, |all, names| all | names)
+    }
+
+    /// Whether every task is settled and nobody holds the lock.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let free = self.lock.as_ref().is_none_or(|lock| lock.holder.is_none() && lock.open.is_none());
+        free && self.tasks.iter().all(|row| row.now.status.is_settled())
+    }
+}
+
+/// Whether a session is not over.
+#[must_use]
+pub fn lives(session: &Session) -> bool {
+    session.expires_at > Timestamp(0)
+}
+
+/// A batch as it is when its window or its pause is over, if it waits for that.
+#[must_use]
+pub fn after_waiting(batch: &Batch) -> Option<Batch> {
+    let status = match &batch.status {
+        Status::Open { until } if until.0 > 0 => Status::Open { until: Timestamp(0) },
+        Status::Paused { until } if until.0 > 0 => Status::Paused { until: Timestamp(0) },
+        _ => return None,
+    };
+    Some(Batch { status, ..batch.clone() })
+}
+
+/// Whether a batch takes candidates.
+#[must_use]
+pub const fn is_open(batch: &Batch) -> bool {
+    matches!(batch.status, batch::Status::Open { .. })
+}
