@@ -169,8 +169,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             return Ok(Tried::Not(Processed::ClaimLost));
         }
         let claimed = batch.claimed(Claim { session: keeper.id().clone() });
-        if self.store.store(&claimed, Assumes::At(batch.revision)).await? == Stored::Conflict {
+        let stored = self.store.store(&claimed, Assumes::At(batch.revision)).await;
+        if !matches!(stored, Ok(Stored::Yes)) {
+            // Not in hand, even if only the answer was lost: then the claim is there, and made again.
             keeper.forget(&batch.id).await;
+        }
+        if stored? == Stored::Conflict {
             self.leave_unless_called(&held, &batch, lease_until).await?;
             return Err(Error::Conflict("claiming a batch"));
         }
