@@ -111,7 +111,11 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         let mut leading = Leading { term, lock, limits, drain, report: Report::default() };
         match self.work(&mut leading, resume).await {
             Ok(()) => Ok(leading.report),
-            Err(Stop::TermOver) => self.hand_over(&leading.term, tasks).await,
+            Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
+                // Another delivery of this message is ahead, and may die: the message stays for it.
+                Some(lock) if lock.is_led_by(&leading.term) => Err(Error::Conflict("leading ahead of this delivery")),
+                Some(_) | None => self.hand_over(&leading.term, tasks).await,
+            },
             Err(Stop::Error(error)) => Err(error),
         }
     }
