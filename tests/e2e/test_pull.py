@@ -86,7 +86,7 @@ def test_a_batch_that_is_pulled_waits_for_a_worker_and_nobody_else(office):
     assert office.statuses() == {"frozen"}
     assert {batch["Attempts"] for batch in office.batches()} == {0}
     for batch in office.batches():
-        assert batch["Open"] == f"labels#{batch['BatchId'][0]}"
+        assert batch["Open"] == f"labels#{batch['BatchId'][0]}#pull"
     assert office.stack.idle()
 
 

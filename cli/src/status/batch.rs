@@ -20,7 +20,7 @@ struct Shown {
     session: Option<SessionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     paused_until_ms: Option<u64>,
-    /// Whether statuses and notifications are all written and sent.
+    /// Whether statuses and notifications are all written and sent, and members that wait again do so.
     #[serde(skip_serializing_if = "Option::is_none")]
     follow_up: Option<&'static str>,
     calls: u32,
@@ -51,6 +51,7 @@ fn shown(batch: Batch) -> Shown {
         Status::Settled { results, follow_up: state, .. } => {
             follow_up = Some(match state {
                 FollowUp::Pending => "pending",
+                FollowUp::Returning => "returning",
                 FollowUp::Done => "done",
             });
             failed = results.values().filter(|exception| matches!(exception, Exception::Failed { .. })).count();

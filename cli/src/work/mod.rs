@@ -21,8 +21,8 @@ use shared::ports::Env;
 use shared::routes::Routes;
 use shared::steps;
 use shared::steps::keeper::{Keeper, Lost};
-use shared::steps::process::{Processed, Processor};
-use shared::steps::work::Worker;
+use shared::steps::process::Processor;
+use shared::steps::work::{Worked, Worker};
 
 use crate::Ending;
 use crate::args::Work;
@@ -90,7 +90,6 @@ struct Post {
 }
 
 type Keeping<'a> = Keeper<'a, Dynamo, System>;
-type Processing<'a> = Processor<'a, Dynamo, Sqs, Exec, System>;
 type Pulling<'a> = Worker<'a, Dynamo, Sqs, Exec, System>;
 
 /// Works until the process is told to stop.
@@ -178,7 +177,7 @@ impl Post {
                 if self.is_done() {
                     return Ok(());
                 }
-                match self.turn(processor, &mut worker, keeper).await {
+                match self.turn(&mut worker).await {
                     Ok(true) => self.pause.reset(),
                     Ok(false) => self.rest().await,
                     Err(error) => {
@@ -191,19 +190,13 @@ impl Post {
     }
 
     /// Claims and processes one batch; `false` if none can be claimed now.
-    async fn turn(
-        &self,
-        processor: Processing<'_>,
-        worker: &mut Pulling<'_>,
-        keeper: &Keeping<'_>,
-    ) -> Result<bool, steps::Error> {
-        let Some(claimed) = worker.claim_next().await? else { return Ok(false) };
-        let (batch, began) = (claimed.batch.clone(), Instant::now());
-        let ended = match processor.finish(claimed, keeper).await? {
-            Processed::Recorded(settled) => worker.follow_up(&settled).await?.into(),
-            Processed::CallAgain { reason, .. } => Ended::CallAgain { reason },
-            Processed::ClaimLost => Ended::ClaimLost,
-            Processed::FollowedUp | Processed::Waits { .. } | Processed::Nothing => return Ok(true),
+    async fn turn(&self, worker: &mut Pulling<'_>) -> Result<bool, steps::Error> {
+        let began = Instant::now();
+        let (batch, ended) = match worker.work().await? {
+            Worked::Settled(batch, counts) => (batch, counts.into()),
+            Worked::CallAgain { batch, reason } => (batch, Ended::CallAgain { reason }),
+            Worked::ClaimLost(batch) => (batch, Ended::ClaimLost),
+            Worked::Idle => return Ok(false),
         };
         self.left.update(|left| left.map(|left| left.saturating_sub(1)));
         let line = Line::new(&batch, ended, began.elapsed());

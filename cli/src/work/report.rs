@@ -17,7 +17,7 @@ pub struct Line {
     target: Target,
     #[serde(flatten)]
     ended: Ended,
-    /// From the claim to its end.
+    /// From the look for a batch to its end.
     ms: u128,
 }
 

@@ -28,13 +28,13 @@ pub enum Worked {
     Settled(Batch, Counts),
     /// The call failed for now; somebody will make it again.
     CallAgain {
-        /// The batch.
-        batch: BatchId,
+        /// The batch, as it was claimed.
+        batch: Batch,
         /// Why.
         reason: Reason,
     },
     /// Another worker has it now, and this one's result was dropped.
-    ClaimLost(BatchId),
+    ClaimLost(Batch),
     /// No batch can be claimed now.
     Idle,
 }
@@ -77,10 +77,10 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A port did not answer, or another worker came first; try again.
     pub async fn work(&mut self) -> Result<Worked, Error> {
         let Some(claimed) = self.claim_next().await? else { return Ok(Worked::Idle) };
-        let batch = claimed.batch.id.clone();
+        let batch = claimed.batch.clone();
         let processed = self.processor.finish(claimed, self.keeper).await;
         if processed.is_err() {
-            self.left.push(batch.clone());
+            self.left.push(batch.id.clone());
         }
         match processed? {
             Processed::Recorded(settled) => {
