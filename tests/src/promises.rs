@@ -49,12 +49,10 @@ fn tasks_are_what_their_batch_says(world: &World) -> Vec<String> {
             continue;
         };
         let member = batch.members.iter().any(|member| member.id == task.id && member.round == task.round);
-        let agrees = match (&task.status, results.get(&task.id)) {
-            (task::Status::Succeeded { .. }, None) | (task::Status::Failed { .. }, Some(Exception::Failed { .. })) => {
-                true
-            }
-            _ => false,
-        };
+        let agrees = matches!(
+            (&task.status, results.get(&task.id)),
+            (task::Status::Succeeded { .. }, None) | (task::Status::Failed { .. }, Some(Exception::Failed { .. }))
+        );
         if !member || !agrees {
             broken.push(format!("settled once: {} is {:?}, and its batch says otherwise", task.id, task.status));
         }

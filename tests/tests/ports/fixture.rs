@@ -1,6 +1,7 @@
 //! The stores that the suite runs on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -9,9 +10,9 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use embedded::{Ports, Stack, Storage};
-use groupage_tests::lag::Lagging;
-use groupage_tests::world::TestEnv;
+use groupage_tests::lag::{Lag, Lagging};
 use shared::aws::{Dynamo, Meter};
+use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
 use shared::ports::{Env, Store};
 
@@ -42,18 +43,40 @@ impl Fixture for InMemory {
 }
 
 pub struct WithLag {
-    clock: TestEnv,
-    store: Arc<Lagging<MemoryStore, TestEnv>>,
+    clock: Turned,
+    store: Arc<Lagging<MemoryStore, Turned>>,
 }
 
 const MAX_LAG_MS: u64 = 2_000;
 
+/// A clock that stands until it is turned.
+#[derive(Clone, Debug, Default)]
+pub struct Turned(Arc<AtomicU64>);
+
+impl Env for Turned {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        format!("fresh-{}", self.now().0)
+    }
+
+    async fn sleep(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
 impl Fixture for WithLag {
-    type Store = Lagging<MemoryStore, TestEnv>;
+    type Store = Lagging<MemoryStore, Turned>;
 
     async fn start() -> Self {
-        let clock = TestEnv::new(7);
-        let store = Arc::new(Lagging::new(MemoryStore::new(), clock.clone(), MAX_LAG_MS, 7));
+        let (clock, lag) = (Turned::default(), Lag { index_ms: MAX_LAG_MS, read_ms: 0 });
+        let store = Arc::new(Lagging::new(MemoryStore::new(), clock.clone(), lag, 7));
         Self { clock, store }
     }
 
@@ -62,7 +85,7 @@ impl Fixture for WithLag {
     }
 
     async fn index_settles(&self) {
-        self.clock.turn_to(self.clock.now().plus_ms(MAX_LAG_MS + 1));
+        self.clock.sleep(MAX_LAG_MS + 1).await;
     }
 }
 

@@ -29,10 +29,11 @@ fn due(id: &str, due: u64) -> Batch {
     batch(id, &target("a"), 1).due_at(Timestamp(due))
 }
 
-/// Writes a batch over the one before it, if there was one.
+/// Writes a batch over the one before it, if there was one, and waits until the index shows it.
 async fn put<F: Fixture>(fixture: &F, batch: &Batch, before: Option<&Batch>) {
     let assumes = before.map_or(Assumes::Absent, |before| Assumes::At(before.revision));
     assert_eq!(fixture.store().store(batch, assumes).await.unwrap(), Stored::Yes);
+    fixture.index_settles().await;
 }
 
 /// What the part of `id` lists of the route `parcels`.
