@@ -140,7 +140,7 @@ fn notifications_are_complete(world: &World) -> Vec<String> {
     let mut broken: Vec<String> = by_id
         .iter()
         .filter(|(_, bodies)| bodies.len() > 1)
-        .map(|(id, _)| format!("notifications repeat themselves: two texts under {id}"))
+        .map(|(id, _)| format!("notifications repeat only themselves: two texts under {id}"))
         .collect();
     for task in world.tables().tasks().iter().filter(|task| task.status.is_settled()) {
         let Some(batch) = task.status.batch() else { continue };
