@@ -1,0 +1,72 @@
+//! The locks of the leader election.
+
+use std::future::Future;
+
+use super::Result;
+use crate::domain::id::{Seq, Target};
+use crate::domain::lock::{Acquisition, Held, Lock, Term};
+use crate::domain::time::Timestamp;
+
+/// What became of an acquisition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The lock is held now.
+    Yes,
+    /// The lock was not as assumed; this is what it is.
+    No(Option<Lock>),
+}
+
+/// What became of a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signalled {
+    /// The holder will look again before it releases.
+    Yes,
+    /// That holder has gone; this is what the lock is.
+    No(Option<Lock>),
+}
+
+/// What became of a leader's write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advanced {
+    /// It still leads; this is the lock now.
+    Kept(Lock),
+    /// It leads no more.
+    Lost,
+}
+
+/// What became of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// Nobody holds the lock, and no batch is open.
+    Yes,
+    /// Somebody signalled since: look again. This is the number of signals now.
+    Signalled(u64),
+    /// It leads no more, or another delivery of its message is ahead of this one.
+    Lost,
+}
+
+/// The locks, one for each Target.
+pub trait Locks: Sync {
+    /// Reads a lock as it is now.
+    fn lock(&self, target: &Target) -> impl Future<Output = Result<Option<Lock>>> + Send;
+
+    /// Makes a workflow the leader. Assumes what the acquisition says.
+    fn acquire(&self, target: &Target, acquisition: &Acquisition) -> impl Future<Output = Result<Acquired>> + Send;
+
+    /// Asks a holder to look again. Assumes: the same workflow holds the lock under the same fence.
+    fn signal(&self, target: &Target, held: &Held) -> impl Future<Output = Result<Signalled>> + Send;
+
+    /// Names the term's next batch as the open one and renews the lease. Assumes: the term holds the lock and its
+    /// latest batch is number `seq`.
+    fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> impl Future<Output = Result<Advanced>> + Send;
+
+    /// Gives the lock up, with no batch open. Assumes: the term holds it, its latest batch is number `seq` (another
+    /// delivery of the leader's message may have gone on to the next), and `signals` is still their number.
+    fn release(
+        &self,
+        term: &Term,
+        seq: Seq,
+        signals: u64,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Released>> + Send;
+}

@@ -1,0 +1,54 @@
+//! The queues, as senders and as whoever has a message in hand.
+
+use std::future::Future;
+
+use super::Result;
+use crate::routes;
+
+/// Where a message goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Destination {
+    /// elect-leader's queue.
+    Elect,
+    /// group-batch's queue.
+    Group,
+    /// batch-handler's queue.
+    Handle,
+    /// The queue of messages that can never be registered.
+    Rejected,
+    /// A queue that the routes file names for notifications.
+    Notification(routes::NotificationQueue),
+}
+
+/// A message to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where to.
+    pub to: Destination,
+    /// The body: JSON, or a rejected message as it came.
+    pub body: String,
+    /// How long it stays hidden, in milliseconds; SQS counts whole seconds, so it is rounded up.
+    pub delay_ms: u64,
+    /// Message attributes, all strings.
+    pub attributes: Vec<(&'static str, String)>,
+}
+
+/// Sends messages.
+pub trait Outbox: Sync {
+    /// Sends messages, in tens where it can. The answers are in the order of the messages.
+    fn send(&self, messages: Vec<Outgoing>) -> impl Future<Output = Vec<Result<()>>> + Send;
+}
+
+/// Postpones the message in hand.
+pub trait Inbox: Sync {
+    /// Makes batch-handler's message come again in `delay_ms`, if it is not deleted before.
+    fn postpone(&self, receipt: &str, delay_ms: u64) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// Sends messages one and all, or says which error came first.
+///
+/// # Errors
+/// The first error; some of the messages may have been sent.
+pub async fn send_all(outbox: &impl Outbox, messages: Vec<Outgoing>) -> Result<()> {
+    outbox.send(messages).await.into_iter().collect()
+}

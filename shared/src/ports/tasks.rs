@@ -1,0 +1,146 @@
+//! The tasks and the index of those that wait.
+
+use std::future::Future;
+
+use super::Result;
+use crate::domain::batch::Member;
+use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::outcome::Reason;
+use crate::domain::task::{Candidate, Task};
+use crate::domain::time::Timestamp;
+
+/// What a registration found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Registered {
+    /// The task is new.
+    New,
+    /// A task with this id was there.
+    Existing(Task),
+}
+
+/// What became of a candidate's move into a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// It names the batch, by this write or an earlier one.
+    Yes,
+    /// It is in another batch, in another round, settled or gone.
+    Elsewhere,
+}
+
+/// What became of a member's return to waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutBack {
+    /// It waits in its next round, by this write or an earlier one.
+    Waits,
+    /// It has moved on since.
+    MovedOn,
+}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Half the price; may miss the latest writes.
+    Eventual,
+    /// Sees every write that was answered.
+    Latest,
+}
+
+/// A page of the index of waiting tasks, in no useful order; the index lags behind the tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<C> {
+    /// The tasks.
+    pub candidates: Vec<Candidate>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<C>,
+}
+
+/// A task that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What it is grouped by.
+    pub target: Target,
+    /// The task.
+    pub candidate: Candidate,
+    /// Since when it has waited, in this round.
+    pub since: Timestamp,
+}
+
+/// A page of everything that waits, whatever the Target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingPage<C> {
+    /// The tasks that have waited for long.
+    pub tasks: Vec<Waiting>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<C>,
+}
+
+/// One of `of` segments that a scan is split into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which one, counted from 0.
+    pub index: u8,
+    /// How many there are.
+    pub of: u8,
+}
+
+/// How a task is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The downstream accepted it.
+    Succeeded,
+    /// It failed for good.
+    Failed(Reason),
+}
+
+/// The tasks.
+pub trait Tasks: Sync {
+    /// A position in the index.
+    type Cursor: Clone + Send + Sync;
+
+    /// Puts a new task. Assumes: no task has its id.
+    fn register(&self, task: &Task) -> impl Future<Output = Result<Registered>> + Send;
+
+    /// Reads tasks; those that are not there are left out, and the order is any.
+    fn read(&self, ids: &[TaskId], freshness: Freshness) -> impl Future<Output = Result<Vec<Task>>> + Send;
+
+    /// Reads one page of the index: up to `limit` tasks that wait for `target`.
+    fn waiting(
+        &self,
+        target: &Target,
+        after: Option<&Self::Cursor>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Page<Self::Cursor>>> + Send;
+
+    /// Reads one page of a segment of the index: up to `limit` entries are looked at, and those that have waited since
+    /// before `since` are returned.
+    fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&Self::Cursor>,
+        limit: usize,
+    ) -> impl Future<Output = Result<WaitingPage<Self::Cursor>>> + Send;
+
+    /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
+    fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> impl Future<Output = Result<Joined>> + Send;
+
+    /// Moves a batch's member back to waiting in its next round. Assumes: it names the batch in the candidate's round.
+    fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<PutBack>> + Send;
+
+    /// Writes a member's final status. Assumes: it names the batch in this round. A member for which that does not
+    /// hold was settled or put back by an earlier repeat; nothing is written then.
+    fn settle(
+        &self,
+        member: &Member,
+        batch: &BatchId,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<()>> + Send;
+}
