@@ -61,7 +61,7 @@ impl Chaos {
             lag: Lag { index_ms: one_of(&mut dice, &[0, 500, 4_000]), read_ms: one_of(&mut dice, &[0, 500, 2_000]) },
             latency_ms: one_of(&mut dice, &[1, 5, 50]),
             skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
-            loss: [0.0, 0.0, 0.02, 0.1][dice.random_range(0..4)],
+            loss: [0.0, 0.0, 0.01, 0.05][dice.random_range(0..4)],
             twice: [0.0, 0.02, 0.1][dice.random_range(0..3)],
             sweeps: true,
             workers,

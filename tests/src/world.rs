@@ -114,7 +114,7 @@ const LOOK_MS: u64 = 1_000;
 const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
 
 /// A world that makes so many calls to ports goes round in circles.
-const MOST_CALLS: usize = 100_000;
+const MOST_CALLS: usize = 1_000_000;
 
 impl World {
     /// An empty world. Must be made on a runtime whose clock is paused.
