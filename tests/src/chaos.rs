@@ -51,12 +51,18 @@ impl Chaos {
         let workers = dice.random_bool(0.25).then(|| ("parcels", dice.random_range(1..=3)));
         let setting = Setting {
             seed,
-            plan: Plan::Random([0.0, 0.002, 0.01, 0.03][dice.random_range(0..4)]),
+            plan: match dice.random_range(0..5) {
+                0 => Plan::Nothing,
+                1 => Plan::Deaths(0.01),
+                2 => Plan::Random(0.002),
+                3 => Plan::Random(0.01),
+                _ => Plan::Random(0.03),
+            },
             lag: Lag { index_ms: one_of(&mut dice, &[0, 500, 4_000]), read_ms: one_of(&mut dice, &[0, 500, 2_000]) },
             latency_ms: one_of(&mut dice, &[1, 5, 50]),
             skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
-            loss: [0.0, 0.0, 0.02, 0.1][dice.random_range(0..4)],
-            twice: [0.0, 0.05, 0.3][dice.random_range(0..3)],
+            loss: [0.0, 0.0, 0.01, 0.05][dice.random_range(0..4)],
+            twice: [0.0, 0.02, 0.1][dice.random_range(0..3)],
             sweeps: true,
             workers,
             mutation: None,

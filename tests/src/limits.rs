@@ -16,7 +16,9 @@ use crate::world::World;
 #[must_use]
 pub fn broken(world: &World) -> Vec<String> {
     let exact = match world.setting().plan {
-        Plan::Nothing | Plan::At(_, _, Fault::Death | Fault::DeathBesideTwin) => world.setting().skew_ms == 0,
+        Plan::Nothing | Plan::Deaths(_) | Plan::At(_, _, Fault::Death | Fault::DeathBesideTwin) => {
+            world.setting().skew_ms == 0
+        }
         Plan::At(..) | Plan::Random(_) => false,
     };
     let again_at_once = world.downstream.answered().iter().any(|(_, answer)| *answer == Err(NoAnswer::Connection));

@@ -13,8 +13,14 @@ pub enum Mutation {
     JoinsInAnyRound,
     /// A member goes back to waiting from whatever batch it is in.
     PutsBackFromAnyBatch,
-    /// A member's status is written whatever batch it names, and in whatever round.
-    SettlesWhateverTheTaskSays,
+    /// A batch is frozen with all its candidates, whether they joined it or not.
+    FreezesWithoutDriving,
+    /// A leader names its next batch whoever leads.
+    AdvancesWithoutTheFence,
+    /// Whoever bids for a lock gets it.
+    AcquiresHeldLocks,
+    /// The pause that a downstream asked for is not written down.
+    DropsPauses,
     /// A leader gives its lock up although somebody has signalled since it last looked.
     ReleasesWithoutLookingAtSignals,
     /// A loser does not ask the leader to look again.
@@ -35,12 +41,15 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::WritesBatchesUnconditionally,
         Self::SettlesWithoutTheClaim,
         Self::JoinsInAnyRound,
         Self::PutsBackFromAnyBatch,
-        Self::SettlesWhateverTheTaskSays,
+        Self::FreezesWithoutDriving,
+        Self::AdvancesWithoutTheFence,
+        Self::AcquiresHeldLocks,
+        Self::DropsPauses,
         Self::ReleasesWithoutLookingAtSignals,
         Self::LosersDoNotSignal,
         Self::TakesOverFromTheLiving,
@@ -56,6 +65,10 @@ impl Mutation {
         let is_outcome = matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. });
         let anyway = || old.map_or(Assumes::Absent, |old| Assumes::At(old.revision));
         match (self, assumes) {
+            (Self::FreezesWithoutDriving, Assumes::At(_)) if batch.status == Status::Frozen => {
+                let candidates = old.map_or_else(Vec::new, |old| old.members.clone());
+                Some((Batch { members: candidates, ..batch.clone() }, assumes))
+            }
             (Self::WritesBatchesUnconditionally, Assumes::At(_)) => Some((batch.clone(), anyway())),
             (Self::SettlesWithoutTheClaim, Assumes::At(_)) if is_outcome => Some((batch.clone(), anyway())),
             (Self::LeavesNoVoid, Assumes::Absent) if batch.status == Status::Void => None,

@@ -42,6 +42,8 @@ pub enum Plan {
     At(usize, Side, Fault),
     /// Anything, each call with this chance.
     Random(f64),
+    /// Death, alone or beside a twin, each call with this chance.
+    Deaths(f64),
 }
 
 /// A call to a port, as a run's log has it.
@@ -98,6 +100,12 @@ impl Fate {
         self.points.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How many calls were made so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.points.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// What has befallen whom so far.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
@@ -114,6 +122,7 @@ impl Fate {
             Plan::Nothing => None,
             Plan::At(at, side, fault) => (at == number).then_some((side, fault)),
             Plan::Random(chance) => self.env.chance(chance).then(|| self.any()),
+            Plan::Deaths(chance) => self.env.chance(chance).then(|| self.death()),
         };
         if let Some((side, fault)) = fault {
             let moment = self.env.now().0;
@@ -125,17 +134,26 @@ impl Fate {
     }
 
     fn any(&self) -> (Side, Fault) {
-        let side = if self.env.chance(0.5) { Side::Before } else { Side::After };
-        let fault = match self.env.pick(0..=9) {
+        let fault = match self.env.pick(0..=10) {
             0..=2 => Fault::Error,
             3..=5 => Fault::Death,
             6 => Fault::DeathBesideTwin,
             7 => Fault::PauseBesideTwin(self.env.pick(1..=200)),
-            // Longer than sessions; longer than leases.
+            // Longer than sessions; longer than leases; longer than a message stays hidden.
             8 => Fault::Pause(self.env.pick(1..=10_000)),
+            9 => Fault::Pause(self.env.pick(30_000..=120_000)),
             _ => Fault::PauseBesideTwin(self.env.pick(1..=60_000)),
         };
-        (side, fault)
+        (self.side(), fault)
+    }
+
+    fn death(&self) -> (Side, Fault) {
+        let fault = if self.env.chance(0.5) { Fault::Death } else { Fault::DeathBesideTwin };
+        (self.side(), fault)
+    }
+
+    fn side(&self) -> Side {
+        if self.env.chance(0.5) { Side::Before } else { Side::After }
     }
 }
 

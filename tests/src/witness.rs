@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use shared::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use shared::domain::gate::{Gate, Scope};
 use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
-use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::lock::{self, Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
@@ -30,13 +30,17 @@ pub struct Witness {
     frozen: Mutex<BTreeMap<BatchId, Vec<Member>>>,
     /// Gates that were closed: which, when that was durable, and until when.
     pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
+    /// For each lock that is held, the tasks that waited when somebody last asked its holder to look again.
+    signalled: Mutex<BTreeMap<Target, Vec<Candidate>>>,
+    /// Whether the index shows everything at once, so that a leader that looks again finds it.
+    sees_all: bool,
 }
 
 impl Witness {
-    /// Empty tables.
+    /// Empty tables; `sees_all` says that no index lags.
     #[must_use]
-    pub fn new(mutation: Option<Mutation>) -> Self {
-        Self { mutation, ..Self::default() }
+    pub fn new(mutation: Option<Mutation>, sees_all: bool) -> Self {
+        Self { mutation, sees_all, ..Self::default() }
     }
 
     /// The tables themselves.
@@ -121,6 +125,8 @@ impl Batches for Witness {
         let fresh = old.as_ref() != Some(&batch);
         if stored == Stored::Yes && fresh {
             self.compare(old.as_ref(), &batch);
+            self.only_the_leader_adds(&batch).await?;
+            self.only_the_dead_are_taken_over(old.as_ref(), &batch).await?;
         }
         Ok(stored)
     }
@@ -183,13 +189,7 @@ impl Tasks for Witness {
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
         let task = self.task(&member.id).await?;
-        let unconditional = self.mutation == Some(Mutation::SettlesWhateverTheTaskSays);
-        let named = match &task {
-            Some(task) if unconditional => task.status.batch().cloned().map(|named| (task.round, named)),
-            Some(_) | None => None,
-        };
-        let (round, named) = named.unwrap_or_else(|| (member.round, batch.clone()));
-        self.tables.settle(&Member { id: member.id.clone(), round }, &named, settlement, now).await?;
+        self.tables.settle(member, batch, settlement, now).await?;
         let after = self.task(&member.id).await?;
         if let (Some(before), Some(after)) = (task, after)
             && before.status != after.status
@@ -206,6 +206,43 @@ impl Tasks for Witness {
 }
 
 impl Witness {
+    /// Candidates are written by whoever leads, or into the batch that the lock still names.
+    async fn only_the_leader_adds(&self, batch: &Batch) -> Result<()> {
+        let lock = self.tables.lock(&batch.target).await?;
+        if let (Status::Open { .. }, Some(lock)) = (&batch.status, lock)
+            && lock.fence > batch.fence
+            && lock.open.as_ref() != Some(&batch.id)
+        {
+            self.note(format!(
+                "one leader: {} of fence {:?} got candidates under {:?}",
+                batch.id, batch.fence, lock.fence
+            ));
+        }
+        Ok(())
+    }
+
+    /// Who takes a claim over has ended the session that held it, or found it gone.
+    async fn only_the_dead_are_taken_over(&self, old: Option<&Batch>, new: &Batch) -> Result<()> {
+        let Some((holder, next)) = old.and_then(Batch::claimed_by).zip(new.claimed_by()) else { return Ok(()) };
+        if holder != next && self.tables.session(holder).await?.is_some() {
+            self.note(format!("only the dead are taken over: {} of {holder} by {next}", new.id));
+        }
+        Ok(())
+    }
+
+    /// A leader that was asked to look again leaves nobody behind who had come before that.
+    async fn nobody_is_left_behind(&self, target: &Target) -> Result<()> {
+        let asked = self.signalled.lock().unwrap_or_else(PoisonError::into_inner).remove(target).unwrap_or_default();
+        for candidate in asked {
+            if let Some(task) = self.task(&candidate.id).await?
+                && task.waits_in(candidate.round)
+            {
+                self.note(format!("one leader: {target} was released, and {} had asked for another look", task.id));
+            }
+        }
+        Ok(())
+    }
+
     async fn task(&self, id: &TaskId) -> Result<Option<Task>> {
         Ok(self.tables.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next())
     }
@@ -218,7 +255,14 @@ impl Locks for Witness {
 
     async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
         let held = self.tables.lock(target).await?;
-        let acquired = self.tables.acquire(target, acquisition).await?;
+        let mut acquisition = acquisition.clone();
+        if let (Some(Mutation::AcquiresHeldLocks), Some(held)) = (self.mutation, &held) {
+            acquisition.assumes = lock::Assumes::Unchanged(held.clone());
+        }
+        let acquired = self.tables.acquire(target, &acquisition).await?;
+        if acquired == Acquired::Yes {
+            self.signalled.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
+        }
         if let (Some(held), Some(now)) = (held, self.tables.lock(target).await?)
             && now.fence < held.fence
         {
@@ -228,6 +272,10 @@ impl Locks for Witness {
     }
 
     async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+        if self.sees_all {
+            let waiting = self.tables.waiting(target, None, usize::MAX).await?.candidates;
+            self.signalled.lock().unwrap_or_else(PoisonError::into_inner).insert(target.clone(), waiting);
+        }
         if self.mutation == Some(Mutation::LosersDoNotSignal) {
             return Ok(Signalled::Yes);
         }
@@ -235,6 +283,13 @@ impl Locks for Witness {
     }
 
     async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
+        if self.mutation == Some(Mutation::AdvancesWithoutTheFence)
+            && let Some(lock) = self.tables.lock(&term.target).await?
+            && let Some(holder) = &lock.holder
+        {
+            let term = Term { workflow: holder.workflow.clone(), fence: lock.fence, ..term.clone() };
+            return self.tables.advance(&term, lock.seq, lease_until).await;
+        }
         self.tables.advance(term, seq, lease_until).await
     }
 
@@ -245,7 +300,11 @@ impl Locks for Witness {
             }
             Some(_) | None => signals,
         };
-        self.tables.release(term, seq, signals, now).await
+        let released = self.tables.release(term, seq, signals, now).await?;
+        if released == Released::Yes {
+            self.nobody_is_left_behind(&term.target).await?;
+        }
+        Ok(released)
     }
 }
 
@@ -281,11 +340,12 @@ impl Gates for Witness {
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
         let old = self.tables.gate(scope).await?;
-        let gate = match self.mutation {
+        let written = match self.mutation {
             Some(Mutation::WritesGatesUnconditionally) => Gate { revision: old.revision.next(), ..gate.clone() },
+            Some(Mutation::DropsPauses) => Gate { paused_until: old.paused_until, ..gate.clone() },
             Some(_) | None => gate.clone(),
         };
-        let stored = self.tables.store_gate(scope, &gate, now).await?;
+        let stored = self.tables.store_gate(scope, &written, now).await?;
         if stored == Stored::Yes && gate.paused_until > old.paused_until {
             let pause = (scope.clone(), Instant::now(), gate.paused_until);
             self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);

@@ -13,7 +13,7 @@ use groupage_tests::mutation::Mutation;
 /// So many seeds take some seconds.
 const SEEDS: u64 = 1_000;
 /// So many seeds have to show a broken rule.
-const SEEDS_PER_MUTATION: u64 = 1_000;
+const SEEDS_PER_MUTATION: u64 = 3_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
