@@ -34,8 +34,8 @@ pub enum Op {
     Signal(Held),
     /// `Locks::advance`.
     Advance(Term, Seq, Timestamp),
-    /// `Locks::release`, with the number of the latest batch that the leader knows of.
-    Release(Term, u64, Seq),
+    /// `Locks::release`.
+    Release(Term, Seq, u64),
     /// `Batches::batch`.
     Batch(BatchId),
     /// `Batches::store`.

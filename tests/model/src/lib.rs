@@ -21,17 +21,28 @@
 //! | `BeatUnchanged` | a session is ended although it was renewed |
 //! | `AcknowledgeLast`, `LoserComesBack` | a task is lost, or a lock stays held |
 //!
-//! To keep the space finite and small: time stands still, and what is over in time is so by an action; a message that
-//! would only go round until then waits for it; counters that only stretch a delay are cut off. In most settings calls
-//! begin when grouping has come to rest but for sleepers, and workflows, which are alike, begin in their order
-//! ([`setting`]). Not covered: gates, bisection, pulled routes, sweep, throttled ports (a lost answer is a crash
-//! after the write), more than one Target.
+//! To keep the space finite and small:
+//!
+//! * Time stands still, and what is over in time is so by an action. A message that would only go round until then waits
+//!   for it, and counters that only stretch a delay are cut off.
+//! * What commutes with everything that others do is done at once: sending, opening a session.
+//! * In most settings calls begin when grouping has come to rest but for sleepers, one batch's after the other's, and
+//!   workflows that are alike begin in their order ([`setting`] says which have it otherwise).
+//! * States are compared by a hash of 64 bits, as stateright does it.
+//!
+//! Not covered: gates, bisection, pulled routes, sweep, more than one Target, ports that answer with an error (a lost
+//! answer is a crash after the write), and messages that might go round for ever: a run that stops before its end is
+//! found, one that never ends is not. A process dies only after a write; one that dies before its first is a message that
+//! comes twice. Two things are left to others: that all members have returned may be marked late, by sweep; and a leader
+//! that dies just when another delivery of its message has found nothing to do holds its lock until the lease is over.
 //!
 //! `cargo test -p groupage-model -- --nocapture` prints how many states there were. `GROUPAGE_MODEL=full` adds the large
-//! settings: hours, and tens of gigabytes.
+//! settings of [`setting`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod action;
 pub mod check;
+mod choices;
 pub mod io;
 pub mod kept;
 pub mod model;
@@ -43,4 +54,5 @@ pub mod rules;
 pub mod setting;
 pub mod state;
 pub mod tables;
+mod turn;
 pub mod world;

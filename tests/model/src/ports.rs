@@ -97,8 +97,8 @@ impl Locks for Recorder {
         ask!(self, Op::Advance(term.clone(), seq, lease_until), Answer::Advanced(advanced) => (*advanced).clone())
     }
 
-    async fn release(&self, term: &Term, signals: u64, _: Timestamp) -> Result<Released> {
-        ask!(self, Op::Release(term.clone(), signals, self.latest_seq()), Answer::Released(released) => (*released).clone())
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, _: Timestamp) -> Result<Released> {
+        ask!(self, Op::Release(term.clone(), seq, signals), Answer::Released(released) => (*released).clone())
     }
 }
 

@@ -14,10 +14,11 @@ use std::task::{Context, Poll, Waker};
 use shared::domain::id::Fence;
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
+use shared::ports::Freshness;
 use shared::routes::Routes;
 use shared::steps::elect::ElectLeader;
 use shared::steps::group::GroupBatch;
-use shared::steps::handle::{self, HandleBatch};
+use shared::steps::handle::{self, Delivery, HandleBatch};
 use shared::steps::register::{Record, Register};
 
 use crate::io::{Answer, Body, Op};
@@ -78,12 +79,14 @@ impl Process {
         self.pending.iter().find(|(_, op)| matches!(op, Op::Sleep))
     }
 
-    /// Its next I/O, if nobody else can tell when it happens: members' payloads never change. When calls come `last`,
-    /// their members are settled at once, too.
+    /// Its next I/O, if nobody else can tell when it happens: a worker's eventual reads are of payloads, and these never
+    /// change. When calls come `last`, their members are settled at once, too.
     #[must_use]
     pub fn quiet_io(&self, last: bool) -> Option<&(usize, Op)> {
         let handles = matches!(&*self.origin.body, Body::Handle(_));
-        self.next_io().filter(|(_, op)| handles && (matches!(op, Op::Read(..)) || last && matches!(op, Op::Settle(..))))
+        self.next_io().filter(|(_, op)| {
+            handles && (matches!(op, Op::Read(_, Freshness::Eventual)) || last && matches!(op, Op::Settle(..)))
+        })
     }
 
     /// Whether it has just read or written a batch, whose candidates it looks at next.
@@ -133,11 +136,6 @@ impl Steps {
         })
     }
 
-    /// How many histories were met.
-    pub fn histories(&self) -> usize {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
     fn known(&self, fingerprint: u64, run: impl FnOnce(u64) -> Process) -> Arc<Process> {
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&fingerprint) {
             return Arc::clone(known);
@@ -179,7 +177,7 @@ impl Steps {
         let routes = &self.routes;
         match (*origin.body).clone() {
             Body::Register(n) => Box::pin(async move {
-                let record = Record { message_id: format!("m{n}"), body: task_message(n) };
+                let record = Record { message_id: format!("m{n}"), body: text(n) };
                 let step = Register { store: ports, outbox: ports, env: ports, routes };
                 step.run(vec![record]).await.failed.is_empty()
             }),
@@ -194,7 +192,7 @@ impl Steps {
             Body::Handle(message) => Box::pin(async move {
                 let (store, queue, downstream, env, timing) = (ports, ports, ports, ports, Timing::default());
                 let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model" };
-                match step.run(message, "").await {
+                match step.run(message, Delivery { receipt: "", received: 1 }).await {
                     // As the function's entry does: these messages must come again.
                     Ok(handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost) | Err(_) => false,
                     Ok(
@@ -211,7 +209,7 @@ impl Steps {
 
 /// The message that registers the task with this number.
 #[must_use]
-pub fn task_message(n: u8) -> String {
+pub fn text(n: u8) -> String {
     format!(r#"{{"id":"t{n}","payload":{}}}"#, payload())
 }
 

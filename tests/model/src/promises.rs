@@ -87,14 +87,21 @@ pub fn broken_by_store(old: Option<&Batch>, new: &Batch) -> Option<Promise> {
         return Some(Promise::MembersFixed);
     }
     match (&old.status, &new.status) {
-        // Marking the follow-up as done leaves the recorded outcome as it is; whoever records one leaves it to be done.
+        // Marking how far the follow-up is leaves the recorded outcome as it is; whoever records one leaves it to be done.
         (
-            Status::Settled { at, results, .. },
-            Status::Settled { at: new_at, results: new_results, follow_up: FollowUp::Done },
-        ) if at == new_at && results == new_results => None,
+            Status::Settled { at, results, follow_up },
+            Status::Settled { at: new_at, results: new_results, follow_up: new_follow_up },
+        ) if at == new_at && results == new_results && goes_on(*follow_up, *new_follow_up) => None,
         (Status::Settled { .. }, _) => Some(Promise::OneOutcome),
         _ => None,
     }
+}
+
+const fn goes_on(old: FollowUp, new: FollowUp) -> bool {
+    matches!(
+        (old, new),
+        (FollowUp::Pending, FollowUp::Returning | FollowUp::Done) | (FollowUp::Returning, FollowUp::Done)
+    )
 }
 
 /// What the tables by themselves show to be broken.

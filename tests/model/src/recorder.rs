@@ -8,9 +8,6 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use shared::domain::id::Seq;
-use shared::ports::Advanced;
-
 use crate::io::{Answer, Op};
 
 /// The calls of one step so far.
@@ -52,20 +49,6 @@ impl Recorder {
         let asked = self.lock();
         let waits = asked.iter().enumerate().filter(|(_, asked)| asked.answer.is_none() && !asked.dropped);
         waits.map(|(index, asked)| (index, asked.op.clone())).collect()
-    }
-
-    /// The number of the term's latest batch, as the lock showed it last.
-    pub(crate) fn latest_seq(&self) -> Seq {
-        let asked = self.lock();
-        let mut seqs = asked.iter().rev().filter_map(|asked| match asked.answer.as_ref()? {
-            Answer::Lock(Some(lock)) => Some(lock.seq),
-            Answer::Advanced(advanced) => match &**advanced {
-                Advanced::Kept(lock) => Some(lock.seq),
-                Advanced::Lost => None,
-            },
-            _ => None,
-        });
-        seqs.next().unwrap_or_default()
     }
 
     pub(crate) fn ask(&self, op: Op) -> Ask<'_> {

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use shared::domain::batch::Status;
-use shared::domain::id::Fence;
+use shared::domain::id::{BatchId, Fence};
 use shared::domain::message::{Group, Lead};
 
 use crate::io::Body;
@@ -26,6 +26,9 @@ pub struct State {
     pub left: Mishaps,
     /// Leases and sessions that may be over although others have something to do: one for each sleep.
     pub passes: u8,
+    /// A process has died whose message another delivery had acknowledged. If it held the lock, nobody knows: the lock is
+    /// free for the next workflow when its lease is over.
+    pub orphaned: bool,
 }
 
 /// A message in a queue.
@@ -37,6 +40,8 @@ pub struct Message {
     pub redelivered: bool,
     /// It was delayed for a loser, who signalled the holder with this fence.
     pub lost_to: Option<Fence>,
+    /// Deliveries with the same number, other than 0, are of one message: acknowledged by one of them, it is gone.
+    pub shared: u8,
 }
 
 /// A process, with its message.
@@ -48,6 +53,8 @@ pub struct Running {
     pub process: Arc<Process>,
     /// It sleeps, for as long as others may take over what it holds.
     pub asleep: bool,
+    /// Its message was acknowledged by another delivery, and does not come again.
+    pub deleted: bool,
 }
 
 /// How often each thing may still go wrong.
@@ -71,7 +78,7 @@ pub struct Mishaps {
 
 impl PartialEq for Running {
     fn eq(&self, other: &Self) -> bool {
-        self.asleep == other.asleep
+        (self.asleep, self.deleted) == (other.asleep, other.deleted)
             && self.message == other.message
             && self.process.fingerprint() == other.process.fingerprint()
     }
@@ -82,7 +89,7 @@ impl Eq for Running {}
 impl Hash for Running {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.message.hash(state);
-        self.asleep.hash(state);
+        (self.asleep, self.deleted).hash(state);
         state.write_u64(self.process.fingerprint());
     }
 }
@@ -91,7 +98,7 @@ impl Message {
     /// A message that was never delivered.
     #[must_use]
     pub fn new(body: Body) -> Self {
-        Self { body: Kept::new(body), redelivered: false, lost_to: None }
+        Self { body: Kept::new(body), redelivered: false, lost_to: None, shared: 0 }
     }
 
     /// This message, as it comes after a delivery that did not end well.
@@ -100,8 +107,20 @@ impl Message {
         Self { redelivered: true, ..self }
     }
 
-    const fn rank(&self) -> (bool, Option<Fence>) {
-        (self.redelivered, self.lost_to)
+    const fn rank(&self) -> (bool, Option<Fence>, u8) {
+        (self.redelivered, self.lost_to, self.shared)
+    }
+}
+
+impl Running {
+    /// The process that a message begins, or that goes on.
+    #[must_use]
+    pub const fn new(message: Message, process: Arc<Process>) -> Self {
+        Self { message, process, asleep: false, deleted: false }
+    }
+
+    fn rank(&self) -> (u64, (bool, Option<Fence>, u8), bool, bool) {
+        (self.process.fingerprint(), self.message.rank(), self.asleep, self.deleted)
     }
 }
 
@@ -115,9 +134,45 @@ impl State {
 
     /// Adds a process.
     pub fn run(&mut self, running: Running) {
-        let key = |running: &Running| (running.process.fingerprint(), running.message.rank(), running.asleep);
-        let at = self.running.partition_point(|other| key(other) < key(&running));
+        let at = self.running.partition_point(|other| other.rank() < running.rank());
         self.running.insert(at, running);
+    }
+
+    /// A process is gone that has not acknowledged its message.
+    pub fn give_back(&mut self, running: Running) {
+        let shared = running.message.shared;
+        self.orphaned |= running.deleted;
+        let waits = shared != 0 && self.messages.iter().any(|message| message.shared == shared);
+        if !running.deleted && !waits {
+            self.put(running.message.again());
+        }
+        if shared != 0 {
+            self.forget_lonely();
+        }
+    }
+
+    /// A process is gone that has acknowledged its message, for every delivery of it.
+    pub fn acknowledge(&mut self, message: &Message) {
+        if message.shared != 0 {
+            self.messages.retain(|other| other.shared != message.shared);
+            for running in &mut self.running {
+                running.deleted |= running.message.shared == message.shared;
+            }
+            self.forget_lonely();
+        }
+    }
+
+    /// A delivery that shares its message with no other is one like any other.
+    fn forget_lonely(&mut self) {
+        let all = self.messages.iter().chain(self.running.iter().map(|running| &running.message));
+        let shared: Vec<u8> = all.map(|message| message.shared).filter(|shared| *shared != 0).collect();
+        let is_lonely = |number: u8| shared.iter().filter(|other| **other == number).count() == 1;
+        let messages = self.messages.iter_mut().chain(self.running.iter_mut().map(|running| &mut running.message));
+        for message in messages.filter(|message| is_lonely(message.shared)) {
+            message.shared = 0;
+        }
+        self.messages.sort_by_key(|message| (message.body.fingerprint(), message.rank()));
+        self.running.sort_by_key(Running::rank);
     }
 
     /// Whether a message may be delivered. One that only waits for a time is not, before that time has come: until then
@@ -154,6 +209,16 @@ impl State {
         let calls = |message: &Message| matches!(&*message.body, Body::Handle(_));
         self.running.iter().any(|running| !running.asleep && !calls(&running.message))
             || self.messages.iter().any(|message| !calls(message) && self.is_due(message))
+    }
+
+    /// Whether another batch than this message's comes first to be called: they have nothing in common, so their order
+    /// makes no difference.
+    #[must_use]
+    pub fn is_calling_before(&self, message: &Message, batch: &BatchId) -> bool {
+        let other = |message: &Message| matches!(&*message.body, Body::Handle(handle) if handle.batch != *batch);
+        let first = |earlier: &Message| earlier.body.fingerprint() < message.body.fingerprint() && self.is_due(earlier);
+        self.running.iter().any(|running| !running.asleep && other(&running.message))
+            || self.messages.iter().any(|earlier| other(earlier) && first(earlier))
     }
 
     /// Whether a lease or a session may be over now: somebody slept for as long, or nobody else has anything to do.

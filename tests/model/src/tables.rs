@@ -1,6 +1,6 @@
 //! The tables: one item of each kind at a time, under the preconditions that the ports promise.
 
-use shared::domain::batch::{self, Batch, Status};
+use shared::domain::batch::{Batch, FollowUp, Status};
 use shared::domain::id::TaskId;
 use shared::domain::lock::Lock;
 use shared::domain::session::Session;
@@ -154,11 +154,14 @@ impl Tables {
         batches.chain(sessions).chain(self.lock.as_ref().map(Kept::names)).fold(0, |all, names| all | names)
     }
 
-    /// Whether every task is settled and nobody holds the lock.
+    /// Whether every task is settled, nobody holds the lock (but a dead leader that nobody knows of), and what follows from each outcome was done. (That all
+    /// members have returned may be marked late, by sweep.)
     #[must_use]
-    pub fn is_at_rest(&self) -> bool {
-        let free = self.lock.as_ref().is_none_or(|lock| lock.holder.is_none() && lock.open.is_none());
-        free && self.tasks.iter().all(|row| row.now.status.is_settled())
+    pub fn is_at_rest(&self, orphaned: bool) -> bool {
+        let free = orphaned || self.lock.as_ref().is_none_or(|lock| lock.holder.is_none() && lock.open.is_none());
+        let pending =
+            |batch: &Kept<Batch>| matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. });
+        free && !self.batches.iter().any(pending) && self.tasks.iter().all(|row| row.now.status.is_settled())
     }
 }
 
@@ -182,5 +185,5 @@ pub fn after_waiting(batch: &Batch) -> Option<Batch> {
 /// Whether a batch takes candidates.
 #[must_use]
 pub const fn is_open(batch: &Batch) -> bool {
-    matches!(batch.status, batch::Status::Open { .. })
+    matches!(batch.status, Status::Open { .. })
 }

@@ -1,0 +1,112 @@
+//! What an I/O does to the tables, what it answers, and which promise it breaks.
+
+mod batches;
+mod locks;
+mod sessions;
+mod tasks;
+
+use shared::domain::id::{BatchId, Fence, Target};
+use shared::domain::task::Task;
+
+use crate::io::{Answer, Op, Says};
+use crate::kept::Kept;
+use crate::promises::Promise;
+use crate::rules::Removed;
+use crate::tables::Tables;
+
+/// The tables, with what nobody in the protocol sees.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct World {
+    /// The tables.
+    pub tables: Tables,
+    /// The open batch that the present holder of the lock found when it took over.
+    pub inherited: Option<BatchId>,
+    /// Whether the holder must look again before it releases.
+    pub look_again: bool,
+    /// The first promise that was broken.
+    pub broken: Option<Promise>,
+}
+
+/// How an I/O comes out, where that is open.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Comes {
+    /// As the tables have it.
+    AsIs,
+    /// Showing what this task was before its latest write.
+    Lagging(u8),
+    /// With these words of the downstream.
+    Saying(Says),
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The fence of the term it leads under, if it is a leader.
+    pub fence: Option<Fence>,
+    /// Whether it is about to drive a batch's candidates to their fates.
+    pub drives: bool,
+}
+
+/// What is fixed for a run of the model.
+#[derive(Clone, Copy, Debug)]
+pub struct Laws<'a> {
+    /// The only Target.
+    pub target: &'a Target,
+    /// What is not kept.
+    pub removed: Removed,
+    /// Whether reads may lag behind the writes of now.
+    pub lags: bool,
+}
+
+impl World {
+    /// Does one I/O.
+    pub fn apply(&mut self, op: &Op, comes: Comes, asker: Asker, laws: Laws<'_>) -> Answer {
+        match op {
+            Op::Register(task) => Answer::Registered(Kept::new(self.register(task, laws))),
+            Op::Read(ids, freshness) => Answer::Tasks(self.read(ids, *freshness, comes, asker, laws)),
+            Op::Waiting => Answer::Page(Kept::new(self.waiting(comes, asker))),
+            Op::Join(id, round, batch) => Answer::Joined(Kept::new(self.join(id, *round, batch, laws))),
+            Op::PutBack(member, batch, attempts) => {
+                Answer::PutBack(Kept::new(self.put_back(member, batch, *attempts, laws)))
+            }
+            Op::Settle(member, batch, settlement) => {
+                self.settle(member, batch, settlement, laws);
+                Answer::Done
+            }
+            Op::Lock => Answer::Lock(self.tables.lock.clone()),
+            Op::Acquire(acquisition) => self.acquire(acquisition, laws),
+            Op::Signal(held) => self.signal(held, laws),
+            Op::Advance(term, seq, lease_until) => {
+                Answer::Advanced(Kept::new(self.advance(term, *seq, *lease_until, laws)))
+            }
+            Op::Release(term, seq, signals) => Answer::Released(Kept::new(self.release(term, *seq, *signals, laws))),
+            Op::Batch(id) => Answer::Batch(self.tables.batch(id).cloned()),
+            Op::Store(batch, assumes) => Answer::Stored(Kept::new(self.store(batch, *assumes, laws))),
+            Op::OpenSession(session) => Answer::Stored(Kept::new(self.open_session(session))),
+            Op::Renew(session) => Answer::Renewed(Kept::new(self.renew(session))),
+            Op::EndSession(id, beat) => Answer::Ended(Kept::new(self.end_session(id, *beat, laws))),
+            Op::Session(id) => Answer::Session(self.tables.session(id).cloned()),
+            Op::Call(id, items) => {
+                self.call(id, items);
+                match comes {
+                    Comes::Saying(says) => Answer::Reply(says),
+                    Comes::AsIs | Comes::Lagging(_) => Answer::Reply(Says::Accepted),
+                }
+            }
+            Op::Send(_) | Op::Sleep => Answer::Done,
+        }
+    }
+
+    fn promise(&mut self, kept: bool, promise: Promise) {
+        if !kept {
+            self.broken = self.broken.or(Some(promise));
+        }
+    }
+
+    fn lags(&self, task: &Task, comes: Comes) -> bool {
+        match comes {
+            Comes::Lagging(n) => self.tables.tasks.get(usize::from(n)).is_some_and(|row| row.now.id == task.id),
+            Comes::AsIs | Comes::Saying(_) => false,
+        }
+    }
+}

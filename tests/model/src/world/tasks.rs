@@ -1,0 +1,94 @@
+//! The tasks: registered, shown, moved into a batch, put back, settled.
+
+use shared::domain::batch::Member;
+use shared::domain::id::{BatchId, Round, TaskId};
+use shared::domain::task::{Candidate, Status, Task};
+use shared::ports::{Freshness, Joined, PutBack, Registered, Settlement};
+
+use super::{Asker, Comes, Laws, World};
+use crate::kept::Kept;
+use crate::rules::Rule;
+
+impl World {
+    pub(super) fn register(&mut self, task: &Task, laws: Laws<'_>) -> Registered {
+        match self.task(&task.id) {
+            Some(found) if laws.removed.keeps(Rule::PutIfAbsent) => Registered::Existing(found),
+            Some(_) | None => {
+                self.tables.put_task(task.clone(), laws.lags);
+                Registered::New
+            }
+        }
+    }
+
+    pub(super) fn read(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+        comes: Comes,
+        asker: Asker,
+        laws: Laws<'_>,
+    ) -> Vec<Kept<Task>> {
+        let trims = freshness == Freshness::Latest && asker.drives && !laws.removed.keeps(Rule::FinishNeverTrim);
+        let rows = ids.iter().filter_map(|id| self.tables.row(id));
+        let shown = rows.filter_map(|row| row.shown(self.lags(&row.now, comes)).cloned());
+        shown.filter(|task| !(trims && waits(task))).collect()
+    }
+
+    pub(super) fn waiting(&mut self, comes: Comes, asker: Asker) -> Vec<Candidate> {
+        if asker.fence.is_some() && asker.fence == self.tables.lock.as_ref().map(|lock| lock.fence) {
+            self.look_again = false;
+        }
+        let rows = self.tables.tasks.iter();
+        rows.filter_map(|row| row.indexed(self.lags(&row.now, comes))).collect()
+    }
+
+    pub(super) fn join(&mut self, id: &TaskId, round: Round, batch: &BatchId, laws: Laws<'_>) -> Joined {
+        let Some(task) = self.task(id) else { return Joined::Elsewhere };
+        let in_round = task.round == round || !laws.removed.keeps(Rule::Round);
+        if in_round && waits(&task) {
+            let status = Status::Batched { batch: batch.clone() };
+            self.tables.put_task(Task { status, ..task }, laws.lags);
+            Joined::Yes
+        } else if names(&task, round, batch) {
+            Joined::Yes
+        } else {
+            Joined::Elsewhere
+        }
+    }
+
+    pub(super) fn put_back(&mut self, member: &Candidate, batch: &BatchId, attempts: u32, laws: Laws<'_>) -> PutBack {
+        let Some(task) = self.task(&member.id) else { return PutBack::MovedOn };
+        let round = member.round.next();
+        if task.waits_in(round) {
+            PutBack::Waits
+        } else if names(&task, member.round, batch) || !laws.removed.keeps(Rule::ReturnConditional) {
+            let status = Status::Created { target: laws.target.clone() };
+            self.tables.put_task(Task { status, round, attempts, ..task }, laws.lags);
+            PutBack::Waits
+        } else {
+            PutBack::MovedOn
+        }
+    }
+
+    pub(super) fn settle(&mut self, member: &Member, batch: &BatchId, settlement: &Settlement, laws: Laws<'_>) {
+        let Some(task) = self.task(&member.id).filter(|task| names(task, member.round, batch)) else { return };
+        let batch = batch.clone();
+        let status = match settlement {
+            Settlement::Succeeded => Status::Succeeded { batch },
+            Settlement::Failed(reason) => Status::Failed { batch, reason: reason.clone() },
+        };
+        self.tables.put_task(Task { status, ..task }, laws.lags);
+    }
+
+    fn task(&self, id: &TaskId) -> Option<Task> {
+        self.tables.row(id).map(|row| (*row.now).clone())
+    }
+}
+
+fn waits(task: &Task) -> bool {
+    matches!(task.status, Status::Created { .. })
+}
+
+fn names(task: &Task, round: Round, batch: &BatchId) -> bool {
+    task.round == round && task.status == (Status::Batched { batch: batch.clone() })
+}
