@@ -1,5 +1,5 @@
 //! The model: the protocol in one setting, where it begins, and what is asked of every state. What may happen in a state
-//! is in [`crate::choices`], what it does in [`crate::turn`].
+//! is in `choices.rs`, what it does in `turn.rs`.
 
 use std::sync::Arc;
 

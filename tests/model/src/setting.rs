@@ -64,8 +64,8 @@ routes:
 
 const NONE: Mishaps = Setting::CALM.mishaps;
 
-/// About a minute on two cores: few workflows with one or two mishaps each, and three with a crash.
-const SMALL: [Setting; 14] = [
+/// Less than a minute on two cores: few workflows with one or two mishaps each, and three with a crash.
+const SMALL: [Setting; 13] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -88,12 +88,14 @@ const SMALL: [Setting; 14] = [
         tasks: 1,
         ..pair(Mishaps { copies: 1, sleeps: 1, beats: 1, ..NONE })
     },
-    Setting { name: "two crashes", ..pair(Mishaps { crashes: 2, ..NONE }) },
     Setting { name: "three and a crash", mishaps: Mishaps { crashes: 1, ..NONE }, ..Setting::CALM },
 ];
 
-/// Larger ones: DOCHERE
-const FULL: [Setting; 8] = [
+/// Larger ones: 126 million states in all, visited within eleven minutes on two cores that had other work, in less than a
+/// gigabyte; the largest has 36 million. What is asked of three workflows with three tasks is here in parts: each mishap
+/// but two crashes is met by three workflows, and two crashes, or a crash beside a copy or a sleeper, by two. Three with
+/// two crashes is not among them: no run of that has come to its end.
+const FULL: [Setting; 9] = [
     Setting { name: "three, calls at any time", calls_last: false, in_order: false, ..Setting::CALM },
     Setting { name: "three and a sleeper", mishaps: Mishaps { sleeps: 1, ..NONE }, ..Setting::CALM },
     Setting { name: "three and a message twice", mishaps: Mishaps { copies: 1, ..NONE }, ..Setting::CALM },
@@ -108,6 +110,7 @@ const FULL: [Setting; 8] = [
         in_order: false,
         ..pair(Mishaps { crashes: 1, ..NONE })
     },
+    Setting { name: "two crashes", ..pair(Mishaps { crashes: 2, ..NONE }) },
     Setting { name: "a crash and a sleeper", ..pair(Mishaps { crashes: 1, sleeps: 1, ..NONE }) },
     Setting { name: "a crash and a message twice", ..pair(Mishaps { crashes: 1, copies: 1, ..NONE }) },
     Setting { name: "a message twice and a sleeper", ..pair(Mishaps { copies: 1, sleeps: 1, ..NONE }) },
