@@ -265,7 +265,7 @@ async fn a_stack_that_lost_every_message_is_driven_on_from_its_tables() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_waits_for_a_slot_without_using_up_attempts() {
+async fn a_batch_waits_for_a_place_without_using_up_attempts() {
     let routes = ROUTES.replace("retry:", "limits: { in_flight_per_target: 1 }\n    retry:");
     let world = World::new(Setting::default(), &routes, Scripted::accepting());
     let now = world.env.now();
@@ -277,10 +277,10 @@ async fn a_batch_waits_for_a_slot_without_using_up_attempts() {
 
     world.register(&parcels(10, 1)).await;
     world.run_to_rest().await.unwrap();
-    assert!(world.env.now() >= now.plus_ms(100_000), "called beside the slot's holder");
+    assert!(world.env.now() >= now.plus_ms(100_000), "called beside the place's holder");
     let batches = world.tables().batches();
     assert_eq!(batches.iter().map(|batch| batch.attempts).collect::<Vec<_>>(), [1]);
-    assert!(world.tables().gate(&scope).await.unwrap().in_flight.is_empty(), "the slot was not given back");
+    assert!(world.tables().gate(&scope).await.unwrap().in_flight.is_empty(), "the place was not given back");
 }
 
 /// A world whose indexes and replicas are up to date.

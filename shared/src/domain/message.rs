@@ -114,7 +114,7 @@ pub struct Handle {
     pub batch: BatchId,
     /// Its Target.
     pub target: Target,
-    /// How often it has waited for a slot or for another worker's claim; no call was made then.
+    /// How often it has waited for a place or for another worker's claim; no call was made then.
     pub waits: u32,
     /// The batch's number of nudges when this message was first sent: sweep may have sent a newer one since.
     #[serde(default)]
