@@ -86,6 +86,7 @@ fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Table
         locks: get("BatchLockTableName")?,
         batches: get("BatchTableName")?,
         sessions: get("SessionTableName")?,
+        trackers: get("TrackerTableName")?,
         routes: get("RouteTableName")?,
     };
     let queues = Queues {

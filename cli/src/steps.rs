@@ -76,6 +76,7 @@ pub fn on(connection: &Connection, routes: RouteSource, meter: &Arc<Meter>) -> R
         env: System,
         routes,
         timing: config::timing_from_env()?,
+        lifetimes: config::lifetimes_from_env()?,
         worker: worker_name(),
     }))
 }

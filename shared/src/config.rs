@@ -6,6 +6,8 @@ use std::env;
 use std::ops::RangeInclusive;
 
 use crate::domain::session::Timing;
+use crate::domain::tracker::Patience;
+use crate::steps::track::Lifetimes;
 
 /// A variable the process cannot start without, or one whose value makes no sense.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,8 @@ pub struct Tables {
     pub batches: String,
     /// Sessions of workers.
     pub sessions: String,
+    /// Trackers with their bits, and the index [`Tables::DUE_INDEX`].
+    pub trackers: String,
     /// The routes file, as `groupage push` wrote it.
     pub routes: String,
 }
@@ -47,7 +51,10 @@ impl Tables {
     /// The index of batches with work left, on (`Open`, `Due`).
     pub const UNFINISHED_INDEX: &str = "Unfinished";
 
-    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,ROUTE}_TABLE`.
+    /// The index of trackers by when sweep looks at them, on (`Part`, `Due`).
+    pub const DUE_INDEX: &str = "Due";
+
+    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,ROUTE}_TABLE`.
     ///
     /// # Errors
     /// [`Error::Missing`] names the first variable that is not set.
@@ -57,6 +64,7 @@ impl Tables {
             locks: required("GROUPAGE_LOCK_TABLE")?,
             batches: required("GROUPAGE_BATCH_TABLE")?,
             sessions: required("GROUPAGE_SESSION_TABLE")?,
+            trackers: required("GROUPAGE_TRACKER_TABLE")?,
             routes: required("GROUPAGE_ROUTE_TABLE")?,
         })
     }
@@ -126,6 +134,23 @@ pub fn timing_from_env() -> Result<Timing, Error> {
     let expiry_ms = number(EXPIRY, 3 * heartbeat_ms..=600_000, "at least three heartbeats, at most 600000")?
         .unwrap_or(expiry_ms.max(3 * heartbeat_ms));
     Ok(Timing { heartbeat_ms, expiry_ms })
+}
+
+/// Reads `GROUPAGE_ABANDON_OPEN_DAYS`, `GROUPAGE_ABANDON_SEALED_DAYS` and the retention: how long trackers live.
+///
+/// # Errors
+/// [`Error::Invalid`] if one is no positive number of days.
+pub fn lifetimes_from_env() -> Result<Lifetimes, Error> {
+    let Patience { open_ms, sealed_ms } = Patience::default();
+    let ms = |name, default_ms| {
+        let days = number(name, 1..=3650, "a number of days from 1 to 3650")?;
+        Ok::<_, Error>(days.map_or(default_ms, |days| days * 24 * 60 * 60 * 1000))
+    };
+    let patience = Patience {
+        open_ms: ms("GROUPAGE_ABANDON_OPEN_DAYS", open_ms)?,
+        sealed_ms: ms("GROUPAGE_ABANDON_SEALED_DAYS", sealed_ms)?,
+    };
+    Ok(Lifetimes { patience, retention_ms: retention_ms_from_env()? })
 }
 
 fn number(name: &'static str, allowed: RangeInclusive<u64>, expected: &'static str) -> Result<Option<u64>, Error> {

@@ -140,6 +140,7 @@ TABLES = {
     "LOCK": "BatchLockTable",
     "BATCH": "BatchTable",
     "SESSION": "SessionTable",
+    "TRACKER": "TrackerTable",
     "ROUTE": "RouteTable",
 }
 """Each table's word in the environment, and its name in the template."""

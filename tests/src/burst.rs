@@ -11,6 +11,7 @@ use shared::domain::session::Timing;
 use shared::entry::{self, Metric, RouteSource};
 use shared::ports::Store;
 use shared::routes::Routes;
+use shared::steps::track::Lifetimes;
 
 use crate::downstream::Scripted;
 use crate::lag::{Lag, Lagging};
@@ -62,6 +63,7 @@ pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
         queues: Sqs::new(sdk, local.queues().clone(), Arc::clone(&meter)),
         env: System,
         timing: Timing::default(),
+        lifetimes: Lifetimes::default(),
         worker: "burst".to_owned(),
         routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
     };

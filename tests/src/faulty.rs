@@ -4,15 +4,16 @@
 
 use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
+use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
 use shared::ports::{
-    Acquired, Advanced, Answer, Batches, Call, Downstream, Ended, Freshness, Gates, Inbox, Joined, Locks, NoAnswer,
-    Outbox, Outgoing, Page, PutBack, Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled,
-    Stored, Tasks, WaitingPage,
+    Acquired, Added, Advanced, Answer, Batches, Call, Cleared, Downstream, Ended, Freshness, Gates, Inbox, Joined,
+    Locks, Looked, Marked, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, Registered, Released, Renewed, Result,
+    Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers, WaitingPage,
 };
 
 use crate::process::Process;
@@ -71,7 +72,13 @@ impl<S: Tasks<Cursor: std::fmt::Debug>> Tasks for Faulty<'_, S> {
         self.process.around("put_back", self.inner.put_back(member, batch, target, attempts, now)).await
     }
 
-    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
+    async fn settle(
+        &self,
+        member: &Member,
+        batch: &BatchId,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Option<ItemId>> {
         self.process.around("settle", self.inner.settle(member, batch, settlement, now)).await
     }
 }
@@ -141,6 +148,48 @@ impl<S: Gates> Gates for Faulty<'_, S> {
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
         self.process.around("store_gate", self.inner.store_gate(scope, gate, now)).await
+    }
+}
+
+impl<S: Trackers> Trackers for Faulty<'_, S> {
+    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
+        self.process.around("open_tracker", self.inner.open_tracker(tracker)).await
+    }
+
+    async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
+        self.process.around("look", self.inner.look(id, nodes, freshness)).await
+    }
+
+    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.process.around("store_tracker", self.inner.store_tracker(tracker)).await
+    }
+
+    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        self.process.around("add", self.inner.add(grown, addition)).await
+    }
+
+    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
+        self.process.around("addition", self.inner.addition(id, key)).await
+    }
+
+    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
+        self.process.around("mark", self.inner.mark(id, change)).await
+    }
+
+    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
+        self.process.around("nodes", self.inner.nodes(id, from, limit, freshness)).await
+    }
+
+    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
+        self.process.around("due_trackers", self.inner.due_trackers(part, before, limit)).await
+    }
+
+    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
+        self.process.around("clear", self.inner.clear(id)).await
+    }
+
+    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.process.around("remove_tracker", self.inner.remove_tracker(tracker)).await
     }
 }
 

@@ -11,14 +11,16 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Status, Task};
 use shared::domain::time::Timestamp;
+use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
 use shared::ports::{
-    Acquired, Advanced, Batches, Ended, Env, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released,
-    Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
+    Acquired, Added, Advanced, Batches, Cleared, Ended, Env, Freshness, Gates, Joined, Locks, Looked, Marked, Opened,
+    Page, PutBack, Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks,
+    Trackers, WaitingPage,
 };
 
 /// How far behind a store may show things, in milliseconds.
@@ -51,12 +53,12 @@ struct Index {
     random: StdRng,
     visible: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
     /// Changes on their way, in the order in which they become visible.
-    pending: BTreeMap<(Timestamp, u64), Change>,
+    pending: BTreeMap<(Timestamp, u64), Shift>,
     changes: u64,
 }
 
 #[derive(Debug)]
-enum Change {
+enum Shift {
     Show(Target, Candidate),
     Hide(TaskId, Round),
 }
@@ -74,7 +76,7 @@ impl<S, E: Env> Lagging<S, E> {
         &self.inner
     }
 
-    fn change(&self, change: Change) {
+    fn change(&self, change: Shift) {
         let at = self.visible_at(self.lag.index_ms);
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         index.changes += 1;
@@ -107,10 +109,10 @@ impl Index {
     fn catch_up(&mut self, now: Timestamp) {
         while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= now) {
             match entry.remove() {
-                Change::Show(target, candidate) => {
+                Shift::Show(target, candidate) => {
                     self.visible.entry(target).or_default().insert(candidate.id.clone(), candidate);
                 }
-                Change::Hide(id, round) => {
+                Shift::Hide(id, round) => {
                     for waiting in self.visible.values_mut() {
                         if waiting.get(&id).is_some_and(|candidate| candidate.round <= round) {
                             waiting.remove(&id);
@@ -128,7 +130,7 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
     async fn register(&self, task: &Task) -> Result<Registered> {
         let registered = self.inner.register(task).await?;
         if let (Registered::New, Status::Created { target }) = (&registered, &task.status) {
-            self.change(Change::Show(target.clone(), task.candidate()));
+            self.change(Shift::Show(target.clone(), task.candidate()));
             self.version(&task.id, |_| Some(task.clone()));
         }
         Ok(registered)
@@ -178,7 +180,7 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let joined = self.inner.join(id, round, batch).await?;
         if joined == Joined::Yes {
-            self.change(Change::Hide(id.clone(), round));
+            self.change(Shift::Hide(id.clone(), round));
             let status = Status::Batched { batch: batch.clone() };
             self.version(id, |task| task.map(|task| Task { status, ..task.clone() }));
         }
@@ -196,7 +198,7 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         let put_back = self.inner.put_back(member, batch, target, attempts, now).await?;
         if put_back == PutBack::Waits {
             let candidate = Candidate { round: member.round.next(), ..member.clone() };
-            self.change(Change::Show(target.clone(), candidate));
+            self.change(Shift::Show(target.clone(), candidate));
             let (status, round) = (Status::Created { target: target.clone() }, member.round.next());
             self.version(&member.id, |task| {
                 task.map(|task| Task { status, round, attempts, waits_since: now, ..task.clone() })
@@ -205,7 +207,13 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(put_back)
     }
 
-    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
+    async fn settle(
+        &self,
+        member: &Member,
+        batch: &BatchId,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Option<ItemId>> {
         self.inner.settle(member, batch, settlement, now).await
     }
 }
@@ -296,5 +304,47 @@ impl<S: Gates, E: Env> Gates for Lagging<S, E> {
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
         self.inner.store_gate(scope, gate, now).await
+    }
+}
+
+impl<S: Trackers, E: Env> Trackers for Lagging<S, E> {
+    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
+        self.inner.open_tracker(tracker).await
+    }
+
+    async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
+        self.inner.look(id, nodes, freshness).await
+    }
+
+    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.inner.store_tracker(tracker).await
+    }
+
+    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        self.inner.add(grown, addition).await
+    }
+
+    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
+        self.inner.addition(id, key).await
+    }
+
+    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
+        self.inner.mark(id, change).await
+    }
+
+    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
+        self.inner.nodes(id, from, limit, freshness).await
+    }
+
+    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
+        self.inner.due_trackers(part, before, limit).await
+    }
+
+    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
+        self.inner.clear(id).await
+    }
+
+    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.inner.remove_tracker(tracker).await
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use shared::domain::batch::{Batch, Status};
+use shared::domain::notice::NotificationQueue;
 use shared::domain::outcome::Exception;
 use shared::domain::task;
 use shared::ports::{Census, Destination};
-use shared::routes::NotificationQueue;
 
 use crate::limits;
 use crate::process::Plan;

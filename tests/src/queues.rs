@@ -4,9 +4,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use futures::FutureExt;
+use shared::domain::notice::NotificationQueue;
 use shared::memory::{Delivery, MemoryQueues};
 use shared::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};
-use shared::routes::NotificationQueue;
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;

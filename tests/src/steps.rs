@@ -13,6 +13,7 @@ use shared::steps::keeper::Keeper;
 use shared::steps::process::Processor;
 use shared::steps::register::{Record, Register, Report};
 use shared::steps::sweep::{Budget, Sweep};
+use shared::steps::track::Lifetimes;
 use shared::steps::work::{Worked, Worker};
 
 use crate::faulty::Faulty;
@@ -66,7 +67,8 @@ impl World {
             let process = self.mortal("sweep");
             let (store, outbox) = (Faulty::new(&self.store, &process), Faulty::new(&self.queues, &process));
             let (env, routes, budget) = (process.env(), &self.routes, Budget::default());
-            let sweep = Sweep { store: &store, outbox: &outbox, env, routes, budget, every_ms: SWEEP_MS };
+            let lifetimes = Lifetimes::default();
+            let sweep = Sweep { store: &store, outbox: &outbox, env, routes, budget, every_ms: SWEEP_MS, lifetimes };
             // Whatever becomes of it, there is a next one.
             let _ = process.run(sweep.run(), || {}).await;
         }

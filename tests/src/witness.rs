@@ -5,15 +5,17 @@ use std::sync::{Mutex, PoisonError};
 
 use shared::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
 use shared::domain::lock::{self, Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
+use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
 use shared::memory::MemoryStore;
 use shared::ports::{
-    Acquired, Advanced, Batches, Ended, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released, Renewed,
-    Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
+    Acquired, Added, Advanced, Batches, Cleared, Ended, Freshness, Gates, Joined, Locks, Looked, Marked, Opened, Page,
+    PutBack, Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers,
+    WaitingPage,
 };
 
 use tokio::time::Instant;
@@ -187,9 +189,15 @@ impl Tasks for Witness {
         self.tables.put_back(member, batch, target, attempts, now).await
     }
 
-    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
+    async fn settle(
+        &self,
+        member: &Member,
+        batch: &BatchId,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Option<ItemId>> {
         let task = self.task(&member.id).await?;
-        self.tables.settle(member, batch, settlement, now).await?;
+        let item = self.tables.settle(member, batch, settlement, now).await?;
         let after = self.task(&member.id).await?;
         if let (Some(before), Some(after)) = (task, after)
             && before.status != after.status
@@ -201,7 +209,7 @@ impl Tasks for Witness {
                 self.note(format!("settled once: {} was settled by a batch it is not in", member.id));
             }
         }
-        Ok(())
+        Ok(item)
     }
 }
 
@@ -351,6 +359,48 @@ impl Gates for Witness {
             self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
         }
         Ok(stored)
+    }
+}
+
+impl Trackers for Witness {
+    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
+        self.tables.open_tracker(tracker).await
+    }
+
+    async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
+        self.tables.look(id, nodes, freshness).await
+    }
+
+    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.tables.store_tracker(tracker).await
+    }
+
+    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        self.tables.add(grown, addition).await
+    }
+
+    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
+        self.tables.addition(id, key).await
+    }
+
+    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
+        self.tables.mark(id, change).await
+    }
+
+    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
+        self.tables.nodes(id, from, limit, freshness).await
+    }
+
+    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
+        self.tables.due_trackers(part, before, limit).await
+    }
+
+    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
+        self.tables.clear(id).await
+    }
+
+    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.tables.remove_tracker(tracker).await
     }
 }
 

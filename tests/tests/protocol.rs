@@ -10,10 +10,10 @@ use groupage_tests::world::{Setting, VISIBILITY_MS, World};
 use shared::domain::batch;
 use shared::domain::gate::{Admission, Gate, Limits, Scope};
 use shared::domain::id::{BatchId, Target};
+use shared::domain::notice::NotificationQueue;
 use shared::domain::task::Status;
 use shared::memory::Delivery;
 use shared::ports::{Answer, Census, Destination, Env, Gates, Locks, NoAnswer, Tasks};
-use shared::routes::NotificationQueue;
 use shared::steps::revive::revive;
 
 const ROUTES: &str = r#"

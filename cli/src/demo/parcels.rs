@@ -31,7 +31,7 @@ fn weight(position: u32) -> u64 {
 /// A parcel as a task.
 pub fn message(parcel: &Parcel) -> TaskMessage {
     let payload = json!({ "truck": parcel.truck, "kg": parcel.kg });
-    TaskMessage { id: TaskId::new(&parcel.id), payload: payload.to_string() }
+    TaskMessage { id: TaskId::new(&parcel.id), payload: payload.to_string(), item: None }
 }
 
 /// The routes file of the demo: one call loads one truck.

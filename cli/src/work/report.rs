@@ -44,7 +44,7 @@ pub enum Ended {
 }
 
 impl From<Counts> for Ended {
-    fn from(Counts { succeeded, failed, returned }: Counts) -> Self {
+    fn from(Counts { succeeded, failed, returned, .. }: Counts) -> Self {
         Self::Settled { succeeded, failed, returned }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
     fn a_line_says_the_same_to_programs_and_people() {
         let batch = Batch::open(BatchId::new("b1"), Target::new("labels:t1"), Fence(1), &[], Timestamp(0), 0);
         let line = |ended| Line::new(&batch, ended, Duration::from_millis(1_234));
-        let settled = line(Counts { succeeded: 48, failed: 1, returned: 0 }.into());
+        let settled = line(Counts { succeeded: 48, failed: 1, ..Counts::default() }.into());
         assert_eq!(
             serde_json::to_value(&settled).unwrap(),
             json!({

@@ -39,6 +39,7 @@ impl Tables {
             locks: variable("GROUPAGE_LOCK_TABLE"),
             batches: variable("GROUPAGE_BATCH_TABLE"),
             sessions: variable("GROUPAGE_SESSION_TABLE"),
+            trackers: variable("GROUPAGE_TRACKER_TABLE"),
             routes: variable("GROUPAGE_ROUTE_TABLE"),
         };
         let dynamo = sdk_config(stand.variable("AWS_ENDPOINT_URL_DYNAMODB"));

@@ -19,12 +19,14 @@ mod http;
 mod item;
 mod lambda;
 mod locks;
+mod many;
 mod meter;
 mod queues;
 mod routes;
 mod secrets;
 mod sessions;
 mod tasks;
+mod trackers;
 
 use std::time::Duration;
 

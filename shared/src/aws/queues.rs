@@ -13,8 +13,8 @@ use futures::{StreamExt, stream};
 use super::fault::{failed, passes};
 use super::meter::{Meter, SqsRequest};
 use crate::config::Queues;
+use crate::domain::notice::NotificationQueue;
 use crate::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
-use crate::routes::NotificationQueue;
 
 const SEND: &str = "send messages";
 const POSTPONE: &str = "postpone a message";

@@ -82,6 +82,10 @@ string_id! {
     RouteName
 }
 string_id! {
+    /// A fan-out being counted: its owner's name for it, or a random one.
+    TrackerId
+}
+string_id! {
     /// The key that makes tasks groupable, as stored: `route:value`. Two routes may compute the same value.
     Target
 }
@@ -103,7 +107,7 @@ number! {
     Beat(u64)
 }
 number! {
-    /// Rises with every write of a batch; each write names the one it read.
+    /// Rises with every write of a batch or a tracker; each write names the one it read.
     Revision(u64)
 }
 
@@ -140,6 +144,24 @@ impl RouteName {
             Ok(Self(value.to_owned()))
         } else {
             Err("a route's name has 1 to 64 characters out of a-z, 0-9 and -")
+        }
+    }
+}
+
+/// The longest id of a tracker, in bytes: a group of items still fits one write unit.
+pub const MAX_TRACKER_ID_BYTES: usize = 64;
+
+impl TrackerId {
+    /// Checks an id that came from outside. It holds no `:`, so that it can begin an item's id.
+    ///
+    /// # Errors
+    /// Says which ids are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (1..=MAX_TRACKER_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a tracker's id has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
         }
     }
 }
@@ -213,7 +235,8 @@ impl SessionId {
     }
 }
 
-/// One of the [`Part::COUNT`] parts of a route's key space: workers that pull divide them, sweep goes through all.
+/// One of the [`Part::COUNT`] parts of a key space, a route's or the trackers': workers that pull divide them, sweep goes
+/// through all.
 ///
 /// Batches that wait to be pulled are listed apart from those that sweep looks after: there may be many of them, for
 /// long, and nothing is wrong with them.
@@ -242,8 +265,24 @@ impl Part {
     #[must_use]
     pub fn of(batch: &BatchId) -> Self {
         // Ids are digests; whatever else one may be still lies in some part.
-        let first = batch.0.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
+        Self::of_digest(&batch.0)
+    }
+
+    /// The part that a tracker lies in.
+    #[must_use]
+    pub fn of_tracker(tracker: &TrackerId) -> Self {
+        Self::of_digest(&digest(&["tracker", &tracker.0]))
+    }
+
+    fn of_digest(digest: &str) -> Self {
+        let first = digest.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
         Self { number: u8::try_from(first).unwrap_or_default(), pulled: false }
+    }
+
+    /// The key under which the index of trackers lists this part.
+    #[must_use]
+    pub fn tracker_key(self) -> String {
+        format!("{:x}", self.number)
     }
 
     /// The key under which the index of unfinished batches lists this part of a route.

@@ -17,3 +17,4 @@ pub mod session;
 pub mod task;
 pub mod task_message;
 pub mod time;
+pub mod tracker;

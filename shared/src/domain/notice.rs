@@ -1,17 +1,81 @@
-//! What a task's initiator is told: one CloudEvents 1.0 JSON event for each settled task whose route asks for it.
+//! What people's programs are told, as CloudEvents 1.0 in JSON: one event for each settled task whose route asks for it,
+//! and one for each tracker that has ended.
 //!
-//! An event's id is derived from its batch and task, so that a receiver can drop a repeat.
+//! An event's id is derived from what it tells, so that a receiver can drop a repeat.
 
-use serde::Serialize;
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::batch::Batch;
-use super::id::TaskId;
+use super::id::{TaskId, TrackerId};
 use super::outcome::Reason;
 use super::time::Timestamp;
+use super::tracker::{End, Ending, ItemId, ItemRange, Tracker};
+
+/// A queue for notifications: `default` (the stack's own), `none`, or an SQS queue URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NotificationQueue {
+    /// The stack's own.
+    Default,
+    /// Nobody is told.
+    None,
+    /// This queue.
+    Url(String),
+}
+
+impl NotificationQueue {
+    /// Reads `default`, `none` or a URL.
+    ///
+    /// # Errors
+    /// Says what is allowed.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "default" => Ok(Self::Default),
+            "none" => Ok(Self::None),
+            url if url.starts_with("https://") || url.starts_with("http://") => Ok(Self::Url(text.to_owned())),
+            _ => Err("must be `default`, `none` or the URL of an SQS queue"),
+        }
+    }
+}
+
+impl fmt::Display for NotificationQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::None => "none",
+            Self::Url(url) => url,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for NotificationQueue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for NotificationQueue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for NotificationQueue {
+    fn schema_name() -> Cow<'static, str> {
+        "NotificationQueue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^(default|none|https?://.+)$" })
+    }
+}
 
 /// A CloudEvents 1.0 event in its JSON format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CloudEvent {
+pub struct CloudEvent<D> {
     specversion: &'static str,
     id: String,
     source: String,
@@ -20,11 +84,12 @@ pub struct CloudEvent {
     subject: String,
     time: String,
     datacontenttype: &'static str,
-    data: Data,
+    data: D,
 }
 
+/// What is told of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Data {
+pub struct OfTask {
     task: String,
     batch: String,
     target: String,
@@ -50,7 +115,7 @@ pub const FAILED: &str = "groupage.task.failed.v1";
 
 /// The notice of one settled task; `failure` is `None` if it succeeded.
 #[must_use]
-pub fn of_task(batch: &Batch, task: &TaskId, failure: Option<&Failure>, at: Timestamp) -> CloudEvent {
+pub fn of_task(batch: &Batch, task: &TaskId, failure: Option<&Failure>, at: Timestamp) -> CloudEvent<OfTask> {
     CloudEvent {
         specversion: "1.0",
         id: format!("{}/{task}", batch.id),
@@ -59,12 +124,61 @@ pub fn of_task(batch: &Batch, task: &TaskId, failure: Option<&Failure>, at: Time
         subject: task.to_string(),
         time: rfc3339(at),
         datacontenttype: "application/json",
-        data: Data {
+        data: OfTask {
             task: task.to_string(),
             batch: batch.id.to_string(),
             target: batch.target.value().to_owned(),
             reason: failure.map(|failure| failure.reason.clone()),
             attempts: failure.map(|failure| failure.attempts),
+        },
+    }
+}
+
+/// What is told of a tracker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OfTracker {
+    tracker: TrackerId,
+    items: u64,
+    succeeded: u64,
+    failed: u64,
+    missing: u64,
+    /// The first that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed_items: Vec<ItemId>,
+    /// The first that are missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing_items: Vec<ItemRange>,
+    /// Whether more failed, or are missing, than are named here; the tracker's items list them all, page by page.
+    more: bool,
+}
+
+/// The notice of a tracker's end, with the first of its failed items; it is the same however often it is made.
+#[must_use]
+pub fn of_tracker(tracker: &Tracker, end: &End, failed_items: Vec<ItemId>) -> CloudEvent<OfTracker> {
+    let named = end.missing_items.iter().map(ItemRange::len).sum::<u64>();
+    let more = end.failed > failed_items.len() as u64 || end.missing > named;
+    CloudEvent {
+        specversion: "1.0",
+        // Its opening goes in, too: the id of a tracker that was removed may be used again.
+        id: format!("tracker/{}/{}", tracker.id, tracker.opened_at.0),
+        source: "groupage/trackers".to_owned(),
+        kind: match end.how {
+            Ending::Completed => "groupage.tracker.completed.v1",
+            Ending::Overdue => "groupage.tracker.overdue.v1",
+            Ending::Abandoned => "groupage.tracker.abandoned.v1",
+        },
+        subject: tracker.id.to_string(),
+        time: rfc3339(end.at),
+        datacontenttype: "application/json",
+        data: OfTracker {
+            tracker: tracker.id.clone(),
+            items: tracker.items,
+            succeeded: tracker.items - end.failed - end.missing,
+            failed: end.failed,
+            missing: end.missing,
+            failed_items,
+            missing_items: end.missing_items.clone(),
+            more,
         },
     }
 }

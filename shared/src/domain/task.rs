@@ -6,6 +6,7 @@ use super::batch::{self, Batch};
 use super::id::{BatchId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::time::Timestamp;
+use super::tracker::ItemId;
 
 /// Where a task stands.
 ///
@@ -88,12 +89,14 @@ pub struct Task {
     pub attempts: u32,
     /// The payload as the sender wrote it, less insignificant white space.
     pub payload: String,
-    /// [`digest`](super::id::digest) of the payload: tells a repeat from another task under the same id.
+    /// [`digest`](super::id::digest) of payload and item: tells a repeat from another task under the same id.
     pub digest: String,
     /// When it was registered.
     pub created_at: Timestamp,
     /// When it began to wait, in this round.
     pub waits_since: Timestamp,
+    /// The tracker's item that is acked when it settles.
+    pub item: Option<ItemId>,
 }
 
 impl Task {
@@ -109,7 +112,14 @@ impl Task {
             digest,
             created_at: now,
             waits_since: now,
+            item: None,
         }
+    }
+
+    /// The same task, for a tracker's item.
+    #[must_use]
+    pub fn with_item(self, item: Option<ItemId>) -> Self {
+        Self { item, ..self }
     }
 
     /// What grouping needs to know of it.

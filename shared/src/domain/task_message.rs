@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::id::{self, TaskId};
+use super::tracker::ItemId;
 
 /// The largest task message, in bytes. A rejected message travels on with its reason in attributes, and both together
 /// must fit the 262,144 bytes that every SQS queue and emulator takes.
@@ -30,6 +31,9 @@ pub struct Contract {
     id: Option<String>,
     /// The work itself. Routes look into it for what to do; the downstream receives it as it is.
     payload: serde_json::Map<String, serde_json::Value>,
+    /// The item of a tracker, `tracker:group:index`, that is acked when the task settles.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,64}:[0-9]{1,10}:[0-9]{1,4}$"))]
+    item: Option<String>,
 }
 
 /// The JSON Schema of a task message.
@@ -45,13 +49,19 @@ pub struct TaskMessage {
     pub id: TaskId,
     /// The payload as the sender wrote it, less insignificant white space.
     pub payload: String,
+    /// The tracker's item that it is for.
+    pub item: Option<ItemId>,
 }
 
 impl TaskMessage {
     /// Tells a repeat from another task under the same id.
     #[must_use]
     pub fn digest(&self) -> String {
-        id::digest(&[&self.payload])
+        match &self.item {
+            None => id::digest(&[&self.payload]),
+            // With another item it is another task, else a tracker would wait for an item that nobody acks.
+            Some(item) => id::digest(&[&self.payload, &item.to_string()]),
+        }
     }
 }
 
@@ -71,6 +81,8 @@ pub enum Code {
     BadField,
     /// The id breaks the rules for ids.
     BadId,
+    /// The item is none of any tracker's.
+    BadItem,
     /// No route wants the payload.
     NoRoute,
     /// The route's `target` expression gave no string for it.
@@ -92,6 +104,7 @@ impl fmt::Display for Code {
             Self::MissingField => "missing_field",
             Self::BadField => "bad_field",
             Self::BadId => "bad_id",
+            Self::BadItem => "bad_item",
             Self::NoRoute => "no_route",
             Self::BadTarget => "bad_target",
             Self::TooLarge => "too_large",
@@ -109,12 +122,20 @@ pub struct Rejection {
     pub code: Code,
     /// For people.
     pub detail: String,
+    /// The item that the message was for, if it says so: it fails with the message.
+    pub item: Option<ItemId>,
 }
 
 impl Rejection {
     /// A refusal with its detail.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into() }
+        Self { code, detail: detail.into(), item: None }
+    }
+
+    /// The same refusal, of a message that was for an item.
+    #[must_use]
+    pub fn of(self, item: Option<ItemId>) -> Self {
+        Self { item, ..self }
     }
 }
 
@@ -127,20 +148,39 @@ pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
         return Err(Rejection::new(Code::TooLarge, format!("the message is over {MAX_MESSAGE_BYTES} bytes")));
     }
     let fields = object(body)?;
+    let item =
+        present(&fields, "item").map(|raw| serde_json::from_str::<String>(raw.get()).map(|text| ItemId::parse(&text)));
+    let (item, bad_item) = match item {
+        None => (None, None),
+        Some(Ok(Ok(item))) => (Some(item), None),
+        Some(Ok(Err(why))) => (None, Some(why.0)),
+        Some(Err(_)) => (None, Some("must be a string")),
+    };
+    if let Some(why) = bad_item {
+        return Err(Rejection::new(Code::BadItem, format!("`item`: {why}")));
+    }
+    message(&fields, message_id, item.clone()).map_err(|rejection| rejection.of(item))
+}
+
+fn message(
+    fields: &BTreeMap<String, Box<RawValue>>,
+    message_id: &str,
+    item: Option<ItemId>,
+) -> Result<TaskMessage, Rejection> {
     for name in fields.keys() {
-        if !matches!(name.as_str(), "version" | "id" | "payload") {
+        if !matches!(name.as_str(), "version" | "id" | "payload" | "item") {
             // Short: the detail travels beside the message, whose size leaves little room.
             let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
-            let detail = format!("the field `{shown}` is not one of `version`, `id`, `payload`");
+            let detail = format!("the field `{shown}` is not one of `version`, `id`, `payload`, `item`");
             return Err(Rejection::new(Code::UnknownField, detail));
         }
     }
-    if let Some(version) = present(&fields, "version")
+    if let Some(version) = present(fields, "version")
         && version.get() != "1"
     {
         return Err(Rejection::new(Code::BadField, "`version` must be 1"));
     }
-    let id = match present(&fields, "id") {
+    let id = match present(fields, "id") {
         None => message_id.to_owned(),
         Some(raw) => serde_json::from_str::<String>(raw.get())
             .map_err(|_| Rejection::new(Code::BadId, "`id` must be a string"))?,
@@ -153,7 +193,7 @@ pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
     if !payload.starts_with('{') {
         return Err(Rejection::new(Code::NotAnObject, "`payload` must be an object"));
     }
-    Ok(TaskMessage { id, payload: compact(payload) })
+    Ok(TaskMessage { id, payload: compact(payload), item })
 }
 
 fn object(body: &str) -> Result<BTreeMap<String, Box<RawValue>>, Rejection> {

@@ -53,6 +53,14 @@ pub enum Metric {
     TasksRevived,
     /// Waiting tasks that no route wants any more.
     TasksStranded,
+    /// Items of settled tasks that no tracker counts (any more).
+    ItemsUnknown,
+    /// Trackers that sweep completed, or told of, for somebody who died.
+    TrackersRevived,
+    /// Trackers whose deadline passed.
+    TrackersOverdue,
+    /// Trackers that nobody did anything with.
+    TrackersAbandoned,
 }
 
 /// What was counted.
@@ -71,6 +79,7 @@ impl Counts {
         self.add(Metric::TasksSucceeded, settled.succeeded);
         self.add(Metric::TasksFailed, settled.failed);
         self.add(Metric::TasksReturned, settled.returned);
+        self.add(Metric::ItemsUnknown, settled.unknown_items);
     }
 
     /// The value of a metric.

@@ -48,6 +48,7 @@ pub async fn connect() -> Result<(AwsStack, SdkConfig), config::Error> {
         queues: Sqs::new(&sdk, queues, meter),
         env: System,
         timing: config::timing_from_env()?,
+        lifetimes: config::lifetimes_from_env()?,
         worker: worker_name(),
     };
     Ok((stack, sdk))

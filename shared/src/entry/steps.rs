@@ -17,6 +17,7 @@ use crate::steps::group::{self, GroupBatch};
 use crate::steps::handle::{self, Delivery, HandleBatch};
 use crate::steps::register::{Record, Register};
 use crate::steps::sweep::{self, Sweep};
+use crate::steps::track::Lifetimes;
 use crate::steps::{Error, follow_up};
 
 /// What the functions work with, built once.
@@ -32,6 +33,8 @@ pub struct Stack<S, Q, E> {
     pub routes: RouteSource,
     /// How the sessions of its workers live.
     pub timing: Timing,
+    /// How long trackers live.
+    pub lifetimes: Lifetimes,
     /// Who the workers are, for people.
     pub worker: String,
 }
@@ -125,8 +128,11 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         let outcome =
             step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
         match &outcome {
-            handle::Outcome::Settled(follow_up::Counts { succeeded, failed, returned }) => {
+            handle::Outcome::Settled(follow_up::Counts { succeeded, failed, returned, unknown_items }) => {
                 info!(%batch, succeeded, failed, returned, "batch settled");
+                if *unknown_items > 0 {
+                    warn!(%batch, unknown_items, "no tracker counts these items (any more)");
+                }
             }
             handle::Outcome::CallAgain { reason } => info!(%batch, %reason, "the call will be made again"),
             handle::Outcome::ClaimLost => warn!(%batch, "the claim was lost: the call's result is dropped"),
@@ -153,9 +159,9 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
 /// There are no routes, or a port did not answer: the function fails, and its alarm says so.
 pub async fn sweep<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, every_ms: u64) -> Result<Counts, SweepFailed> {
     let routes = stack.routes.current().await?;
-    let Stack { store, queues: outbox, env, .. } = stack;
-    let report =
-        Sweep { store, outbox, env, routes: &routes, budget: sweep::Budget::default(), every_ms }.run().await?;
+    let Stack { store, queues: outbox, env, lifetimes, .. } = stack;
+    let (budget, lifetimes) = (sweep::Budget::default(), *lifetimes);
+    let report = Sweep { store, outbox, env, routes: &routes, budget, every_ms, lifetimes }.run().await?;
     if report != sweep::Report::default() {
         info!(?report, "sent on");
     }
@@ -164,6 +170,9 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, every_ms
     counts.add(Metric::BatchesRevived, report.finishes + report.batches);
     counts.add(Metric::TasksRevived, report.tasks);
     counts.add(Metric::TasksStranded, report.stranded);
+    counts.add(Metric::TrackersRevived, report.trackers.completed + report.trackers.told);
+    counts.add(Metric::TrackersOverdue, report.trackers.overdue);
+    counts.add(Metric::TrackersAbandoned, report.trackers.abandoned);
     Ok(counts)
 }
 

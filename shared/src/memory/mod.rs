@@ -9,13 +9,14 @@ mod locks;
 mod queues;
 mod sessions;
 mod tasks;
+mod trackers;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Gate, Scope};
-use crate::domain::id::{BatchId, SessionId, Target, TaskId};
+use crate::domain::id::{BatchId, SessionId, Target, TaskId, TrackerId};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
 use crate::domain::task::{Candidate, Task};
@@ -38,6 +39,7 @@ struct Tables {
     batches: HashMap<BatchId, Batch>,
     sessions: BTreeMap<SessionId, Session>,
     gates: BTreeMap<Scope, Gate>,
+    trackers: BTreeMap<TrackerId, trackers::Tracked>,
 }
 
 impl MemoryStore {

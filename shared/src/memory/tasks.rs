@@ -8,6 +8,7 @@ use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::time::Timestamp;
+use crate::domain::tracker::ItemId;
 use crate::ports::{
     Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
@@ -126,18 +127,22 @@ impl Tasks for MemoryStore {
         Ok(PutBack::Waits)
     }
 
-    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<()> {
+    async fn settle(
+        &self,
+        member: &Member,
+        batch: &BatchId,
+        settlement: &Settlement,
+        _: Timestamp,
+    ) -> Result<Option<ItemId>> {
         let mut tables = self.tables();
-        if let Some(task) = tables.tasks.get_mut(&member.id)
-            && task.round == member.round
-            && task.status == (Status::Batched { batch: batch.clone() })
-        {
+        let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(None) };
+        if task.round == member.round && task.status == (Status::Batched { batch: batch.clone() }) {
             task.status = match settlement {
                 Settlement::Succeeded => Status::Succeeded { batch: batch.clone() },
                 Settlement::Failed(reason) => Status::Failed { batch: batch.clone(), reason: reason.clone() },
             };
         }
-        Ok(())
+        Ok(task.item.clone())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::Result;
-use crate::routes;
+use crate::domain::notice::NotificationQueue;
 
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub enum Destination {
     /// The queue of messages that can never be registered.
     Rejected,
     /// A queue that the routes file names for notifications.
-    Notification(routes::NotificationQueue),
+    Notification(NotificationQueue),
 }
 
 /// A message to send.

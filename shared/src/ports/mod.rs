@@ -12,6 +12,7 @@ mod locks;
 mod messages;
 mod sessions;
 mod tasks;
+mod trackers;
 
 use std::future::Future;
 
@@ -26,6 +27,7 @@ pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
 pub use messages::{Destination, Inbox, Outbox, Outgoing, send_all};
 pub use sessions::{Ended, Renewed, Sessions};
 pub use tasks::{Freshness, Joined, Page, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage};
+pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};
 
 /// A port did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -87,5 +89,5 @@ pub trait Env: Sync {
 }
 
 /// Everything a store of the protocol's state can do.
-pub trait Store: Tasks + Locks + Batches + Sessions + Gates {}
-impl<T: Tasks + Locks + Batches + Sessions + Gates> Store for T {}
+pub trait Store: Tasks + Locks + Batches + Sessions + Gates + Trackers {}
+impl<T: Tasks + Locks + Batches + Sessions + Gates + Trackers> Store for T {}

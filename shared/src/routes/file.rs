@@ -1,9 +1,8 @@
 //! The routes file as it is written: the types its JSON Schema is generated from.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Deserializer, de};
 
 use super::answer::ResponseMapping;
@@ -12,6 +11,7 @@ use super::limited::Limited;
 use super::{Error, InFlight, Route, Routes, body};
 use crate::domain::batch;
 use crate::domain::id::RouteName;
+use crate::domain::notice::NotificationQueue;
 use crate::domain::retry;
 
 /// How tasks become calls.
@@ -228,39 +228,6 @@ pub struct Notify {
 impl Default for Notify {
     fn default() -> Self {
         Self { failure: NotificationQueue::Default, success: NotificationQueue::None }
-    }
-}
-
-/// A queue for notifications: `default` (the stack's own), `none`, or an SQS queue URL.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum NotificationQueue {
-    /// The stack's own.
-    Default,
-    /// Nobody is told.
-    None,
-    /// This queue.
-    Url(String),
-}
-
-impl<'de> Deserialize<'de> for NotificationQueue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        match text.as_str() {
-            "default" => Ok(Self::Default),
-            "none" => Ok(Self::None),
-            url if is_http(url) => Ok(Self::Url(text)),
-            _ => Err(de::Error::custom("must be `default`, `none` or the URL of an SQS queue")),
-        }
-    }
-}
-
-impl JsonSchema for NotificationQueue {
-    fn schema_name() -> Cow<'static, str> {
-        "NotificationQueue".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^(default|none|https?://.+)$" })
     }
 }
 

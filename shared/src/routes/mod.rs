@@ -12,9 +12,7 @@ mod limited;
 pub use answer::ResponseMapping;
 pub use body::{Item, TemplateFailed};
 pub use expression::Expression;
-pub use file::{
-    Downstream, File, HeaderValue, Http, Lambda, Method, NotificationQueue, Notify, OnReject, Pause, Secret, schema,
-};
+pub use file::{Downstream, File, HeaderValue, Http, Lambda, Method, Notify, OnReject, Pause, Secret, schema};
 
 use crate::domain::batch;
 use crate::domain::gate::Scope;

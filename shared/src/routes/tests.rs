@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::domain::id::{BatchId, TaskId};
+use crate::domain::notice::NotificationQueue;
 use crate::domain::outcome::{Reason, Reply, Said};
 use crate::ports::{Answer, NoAnswer};
 

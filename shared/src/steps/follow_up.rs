@@ -1,22 +1,25 @@
-//! What follows from a recorded outcome: the members' own statuses, notifications, and the way back to waiting.
+//! What follows from a recorded outcome: the members' own statuses, notifications, acks of the items that they are for, and
+//! the way back to waiting.
 //!
 //! All of it is derived from the settled batch, so it can be repeated: statuses are conditional on the batch, notices
-//! carry derived ids, and a member that went back already has moved on.
+//! carry derived ids, an item is acked once, and a member that went back already has moved on.
 
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::track::Tracking;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use crate::domain::id::TaskId;
 use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
-use crate::domain::notice::{self, Failure};
+use crate::domain::notice::{self, Failure, NotificationQueue};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::{self, Candidate};
 use crate::domain::time::Timestamp;
-use crate::ports::{Batches, Destination, Freshness, Outbox, Outgoing, Settlement, Tasks, send_all};
-use crate::routes::{NotificationQueue, Notify, Route};
+use crate::domain::tracker::{self, ItemId};
+use crate::ports::{Batches, Destination, Env, Freshness, Outbox, Outgoing, Settlement, Tasks, Trackers, send_all};
+use crate::routes::{Notify, Route};
 
 /// What an outcome came to, counted in members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub struct Counts {
     pub failed: usize,
     /// On their way back to waiting.
     pub returned: usize,
+    /// Items of settled members that no tracker counts (any more).
+    pub unknown_items: usize,
 }
 
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
@@ -35,8 +40,9 @@ pub struct Counts {
 /// # Errors
 /// A port did not answer; the whole may be repeated.
 pub async fn follow_up(
-    store: &(impl Tasks + Batches),
+    store: &(impl Tasks + Batches + Trackers),
     outbox: &impl Outbox,
+    env: &impl Env,
     route: &Route,
     batch: &Batch,
 ) -> Result<Counts, Error> {
@@ -60,11 +66,13 @@ pub async fn follow_up(
     // A notification queue that does not answer must not keep the members' statuses from being written.
     let settlements: Vec<(Member, Settlement)> =
         batch.members.iter().filter_map(|member| Some((member.clone(), settlement(results, member)?))).collect();
-    stream::iter(settlements)
-        .map(|(member, settlement)| async move { store.settle(&member, &batch.id, &settlement, *at).await })
-        .buffer_unordered(CONCURRENCY)
-        .try_collect::<Vec<()>>()
-        .await?;
+    let settle = |(member, settlement): (Member, Settlement)| async move {
+        let item = store.settle(&member, &batch.id, &settlement, *at).await?;
+        Ok::<_, Error>(item.map(|item| (item, outcome(&settlement))))
+    };
+    let items: Vec<Option<(ItemId, tracker::Outcome)>> =
+        stream::iter(settlements).map(settle).buffer_unordered(CONCURRENCY).try_collect().await?;
+    let acked = Tracking { store, outbox, env }.settle(items.into_iter().flatten().collect()).await?;
     sent?;
     let next = match last_return_ms(results) {
         None => batch.followed_up(),
@@ -72,7 +80,7 @@ pub async fn follow_up(
     };
     // Whoever was faster has done just the same.
     store.store(&next, Assumes::At(batch.revision)).await?;
-    Ok(count(batch, results))
+    Ok(Counts { unknown_items: acked.unknown, ..count(batch, results) })
 }
 
 /// Marks a batch that waits for members to return as done if all of them have; says whether it is.
@@ -110,6 +118,13 @@ fn settlement(results: &Results, member: &Member) -> Option<Settlement> {
         None => Some(Settlement::Succeeded),
         Some(Exception::Failed { reason, .. }) => Some(Settlement::Failed(reason.clone())),
         Some(Exception::Returned { .. }) => None,
+    }
+}
+
+const fn outcome(settlement: &Settlement) -> tracker::Outcome {
+    match settlement {
+        Settlement::Succeeded => tracker::Outcome::Succeeded,
+        Settlement::Failed(_) => tracker::Outcome::Failed,
     }
 }
 
@@ -157,5 +172,5 @@ fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Timestamp) -> 
 fn count(batch: &Batch, results: &Results) -> Counts {
     let returned = results.values().filter(|exception| matches!(exception, Exception::Returned { .. })).count();
     let failed = results.len() - returned;
-    Counts { succeeded: batch.members.len() - results.len(), failed, returned }
+    Counts { succeeded: batch.members.len() - results.len(), failed, returned, unknown_items: 0 }
 }

@@ -18,6 +18,7 @@ pub mod process;
 pub mod register;
 pub mod revive;
 pub mod sweep;
+pub mod track;
 pub mod work;
 
 use crate::domain::id::RouteName;

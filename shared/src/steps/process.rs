@@ -141,7 +141,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 let route = self.route(&batch)?;
                 // Whoever recorded the outcome may have died before it gave its places back.
                 self.gatekeeper().clear(route, &batch).await?;
-                follow_up::follow_up(self.store, self.outbox, route, &batch).await?;
+                follow_up::follow_up(self.store, self.outbox, self.env, route, &batch).await?;
                 return Ok(Tried::Not(Processed::FollowedUp));
             }
             // Our own claim, which an error left behind, is as good as none; one that is in hand is not.

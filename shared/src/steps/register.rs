@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, HashMap};
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Next, drive_on};
+use super::track::Tracking;
 use super::{CONCURRENCY, Error};
 use crate::domain::id::{Target, TaskId, WorkflowId};
 use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task};
 use crate::domain::task_message::{self, Code, Rejection};
-use crate::ports::{self, Batches, Destination, Env, Outbox, Outgoing, Registered, Tasks};
+use crate::domain::tracker::{ItemId, Outcome};
+use crate::ports::{self, Batches, Destination, Env, Outbox, Outgoing, Registered, Tasks, Trackers};
 use crate::routes::Routes;
 
 /// One message of the intake queue.
@@ -56,8 +58,8 @@ pub struct Register<'a, S, Q, E> {
 enum Put {
     New(Next),
     Repeated(Next),
-    /// Another task has its id.
-    Conflict,
+    /// Another task has its id; this is the item that it was for.
+    Conflict(Option<ItemId>),
 }
 
 /// A parsed record with the task that it asks for.
@@ -66,7 +68,7 @@ struct Parsed {
     target: Target,
 }
 
-impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
+impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     /// Registers records. Every record is answered for: one that is not among the report's failures is done.
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
@@ -111,7 +113,7 @@ impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
                     report.repeated += 1;
                     plan.add(&record, next);
                 }
-                Ok(Put::Conflict) => plan.reject(&record, &conflict()),
+                Ok(Put::Conflict(item)) => plan.reject(&record, &conflict().of(item)),
             }
         }
         report.rejected = plan.rejected;
@@ -123,9 +125,11 @@ impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     fn parse(&self, record: &Record) -> Result<Parsed, Rejection> {
         let parse = || {
             let message = task_message::parse(&record.body, &record.message_id)?;
-            let (_, target) = self.routes.assign(&message.payload)?;
+            let assigned = self.routes.assign(&message.payload);
+            let (_, target) = assigned.map_err(|rejection| rejection.of(message.item.clone()))?;
             let digest = message.digest();
             let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
+            let task = task.with_item(message.item);
             Ok(Parsed { task, target })
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(parse))
@@ -134,20 +138,32 @@ impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
 
     async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
         let Parsed { task, target } = parsed;
+        let item = task.item.clone();
         match self.store.register(&task).await? {
             Registered::New => Ok(Put::New(Next::Elect(target, task.candidate()))),
             Registered::Existing(existing) => {
                 if existing.digest != task.digest {
-                    return Ok(Put::Conflict);
+                    return Ok(Put::Conflict(item));
                 }
                 Ok(Put::Repeated(drive_on(self.store, self.env, &existing, &target).await?))
             }
         }
     }
 
+    /// Acks the items of rejected messages as failed: a tracker must not wait for a task that will never be.
+    async fn fail(&self, items: Vec<(String, ItemId)>, report: &mut Report) {
+        let Self { store, outbox, env, .. } = self;
+        let failed = items.iter().map(|(_, item)| (item.clone(), Outcome::Failed)).collect();
+        if let Err(error) = (Tracking { store: *store, outbox: *outbox, env: *env }).settle(failed).await {
+            let what = error.to_string();
+            report.failed.extend(items.into_iter().map(|(record, _)| (record, not_driven_on(&what))));
+        }
+    }
+
     /// Sends everything the plan holds; a message that could not be sent fails the records that need it.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
-        let Plan { waiting, mut messages, twins, .. } = plan;
+        let Plan { waiting, mut messages, twins, items, .. } = plan;
+        self.fail(items, report).await;
         for (target, tasks) in waiting {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
             let records = records.chunks(MAX_TASKS).map(<[_]>::to_vec);
@@ -157,11 +173,7 @@ impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         for (records, sent) in records.into_iter().zip(self.outbox.send(outgoing).await) {
             if let Err(error) = sent {
                 let what = error.to_string();
-                for record in records {
-                    let why = what.clone();
-                    let error = ports::Error::Unavailable { what: "driving a task on", why };
-                    report.failed.push((record, error.into()));
-                }
+                report.failed.extend(records.into_iter().map(|record| (record, not_driven_on(&what))));
             }
         }
         for (twin, first) in twins {
@@ -172,13 +184,15 @@ impl<S: Tasks + Batches, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     }
 }
 
-/// What is to be sent, and which records wait for each message.
+/// What is to be sent, which items fail, and which records wait for each message.
 #[derive(Default)]
 struct Plan {
     waiting: BTreeMap<Target, Vec<(String, Candidate)>>,
     messages: Vec<(Vec<String>, Outgoing)>,
     twins: Vec<(String, String)>,
     rejected: usize,
+    /// Items of rejected messages, with the messages.
+    items: Vec<(String, ItemId)>,
 }
 
 impl Plan {
@@ -199,6 +213,7 @@ impl Plan {
 
     fn reject(&mut self, record: &Record, rejection: &Rejection) {
         self.rejected += 1;
+        self.items.extend(rejection.item.clone().map(|item| (record.message_id.clone(), item)));
         let outgoing = Outgoing {
             to: Destination::Rejected,
             body: record.body.clone(),
@@ -214,7 +229,11 @@ impl Plan {
 }
 
 fn conflict() -> Rejection {
-    Rejection::new(Code::IdConflict, "a task with this `id` and another payload is registered already")
+    Rejection::new(Code::IdConflict, "a task with this `id` and another payload or item is registered already")
+}
+
+fn not_driven_on(why: &str) -> Error {
+    ports::Error::Unavailable { what: "driving a task on", why: why.to_owned() }.into()
 }
 
 /// Election messages for tasks of one Target: one, or as many as their number needs.

@@ -214,9 +214,9 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// # Errors
     /// A port did not answer; it may be repeated, and sweep repeats it.
     pub async fn follow_up(&self, settled: &Batch) -> Result<Counts, Error> {
-        let Processor { store, outbox, routes, .. } = self.processor;
+        let Processor { store, outbox, env, routes, .. } = self.processor;
         let route = routes.get(&self.route).ok_or_else(|| Error::UnknownRoute(self.route.clone()))?;
-        follow_up(store, outbox, route, settled).await
+        follow_up(store, outbox, env, route, settled).await
     }
 }
 

@@ -2,15 +2,16 @@
 
 use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
+use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
 use shared::ports::{
-    self, Acquired, Advanced, Batches, Call, Destination, Downstream, Ended, Env, Error, Freshness, Gates, Inbox,
-    Joined, Locks, NoAnswer, Outbox, Outgoing, Page, PutBack, Registered, Released, Renewed, Result, Segment, Sessions,
-    Settlement, Signalled, Stored, Tasks, WaitingPage,
+    self, Acquired, Added, Advanced, Batches, Call, Cleared, Destination, Downstream, Ended, Env, Error, Freshness,
+    Gates, Inbox, Joined, Locks, Looked, Marked, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, Registered,
+    Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers, WaitingPage,
 };
 
 use crate::io::{Answer, Body, Op, Says, Sent};
@@ -67,8 +68,14 @@ impl Tasks for Recorder {
         ask!(self, Op::PutBack(member.clone(), batch.clone(), attempts), Answer::PutBack(put_back) => *put_back)
     }
 
-    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<()> {
-        ask!(self, Op::Settle(member.clone(), batch.clone(), settlement.clone()), Answer::Done => ())
+    async fn settle(
+        &self,
+        member: &Member,
+        batch: &BatchId,
+        settlement: &Settlement,
+        _: Timestamp,
+    ) -> Result<Option<ItemId>> {
+        ask!(self, Op::Settle(member.clone(), batch.clone(), settlement.clone()), Answer::Done => None)
     }
 }
 
@@ -145,6 +152,49 @@ impl Gates for Recorder {
 
     async fn store_gate(&self, _: &Scope, _: &Gate, _: Timestamp) -> Result<Stored> {
         Ok(Stored::Yes)
+    }
+}
+
+/// No task here is for an item, so nobody asks.
+impl Trackers for Recorder {
+    async fn open_tracker(&self, _: &Tracker) -> Result<Opened> {
+        Err(unasked())
+    }
+
+    async fn look(&self, _: &TrackerId, _: &[NodeId], _: Freshness) -> Result<Looked> {
+        Err(unasked())
+    }
+
+    async fn store_tracker(&self, _: &Tracker) -> Result<Stored> {
+        Err(unasked())
+    }
+
+    async fn add(&self, _: &Tracker, _: &Addition) -> Result<Added> {
+        Err(unasked())
+    }
+
+    async fn addition(&self, _: &TrackerId, _: &str) -> Result<Option<Addition>> {
+        Err(unasked())
+    }
+
+    async fn mark(&self, _: &TrackerId, _: &Change) -> Result<Marked> {
+        Err(unasked())
+    }
+
+    async fn nodes(&self, _: &TrackerId, _: NodeId, _: usize, _: Freshness) -> Result<Vec<Node>> {
+        Err(unasked())
+    }
+
+    async fn due_trackers(&self, _: Part, _: Timestamp, _: usize) -> Result<Vec<TrackerId>> {
+        Err(unasked())
+    }
+
+    async fn clear(&self, _: &TrackerId) -> Result<Cleared> {
+        Err(unasked())
+    }
+
+    async fn remove_tracker(&self, _: &Tracker) -> Result<Stored> {
+        Err(unasked())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::transact_write_items::{TransactWriteItemsError, TransactWriteItemsOutput};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity, TransactWriteItem};
+use shared::aws::System;
 use shared::aws::{Dynamo, Sqs};
 use shared::domain::batch::{Assumes, Batch, Claim, FollowUp, Status};
 use shared::domain::id::{BatchId, Fence, RouteName, SessionId};
@@ -182,8 +183,8 @@ async fn what_follows_is_derived_from_the_outcome_as_from_any_other() {
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     // From what the table holds, as sweep would.
     let found = store.batch(&claimed.id).await.unwrap().expect("it is there");
-    let counts = follow_up(&*store, &outbox, route, &found).await.unwrap();
-    assert_eq!(counts, Counts { succeeded: 1, failed: 1, returned: 0 });
+    let counts = follow_up(&*store, &outbox, &System, route, &found).await.unwrap();
+    assert_eq!(counts, Counts { succeeded: 1, failed: 1, ..Counts::default() });
     let status = async |n: usize| now(&*store, &claimed.members[n].id).await.status;
     assert_eq!(status(0).await, task::Status::Succeeded { batch: claimed.id.clone() });
     let reason = Reason::new("no_city");

@@ -18,6 +18,7 @@ use shared::ports::{Batches, Registered, Sessions, Stored, Tasks};
 use shared::routes::Routes;
 use shared::steps::keeper::Keeper;
 use shared::steps::process::Processor;
+use shared::steps::track::Lifetimes;
 use shared::steps::work::Worker;
 
 use crate::fixture::{Fixture, OnDynamo};
@@ -54,6 +55,7 @@ impl Office {
             env: System,
             routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
             timing: Timing::default(),
+            lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
         };
         let printer = Printer { client: fixture.client(), table: "labels".to_owned() };

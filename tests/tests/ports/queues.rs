@@ -7,9 +7,9 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use embedded::{Ports, Stack, Storage};
 use shared::aws::{Meter, Sqs};
+use shared::domain::notice::NotificationQueue;
 use shared::memory::{Delivery, MemoryQueues};
 use shared::ports::{Destination, Error, Inbox, Outbox, Outgoing};
-use shared::routes::NotificationQueue;
 
 /// Queues to run a claim on.
 trait Fixture: Sized {

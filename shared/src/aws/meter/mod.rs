@@ -28,6 +28,10 @@ pub enum Place {
     Unfinished,
     /// The session table.
     Sessions,
+    /// The tracker table.
+    Trackers,
+    /// The tracker table's index of trackers by when sweep looks at them.
+    Due,
     /// The route table.
     Routes,
 }
@@ -40,6 +44,7 @@ impl Place {
     const fn index(self) -> Self {
         match self {
             Self::Batches | Self::Unfinished => Self::Unfinished,
+            Self::Trackers | Self::Due => Self::Due,
             // No other table has one.
             Self::Tasks | Self::Waiting | Self::Locks | Self::Sessions | Self::Routes => Self::Waiting,
         }
@@ -96,6 +101,8 @@ impl Meter {
             batches: capacity(Place::Batches),
             unfinished: capacity(Place::Unfinished),
             sessions: capacity(Place::Sessions),
+            trackers: capacity(Place::Trackers),
+            due: capacity(Place::Due),
             routes: capacity(Place::Routes),
             sqs: Requests {
                 send: requests(SqsRequest::Send),

@@ -96,6 +96,10 @@ pub struct Usage {
     pub unfinished: Capacity,
     /// By the session table.
     pub sessions: Capacity,
+    /// By the tracker table.
+    pub trackers: Capacity,
+    /// By its index of trackers that are due.
+    pub due: Capacity,
     /// By the route table.
     pub routes: Capacity,
     /// SQS requests.
@@ -111,8 +115,9 @@ impl Usage {
             .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
     }
 
-    const fn places(&self) -> [Capacity; 7] {
-        [self.tasks, self.waiting, self.locks, self.batches, self.unfinished, self.sessions, self.routes]
+    const fn places(&self) -> [Capacity; 9] {
+        let Self { tasks, waiting, locks, batches, unfinished, sessions, trackers, due, routes, .. } = *self;
+        [tasks, waiting, locks, batches, unfinished, sessions, trackers, due, routes]
     }
 }
 
@@ -153,6 +158,8 @@ impl Sub for Usage {
             batches: self.batches - earlier.batches,
             unfinished: self.unfinished - earlier.unfinished,
             sessions: self.sessions - earlier.sessions,
+            trackers: self.trackers - earlier.trackers,
+            due: self.due - earlier.due,
             routes: self.routes - earlier.routes,
             sqs: self.sqs - earlier.sqs,
         }

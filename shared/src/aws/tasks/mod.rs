@@ -21,11 +21,12 @@ use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::task::{self, Candidate, Status, Task};
 use crate::domain::time::Timestamp;
+use crate::domain::tracker::ItemId;
 use crate::ports::{
     Error, Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
-use stored::StoredTask;
 pub(super) use stored::task_of;
+use stored::{StoredTask, item_of};
 
 pub(super) const TABLE: &str = "task table";
 const ID: &str = "Id";
@@ -192,7 +193,13 @@ impl Tasks for Dynamo {
         }
     }
 
-    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<()> {
+    async fn settle(
+        &self,
+        member: &Member,
+        batch: &BatchId,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Option<ItemId>> {
         let change = match settlement {
             Settlement::Succeeded => Change::default().set(STATUS, text(task::SUCCEEDED)),
             Settlement::Failed(reason) => {
@@ -203,8 +210,11 @@ impl Tasks for Dynamo {
         .set("Ttl", number(now.plus_ms(self.retention_ms).as_secs()));
         let assumes = is_member(batch, member.round);
         // Refused means that an earlier repeat did it, or put the task back: nothing is left to do either way.
-        self.update("settle a task", self.task_key(&member.id), change, &assumes, ReturnValue::None).await?;
-        Ok(())
+        // Either way the whole item comes back, which costs nothing.
+        let what = "settle a task";
+        match self.update(what, self.task_key(&member.id), change, &assumes, ReturnValue::AllNew).await? {
+            Written::Done(item) | Written::Refused(item) => item.map_or(Ok(None), item_of),
+        }
     }
 }
 

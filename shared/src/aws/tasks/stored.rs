@@ -8,6 +8,7 @@ use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
 use crate::domain::task::{self, Status, Task, payload_bytes};
 use crate::domain::time::Timestamp;
+use crate::domain::tracker::ItemId;
 use crate::ports::Result;
 
 /// A task as its item says it.
@@ -29,6 +30,8 @@ pub(super) struct StoredTask {
     bytes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    item: Option<ItemId>,
 }
 
 impl StoredTask {
@@ -51,6 +54,7 @@ impl StoredTask {
             waits_since: task.waits_since,
             bytes: payload_bytes(&task.payload),
             reason,
+            item: task.item.clone(),
         }
     }
 
@@ -77,6 +81,7 @@ impl StoredTask {
             digest: self.digest,
             created_at: self.created_at,
             waits_since: self.waits_since,
+            item: self.item,
         })
     }
 }
@@ -85,6 +90,11 @@ impl StoredTask {
 pub(in crate::aws) fn task_of(item: Item) -> Result<Task> {
     let id = item.get(ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
     decode::<StoredTask>(TABLE, &id, item)?.into_task()
+}
+
+/// Reads the tracker's item that a task is for out of the task's own item.
+pub(super) fn item_of(item: Item) -> Result<Option<ItemId>> {
+    task_of(item).map(|task| task.item)
 }
 
 #[cfg(test)]
@@ -104,6 +114,7 @@ mod tests {
             digest: "0".repeat(32),
             created_at: Timestamp(1_700_000_000_123),
             waits_since: Timestamp(1_700_000_000_123),
+            item: Some(ItemId::parse("0f3c8a5155f04f5e9a326d4c5f8e2b10:17:4711").unwrap()),
         }
     }
 

@@ -12,6 +12,7 @@
 //! | an outcome whose follow-up is not done | the same | to be followed up |
 //! | members that did not return | the same | their way back |
 //! | tasks that have waited for long, with no leader alive | index of waiting tasks | an election |
+//! | trackers that are due: complete, overdue, abandoned, not told of, forgotten | index of trackers | see [`track`] |
 //!
 //! Before a batch's message is sent the batch says so (a *nudge*): an earlier message is superseded, and the batch is left
 //! alone for longer each time. What cannot be read or sent on is told at the end; it keeps nobody else waiting.
@@ -19,19 +20,19 @@
 //! A lock whose leader died needs no look of its own: its open batch is among the unfinished, its tasks among the
 //! waiting, and whoever is elected next takes it over.
 
-use std::collections::BTreeMap;
+mod waiting;
 
 use futures::{StreamExt, stream};
 
+use super::Error;
 use super::keeper::lives_until;
-use super::{Error, register};
+use super::track::{self, Lifetimes, Tracking};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
-use crate::domain::id::{BatchId, Part, Pool, Target};
-use crate::domain::message::{Finish, Group, Handle, MAX_TASKS};
+use crate::domain::id::{BatchId, Part, Pool};
+use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::session::{Holder, Session};
-use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{Ended, Env, Outbox, Outgoing, Segment, Store, Stored, WaitingPage, send_all};
+use crate::ports::{Ended, Env, Outbox, Outgoing, Store, Stored, send_all};
 use crate::routes::{Route, Routes};
 
 /// What one sweep sent on.
@@ -47,6 +48,8 @@ pub struct Report {
     pub tasks: usize,
     /// Waiting tasks that no route wants any more; they stay as they are.
     pub stranded: usize,
+    /// What became of trackers.
+    pub trackers: track::Report,
 }
 
 impl Report {
@@ -56,6 +59,7 @@ impl Report {
         self.batches += other.batches;
         self.tasks += other.tasks;
         self.stranded += other.stranded;
+        self.trackers.add(other.trackers);
     }
 }
 
@@ -68,11 +72,13 @@ pub struct Budget {
     pub batches: usize,
     /// Pages of the index of waiting tasks; each segment has one at least.
     pub pages: usize,
+    /// Trackers of one part.
+    pub trackers: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { sessions: 500, batches: 100, pages: 20 }
+        Self { sessions: 500, batches: 100, pages: 20, trackers: 100 }
     }
 }
 
@@ -91,16 +97,10 @@ pub struct Sweep<'a, S, Q, E> {
     pub budget: Budget,
     /// The time between two sweeps, in milliseconds.
     pub every_ms: u64,
+    /// How long trackers live.
+    pub lifetimes: Lifetimes,
 }
 
-/// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
-/// it, unless its Target has more tasks than it gets through.
-pub const WAITED_MS: u64 = 60_000;
-/// The index of waiting tasks is scanned in so many segments, beginning with another each time: one that is too large
-/// for a single sweep does not keep the others from being looked at.
-const SEGMENTS: u8 = 16;
-/// Entries of one page.
-const PAGE: usize = 5_000;
 /// How many parts are looked through at once.
 const PARTS_AT_ONCE: usize = 8;
 
@@ -128,6 +128,11 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             Part::all().chain(left_over).map(move |part| (route, part))
         });
         let parts: Vec<_> = shelves.map(|(route, part)| self.batches(route, part)).collect();
+        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
+        while let Some(of_part) = swept.next().await {
+            of_part.into_iter().for_each(&mut count);
+        }
+        let parts: Vec<_> = Part::all().map(|part| self.trackers(part)).collect();
         let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
         while let Some(of_part) = swept.next().await {
             of_part.into_iter().for_each(&mut count);
@@ -227,87 +232,18 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         Ok(report)
     }
 
-    async fn tasks(&self) -> Result<Report, Error> {
-        let now = self.env.now();
-        let since = Timestamp(now.0.saturating_sub(WAITED_MS));
-        let first = u8::try_from(now.0 / self.every_ms.max(1) % u64::from(SEGMENTS)).unwrap_or_default();
-        let mut waiting: BTreeMap<Target, Waiters> = BTreeMap::new();
-        let mut pages_left = self.budget.pages.saturating_sub(usize::from(SEGMENTS));
-        for index in (first..SEGMENTS).chain(0..first) {
-            let segment = Segment { index, of: SEGMENTS };
-            let mut after = None;
-            loop {
-                let WaitingPage { tasks, next } = self.store.waiting_long(since, segment, after.as_ref(), PAGE).await?;
-                for task in tasks {
-                    let waiters = waiting.entry(task.target).or_insert(Waiters { oldest: now, tasks: Vec::new() });
-                    waiters.oldest = waiters.oldest.min(task.since);
-                    // More would be the leader's to find.
-                    if waiters.tasks.len() < MAX_TASKS {
-                        waiters.tasks.push(task.candidate);
-                    }
+    async fn trackers(&self, part: Part) -> Vec<Result<Report, Error>> {
+        let Self { store, outbox, env, lifetimes, .. } = *self;
+        match store.due_trackers(part, env.now(), self.budget.trackers).await {
+            Err(error) => vec![Err(error.into())],
+            Ok(ids) => {
+                let mut swept = Vec::new();
+                for id in ids {
+                    let looked_after = Tracking { store, outbox, env }.look_after(&id, lifetimes).await;
+                    swept.push(looked_after.map(|trackers| Report { trackers, ..Report::default() }));
                 }
-                after = next;
-                if after.is_none() || pages_left == 0 {
-                    break;
-                }
-                pages_left -= 1;
+                swept
             }
-        }
-        self.elect(waiting, now).await
-    }
-
-    /// Asks for a leader wherever none is alive.
-    async fn elect(&self, waiting: BTreeMap<Target, Waiters>, now: Timestamp) -> Result<Report, Error> {
-        let (mut report, mut failed) = (Report::default(), Ok(()));
-        for (target, Waiters { oldest, tasks }) in waiting {
-            if self.routes.get(&target.route()).is_none() {
-                report.stranded += tasks.len();
-            } else if is_time(now.since(oldest), self.every_ms) {
-                match self.elect_one(&target, &tasks).await {
-                    Ok(true) => report.tasks += tasks.len(),
-                    Ok(false) => {}
-                    Err(error) => failed = failed.and(Err(error)),
-                }
-            }
-        }
-        failed.map(|()| report)
-    }
-
-    async fn elect_one(&self, target: &Target, tasks: &[Candidate]) -> Result<bool, Error> {
-        let holder = self.store.lock(target).await?.and_then(|lock| lock.holder);
-        if holder.is_some_and(|holder| holder.lease_until > self.env.now()) {
-            return Ok(false);
-        }
-        // As if these workflows had lost before: they look whether their tasks still wait before they bid.
-        send_all(self.outbox, register::elections(self.env, target, tasks, 1)).await?;
-        Ok(true)
-    }
-}
-
-/// Tasks of one Target that have waited for long.
-struct Waiters {
-    oldest: Timestamp,
-    tasks: Vec<Candidate>,
-}
-
-/// Whether tasks of which the oldest has waited for so long are sent on by this sweep, of all that come `every_ms`: when
-/// it has waited for [`WAITED_MS`], twice that, four and eight times that, and from then on every sixteen times. Each
-/// time adds messages, and while nobody handles them they must not add up.
-fn is_time(waited_ms: u64, every_ms: u64) -> bool {
-    let doublings = (waited_ms / WAITED_MS).max(1).ilog2();
-    waited_ms % (WAITED_MS << doublings.min(4)) < every_ms
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sweep_asks_for_a_leader_at_growing_intervals_and_misses_none() {
-        for every_ms in [1_000, 60_000] {
-            let sweeps = (0..12 * 60 * 60 * 1_000 / every_ms).map(|n| n * every_ms + 777);
-            let asked = sweeps.filter(|waited_ms| *waited_ms > WAITED_MS && is_time(*waited_ms, every_ms)).count();
-            assert_eq!(asked, 4 + 44, "after 1, 2, 4, 8 and then every 16 minutes of 12 hours");
         }
     }
 }

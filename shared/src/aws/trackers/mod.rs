@@ -1,0 +1,274 @@
+//! The tracker table: under each tracker's id its own item, its nodes and what was added, and the index by which sweep
+//! finds trackers.
+//!
+//! A node's words are attributes of their own, so that a write names just those that it changes.
+
+mod stored;
+
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{
+    CancellationReason, DeleteRequest, Put, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
+    TransactWriteItem, WriteRequest,
+};
+use serde::Deserialize;
+
+use super::dynamo::{Dynamo, Key, Written};
+use super::expression::{Change as Writing, Clause, Terms};
+use super::fault::failed;
+use super::item::{Item, decode, number, text};
+use super::many::READ_AT_ONCE;
+use super::meter::Place;
+use crate::config::Tables;
+use crate::domain::id::{Part, TrackerId};
+use crate::domain::time::Timestamp;
+use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use crate::ports::{Added, Cleared, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use stored::{
+    DONE, FAILED, FAILURES, OWN, addition_item, addition_key, addition_of, key_item, node_key, node_of, revision,
+    sort_key, tracker_item, tracker_of, word,
+};
+
+const TABLE: &str = "tracker table";
+const TRACKER_ID: &str = "TrackerId";
+const NODE: &str = "Node";
+const REVISION: &str = "Revision";
+
+/// `BatchWriteItem` takes this many requests.
+const DELETED_AT_ONCE: usize = 25;
+
+/// What the index shows of a tracker.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    tracker_id: TrackerId,
+}
+
+impl Dynamo {
+    fn tracker_key<'a>(&'a self, id: &'a TrackerId, sort: &'a str) -> Key<'a> {
+        Key { sort: Some((NODE, sort)), ..Key::of(&self.tables.trackers, Place::Trackers, TRACKER_ID, id.as_str()) }
+    }
+
+    fn put_if(&self, what: &'static str, item: Item, clause: Clause) -> Result<TransactWriteItem> {
+        let mut terms = Terms::default();
+        let condition = terms.condition(&[clause]);
+        let (names, values) = terms.into_parts();
+        let put = Put::builder()
+            .table_name(&self.tables.trackers)
+            .set_item(Some(item))
+            .condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .map_err(|error| Error::Broken { what, why: error.to_string() })?;
+        Ok(TransactWriteItem::builder().put(put).build())
+    }
+
+    /// What a cancelled transaction says of an addition: it was made before, or the tracker is another.
+    fn cancelled(&self, reasons: &[CancellationReason]) -> Result<Added> {
+        for reason in reasons {
+            // A transaction's write is billed twice, a refused one, too.
+            self.meter.count_refused_write(Place::Trackers, reason.item.as_ref());
+            self.meter.count_refused_write(Place::Trackers, reason.item.as_ref());
+        }
+        match reasons.get(1).and_then(|reason| reason.item.clone()).filter(|item| !item.is_empty()) {
+            Some(before) => addition_of(before).map(Added::Before),
+            None => Ok(Added::Conflict),
+        }
+    }
+}
+
+impl Trackers for Dynamo {
+    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
+        let (key, absent) = (self.tracker_key(&tracker.id, OWN), [Clause::Absent(TRACKER_ID)]);
+        match self.put("open a tracker", key, tracker_item(tracker)?, &absent).await? {
+            Written::Done(_) => Ok(Opened::New),
+            Written::Refused(None) => Err(Error::Unavailable {
+                what: "open a tracker",
+                why: "the item that was in the way is gone".to_owned(),
+            }),
+            Written::Refused(Some(old)) => {
+                let old = tracker_of(old)?;
+                // Our own write, whose answer was lost.
+                Ok(if old == *tracker { Opened::New } else { Opened::Existing(old) })
+            }
+        }
+    }
+
+    async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
+        let nodes = nodes.iter().take(READ_AT_ONCE - 1).map(|node| key_item(id, &node_key(*node)));
+        let keys = std::iter::once(key_item(id, OWN)).chain(nodes).collect();
+        let table = (self.tables.trackers.as_str(), Place::Trackers);
+        let mut looked = Looked::default();
+        for item in self.read_many("look at a tracker", table, keys, freshness).await? {
+            if sort_key(&item) == Some(OWN) {
+                looked.tracker = Some(tracker_of(item)?);
+            } else {
+                looked.nodes.push(node_of(&item)?);
+            }
+        }
+        Ok(looked)
+    }
+
+    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        let (key, assumes) = (self.tracker_key(&tracker.id, OWN), [Clause::Equals(REVISION, revision(tracker))]);
+        match self.put("write a tracker", key, tracker_item(tracker)?, &assumes).await? {
+            Written::Done(_) => Ok(Stored::Yes),
+            Written::Refused(None) => Ok(Stored::Conflict),
+            // The very same content is our own write, whose answer was lost.
+            Written::Refused(Some(old)) => {
+                Ok(if tracker_of(old)? == *tracker { Stored::Yes } else { Stored::Conflict })
+            }
+        }
+    }
+
+    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        const WHAT: &str = "add items to a tracker";
+        let tracker = self.put_if(WHAT, tracker_item(grown)?, Clause::Equals(REVISION, revision(grown)))?;
+        let added = self.put_if(WHAT, addition_item(&grown.id, addition)?, Clause::Absent(TRACKER_ID))?;
+        let answer = self
+            .client
+            .transact_write_items()
+            .transact_items(tracker)
+            .transact_items(added)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await;
+        match answer {
+            Ok(output) => {
+                for consumed in output.consumed_capacity() {
+                    self.meter.count_write(Place::Trackers, Some(consumed));
+                }
+                Ok(Added::Yes)
+            }
+            Err(error) => match error.as_service_error() {
+                Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                    self.cancelled(cancelled.cancellation_reasons())
+                }
+                _ => Err(failed(WHAT, error)),
+            },
+        }
+    }
+
+    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
+        let sort = addition_key(key);
+        self.get("find what was added", self.tracker_key(id, &sort)).await?.map(addition_of).transpose()
+    }
+
+    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
+        let sort = node_key(change.id);
+        let mut writing = Writing::default();
+        let mut assumes = Vec::with_capacity(change.words.len());
+        for (position, changed) in &change.words {
+            let position = usize::from(*position);
+            assumes.push(Clause::unchanged(DONE[position], changed.was.map(word)));
+            writing = writing.set(DONE[position], word(changed.done));
+            if let Some(failed) = changed.failed {
+                writing = writing.set(FAILED[position], word(failed));
+            }
+        }
+        if change.failures > 0 {
+            writing = writing.add(FAILURES, number(change.failures));
+        }
+        let key = self.tracker_key(id, &sort);
+        match self.update("mark items", key, writing, &assumes, ReturnValue::AllNew).await? {
+            Written::Done(Some(item)) => node_of(&item).map(Marked::Yes),
+            Written::Done(None) | Written::Refused(None) => Ok(Marked::Changed(Node::empty(change.id))),
+            Written::Refused(Some(item)) => node_of(&item).map(Marked::Changed),
+        }
+    }
+
+    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
+        const WHAT: &str = "read a tracker's groups";
+        let last = NodeId { index: u32::MAX, ..from };
+        let output = self
+            .client
+            .query()
+            .table_name(&self.tables.trackers)
+            .key_condition_expression("#TrackerId = :id AND #Node BETWEEN :from AND :last")
+            .expression_attribute_names("#TrackerId", TRACKER_ID)
+            .expression_attribute_names("#Node", NODE)
+            .expression_attribute_values(":id", text(id.as_str()))
+            .expression_attribute_values(":from", text(node_key(from)))
+            .expression_attribute_values(":last", text(node_key(last)))
+            .consistent_read(freshness == Freshness::Latest)
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Trackers, output.consumed_capacity());
+        output.items().iter().map(node_of).collect()
+    }
+
+    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
+        const WHAT: &str = "query the trackers that are due";
+        let output = self
+            .client
+            .query()
+            .table_name(&self.tables.trackers)
+            .index_name(Tables::DUE_INDEX)
+            .key_condition_expression("#Part = :part AND #Due < :before")
+            .expression_attribute_names("#Part", "Part")
+            .expression_attribute_names("#Due", "Due")
+            .expression_attribute_values(":part", text(part.tracker_key()))
+            .expression_attribute_values(":before", number(before.0))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Trackers, output.consumed_capacity());
+        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        entries.map(|entry| entry.map(|entry| entry.tracker_id)).collect()
+    }
+
+    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
+        const WHAT: &str = "remove a tracker's groups";
+        let found = self
+            .client
+            .query()
+            .table_name(&self.tables.trackers)
+            .key_condition_expression("#TrackerId = :id")
+            .projection_expression("#TrackerId, #Node")
+            .expression_attribute_names("#TrackerId", TRACKER_ID)
+            .expression_attribute_names("#Node", NODE)
+            .expression_attribute_values(":id", text(id.as_str()))
+            .consistent_read(true)
+            .limit(i32::try_from(DELETED_AT_ONCE).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Trackers, found.consumed_capacity());
+        let parts = found.items().iter().filter(|item| sort_key(item) != Some(OWN));
+        let requests: Vec<WriteRequest> = parts
+            .filter_map(|item| DeleteRequest::builder().set_key(Some(item.clone())).build().ok())
+            .map(|delete| WriteRequest::builder().delete_request(delete).build())
+            .collect();
+        if requests.is_empty() {
+            return Ok(Cleared::All);
+        }
+        let output = self
+            .client
+            .batch_write_item()
+            .request_items(&self.tables.trackers, requests)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        // What was left unprocessed is found by the next query.
+        for consumed in output.consumed_capacity() {
+            self.meter.count_write(Place::Trackers, Some(consumed));
+        }
+        Ok(Cleared::Some)
+    }
+
+    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        let assumes = Clause::AbsentOrEquals(REVISION, number(tracker.revision));
+        match self.delete("remove a tracker", self.tracker_key(&tracker.id, OWN), &[assumes]).await? {
+            Written::Done(_) | Written::Refused(None) => Ok(Stored::Yes),
+            Written::Refused(Some(_)) => Ok(Stored::Conflict),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The bits of a tracker, as a tree.
+//!
+//! A *node* is a bitfield of [`GROUP_SIZE`] bits. The nodes of level 0 are the groups, a bit for each item. When all of
+//! a node's children are done, the node is *full* and its own bit is set in its parent, one level up; so the writes that
+//! everybody makes spread over the groups, and what they share is written once for each 7,168 items. One rule serves
+//! every level.
+//!
+//! A node's bits lie in words. A write changes whole words and assumes that they are as they were read: two writers
+//! meet only in one word, and then the later reads again. A bit that is set is never cleared. Whether an item failed is
+//! decided by the same write that marks it as done, so the first outcome counts.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::{GROUP_SIZE, Place};
+
+/// Bytes of one word.
+const WORD_BYTES: usize = 32;
+/// Bits of one word.
+pub const WORD_BITS: u16 = 256;
+/// Words of one node.
+pub const WORDS: u8 = 28;
+
+/// Two hundred and fifty-six bits; the first is the lowest of the first byte.
+pub type Word = [u8; WORD_BYTES];
+
+/// The highest level that a tracker of the largest size needs.
+pub const MAX_LEVEL: u8 = 2;
+
+/// Which node of a tracker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId {
+    /// 0 for groups of items.
+    pub level: u8,
+    /// Its position among the nodes of its level.
+    pub index: u32,
+}
+
+impl NodeId {
+    /// The group of this number.
+    #[must_use]
+    pub const fn group(number: u32) -> Self {
+        Self { level: 0, index: number }
+    }
+
+    /// Where its own bit is: in which node, and which bit. `None` above the highest level.
+    #[must_use]
+    pub fn parent(self) -> Option<(Self, u16)> {
+        if self.level >= MAX_LEVEL {
+            return None;
+        }
+        let Place { group, index } = Place::of(u64::from(self.index))?;
+        Some((Self { level: self.level + 1, index: group }, index))
+    }
+}
+
+/// A node as its item says it. One that was never written is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Which one.
+    pub id: NodeId,
+    /// The bits of what is done; words that are all zero are left out.
+    pub done: BTreeMap<u8, Word>,
+    /// The bits of what failed, or has failures in it.
+    pub failed: BTreeMap<u8, Word>,
+    /// Items below it that failed.
+    pub failures: u64,
+}
+
+/// One child of a node that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Its bit.
+    pub bit: u16,
+    /// Items in it that failed: 0 or 1 for an item.
+    pub failures: u64,
+}
+
+/// One write of a node. It assumes of each word that it changes that the word is as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which node.
+    pub id: NodeId,
+    /// What becomes of which words.
+    pub words: BTreeMap<u8, WordChange>,
+    /// Bits that it sets.
+    pub fresh: u64,
+    /// Failures that it adds.
+    pub failures: u64,
+}
+
+/// What becomes of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WordChange {
+    /// The bits done, as they were read; `None` if the word was not there.
+    pub was: Option<Word>,
+    /// The bits done, afterwards.
+    pub done: Word,
+    /// The bits failed, afterwards, if that changes. They change with the bits done only, and so need no condition.
+    pub failed: Option<Word>,
+}
+
+impl Node {
+    /// A node with no bit set.
+    #[must_use]
+    pub const fn empty(id: NodeId) -> Self {
+        Self { id, done: BTreeMap::new(), failed: BTreeMap::new(), failures: 0 }
+    }
+
+    /// The write that marks these children; `None` if all are marked already, whatever came of them.
+    #[must_use]
+    pub fn marking(&self, marks: &[Mark]) -> Option<Change> {
+        let mut change = Change { id: self.id, words: BTreeMap::new(), fresh: 0, failures: 0 };
+        for Mark { bit, failures } in marks {
+            let (word, position) = split(*bit);
+            let was = self.done.get(&word).copied();
+            let changed = match change.words.entry(word) {
+                Entry::Occupied(changed) => changed.into_mut(),
+                Entry::Vacant(vacant) => vacant.insert(WordChange { was, done: was.unwrap_or_default(), failed: None }),
+            };
+            if is_set(&changed.done, position) {
+                continue;
+            }
+            set(&mut changed.done, position);
+            change.fresh += 1;
+            if *failures > 0 {
+                let before = self.failed.get(&word).copied().unwrap_or_default();
+                set(changed.failed.get_or_insert(before), position);
+                change.failures += failures;
+            }
+        }
+        change.words.retain(|_, changed| changed.was != Some(changed.done) && changed.done != Word::default());
+        (!change.words.is_empty()).then_some(change)
+    }
+
+    /// Whether what a change assumes holds.
+    #[must_use]
+    pub fn is_as(&self, change: &Change) -> bool {
+        change.words.iter().all(|(word, changed)| self.done.get(word) == changed.was.as_ref())
+    }
+
+    /// This node after a change.
+    #[must_use]
+    pub fn changed(mut self, change: &Change) -> Self {
+        for (word, changed) in &change.words {
+            self.done.insert(*word, changed.done);
+            if let Some(failed) = changed.failed {
+                self.failed.insert(*word, failed);
+            }
+        }
+        self.failures += change.failures;
+        self
+    }
+
+    /// How many of its children are done.
+    #[must_use]
+    pub fn count(&self) -> u16 {
+        self.done.values().map(count).sum()
+    }
+
+    /// How many bits are set, if they are its first and no others: only then can it be full.
+    #[must_use]
+    pub fn leading(&self) -> Option<u16> {
+        let count = self.count();
+        let leads = |word: u8| {
+            let here = count.saturating_sub(u16::from(word) * WORD_BITS).min(WORD_BITS);
+            self.done.get(&word).copied().unwrap_or_default() == leading(here)
+        };
+        (0..WORDS).all(leads).then_some(count)
+    }
+
+    /// Whether a child is done.
+    #[must_use]
+    pub fn is_done(&self, bit: u16) -> bool {
+        let (word, position) = split(bit);
+        self.done.get(&word).is_some_and(|word| is_set(word, position))
+    }
+
+    /// Whether a child is done and failed, or has failures in it.
+    #[must_use]
+    pub fn has_failed(&self, bit: u16) -> bool {
+        let (word, position) = split(bit);
+        self.failed.get(&word).is_some_and(|word| is_set(word, position))
+    }
+}
+
+/// The word that a bit lies in, and its position there.
+#[expect(clippy::cast_possible_truncation, reason = "a node has 28 words")]
+const fn split(bit: u16) -> (u8, u16) {
+    ((bit / WORD_BITS) as u8, bit % WORD_BITS)
+}
+
+fn is_set(word: &Word, position: u16) -> bool {
+    word[usize::from(position / 8)] & (1 << (position % 8)) != 0
+}
+
+fn set(word: &mut Word, position: u16) {
+    word[usize::from(position / 8)] |= 1 << (position % 8);
+}
+
+fn count(word: &Word) -> u16 {
+    word.iter().map(|byte| u16::try_from(byte.count_ones()).unwrap_or_default()).sum()
+}
+
+/// A word with its first bits set and no others.
+fn leading(bits: u16) -> Word {
+    let mut word = Word::default();
+    let (whole, rest) = (usize::from(bits / 8), bits % 8);
+    word[..whole].fill(0xFF);
+    if rest > 0 {
+        word[whole] = (1 << rest) - 1;
+    }
+    word
+}
+
+const _: () = assert!(GROUP_SIZE == WORD_BITS * WORDS as u16, "a node's words hold a group");
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mark(bit: u16) -> Mark {
+        Mark { bit, failures: 0 }
+    }
+
+    fn marked(node: Node, marks: &[Mark]) -> Node {
+        match node.marking(marks) {
+            Some(change) => node.changed(&change),
+            None => node,
+        }
+    }
+
+    #[test]
+    fn a_bit_that_is_set_already_changes_nothing() {
+        let node = marked(Node::empty(NodeId::group(0)), &[mark(7)]);
+        assert_eq!(node.marking(&[mark(7)]), None);
+        assert_eq!(node.marking(&[Mark { bit: 7, failures: 1 }]), None, "the first outcome counts");
+        let change = node.marking(&[mark(7), mark(7_000), mark(7_000)]).unwrap();
+        assert_eq!((change.fresh, change.words.len()), (1, 1), "only the word with a new bit is written");
+    }
+
+    #[test]
+    fn two_writers_meet_in_one_word_only() {
+        let empty = Node::empty(NodeId::group(0));
+        let (one, two, three) = ([mark(0)], [mark(255)], [mark(256)]);
+        let changes = [&one, &two, &three].map(|marks| empty.marking(marks).unwrap());
+        let after = empty.changed(&changes[0]);
+        assert!(!after.is_as(&changes[1]), "the same word was written");
+        assert!(after.is_as(&changes[2]));
+    }
+
+    #[test]
+    fn only_the_highest_level_has_no_parent() {
+        let group = NodeId::group(7_168 * 3 + 5);
+        assert_eq!(group.parent(), Some((NodeId { level: 1, index: 3 }, 5)));
+        assert_eq!(NodeId { level: 1, index: 3 }.parent(), Some((NodeId { level: 2, index: 0 }, 3)));
+        assert_eq!(NodeId { level: MAX_LEVEL, index: 0 }.parent(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_node_is_a_set_of_bits(writes in prop::collection::vec(prop::collection::vec((0..GROUP_SIZE, any::<bool>()), 1..40), 1..20)) {
+            let mut node = Node::empty(NodeId::group(3));
+            let (mut done, mut failed) = (BTreeSet::new(), BTreeSet::new());
+            for write in writes {
+                let mut fresh = 0;
+                for (bit, fails) in &write {
+                    if done.insert(*bit) {
+                        fresh += 1;
+                        if *fails {
+                            failed.insert(*bit);
+                        }
+                    }
+                }
+                let marks: Vec<Mark> = write.iter().map(|(bit, fails)| Mark { bit: *bit, failures: u64::from(*fails) }).collect();
+                let change = node.marking(&marks);
+                prop_assert_eq!(change.as_ref().map_or(0, |change| change.fresh), fresh);
+                node = marked(node, &marks);
+                prop_assert_eq!(usize::from(node.count()), done.len());
+                prop_assert_eq!(node.failures, failed.len() as u64);
+                for bit in 0..GROUP_SIZE {
+                    prop_assert_eq!(node.is_done(bit), done.contains(&bit));
+                    prop_assert_eq!(node.has_failed(bit), failed.contains(&bit));
+                }
+            }
+        }
+
+        #[test]
+        fn only_leading_bits_lead(bits in prop::collection::btree_set(0..40_u16, 0..40)) {
+            let marks: Vec<Mark> = bits.iter().copied().map(mark).collect();
+            let node = marked(Node::empty(NodeId::group(0)), &marks);
+            let length = u16::try_from(bits.len()).unwrap();
+            let leads = bits.iter().copied().eq(0..length);
+            prop_assert_eq!(node.leading(), leads.then_some(length));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Trackers in memory.
+
+use std::collections::BTreeMap;
+
+use super::MemoryStore;
+use crate::domain::id::{Part, TrackerId};
+use crate::domain::time::Timestamp;
+use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use crate::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+
+/// Everything that has one tracker's id.
+#[derive(Debug, Default)]
+pub(super) struct Tracked {
+    tracker: Option<Tracker>,
+    nodes: BTreeMap<NodeId, Node>,
+    additions: BTreeMap<String, Addition>,
+}
+
+impl Tracked {
+    fn is_before(&self, next: &Tracker) -> bool {
+        self.tracker.as_ref().is_some_and(|tracker| tracker.revision.next() == next.revision)
+    }
+}
+
+impl MemoryStore {
+    /// All trackers, in the order of their ids.
+    #[must_use]
+    pub fn trackers(&self) -> Vec<Tracker> {
+        self.tables().trackers.values().filter_map(|tracked| tracked.tracker.clone()).collect()
+    }
+}
+
+impl Trackers for MemoryStore {
+    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
+        let mut tables = self.tables();
+        let tracked = tables.trackers.entry(tracker.id.clone()).or_default();
+        match &tracked.tracker {
+            Some(old) if old == tracker => Ok(Opened::New),
+            Some(old) => Ok(Opened::Existing(old.clone())),
+            None => {
+                tracked.tracker = Some(tracker.clone());
+                Ok(Opened::New)
+            }
+        }
+    }
+
+    async fn look(&self, id: &TrackerId, nodes: &[NodeId], _: Freshness) -> Result<Looked> {
+        let tables = self.tables();
+        let Some(tracked) = tables.trackers.get(id) else { return Ok(Looked::default()) };
+        let nodes = nodes.iter().filter_map(|node| tracked.nodes.get(node).cloned()).collect();
+        Ok(Looked { tracker: tracked.tracker.clone(), nodes })
+    }
+
+    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        let mut tables = self.tables();
+        let tracked = tables.trackers.entry(tracker.id.clone()).or_default();
+        if tracked.is_before(tracker) {
+            tracked.tracker = Some(tracker.clone());
+        } else if tracked.tracker.as_ref() != Some(tracker) {
+            return Ok(Stored::Conflict);
+        }
+        Ok(Stored::Yes)
+    }
+
+    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        let mut tables = self.tables();
+        let tracked = tables.trackers.entry(grown.id.clone()).or_default();
+        if let Some(before) = tracked.additions.get(&addition.key) {
+            return Ok(Added::Before(before.clone()));
+        }
+        if !tracked.is_before(grown) {
+            return Ok(Added::Conflict);
+        }
+        tracked.tracker = Some(grown.clone());
+        tracked.additions.insert(addition.key.clone(), addition.clone());
+        Ok(Added::Yes)
+    }
+
+    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
+        Ok(self.tables().trackers.get(id).and_then(|tracked| tracked.additions.get(key).cloned()))
+    }
+
+    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
+        let mut tables = self.tables();
+        let nodes = &mut tables.trackers.entry(id.clone()).or_default().nodes;
+        let node = nodes.entry(change.id).or_insert_with(|| Node::empty(change.id));
+        if !node.is_as(change) {
+            return Ok(Marked::Changed(node.clone()));
+        }
+        *node = node.clone().changed(change);
+        Ok(Marked::Yes(node.clone()))
+    }
+
+    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, _: Freshness) -> Result<Vec<Node>> {
+        let tables = self.tables();
+        let Some(tracked) = tables.trackers.get(id) else { return Ok(Vec::new()) };
+        let last = NodeId { index: u32::MAX, ..from };
+        Ok(tracked.nodes.range(from..=last).take(limit).map(|(_, node)| node.clone()).collect())
+    }
+
+    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
+        let tables = self.tables();
+        let trackers = tables.trackers.values().filter_map(|tracked| tracked.tracker.as_ref());
+        let mut due: Vec<(Timestamp, &TrackerId)> = trackers
+            .filter(|tracker| tracker.due < before && Part::of_tracker(&tracker.id) == part)
+            .map(|tracker| (tracker.due, &tracker.id))
+            .collect();
+        due.sort();
+        Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
+    }
+
+    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
+        if let Some(tracked) = self.tables().trackers.get_mut(id) {
+            tracked.nodes.clear();
+            tracked.additions.clear();
+        }
+        Ok(Cleared::All)
+    }
+
+    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        let mut tables = self.tables();
+        match tables.trackers.get(&tracker.id).and_then(|tracked| tracked.tracker.as_ref()) {
+            Some(old) if old.revision != tracker.revision => Ok(Stored::Conflict),
+            Some(_) | None => {
+                tables.trackers.remove(&tracker.id);
+                Ok(Stored::Yes)
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The trackers, their bits, and the index by which sweep finds them.
+
+use std::future::Future;
+
+use super::{Freshness, Result, Stored};
+use crate::domain::id::{Part, TrackerId};
+use crate::domain::time::Timestamp;
+use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+
+/// What opening a tracker found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// The tracker is new.
+    New,
+    /// One with this id was there.
+    Existing(Tracker),
+}
+
+/// What adding items found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// They are added, by this write.
+    Yes,
+    /// An earlier call had the same key; this is what it added.
+    Before(Addition),
+    /// The tracker was not as assumed.
+    Conflict,
+}
+
+/// What became of marking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// The bits are set; this is the node now.
+    Yes(Node),
+    /// A word was not as assumed; this is the node now.
+    Changed(Node),
+}
+
+/// A tracker and some of its nodes, as they were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// The tracker, if it is there.
+    pub tracker: Option<Tracker>,
+    /// Those of the nodes that were ever written, in any order.
+    pub nodes: Vec<Node>,
+}
+
+/// What became of removing a tracker's parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleared {
+    /// Nothing but the tracker itself is left.
+    All,
+    /// There is more.
+    Some,
+}
+
+/// The trackers.
+pub trait Trackers: Sync {
+    /// Puts a new tracker. Assumes: none has its id.
+    fn open_tracker(&self, tracker: &Tracker) -> impl Future<Output = Result<Opened>> + Send;
+
+    /// Reads a tracker and up to 99 of its nodes in one go.
+    fn look(
+        &self,
+        id: &TrackerId,
+        nodes: &[NodeId],
+        freshness: Freshness,
+    ) -> impl Future<Output = Result<Looked>> + Send;
+
+    /// Writes a whole tracker. Assumes: it is at the revision before.
+    fn store_tracker(&self, tracker: &Tracker) -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Writes a tracker that has grown together with what was added, or neither. Assumes: the tracker is at the revision
+    /// before, and nothing was added under this key.
+    fn add(&self, grown: &Tracker, addition: &Addition) -> impl Future<Output = Result<Added>> + Send;
+
+    /// Finds what was added under a key.
+    fn addition(&self, id: &TrackerId, key: &str) -> impl Future<Output = Result<Option<Addition>>> + Send;
+
+    /// Writes some words of a node, which is made if it is not there. Assumes of each of them what the change says.
+    fn mark(&self, id: &TrackerId, change: &Change) -> impl Future<Output = Result<Marked>> + Send;
+
+    /// Reads up to `limit` of the nodes from `from` on, on its level, in order; those never written are left out. Fewer
+    /// than `limit` may come before the end; none come only at the end.
+    fn nodes(
+        &self,
+        id: &TrackerId,
+        from: NodeId,
+        limit: usize,
+        freshness: Freshness,
+    ) -> impl Future<Output = Result<Vec<Node>>> + Send;
+
+    /// Looks up to `limit` trackers of one part that are due before `before`, those that have been so for longest first.
+    /// The index lags behind the trackers.
+    fn due_trackers(
+        &self,
+        part: Part,
+        before: Timestamp,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<TrackerId>>> + Send;
+
+    /// Removes some of what belongs to a tracker, but not itself.
+    fn clear(&self, id: &TrackerId) -> impl Future<Output = Result<Cleared>> + Send;
+
+    /// Removes a tracker. Assumes: it is at this revision, or gone.
+    fn remove_tracker(&self, tracker: &Tracker) -> impl Future<Output = Result<Stored>> + Send;
+}
