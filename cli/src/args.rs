@@ -79,13 +79,13 @@ pub enum Command {
     ///
     /// A task without an id gets one from its content, so sending the same file again is safe: tasks that are settled
     /// are left alone, and the others are driven on. Bad lines are reported with their number, and the good ones are
-    /// sent all the same; the exit code says whether there were any.
+    /// sent all the same; the exit code says whether there were any, or whether any task failed that was waited for.
     Send(Send),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(RoutesFile),
     /// Check a routes file and put it in force. Functions take it over within a minute.
     Push(RoutesFile),
-    /// Show where a task, a batch or a Target stands, who works, or how full the queues are.
+    /// Show where a task, a batch, a tracker or a Target stands, who works, or how full the queues are.
     Status(StatusOptions),
     /// List what ended in the rejected and dead-letter queues, show why, and send it again.
     Redrive(Redrive),
@@ -165,6 +165,10 @@ pub struct Send {
     /// The file, or - for standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Count the tasks with a tracker, and wait until all are settled. Without a name, the tracker is named after the
+    /// content of the file: sending the file again then goes on with it. Ctrl-C ends the waiting, not the tasks.
+    #[arg(long, value_name = "TRACKER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub track: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -194,6 +198,11 @@ pub enum StatusCommand {
     },
     /// The workers that have a session: who, until when, and what they have claimed.
     Sessions,
+    /// One tracker: where it stands, and how many of its items are settled.
+    Tracker {
+        /// Its id.
+        id: String,
+    },
     /// One Target: who waits, who leads.
     Target {
         /// As stored: route:value, for example parcels:truck-7.

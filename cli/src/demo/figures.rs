@@ -8,6 +8,7 @@ use shared::aws::{Requests, Usage};
 use shared::domain::task::{Status, Task};
 
 use super::ledger::{Ledger, Parcel};
+use super::owner::Notice;
 use super::parcels::MAX_ITEMS;
 use crate::output::{grouped, summary};
 
@@ -27,6 +28,8 @@ pub struct Run {
     pub sent_at: HashMap<String, Instant>,
     /// From the first send to the last settled task.
     pub seconds: f64,
+    /// What the owner was told.
+    pub notices: Vec<Notice>,
     /// What the steps consumed of the tables.
     pub usage: Usage,
     /// Every request that SQS answered, the sender's included.
@@ -46,6 +49,8 @@ pub struct Figures {
     calls: Calls,
     send_to_call_ms: Percentiles,
     seconds: f64,
+    /// How often the owner was told that all are done.
+    told_that_all_are_done: usize,
     per_task: PerTask,
     usd_per_million_tasks: Price,
     /// Whether the downstream's ledger agrees with every task.
@@ -108,6 +113,7 @@ impl Figures {
             },
             send_to_call_ms: send_to_call(&run.sent_at, ledger),
             seconds: run.seconds,
+            told_that_all_are_done: run.notices.len(),
             usd_per_million_tasks: Price::of(&per_task),
             per_task,
             agreed: disagreements.is_empty(),
@@ -135,6 +141,7 @@ impl Figures {
             ("from send to call, p50", format!("{:.1} s", self.send_to_call_ms.p50 as f64 / 1e3)),
             ("  p99", format!("{:.1} s", self.send_to_call_ms.p99 as f64 / 1e3)),
             ("from first send to last outcome", format!("{:.1} s", self.seconds)),
+            ("owner told that all are done", times(self.told_that_all_are_done)),
             ("write units per task", format!("{:.2}", per_task.write_units)),
             ("read units per task", format!("{:.2}", per_task.read_units)),
             ("SQS requests per task", format!("{:.2}", per_task.sqs_requests)),
@@ -149,13 +156,17 @@ impl Figures {
 
     fn verdict(&self) -> String {
         if self.agreed {
-            return "The downstream's own ledger agrees with every task.".to_owned();
+            return "The downstream's own ledger agrees with every task, and with what the owner was told.".to_owned();
         }
         let shown = self.disagreements.iter().take(SHOWN).map(|what| format!("\n  {what}")).collect::<String>();
         let rest = self.disagreements.len().saturating_sub(SHOWN);
         let rest = if rest > 0 { format!("\n  and {}", grouped(rest as u64)) } else { String::new() };
         format!("The downstream's own ledger does not agree:{shown}{rest}")
     }
+}
+
+fn times(count: usize) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 impl PerTask {

@@ -1,11 +1,13 @@
 //! `groupage demo`: the main job, whole, in this process and in a few seconds.
 //!
 //! Parcels for trucks go onto the intake queue one by one; the four steps turn them into few, full calls of a truck
-//! loading API that is as tiresome as real ones are. In the end the API's own ledger must agree with what the task
-//! table says of every parcel, or the demo has failed.
+//! loading API that is as tiresome as real ones are. A tracker counts the parcels, and its owner is told once that all are
+//! done. In the end the API's own ledger must agree with what the task table says of every parcel, and with what the owner
+//! was told, or the demo has failed.
 
 mod figures;
 mod ledger;
+mod owner;
 mod parcels;
 mod progress;
 mod trucks;
@@ -22,7 +24,8 @@ use shared::aws::{Downstreams, Meter};
 use shared::config;
 use shared::domain::id::TaskId;
 use shared::domain::task::Task;
-use shared::entry::{Metric, RouteSource};
+use shared::domain::tracker::ItemId;
+use shared::entry::{AwsStack, Metric, RouteSource};
 use shared::ports::{self, Freshness, Tasks};
 use shared::routes::{self, Routes};
 use tokio::time;
@@ -61,6 +64,9 @@ pub enum Error {
     /// The demo's routes are wrong: a bug.
     #[error("the demo's own routes: {0}")]
     Routes(#[from] routes::Error),
+    /// The parcels cannot be tracked.
+    #[error(transparent)]
+    Owner(#[from] owner::Error),
     /// The intake queue takes nothing.
     #[error(transparent)]
     Send(#[from] queue::Error),
@@ -82,7 +88,8 @@ pub async fn run(options: &args::Demo, output: &Output) -> Result<Ending, Error>
     let tasks = read_tasks(&stack, &run.parcels).await?;
     let figures = {
         let ledger = trucks.ledger();
-        let disagreements = verdict::disagreements(&run.parcels, &tasks, &ledger);
+        let mut disagreements = verdict::disagreements(&run.parcels, &tasks, &ledger);
+        disagreements.extend(verdict::told_otherwise(&run.parcels, &run.notices));
         Figures::new(&run, &tasks, &ledger, disagreements)
     };
     trucks.shutdown().await?;
@@ -100,18 +107,22 @@ async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, ou
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
 
+    let items = owner::announce(&steps, parcels.len()).await?;
     let started = Instant::now();
     let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
     let sent_at = SentAt::default();
     tokio::select! {
         // A sender that fails leaves nothing worth waiting for; one that ends well leaves the other branch to wait.
-        Err(error) = send(&intake, &parcels, &sent_at) => return Err(error.into()),
+        Err(error) = send(&intake, &parcels, items, &steps, &sent_at) => return Err(error),
         () = watch(&pipeline, trucks, &sent_at, parcels.len(), output) => {}
     }
     let seconds = started.elapsed().as_secs_f64();
+    // Listening is the owner's affair, and no part of what the tasks cost.
+    let requests = stack.sqs_requests();
+    let notices = owner::listen(&sqs, &stack.queues().notifications).await?;
     pipeline.shutdown().await;
     let sent_at = sent_at.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Run { parcels, sent_at, seconds, usage: meter.snapshot(), sqs: stack.sqs_requests() })
+    Ok(Run { parcels, sent_at, seconds, notices, usage: meter.snapshot(), sqs: requests })
 }
 
 /// When each task was sent, by its id.
@@ -129,15 +140,23 @@ impl SentAt {
     }
 }
 
-/// Sends every parcel as a task of its own, in tens.
-async fn send(intake: &Intake, parcels: &[Parcel], sent_at: &SentAt) -> Result<(), queue::Error> {
-    let tasks = parcels.iter().zip(1..).map(|(parcel, line)| (line, parcels::message(parcel), true)).collect();
+/// Sends every parcel as a task of its own, in tens, and then says that no more come.
+async fn send(
+    intake: &Intake,
+    parcels: &[Parcel],
+    items: Vec<Option<ItemId>>,
+    steps: &AwsStack,
+    sent_at: &SentAt,
+) -> Result<(), Error> {
+    let messages = parcels.iter().zip(items).map(|(parcel, item)| parcels::message(parcel, item));
+    let tasks = messages.zip(1..).map(|(message, line)| (line, message, true)).collect();
     let sends = bundles(tasks).into_iter().zip(parcels.chunks(MAX_MESSAGES)).map(|(bundle, parcels)| async move {
         // Before the request: the time that SQS takes belongs to the time from send to call.
         sent_at.add(parcels.iter().map(|parcel| parcel.id.clone()));
         intake.send(&bundle).await
     });
-    stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_for_each(|_| async { Ok(()) }).await
+    stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_for_each(|_| async { Ok(()) }).await?;
+    Ok(owner::seal(steps).await?)
 }
 
 /// Shows progress until all tasks are settled, or patience ends.

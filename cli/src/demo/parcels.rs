@@ -3,6 +3,7 @@
 use serde_json::json;
 use shared::domain::id::TaskId;
 use shared::domain::task_message::TaskMessage;
+use shared::domain::tracker::ItemId;
 
 use super::ledger::Parcel;
 use super::trucks::MAX_KG;
@@ -28,10 +29,10 @@ fn weight(position: u32) -> u64 {
     if position % HEAVY_ONE_IN == HEAVY_ONE_IN - 1 { MAX_KG + 200 } else { u64::from(position * 37 % 400) + 1 }
 }
 
-/// A parcel as a task.
-pub fn message(parcel: &Parcel) -> TaskMessage {
+/// A parcel as a task, for its owner's item.
+pub fn message(parcel: &Parcel, item: Option<ItemId>) -> TaskMessage {
     let payload = json!({ "truck": parcel.truck, "kg": parcel.kg });
-    TaskMessage { id: TaskId::new(&parcel.id), payload: payload.to_string(), item: None }
+    TaskMessage { id: TaskId::new(&parcel.id), payload: payload.to_string(), item }
 }
 
 /// The routes file of the demo: one call loads one truck.
@@ -68,7 +69,7 @@ mod tests {
     fn every_parcel_is_a_task_that_the_routes_send_to_its_truck() {
         let routes = Routes::parse(&routes("http://127.0.0.1:1/load")).unwrap();
         for parcel in parcels(3, 2) {
-            let message = message(&parcel);
+            let message = message(&parcel, ItemId::parse("demo:0:7").ok());
             let body = format!(r#"{{"id":"{}","payload":{}}}"#, message.id, message.payload);
             assert_eq!(parse(&body, "other").unwrap(), message);
             let Ok((_, target)) = routes.assign(&message.payload) else { panic!("{parcel:?} has no route") };

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use shared::domain::task::{Status, Task};
 
 use super::ledger::{Answer, Ledger, Outcome, Parcel};
+use super::owner::{Data, Notice};
 use super::trucks::MAX_KG;
 
 /// The reason that the API gives for a parcel that is too heavy.
@@ -19,6 +20,27 @@ pub fn disagreements(parcels: &[Parcel], tasks: &[Task], ledger: &Ledger) -> Vec
             .map(|what| format!("{}: {what}", parcel.id))
     });
     violations.chain(differing).collect()
+}
+
+/// What the owner was told, compared with what there was to tell.
+pub fn told_otherwise(parcels: &[Parcel], notices: &[Notice]) -> Vec<String> {
+    let failed = parcels.iter().filter(|parcel| parcel.kg > MAX_KG).count() as u64;
+    let items = parcels.len() as u64;
+    let all = Data { items, succeeded: items - failed, failed };
+    let mut otherwise = Vec::new();
+    if notices.is_empty() {
+        otherwise.push("the owner was not told that all are done".to_owned());
+    }
+    if notices.windows(2).any(|pair| pair[0].id != pair[1].id) {
+        otherwise.push("the owner was told twice that all are done, under two ids".to_owned());
+    }
+    otherwise.extend(
+        notices
+            .iter()
+            .filter(|notice| notice.data != all)
+            .map(|notice| format!("the owner was told {:?} and there was {all:?}", notice.data)),
+    );
+    otherwise
 }
 
 fn disagreement(parcel: &Parcel, task: Option<&Task>, answer: Option<&Answer>) -> Option<String> {

@@ -4,11 +4,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, Read};
 
-use shared::domain::id::{TaskId, digest};
+use shared::domain::id::{MAX_TRACKER_ID_BYTES, TaskId, digest};
 use shared::domain::task_message::{MAX_MESSAGE_BYTES, TaskMessage, compact, parse};
 
 /// The longest line that is looked at. White space may make it longer than a message may be, within reason.
 const MAX_LINE_BYTES: u64 = 1024 * 1024;
+
+/// What an item adds to a message at most, in bytes.
+const MAX_ITEM_BYTES: usize = r#","item":"::""#.len() + MAX_TRACKER_ID_BYTES + "4294967295".len() + "7167".len();
 
 /// One line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,7 +94,8 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn task(&mut self, message: TaskMessage) -> Content {
-        if body(&message).len() > MAX_MESSAGE_BYTES {
+        // An item's id may still come into it.
+        if body(&message).len() + MAX_ITEM_BYTES > MAX_MESSAGE_BYTES {
             return Content::Bad(format!("too_large: the message is over {MAX_MESSAGE_BYTES} bytes"));
         }
         let digest = message.digest();
@@ -125,7 +129,9 @@ impl<R: BufRead> Iterator for Lines<R> {
 /// The message as it is sent. Its id is in it, so that whoever sends it again sends the same task.
 pub fn body(message: &TaskMessage) -> String {
     let id = serde_json::Value::from(message.id.as_str());
-    format!(r#"{{"id":{id},"payload":{}}}"#, message.payload)
+    // Quoted as it is: an item's id holds nothing that JSON would write otherwise.
+    let item = message.item.as_ref().map_or_else(String::new, |item| format!(r#","item":"{item}""#));
+    format!(r#"{{"id":{id},"payload":{}{item}}}"#, message.payload)
 }
 
 #[cfg(test)]
@@ -200,8 +206,10 @@ mod tests {
 
     #[test]
     fn a_sent_body_reads_as_the_same_task() {
-        let message = parse(r#"{"id":"quote\"and\\slash","payload":{"n":1.0}}"#, "m").unwrap();
-        assert_eq!(parse(&body(&message), "other").unwrap(), message);
+        for item in ["", r#","item":"catalog-7:0:12""#] {
+            let message = parse(&format!(r#"{{"id":"quote\"and\\slash","payload":{{"n":1.0}}{item}}}"#), "m").unwrap();
+            assert_eq!(parse(&body(&message), "other").unwrap(), message);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! registering once.
 
 pub mod bundle;
+mod fan_out;
 mod lines;
 mod lookup;
 pub mod queue;
@@ -20,6 +21,7 @@ use std::time::Instant;
 use futures::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 use shared::aws::Dynamo;
+use shared::domain::id::TrackerId;
 use shared::domain::task_message::TaskMessage;
 use shared::ports;
 use tokio::sync::{Mutex, mpsc};
@@ -29,6 +31,7 @@ use crate::args;
 use crate::connection::{self, Connection};
 use crate::output::Output;
 use crate::steps;
+use fan_out::FanOut;
 use lines::{Content, Line, Lines};
 use lookup::Known;
 use queue::{Intake, Refused};
@@ -54,6 +57,9 @@ pub enum Error {
     /// There is no queue to send to.
     #[error(transparent)]
     Connection(#[from] connection::Error),
+    /// The tasks cannot be tracked.
+    #[error(transparent)]
+    Track(#[from] fan_out::Error),
 }
 
 /// Why the workers stopped before the end of the input.
@@ -65,6 +71,8 @@ enum Stop {
     Table(#[from] ports::Error),
     #[error(transparent)]
     Queue(#[from] queue::Error),
+    #[error(transparent)]
+    Track(#[from] fan_out::Error),
 }
 
 /// Sends every good line of the input.
@@ -74,10 +82,31 @@ enum Stop {
 pub async fn run(options: &args::Send, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let (source, bytes) = open(&options.file)?;
     let connection = Connection::open(stack).await?;
-    let sender = Sender::new(&connection, progress(bytes), *output);
-    let report = sender.send_all(source).await;
+    let fan_out = match &options.track {
+        Some(name) => Some(FanOut::open(name, &options.file, &connection).await?),
+        None => None,
+    };
+    let sender = Sender::new(&connection, progress(bytes), *output, fan_out.as_ref());
+    let mut report = sender.send_all(source).await;
+    if let Some(fan_out) = &fan_out {
+        report.tracked = Some(if report.is_complete() {
+            announce(fan_out.id(), *output);
+            fan_out.wait().await?
+        } else {
+            // It stays open: whoever sends the input again goes on with it.
+            fan_out.progress().await?
+        });
+    }
     output.result(&report, || report.text());
     Ok(if report.is_well() { Ending::Well } else { Ending::Badly })
+}
+
+/// Says where to look while this waits, and after it was interrupted.
+fn announce(tracker: &TrackerId, output: Output) {
+    if !output.is_json() {
+        let text = format!("everything is sent; waiting for it (or ask later: groupage status tracker {tracker})");
+        let _ = writeln!(io::stderr(), "{text}");
+    }
 }
 
 /// The input, and its size in bytes if that is known.
@@ -103,7 +132,8 @@ fn progress(bytes: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-struct Sender {
+struct Sender<'a> {
+    fan_out: Option<&'a FanOut>,
     store: Dynamo,
     intake: Intake,
     bar: ProgressBar,
@@ -113,9 +143,10 @@ struct Sender {
     stopped: Cell<bool>,
 }
 
-impl Sender {
-    fn new(connection: &Connection, bar: ProgressBar, output: Output) -> Self {
+impl<'a> Sender<'a> {
+    fn new(connection: &Connection, bar: ProgressBar, output: Output, fan_out: Option<&'a FanOut>) -> Self {
         Self {
+            fan_out,
             store: steps::unmetered_store(connection),
             intake: Intake::new(&connection.config, connection.queues.tasks.clone()),
             bar,
@@ -146,15 +177,39 @@ impl Sender {
 
     async fn work(&self, ready: &Mutex<mpsc::Receiver<io::Result<Line>>>) {
         while !self.stopped.get() {
-            let mut chunk = Vec::with_capacity(CHUNK);
-            if ready.lock().await.recv_many(&mut chunk, CHUNK).await == 0 {
-                return;
-            }
-            if let Err(stop) = self.send(chunk).await {
+            let sent = match self.take(ready).await {
+                Ok(chunk) if chunk.is_empty() => return,
+                Ok(chunk) => self.send(chunk).await,
+                Err(stop) => Err(stop),
+            };
+            if let Err(stop) = sent {
                 self.stopped.set(true);
                 self.report.borrow_mut().stop(stop.to_string());
             }
         }
+    }
+
+    /// Takes what is ready. A tracked chunk is always full but for the last, and gets its items before anybody takes the
+    /// next, so that the same input makes the same items.
+    async fn take(&self, ready: &Mutex<mpsc::Receiver<io::Result<Line>>>) -> Result<Vec<io::Result<Line>>, Stop> {
+        let mut ready = ready.lock().await;
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let Some(fan_out) = self.fan_out else {
+            ready.recv_many(&mut chunk, CHUNK).await;
+            return Ok(chunk);
+        };
+        while chunk.len() < CHUNK {
+            let more = CHUNK - chunk.len();
+            if ready.recv_many(&mut chunk, more).await == 0 {
+                break;
+            }
+        }
+        // A chunk that breaks off is left for the next try, when it may be longer.
+        if chunk.iter().any(Result::is_err) {
+            chunk.retain(Result::is_err);
+        }
+        fan_out.give_items(&mut chunk).await?;
+        Ok(chunk)
     }
 
     async fn send(&self, chunk: Vec<io::Result<Line>>) -> Result<(), Stop> {
@@ -183,21 +238,26 @@ impl Sender {
     }
 
     async fn send_tasks(&self, tasks: Vec<(u64, TaskMessage)>) -> Result<(), Stop> {
-        let mut wanted = Vec::new();
+        let (mut wanted, mut lost) = (Vec::new(), Vec::new());
         for (number, message, known) in lookup::look_up(&self.store, tasks).await? {
             match known {
                 Known::Not => wanted.push((number, message, true)),
                 Known::Unsettled => wanted.push((number, message, false)),
                 Known::Settled => self.report.borrow_mut().settled += 1,
                 Known::Otherwise => {
-                    self.bad(number, "id_conflict: the id belongs to a task with another payload".into())
+                    lost.extend(message.item);
+                    self.bad(number, "id_conflict: the id belongs to a task with another payload or tracker".into());
                 }
             }
+        }
+        if let Some(fan_out) = self.fan_out {
+            fan_out.fail(lost).await?;
         }
         for bundle in bundle::bundles(wanted) {
             let refused = self.intake.send(&bundle).await?;
             self.report.borrow_mut().sent(&bundle, &refused);
             for Refused { line, why } in refused {
+                self.report.borrow_mut().unsent += 1;
                 self.bad(line, why);
             }
         }

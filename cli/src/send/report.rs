@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::bundle::Message;
+use super::fan_out::Tracked;
 use super::queue::Refused;
 use crate::output::{grouped, summary};
 
@@ -23,8 +24,13 @@ pub struct Report {
     pub bad: Vec<BadLine>,
     /// Why sending ended before the input did. Send the same input again to go on.
     pub stopped: Option<String>,
+    /// Those of the bad lines that the queue did not take: sending them again may help.
+    pub unsent: u64,
     /// How long it took.
     pub seconds: f64,
+    /// What became of the tasks, if they were tracked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracked: Option<Tracked>,
 }
 
 /// A line that can never become a task.
@@ -53,9 +59,14 @@ impl Report {
         self.stopped.get_or_insert(why);
     }
 
-    /// Whether every line is a task that was sent, now or before.
+    /// Whether every line is a task that was sent, now or before, and all succeeded if they were waited for.
     pub fn is_well(&self) -> bool {
-        self.bad.is_empty() && self.stopped.is_none()
+        self.bad.is_empty() && self.stopped.is_none() && self.tracked.as_ref().is_none_or(Tracked::is_well)
+    }
+
+    /// Whether everything is sent that ever will be.
+    pub fn is_complete(&self) -> bool {
+        self.stopped.is_none() && self.unsent == 0
     }
 
     /// For people.
@@ -73,6 +84,15 @@ impl Report {
         ];
         if let Some(why) = &self.stopped {
             rows.push(("stopped before the end", why.clone()));
+        }
+        if let Some(tracked) = &self.tracked {
+            rows.extend([
+                ("tracker", tracked.tracker.to_string()),
+                ("its state", tracked.state.to_owned()),
+                ("succeeded", grouped(tracked.succeeded)),
+                ("failed", grouped(tracked.failed)),
+                ("not settled", grouped(tracked.missing)),
+            ]);
         }
         summary(rows)
     }

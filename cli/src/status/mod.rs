@@ -1,12 +1,13 @@
-//! `groupage status`: where a task, a batch, a Target or the whole stack stands, and who works.
+//! `groupage status`: where a task, a batch, a tracker, a Target or the whole stack stands, and who works.
 
 mod batch;
 mod sessions;
+mod tracker;
 
 use aws_sdk_sqs::Client;
 use serde::Serialize;
 use shared::aws::Dynamo;
-use shared::domain::id::{BatchId, Target, TaskId};
+use shared::domain::id::{BatchId, Target, TaskId, TrackerId};
 use shared::domain::lock::Lock;
 use shared::domain::task::{Shown, Status, Task};
 use shared::ports::{self, Batches, Freshness, Locks, Tasks};
@@ -34,10 +35,13 @@ pub enum Error {
     /// The stored routes file is of no use.
     #[error("the stored routes file is wrong: {0}")]
     Routes(#[from] routes::Error),
+    /// A tracker could not be looked at.
+    #[error(transparent)]
+    Step(#[from] shared::steps::Error),
     /// There is no such thing.
     #[error("no {kind} `{id}` is known. Settled ones are forgotten after their retention time")]
     Unknown {
-        /// Task, batch or Target.
+        /// Task, batch, tracker or Target.
         kind: &'static str,
         /// Its id.
         id: String,
@@ -55,6 +59,8 @@ struct TaskStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     returned: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<String>,
     registered_at_ms: u64,
 }
 
@@ -87,6 +93,7 @@ pub async fn run(options: &StatusOptions, stack: Option<&str>, output: &Output) 
         Some(StatusCommand::Task { id }) => task(&store, &TaskId::new(id), output).await?,
         Some(StatusCommand::Batch { id }) => batch::show(&store, &BatchId::new(id), output).await?,
         Some(StatusCommand::Sessions) => sessions::show(&connection, &store, output).await?,
+        Some(StatusCommand::Tracker { id }) => tracker::show(&connection, &store, &TrackerId::new(id), output).await?,
         Some(StatusCommand::Target { target: id }) => target(&store, &Target::new(id), output).await?,
     }
     Ok(Ending::Well)
@@ -135,6 +142,7 @@ async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error>
             Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
         },
         returned: round.0,
+        item: task.item.as_ref().map(ToString::to_string),
         registered_at_ms: created_at.0,
     };
     output.object(&shown);

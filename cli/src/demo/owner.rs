@@ -1,0 +1,105 @@
+//! Whose parcels they are: somebody who wants to know one thing, when all are done, and is told once.
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::DisplayErrorContext;
+use serde::Deserialize;
+use shared::domain::id::TrackerId;
+use shared::domain::notice::NotificationQueue;
+use shared::domain::tracker::{ItemId, Options, Place};
+use shared::entry::AwsStack;
+use shared::steps;
+use shared::steps::track::{Refused, Tracking};
+use tokio::time::{Duration, Instant};
+
+/// The demo's only tracker.
+const TRACKER: &str = "demo";
+/// How long the notice may take after the last parcel is settled.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The owner could not say what it wants, or could not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A table or queue did not answer.
+    #[error("cannot track the parcels: {0}")]
+    Step(#[from] steps::Error),
+    /// The tracker was new, and yet it refused: a bug.
+    #[error("the demo's tracker: {0}")]
+    Refused(#[from] Refused),
+    /// The notification queue cannot be read.
+    #[error("cannot read the notifications: {0}")]
+    Queue(String),
+}
+
+/// The notice that everything is done, as the owner reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Notice {
+    /// The same for every repeat.
+    pub id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    /// The figures.
+    pub data: Data,
+}
+
+/// What the notice says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Data {
+    /// Items added.
+    #[serde(default)]
+    pub items: u64,
+    /// Those that succeeded.
+    #[serde(default)]
+    pub succeeded: u64,
+    /// Those that failed.
+    #[serde(default)]
+    pub failed: u64,
+}
+
+/// Opens a tracker for so many parcels and gives each its item.
+///
+/// # Errors
+/// [`Error`]
+pub async fn announce(stack: &AwsStack, parcels: usize) -> Result<Vec<Option<ItemId>>, Error> {
+    let id = TrackerId::new(TRACKER);
+    let options = Options { deadline: None, notify: NotificationQueue::Default };
+    tracking(stack).open(id.clone(), options).await??;
+    let (added, _) = tracking(stack).add(&id, "all", parcels as u64).await??;
+    let item = |number| Place::of(number).map(|at| ItemId { tracker: id.clone(), at });
+    Ok((added.start..added.start + added.count).map(item).collect())
+}
+
+/// Says that no more parcels come.
+///
+/// # Errors
+/// [`Error`]
+pub async fn seal(stack: &AwsStack) -> Result<(), Error> {
+    tracking(stack).seal(&TrackerId::new(TRACKER)).await??;
+    Ok(())
+}
+
+/// Listens until the notice has come and the queue is empty; returns every copy of it.
+///
+/// # Errors
+/// [`Error::Queue`]
+pub async fn listen(client: &Client, queue: &str) -> Result<Vec<Notice>, Error> {
+    let failed = |error: &dyn std::error::Error| Error::Queue(DisplayErrorContext(error).to_string());
+    let (end, mut heard) = (Instant::now() + PATIENCE, Vec::new());
+    loop {
+        let receive = client.receive_message().queue_url(queue).max_number_of_messages(10).wait_time_seconds(1);
+        let messages = receive.send().await.map_err(|error| failed(&error))?.messages.unwrap_or_default();
+        if messages.is_empty() && (!heard.is_empty() || Instant::now() >= end) {
+            return Ok(heard);
+        }
+        // Notices of single parcels that failed lie there, too.
+        let notices = messages.iter().filter_map(|message| serde_json::from_str::<Notice>(message.body()?).ok());
+        heard.extend(notices.filter(|notice| notice.kind == "groupage.tracker.completed.v1"));
+        for message in messages {
+            let delete = client.delete_message().queue_url(queue).set_receipt_handle(message.receipt_handle);
+            delete.send().await.map_err(|error| failed(&error))?;
+        }
+    }
+}
+
+const fn tracking(stack: &AwsStack) -> Tracking<'_, shared::aws::Dynamo, shared::aws::Sqs, shared::aws::System> {
+    Tracking { store: &stack.store, outbox: &stack.queues, env: &stack.env }
+}

@@ -1,0 +1,71 @@
+//! One tracker: where it stands, and how many of its items are settled.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::Serialize;
+use shared::aws::{Dynamo, Meter, Sqs, System};
+use shared::domain::id::TrackerId;
+use shared::domain::time::Timestamp;
+use shared::domain::tracker::{End, ItemRange, State};
+use shared::steps::track::{Progress, Tracking};
+
+use super::{Error, unknown};
+use crate::connection::Connection;
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct TrackerStatus {
+    tracker: TrackerId,
+    /// open, sealed, completed, overdue or abandoned.
+    state: &'static str,
+    items: u64,
+    succeeded: u64,
+    failed: u64,
+    missing: u64,
+    opened_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    notify: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    /// Whether its notice is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    told: Option<bool>,
+    /// The first that were missing at its end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing_items: Vec<ItemRange>,
+}
+
+/// Prints a tracker.
+///
+/// # Errors
+/// [`Error`]
+pub async fn show(connection: &Connection, store: &Dynamo, id: &TrackerId, output: &Output) -> Result<(), Error> {
+    let outbox = &Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()));
+    let found = Tracking { store, outbox, env: &System }.progress(id).await?;
+    let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| unknown("tracker", id.as_str()))?;
+    let (ended_at, told, missing_items) = match &tracker.state {
+        State::Open | State::Sealed => (None, None, Vec::new()),
+        State::Ended(End { at, told, missing_items, .. }) => (Some(shown(*at)), Some(*told), missing_items.clone()),
+    };
+    output.object(&TrackerStatus {
+        tracker: tracker.id.clone(),
+        state: tracker.state.word(),
+        items: tracker.items,
+        succeeded,
+        failed,
+        missing,
+        opened_at: shown(tracker.opened_at),
+        deadline: tracker.deadline.map(shown),
+        notify: tracker.notify.to_string(),
+        ended_at,
+        told,
+        missing_items,
+    });
+    Ok(())
+}
+
+fn shown(at: Timestamp) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
+}
