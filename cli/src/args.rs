@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use shared::domain::notice::NotificationQueue;
 
 /// Many tasks, one call: group tasks into batches and send each batch as one call.
 #[derive(Debug, Parser)]
@@ -89,6 +90,8 @@ pub enum Command {
     Status(StatusOptions),
     /// List what ended in the rejected and dead-letter queues, show why, and send it again.
     Redrive(Redrive),
+    /// Measure what things cost and how fast they are, on tables in this process.
+    Bench(BenchOptions),
     /// Print the JSON Schema of task messages or of the routes file.
     Schema(Schema),
     /// Print a completion script, for example: groupage completions bash > /etc/bash_completion.d/groupage
@@ -169,6 +172,10 @@ pub struct Send {
     /// content of the file: sending the file again then goes on with it. Ctrl-C ends the waiting, not the tasks.
     #[arg(long, value_name = "TRACKER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub track: Option<String>,
+    /// Who is told, once, when all are settled: default (the stack's own notification queue), none, or the URL of an SQS
+    /// queue that the stack's functions may send to.
+    #[arg(long, value_name = "QUEUE", requires = "track", default_value = "none", value_parser = NotificationQueue::parse)]
+    pub notify: NotificationQueue,
 }
 
 #[derive(Debug, clap::Args)]
@@ -208,6 +215,41 @@ pub enum StatusCommand {
         /// As stored: route:value, for example parcels:truck-7.
         target: String,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchOptions {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// A large fan-out acked in random order: capacity units, collisions, time, bytes stored and memory.
+    Trackers(BenchTrackers),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchTrackers {
+    /// How many items.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub items: u64,
+    /// How many ack at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    pub workers: usize,
+    /// Consecutive items of one ack; one run for each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 10, 100], value_parser = clap::value_parser!(u16).range(1..=7168))]
+    pub chunks: Vec<u16>,
+    /// Acks that are repeated, in a hundred.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub repeated_percent: u8,
+    /// Chooses the order.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub seed: u64,
+}
+
+fn some_workers(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|workers| (1..=10_000).contains(workers)).ok_or_else(|| "expected 1 to 10000".to_owned())
 }
 
 #[derive(Debug, clap::Args)]

@@ -11,6 +11,7 @@ use crate::args::{Args, Command};
 use crate::output::Output;
 
 mod args;
+mod bench;
 mod check;
 mod connection;
 mod demo;
@@ -53,6 +54,7 @@ async fn main() -> ExitCode {
 async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::Error>> {
     let stack = args.stack.as_deref();
     Ok(match args.command {
+        Command::Bench(options) => bench::run(&options, output).await?,
         Command::Demo(options) => demo::run(&options, output).await?,
         Command::Local(options) => local::run(&options, output).await?,
         Command::Send(options) => send::run(&options, stack, output).await?,
@@ -75,7 +77,8 @@ fn init_logging(command: &Command, output: Output) {
     let own = match command {
         // They run for long, and what they do is their result.
         Command::Local(_) | Command::Steps | Command::Work(_) => "info",
-        Command::Demo(_)
+        Command::Bench(_)
+        | Command::Demo(_)
         | Command::Send(_)
         | Command::Check(_)
         | Command::Push(_)

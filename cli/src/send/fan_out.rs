@@ -15,13 +15,13 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use shared::aws::{Dynamo, Meter, Sqs, System};
 use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
 use shared::domain::tracker::{Ending, ItemId, Options, Outcome, Place, State};
 use shared::ports::Env;
 use shared::steps;
 use shared::steps::track::{Progress, Refused, Tracking};
 
 use super::lines::{Content, Line};
+use crate::args;
 use crate::connection::Connection;
 use crate::output::grouped;
 use crate::steps::unmetered_store;
@@ -88,12 +88,12 @@ impl FanOut {
     ///
     /// # Errors
     /// [`Error`]
-    pub async fn open(name: &str, file: &Path, connection: &Connection) -> Result<Self, Error> {
-        let id = if name.is_empty() { named_after(file)? } else { name.to_owned() };
+    pub async fn open(name: &str, options: &args::Send, connection: &Connection) -> Result<Self, Error> {
+        let id = if name.is_empty() { named_after(&options.file)? } else { name.to_owned() };
         let id = TrackerId::parse(&id).map_err(Error::Id)?;
         let outbox = Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()));
         let fan_out = Self { id, store: unmetered_store(connection), outbox, chunks: RefCell::default() };
-        let options = Options { deadline: None, notify: NotificationQueue::None };
+        let options = Options { deadline: None, notify: options.notify.clone() };
         fan_out.taken(fan_out.tracking().open(fan_out.id.clone(), options).await?)?;
         Ok(fan_out)
     }

@@ -83,7 +83,7 @@ pub async fn run(options: &args::Send, stack: Option<&str>, output: &Output) -> 
     let (source, bytes) = open(&options.file)?;
     let connection = Connection::open(stack).await?;
     let fan_out = match &options.track {
-        Some(name) => Some(FanOut::open(name, &options.file, &connection).await?),
+        Some(name) => Some(FanOut::open(name, options, &connection).await?),
         None => None,
     };
     let sender = Sender::new(&connection, progress(bytes), *output, fan_out.as_ref());

@@ -70,6 +70,7 @@ pub struct Meter {
     /// In tenths of a unit, by [`Place`].
     read: [AtomicU64; PLACES],
     write: [AtomicU64; PLACES],
+    refused_writes: AtomicU64,
     /// By [`SqsRequest`].
     sqs: [AtomicU64; 4],
 }
@@ -104,6 +105,7 @@ impl Meter {
             trackers: capacity(Place::Trackers),
             due: capacity(Place::Due),
             routes: capacity(Place::Routes),
+            refused_writes: self.refused_writes.load(Ordering::Relaxed),
             sqs: Requests {
                 send: requests(SqsRequest::Send),
                 receive: requests(SqsRequest::Receive),
@@ -130,6 +132,7 @@ impl Meter {
 
     /// Counts a write whose condition failed: billed by the item that was there, and at least one unit.
     pub(super) fn count_refused_write(&self, place: Place, old: Option<&Item>) {
+        self.refused_writes.fetch_add(1, Ordering::Relaxed);
         add(&self.write, place, refused_write(old));
     }
 }

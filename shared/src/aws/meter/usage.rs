@@ -102,6 +102,8 @@ pub struct Usage {
     pub due: Capacity,
     /// By the route table.
     pub routes: Capacity,
+    /// Writes whose condition failed; their units are counted above.
+    pub refused_writes: u64,
     /// SQS requests.
     pub sqs: Requests,
 }
@@ -161,6 +163,7 @@ impl Sub for Usage {
             trackers: self.trackers - earlier.trackers,
             due: self.due - earlier.due,
             routes: self.routes - earlier.routes,
+            refused_writes: self.refused_writes.saturating_sub(earlier.refused_writes),
             sqs: self.sqs - earlier.sqs,
         }
     }

@@ -1,0 +1,256 @@
+//! A large fan-out, added at once and acked by many workers in random order: what an ack costs, how often two meet, and
+//! how much is stored.
+//!
+//! Everything goes through the AWS SDK to the embedded DynamoDB, which says what each request consumed. Units and
+//! collisions do not depend on the machine, but for how many workers it really runs at once; times do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use embedded::{Ports, Storage};
+use futures::future::join_all;
+use indicatif::{ProgressBar, ProgressStyle};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use serde::Serialize;
+use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
+use shared::domain::id::TrackerId;
+use shared::domain::notice::NotificationQueue;
+use shared::domain::tracker::{Addition, GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
+use shared::steps;
+use shared::steps::track::{Refused, Tracking};
+
+use super::memory::resident;
+use crate::args;
+use crate::connection::Connection;
+use crate::output::{Output, summary};
+
+/// The benchmark could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The embedded stack did not start.
+    #[error(transparent)]
+    Stack(#[from] embedded::Error),
+    /// A table did not answer.
+    #[error("cannot go on: {0}")]
+    Step(#[from] steps::Error),
+    /// The tracker refused: a bug.
+    #[error("the tracker refused: {0}")]
+    Refused(#[from] Refused),
+    /// Everything is acked and the tracker is not complete: a bug.
+    #[error("everything is acked, and the tracker is {0}")]
+    NotComplete(&'static str),
+}
+
+/// What one run came to.
+#[derive(Debug, Serialize)]
+struct Figures {
+    items: u64,
+    /// Consecutive items of one ack.
+    chunk: u16,
+    workers: usize,
+    acks: u64,
+    repeated_acks: u64,
+    seconds: f64,
+    acks_per_second: f64,
+    items_per_second: f64,
+    write_units_per_ack: f64,
+    read_units_per_ack: f64,
+    write_units_per_item: f64,
+    read_units_per_item: f64,
+    /// Writes that met another's, of all writes.
+    collisions: u64,
+    collisions_percent: f64,
+    /// To open, add and seal.
+    other_write_units: f64,
+    /// Of one look at the whole.
+    progress_read_units: f64,
+    /// By what that look was billed for.
+    stored_bytes_per_item: f64,
+    /// Resident memory of this process, in MiB: tables and workers are both in it.
+    resident_mib_before: Option<u64>,
+    resident_mib_after: Option<u64>,
+}
+
+/// Runs the benchmark once for each size of chunk.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(options: &args::BenchTrackers, output: Output) -> Result<(), Error> {
+    let mut all = Vec::new();
+    for chunk in &options.chunks {
+        let figures = Bench::start(options, *chunk).await?.run().await?;
+        if !output.is_json() {
+            output.line(&figures, || format!("{}\n", figures.text()));
+        }
+        all.push(figures);
+    }
+    if output.is_json() {
+        output.result(&all, String::new);
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    options: &'a args::BenchTrackers,
+    chunk: u16,
+    stack: embedded::Stack,
+    meter: Arc<Meter>,
+    store: Dynamo,
+    outbox: Sqs,
+    id: TrackerId,
+}
+
+/// A settled task's retention does not matter here.
+const RETENTION_MS: u64 = 1;
+/// A read unit buys so many bytes of an eventually consistent query.
+const EVENTUAL_READ_BYTES: f64 = 8_192.0;
+
+impl<'a> Bench<'a> {
+    async fn start(options: &'a args::BenchTrackers, chunk: u16) -> Result<Self, Error> {
+        let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
+        let meter = Arc::new(Meter::new());
+        let Connection { config, tables, queues } = Connection::to(&stack);
+        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
+        let outbox = Sqs::new(&config, queues, Arc::clone(&meter));
+        Ok(Self { options, chunk, stack, meter, store, outbox, id: TrackerId::new("bench") })
+    }
+
+    async fn run(self) -> Result<Figures, Error> {
+        let opened = self.meter.snapshot();
+        let options = Options { deadline: None, notify: NotificationQueue::Default };
+        self.tracking().open(self.id.clone(), options).await??;
+        let acks = self.acks(&self.add().await?);
+        let (before, memory, started) = (self.meter.snapshot(), resident(), Instant::now());
+        self.ack_all(&acks).await?;
+        let seconds = started.elapsed().as_secs_f64();
+        let (after, memory) = (self.meter.snapshot(), (memory, resident()));
+        let progress = self.tracking().progress(&self.id).await??;
+        let looked = self.meter.snapshot();
+        let sealed = self.tracking().seal(&self.id).await??;
+        if progress.missing > 0 || !matches!(sealed.state, State::Ended(_)) {
+            return Err(Error::NotComplete(sealed.state.word()));
+        }
+        let other = [before - opened, self.meter.snapshot() - looked].map(|usage| usage.capacity().write.count());
+        let figures = self.figures(acks.len(), seconds, other, after - before, looked - after, memory);
+        self.stack.shutdown().await;
+        Ok(figures)
+    }
+
+    /// Adds all items, in as many calls as it takes.
+    async fn add(&self) -> Result<Vec<Addition>, Error> {
+        let mut added = Vec::new();
+        let mut left = self.options.items;
+        while left > 0 {
+            let count = left.min(MAX_ADDED);
+            let key = added.len().to_string();
+            added.push(self.tracking().add(&self.id, &key, count).await??.0);
+            left -= count;
+        }
+        Ok(added)
+    }
+
+    /// Consecutive items in chunks, in random order, some of them twice.
+    fn acks(&self, added: &[Addition]) -> Vec<ItemRange> {
+        let mut acks = Vec::new();
+        for group in added.iter().flat_map(Addition::groups) {
+            let end = group.first + group.size;
+            for first in (group.first..end).step_by(usize::from(self.chunk)) {
+                let last = end.min(first + self.chunk) - 1;
+                acks.push(ItemRange { tracker: self.id.clone(), group: group.group, first, last });
+            }
+        }
+        let mut dice = StdRng::seed_from_u64(self.options.seed);
+        let repeats = acks.len() * usize::from(self.options.repeated_percent) / 100;
+        for _ in 0..repeats {
+            let repeat = acks[dice.random_range(0..acks.len())].clone();
+            acks.push(repeat);
+        }
+        acks.shuffle(&mut dice);
+        acks
+    }
+
+    async fn ack_all(&self, acks: &[ItemRange]) -> Result<(), Error> {
+        let bar = ProgressBar::new(acks.len() as u64);
+        let style = ProgressStyle::with_template("{bar:40} {pos} of {len} acks  {per_sec}  {eta}");
+        // The template is a constant; a bar in the default style would do no harm.
+        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let next = AtomicUsize::new(0);
+        let work = || async {
+            while let Some(range) = acks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.tracking().ack(&self.id, &[(range.clone(), Outcome::Succeeded)]).await??;
+                bar.inc(1);
+            }
+            Ok(())
+        };
+        let ended: Vec<Result<(), Error>> = join_all((0..self.options.workers).map(|_| work())).await;
+        bar.finish_and_clear();
+        ended.into_iter().collect()
+    }
+
+    fn figures(
+        &self,
+        acks: usize,
+        seconds: f64,
+        other: [f64; 2],
+        acking: Usage,
+        looking: Usage,
+        memory: (Option<u64>, Option<u64>),
+    ) -> Figures {
+        let items = self.options.items;
+        let (acks, items_f) = (acks as u64, items as f64);
+        let (write, read) = (acking.capacity().write.count(), acking.capacity().read.count());
+        let progress_read_units = looking.capacity().read.count();
+        let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes / (1024 * 1024));
+        Figures {
+            items,
+            chunk: self.chunk,
+            workers: self.options.workers,
+            acks,
+            repeated_acks: acks * u64::from(self.options.repeated_percent)
+                / (100 + u64::from(self.options.repeated_percent)),
+            seconds,
+            acks_per_second: acks as f64 / seconds,
+            items_per_second: items_f / seconds,
+            write_units_per_ack: write / acks as f64,
+            read_units_per_ack: read / acks as f64,
+            write_units_per_item: write / items_f,
+            read_units_per_item: read / items_f,
+            collisions: acking.refused_writes,
+            collisions_percent: 100.0 * acking.refused_writes as f64 / write.max(1.0),
+            other_write_units: other.iter().sum(),
+            progress_read_units,
+            stored_bytes_per_item: progress_read_units * EVENTUAL_READ_BYTES / items_f,
+            resident_mib_before: mib(memory.0),
+            resident_mib_after: mib(memory.1),
+        }
+    }
+
+    const fn tracking(&self) -> Tracking<'_, Dynamo, Sqs, System> {
+        Tracking { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+}
+
+impl Figures {
+    fn text(&self) -> String {
+        let mib = |mib: Option<u64>| mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"));
+        let memory = format!("{} to {}", mib(self.resident_mib_before), mib(self.resident_mib_after));
+        summary([
+            ("items in an ack", self.chunk.to_string()),
+            ("acks", self.acks.to_string()),
+            ("time", format!("{:.0} s", self.seconds)),
+            ("items acked per second", format!("{:.0}", self.items_per_second)),
+            ("write units per ack", format!("{:.3}", self.write_units_per_ack)),
+            ("read units per ack", format!("{:.3}", self.read_units_per_ack)),
+            ("write units per item", format!("{:.4}", self.write_units_per_item)),
+            ("read units per item", format!("{:.4}", self.read_units_per_item)),
+            ("collisions", format!("{} ({:.2} % of write units)", self.collisions, self.collisions_percent)),
+            ("write units to open, add and seal", format!("{:.0}", self.other_write_units)),
+            ("read units of a look at the whole", format!("{:.1}", self.progress_read_units)),
+            ("bytes stored per item", format!("{:.4} ({GROUP_SIZE} items a group)", self.stored_bytes_per_item)),
+            ("memory of the process", memory),
+        ])
+    }
+}
