@@ -102,9 +102,13 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     pub async fn claim_next(&mut self) -> Result<Option<Claimed>, Error> {
         let mut failed = Ok(None);
         // Whatever part they lie in, nobody else can claim them while this session lives.
-        for id in std::mem::take(&mut self.left) {
+        let mut left = std::mem::take(&mut self.left).into_iter();
+        while let Some(id) = left.next() {
             match self.try_one(&id).await {
-                Ok(Some(claimed)) => return Ok(Some(claimed)),
+                Ok(Some(claimed)) => {
+                    self.left.extend(left);
+                    return Ok(Some(claimed));
+                }
                 Ok(None) => {}
                 Err(error) => {
                     self.left.push(id);

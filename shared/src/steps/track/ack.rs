@@ -60,19 +60,24 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         for (item, outcome) in items {
             by_tracker.entry(item.tracker).or_default().add(item.at, outcome);
         }
-        let mut unknown = 0;
-        for (id, mut acks) in by_tracker {
-            let Looked { tracker, nodes } = self.with_items(&id, &acks).await?;
-            let Some(tracker) = tracker else {
-                unknown += acks.len();
-                continue;
-            };
-            unknown += acks.truncate(tracker.items);
-            if self.mark_items(tracker, nodes, &acks).await?.is_err() {
-                unknown += acks.len();
+        let (mut unknown, mut failed) = (0, Ok(()));
+        for (id, acks) in by_tracker {
+            // One tracker that does not answer keeps no other's items from being acked.
+            match self.settle_one(&id, acks).await {
+                Ok(passed_over) => unknown += passed_over,
+                Err(error) => failed = failed.and(Err(error)),
             }
         }
-        Ok(Settled { unknown: usize::try_from(unknown).unwrap_or(usize::MAX) })
+        failed.map(|()| Settled { unknown: usize::try_from(unknown).unwrap_or(usize::MAX) })
+    }
+
+    /// Acks items of one tracker; says how many it does not count.
+    async fn settle_one(&self, id: &TrackerId, mut acks: Acks) -> Result<u64, Error> {
+        let Looked { tracker, nodes } = self.with_items(id, &acks).await?;
+        let Some(tracker) = tracker else { return Ok(acks.len()) };
+        let beyond = acks.truncate(tracker.items);
+        let over = self.mark_items(tracker, nodes, &acks).await?.is_err();
+        Ok(if over { beyond + acks.len() } else { beyond })
     }
 
     /// The tracker, fresh enough to know whether it has these items, and the first of their groups. An item that it has
