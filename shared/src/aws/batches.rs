@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::types::{Put, ReturnConsumedCapacity, TransactWriteItem};
+use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, TransactWriteItem};
 use serde::{Deserialize, Serialize};
 
-use super::dynamo::{Dynamo, Key, Written};
-use super::expression::{Clause, Terms};
+use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use super::expression::Clause;
 use super::fault::failed;
 use super::item::{Item, decode, encode, nonsense, number, text};
 use super::meter::Place;
@@ -19,7 +19,7 @@ use crate::domain::batch::{Assumes, Batch, Claim, FollowUp, Member, Status};
 use crate::domain::id::{BatchId, Fence, Part, Revision, Round, RouteName, SessionId, Target, TaskId};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::time::Timestamp;
-use crate::ports::{Batches, Error, Result, Stored};
+use crate::ports::{Batches, Result, Stored};
 
 const TABLE: &str = "batch table";
 const BATCH_ID: &str = "BatchId";
@@ -263,18 +263,7 @@ impl Dynamo {
     pub fn acknowledgement(&self, claimed: &Batch, settled: &Batch) -> Result<TransactWriteItem> {
         const WHAT: &str = "acknowledge a batch in a transaction";
         let item = encode(TABLE, settled.id.as_str(), &StoredBatch::of(settled, self.retention_ms))?;
-        let mut terms = Terms::default();
-        let condition = terms.condition(&[Clause::Equals(REVISION, number(claimed.revision))]);
-        let (names, values) = terms.into_parts();
-        let put = Put::builder()
-            .table_name(&self.tables.batches)
-            .set_item(Some(item))
-            .condition_expression(condition)
-            .set_expression_attribute_names(names)
-            .set_expression_attribute_values(values)
-            .build()
-            .map_err(|error| Error::Broken { what: WHAT, why: error.to_string() })?;
-        Ok(TransactWriteItem::builder().put(put).build())
+        put_in_transaction(WHAT, &self.tables.batches, item, &[Clause::Equals(REVISION, number(claimed.revision))])
     }
 }
 
@@ -284,6 +273,7 @@ mod tests {
     use super::*;
     use crate::domain::id::RouteName;
     use crate::domain::outcome::Reason;
+    use crate::ports::Error;
 
     fn batch(status: Status) -> Batch {
         let member = |id: &str, round| Member { id: TaskId::new(id), round: Round(round) };

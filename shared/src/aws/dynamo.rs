@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{
-    ConsumedCapacity, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
+    ConsumedCapacity, Put, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
 use super::expression::{Change, Clause, Terms};
@@ -18,7 +18,7 @@ use super::fault::failed;
 use super::item::{Item, text};
 use super::meter::{Meter, Place};
 use crate::config::Tables;
-use crate::ports::Result;
+use crate::ports::{Error, Result};
 
 /// The ports `Tasks`, `Locks`, `Batches`, `Sessions`, `Gates`, `Trackers` and `Census` in DynamoDB.
 #[derive(Clone, Debug)]
@@ -187,6 +187,28 @@ impl Dynamo {
             },
         }
     }
+}
+
+/// A put as one of a transaction's writes: all of them are made if all clauses of each hold, or none is.
+pub(super) fn put_in_transaction(
+    what: &'static str,
+    table: &str,
+    item: Item,
+    clauses: &[Clause],
+) -> Result<TransactWriteItem> {
+    let mut terms = Terms::default();
+    let condition = terms.condition(clauses);
+    let (names, values) = terms.into_parts();
+    let put = Put::builder()
+        .table_name(table)
+        .set_item(Some(item))
+        .condition_expression(condition)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(values)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .build()
+        .map_err(|error| Error::Broken { what, why: error.to_string() })?;
+    Ok(TransactWriteItem::builder().put(put).build())
 }
 
 /// An error that may be a failed condition.

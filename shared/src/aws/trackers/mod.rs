@@ -6,16 +6,13 @@
 mod stored;
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{
-    CancellationReason, DeleteRequest, Put, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
-    TransactWriteItem, WriteRequest,
-};
+use aws_sdk_dynamodb::types::{CancellationReason, DeleteRequest, ReturnConsumedCapacity, ReturnValue, WriteRequest};
 use serde::Deserialize;
 
-use super::dynamo::{Dynamo, Key, Written};
-use super::expression::{Change as Writing, Clause, Terms};
+use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use super::expression::{Change as Writing, Clause};
 use super::fault::failed;
-use super::item::{Item, decode, number, text};
+use super::item::{decode, number, text};
 use super::many::READ_AT_ONCE;
 use super::meter::Place;
 use crate::config::Tables;
@@ -46,22 +43,6 @@ struct Entry {
 impl Dynamo {
     fn tracker_key<'a>(&'a self, id: &'a TrackerId, sort: &'a str) -> Key<'a> {
         Key { sort: Some((NODE, sort)), ..Key::of(&self.tables.trackers, Place::Trackers, TRACKER_ID, id.as_str()) }
-    }
-
-    fn put_if(&self, what: &'static str, item: Item, clause: Clause) -> Result<TransactWriteItem> {
-        let mut terms = Terms::default();
-        let condition = terms.condition(&[clause]);
-        let (names, values) = terms.into_parts();
-        let put = Put::builder()
-            .table_name(&self.tables.trackers)
-            .set_item(Some(item))
-            .condition_expression(condition)
-            .set_expression_attribute_names(names)
-            .set_expression_attribute_values(values)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .build()
-            .map_err(|error| Error::Broken { what, why: error.to_string() })?;
-        Ok(TransactWriteItem::builder().put(put).build())
     }
 
     /// What a cancelled transaction says of an addition: it was made before, or the tracker is another.
@@ -124,8 +105,10 @@ impl Trackers for Dynamo {
 
     async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
         const WHAT: &str = "add items to a tracker";
-        let tracker = self.put_if(WHAT, tracker_item(grown)?, Clause::Equals(REVISION, revision(grown)))?;
-        let added = self.put_if(WHAT, addition_item(&grown.id, addition)?, Clause::Absent(TRACKER_ID))?;
+        let (table, unchanged) = (&self.tables.trackers, Clause::Equals(REVISION, revision(grown)));
+        let tracker = put_in_transaction(WHAT, table, tracker_item(grown)?, &[unchanged])?;
+        let absent = Clause::Absent(TRACKER_ID);
+        let added = put_in_transaction(WHAT, table, addition_item(&grown.id, addition)?, &[absent])?;
         let answer = self
             .client
             .transact_write_items()
