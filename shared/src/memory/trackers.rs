@@ -83,12 +83,13 @@ impl Trackers for MemoryStore {
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
         let mut tables = self.tables();
         let nodes = &mut tables.trackers.entry(id.clone()).or_default().nodes;
-        let node = nodes.entry(change.id).or_insert_with(|| Node::empty(change.id));
+        let node = nodes.get(&change.id).cloned().unwrap_or_else(|| Node::empty(change.id));
         if !node.is_as(change) {
-            return Ok(Marked::Changed(node.clone()));
+            return Ok(Marked::Changed(node));
         }
-        *node = node.clone().changed(change);
-        Ok(Marked::Yes(node.clone()))
+        let now = node.changed(change);
+        nodes.insert(change.id, now.clone());
+        Ok(Marked::Yes(now))
     }
 
     async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, _: Freshness) -> Result<Vec<Node>> {
@@ -119,12 +120,14 @@ impl Trackers for MemoryStore {
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
         let mut tables = self.tables();
-        match tables.trackers.get(&tracker.id).and_then(|tracked| tracked.tracker.as_ref()) {
-            Some(old) if old.revision != tracker.revision => Ok(Stored::Conflict),
-            Some(_) | None => {
-                tables.trackers.remove(&tracker.id);
-                Ok(Stored::Yes)
-            }
+        let Some(tracked) = tables.trackers.get_mut(&tracker.id) else { return Ok(Stored::Yes) };
+        if tracked.tracker.as_ref().is_some_and(|old| old.revision != tracker.revision) {
+            return Ok(Stored::Conflict);
         }
+        tracked.tracker = None;
+        if tracked.nodes.is_empty() && tracked.additions.is_empty() {
+            tables.trackers.remove(&tracker.id);
+        }
+        Ok(Stored::Yes)
     }
 }
