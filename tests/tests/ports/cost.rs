@@ -2,14 +2,17 @@
 
 use shared::aws::{Capacity, Units, Usage};
 use shared::domain::batch::{Assumes, Claim};
-use shared::domain::id::{BatchId, Part, RouteName};
+use shared::domain::id::{BatchId, Part, RouteName, TrackerId};
 use shared::domain::outcome::Results;
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Freshness, Locks, Segment, Sessions, Settlement, Tasks};
+use shared::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
+use shared::memory::MemoryQueues;
+use shared::ports::{Batches, Freshness, Locks, Marked, Segment, Sessions, Settlement, Tasks, Trackers};
+use shared::steps::track::Tracking;
 
-use crate::fixture::{Fixture, OnDynamo};
-use crate::samples::{batch, lead, member, session, target, term, waiting};
+use crate::fixture::{Fixture, OnDynamo, Turned};
+use crate::samples::{batch, lead, member, opened, session, target, term, waiting};
 
 fn writes(units: u64) -> Capacity {
     Capacity { write: Units::whole(units), ..Capacity::default() }
@@ -122,4 +125,54 @@ async fn a_page_of_a_hundred_waiting_tasks_costs_about_two_read_units_of_the_ind
     let page = cost(&fixture, store.waiting(&target("truck-7"), None, 100)).await;
     assert_eq!(page.tasks, Capacity::default());
     assert!(page.waiting.read > Units::whole(0) && page.waiting.read <= Units::whole(2), "{}", page.waiting.read);
+}
+
+/// A group's items, marked by one write; every `failing`-th fails.
+async fn mark_group(store: &impl Trackers, id: &TrackerId, group: u32, bits: std::ops::Range<u16>, failing: u16) {
+    let marks: Vec<Mark> = bits.map(|bit| Mark { bit, failures: u64::from(bit % failing == 0) }).collect();
+    let change = Node::empty(NodeId::group(group)).marking(&marks).unwrap();
+    assert!(matches!(store.mark(id, &change).await.unwrap(), Marked::Yes(_)));
+}
+
+/// What acking the last hundred items of a group costs, of which every `failing`-th fails, as those before did. The
+/// tracker has more items: this completes nothing.
+async fn cost_of_a_hundred_acks(fixture: &OnDynamo, id: &str, failing: u16) -> Usage {
+    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    let id = opened(&*store, id).await.id;
+    let tracking = Tracking { store: &*store, outbox: &outbox, env: &Turned::default() };
+    tracking.add(&id, "k", u64::from(GROUP_SIZE) + 1).await.unwrap().unwrap();
+    let last = GROUP_SIZE - WORD_BITS;
+    mark_group(&*store, &id, 0, 0..last, failing).await;
+    let outcome = |index: u16| if index % failing == 0 { Outcome::Failed } else { Outcome::Succeeded };
+    let item = |index| ItemRange { tracker: id.clone(), group: 0, first: index, last: index };
+    let items: Vec<(ItemRange, Outcome)> = (last..last + 100).map(|index| (item(index), outcome(index))).collect();
+    cost(fixture, async { assert_eq!(tracking.ack(&id, &items).await.unwrap().unwrap().fresh, 100) }).await
+}
+
+#[tokio::test]
+async fn a_hundred_acks_in_one_group_cost_one_write_and_two_where_every_twentieth_fails() {
+    let fixture = OnDynamo::start().await;
+    let succeeded = cost_of_a_hundred_acks(&fixture, "t", u16::MAX).await;
+    assert_eq!((succeeded.trackers.write, succeeded.due), (Units::whole(1), Capacity::default()));
+    let failed = cost_of_a_hundred_acks(&fixture, "u", 20).await;
+    assert_eq!((failed.trackers.write, failed.due), (Units::whole(2), Capacity::default()));
+}
+
+#[tokio::test]
+async fn the_progress_of_a_million_items_costs_some_twenty_read_units() {
+    let fixture = OnDynamo::start().await;
+    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    let id = opened(&*store, "t").await.id;
+    let tracking = Tracking { store: &*store, outbox: &outbox, env: &Turned::default() };
+    tracking.add(&id, "k", 1_000_000).await.unwrap().unwrap();
+    for group in 0..139 {
+        mark_group(&*store, &id, group, 0..GROUP_SIZE, 7_000).await;
+    }
+    mark_group(&*store, &id, 139, 0..3_000, 7_000).await;
+    let progress = cost(&fixture, async {
+        let progress = tracking.progress(&id).await.unwrap().unwrap();
+        assert_eq!((progress.succeeded, progress.failed, progress.missing), (999_073, 279, 648));
+    });
+    let read = progress.await.trackers.read;
+    assert!(read > Units::whole(10) && read <= Units::whole(30), "{read} read units");
 }

@@ -1,12 +1,14 @@
-//! Tasks, locks and batches to write.
+//! Tasks, locks, batches and trackers to write.
 
 use shared::domain::batch::{Batch, Member};
-use shared::domain::id::{BatchId, Fence, RouteName, Seq, SessionId, Target, TaskId, WorkflowId, digest};
+use shared::domain::id::{BatchId, Fence, RouteName, Seq, SessionId, Target, TaskId, TrackerId, WorkflowId, digest};
 use shared::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
+use shared::domain::notice::NotificationQueue;
 use shared::domain::session::{Session, Timing};
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
-use shared::ports::{Acquired, Locks, Registered, Tasks};
+use shared::domain::tracker::{Options, Tracker};
+use shared::ports::{Acquired, Freshness, Locks, Opened, Registered, Tasks, Trackers};
 
 pub fn target(value: &str) -> Target {
     Target::of(&RouteName::new("parcels"), value)
@@ -71,4 +73,22 @@ pub fn batch(id: &str, target: &Target, members: usize) -> Batch {
 pub fn session(id: &str) -> Session {
     let claims = vec![BatchId::new("b1"), BatchId::new("b2")];
     Session::open(SessionId::new(id), format!("worker of {id}"), claims, Timestamp(1_000), Timing::default())
+}
+
+/// A tracker that was just opened.
+pub fn tracker(id: &str) -> Tracker {
+    let options = Options { deadline: Some(Timestamp(90_000_000)), notify: NotificationQueue::Default };
+    Tracker::open(TrackerId::new(id), options, Timestamp(1_000))
+}
+
+/// Puts a new tracker.
+pub async fn opened(store: &impl Trackers, id: &str) -> Tracker {
+    let tracker = tracker(id);
+    assert_eq!(store.open_tracker(&tracker).await.unwrap(), Opened::New);
+    tracker
+}
+
+/// The tracker as it is now.
+pub async fn tracked(store: &impl Trackers, id: &TrackerId) -> Option<Tracker> {
+    store.look(id, &[], Freshness::Latest).await.unwrap().tracker
 }

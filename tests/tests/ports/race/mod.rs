@@ -3,6 +3,7 @@
 mod claims;
 mod gates;
 mod locks;
+mod trackers;
 
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ async fn on_dynamodb_losing_answers() {
     races(LosingAnswers::start().await, 5, 0).await;
 }
 
-/// Runs every race `rounds` times, and those in which all must win, with their many more writes, `turns` times.
+/// Runs every race `rounds` times, and those in which all must win, with their many more writes, `turns` times;
+/// those of trackers as well, and once at least.
 async fn races<F: Fixture>(fixture: F, rounds: u64, turns: u64) {
     let store = fixture.store();
     let mut fence = Fence(0);
@@ -46,6 +48,12 @@ async fn races<F: Fixture>(fixture: F, rounds: u64, turns: u64) {
         gates::as_many_pass_as_may_be_in_flight(&store, round).await;
         gates::no_two_calls_get_one_time(&store, round).await;
     }
+    for turn in 0..turns.max(1) {
+        trackers::no_bit_is_lost(&store, turn).await;
+        trackers::additions_are_gapless_and_share_no_item(&store, turn).await;
+        trackers::one_key_adds_once(&store, turn).await;
+        trackers::one_write_completes(&store, turn).await;
+    }
     for turn in 0..turns {
         locks::everybody_leads_once(&store, turn).await;
         gates::everybody_passes_once(&store, turn).await;
@@ -58,8 +66,17 @@ where
     T: Send + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
-    let start = Arc::new(Barrier::new(RACERS));
-    let racers = (0..RACERS).map(|n| {
+    some_at_once(RACERS, racer).await
+}
+
+/// Runs `racer` so many times at once, from one start.
+async fn some_at_once<T, Fut>(racers: usize, racer: impl Fn(usize) -> Fut) -> Vec<T>
+where
+    T: Send + 'static,
+    Fut: Future<Output = T> + Send + 'static,
+{
+    let start = Arc::new(Barrier::new(racers));
+    let racers = (0..racers).map(|n| {
         let (start, racer) = (Arc::clone(&start), racer(n));
         tokio::spawn(async move {
             start.wait().await;
