@@ -185,7 +185,6 @@ impl Node {
 }
 
 /// The word that a bit lies in, and its position there.
-#[expect(clippy::cast_possible_truncation, reason = "a node has 28 words")]
 const fn split(bit: u16) -> (u8, u16) {
     ((bit / WORD_BITS) as u8, bit % WORD_BITS)
 }
