@@ -16,5 +16,7 @@ pub mod queues;
 pub mod scenario;
 pub mod scenarios;
 mod steps;
+pub mod tally;
+pub mod tracked;
 pub mod witness;
 pub mod world;
