@@ -6,6 +6,7 @@ pub mod chaos;
 pub mod clock;
 pub mod downstream;
 pub mod fan;
+pub mod fan_out;
 pub mod faulty;
 pub mod lag;
 pub mod limits;

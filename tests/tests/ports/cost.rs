@@ -129,7 +129,7 @@ async fn a_page_of_a_hundred_waiting_tasks_costs_about_two_read_units_of_the_ind
 
 /// A group's items, marked by one write; every `failing`-th fails.
 async fn mark_group(store: &impl Trackers, id: &TrackerId, group: u32, bits: std::ops::Range<u16>, failing: u16) {
-    let marks: Vec<Mark> = bits.map(|bit| Mark { bit, failures: u64::from(bit % failing == 0) }).collect();
+    let marks: Vec<Mark> = bits.map(|bit| Mark { bit, failures: u64::from(bit.is_multiple_of(failing)) }).collect();
     let change = Node::empty(NodeId::group(group)).marking(&marks).unwrap();
     assert!(matches!(store.mark(id, &change).await.unwrap(), Marked::Yes(_)));
 }
@@ -143,7 +143,7 @@ async fn cost_of_a_hundred_acks(fixture: &OnDynamo, id: &str, failing: u16) -> U
     tracking.add(&id, "k", u64::from(GROUP_SIZE) + 1).await.unwrap().unwrap();
     let last = GROUP_SIZE - WORD_BITS;
     mark_group(&*store, &id, 0, 0..last, failing).await;
-    let outcome = |index: u16| if index % failing == 0 { Outcome::Failed } else { Outcome::Succeeded };
+    let outcome = |index: u16| if index.is_multiple_of(failing) { Outcome::Failed } else { Outcome::Succeeded };
     let item = |index| ItemRange { tracker: id.clone(), group: 0, first: index, last: index };
     let items: Vec<(ItemRange, Outcome)> = (last..last + 100).map(|index| (item(index), outcome(index))).collect();
     cost(fixture, async { assert_eq!(tracking.ack(&id, &items).await.unwrap().unwrap().fresh, 100) }).await

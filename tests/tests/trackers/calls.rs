@@ -64,7 +64,7 @@ fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step> {
     let fault = (number, any::<bool>(), any::<bool>()).prop_map(|(at, before, dies)| {
         (at, if before { Side::Before } else { Side::After }, if dies { Fault::Death } else { Fault::Error })
     });
-    let step = (call, prop::option::weighted(0.4, fault), any::<bool>());
+    let step = (call, prop::option::weighted(0.4, fault), prop::bool::weighted(0.4));
     step.prop_map(|(call, fault, repeated)| Step { call, fault, repeated })
 }
 
@@ -73,7 +73,7 @@ fn call() -> impl Strategy<Value = Call> {
     let range = (0..20_000_u64, prop_oneof![1..4_u64, 1..3_000_u64], any::<bool>());
     let low = (0..30_u64, 1..20_u64, any::<bool>());
     prop_oneof![
-        3 => prop::bool::weighted(0.2).prop_map(|hurried| Call::Open { hurried }),
+        3 => prop::bool::weighted(0.5).prop_map(|hurried| Call::Open { hurried }),
         5 => (0..4_u8, count).prop_map(|(key, count)| Call::Add { key, count }),
         3 => Just(Call::Seal),
         4 => prop::collection::vec(prop_oneof![range, low], 1..4).prop_map(Call::Ack),

@@ -19,7 +19,7 @@ use shared::domain::tracker::Ending;
 use calls::steps;
 use case::Case;
 
-const CASES: u32 = 300;
+const CASES: u32 = 400;
 
 /// What the cases came to, so that they show that they try what they say.
 #[derive(Default)]
