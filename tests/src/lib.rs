@@ -4,9 +4,9 @@
 pub mod burst;
 pub mod chaos;
 pub mod clock;
+pub mod crowd;
 pub mod downstream;
 pub mod fan;
-pub mod fan_out;
 pub mod faulty;
 pub mod lag;
 pub mod limits;

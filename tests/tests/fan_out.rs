@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use groupage_tests::fan;
-use groupage_tests::fan_out::{FanOut, Told};
+use groupage_tests::crowd::{Crowd, Told};
 
 const ITEMS: u64 = 100_000;
 const SEEDS: u64 = 300;
@@ -17,7 +17,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn a_large_fan_out_completes_exactly_once_whoever_dies() {
     let items = number("GROUPAGE_TRACKER_ITEMS").unwrap_or(ITEMS);
-    let told = FanOut { seed: 7, items, ackers: 32, chunk: 1_000, deaths: 0.004 }.run();
+    let told = Crowd { seed: 7, items, ackers: 32, chunk: 1_000, deaths: 0.004 }.run();
     println!("{items} items: {told:#?}");
     assert_eq!(told.broken, Vec::<String>::new());
     assert!(told.deaths > 10 && told.repeated > items / 50, "nothing much befell it");
@@ -31,7 +31,7 @@ fn no_small_fan_out_is_left_incomplete_or_completed_twice() {
         // Within a group, at its border, and of three groups.
         let items = [1, 40, 7_168, 7_170, 15_000][usize::try_from(seed % 5).unwrap()] + seed / 5 % 3;
         let deaths = if seed % 2 == 0 { 0.03 } else { 0.1 };
-        FanOut { seed: *seed, items, ackers: 8, chunk: items.div_ceil(10), deaths }.run()
+        Crowd { seed: *seed, items, ackers: 8, chunk: items.div_ceil(10), deaths }.run()
     });
     let count = |is: fn(&Told) -> bool| told.iter().filter(|told| is(told)).count();
     let (healed, sealed_last) = (count(|told| told.healed), count(|told| told.sealed_last));
@@ -49,6 +49,6 @@ fn no_small_fan_out_is_left_incomplete_or_completed_twice() {
 
 #[test]
 fn the_same_seed_gives_the_same_fan_out() {
-    let run = || FanOut { seed: 3, items: 8_000, ackers: 8, chunk: 500, deaths: 0.01 }.run();
+    let run = || Crowd { seed: 3, items: 8_000, ackers: 8, chunk: 500, deaths: 0.01 }.run();
     assert_eq!(run(), run());
 }

@@ -15,7 +15,7 @@ use crate::tally::{Steps, Tally};
 
 /// What a fan-out is like.
 #[derive(Clone, Copy, Debug)]
-pub struct FanOut {
+pub struct Crowd {
     /// Decides everything else.
     pub seed: u64,
     /// Items.
@@ -70,7 +70,7 @@ const fn other(outcome: Outcome) -> Outcome {
 }
 
 struct Run {
-    what: FanOut,
+    what: Crowd,
     id: TrackerId,
     tally: Tally,
     /// Added and in nobody's hands.
@@ -84,7 +84,7 @@ struct Run {
     told: RefCell<Told>,
 }
 
-impl FanOut {
+impl Crowd {
     /// Runs it in virtual time.
     #[must_use]
     pub fn run(self) -> Told {
