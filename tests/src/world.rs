@@ -1,22 +1,24 @@
 //! The whole pipeline in virtual time: every step as a process of its own, many at once, over tables and queues in memory
 //! and a scripted downstream.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
-use shared::domain::time::Timestamp;
+use shared::domain::tracker::{State, Tracker};
 use shared::memory::{Delivery, MemoryStore};
-use shared::ports::{Destination, Env};
+use shared::ports::Env;
 use shared::routes::Routes;
 use shared::steps::Error;
-use shared::steps::register::{Record, Report};
+use shared::steps::register::Report;
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
 use crate::downstream::{Scripted, Seen};
+use crate::fan_out::FanOut;
+use crate::jobs::{Job, Jobs, records};
 use crate::lag::{Lag, Lagging};
 use crate::mutation::Mutation;
 use crate::process::{Fate, Plan, Process};
@@ -86,24 +88,10 @@ pub struct World {
     /// What befell whom.
     pub fate: Arc<Fate>,
     pub(crate) setting: Setting,
-    jobs: Mutex<Jobs>,
-    jobs_changed: Notify,
-}
-
-/// Jobs that begin at their time.
-#[derive(Debug, Default)]
-struct Jobs {
-    waiting: VecDeque<(Timestamp, u64, Job)>,
-    made: u64,
-}
-
-/// What a process is started with.
-#[derive(Clone, Debug)]
-enum Job {
-    /// Records of the intake queue, for register-task.
-    Event(Vec<Record>),
-    /// A message between the steps.
-    Delivery(Delivery),
+    pub(crate) jobs: Mutex<Jobs>,
+    pub(crate) jobs_changed: Notify,
+    fan_outs: Mutex<Vec<Arc<FanOut>>>,
+    complaints: Mutex<Vec<String>>,
 }
 
 /// How long a message in hand is hidden, in milliseconds.
@@ -136,6 +124,8 @@ impl World {
             setting,
             jobs: Mutex::default(),
             jobs_changed: Notify::new(),
+            fan_outs: Mutex::default(),
+            complaints: Mutex::default(),
         }
     }
 
@@ -157,6 +147,28 @@ impl World {
     /// Puts messages into the intake queue after a while.
     pub fn send_later(&self, delay_ms: u64, bodies: &[String]) {
         self.later(delay_ms, Job::Event(records(bodies)));
+    }
+
+    /// Starts a fan-out's owner after a while.
+    pub fn fan_out_later(&self, delay_ms: u64, fan_out: FanOut) {
+        let fan_out = Arc::new(fan_out);
+        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&fan_out));
+        self.later(delay_ms, Job::Own(fan_out));
+    }
+
+    /// All fan-outs whose owners were started.
+    pub fn fan_outs(&self) -> Vec<Arc<FanOut>> {
+        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that somebody outside was told what must not be.
+    pub(crate) fn complain(&self, what: String) {
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    /// What was complained of.
+    pub fn complaints(&self) -> Vec<String> {
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Registers messages at once, with nothing befalling anybody.
@@ -247,6 +259,7 @@ impl World {
     fn is_at_rest(&self) -> bool {
         self.tables().tasks().iter().all(|task| task.status.is_settled())
             && self.tables().batches().iter().all(|batch| batch.unfinished().is_none())
+            && self.tables().trackers().iter().all(is_told_of)
     }
 
     fn stuck(&self) -> String {
@@ -257,85 +270,15 @@ impl World {
         let batches = batches.iter().filter(|batch| batch.unfinished().is_some());
         let batches: Vec<String> =
             batches.map(|batch| format!("{} is {:?}, due {}", batch.id, batch.status, batch.due.0)).collect();
-        format!("no task is lost: nothing moves at {}: {tasks:?}, {batches:?}", self.env.now().0)
-    }
-
-    /// Starts a job later; it can be forgotten by the number until then.
-    fn later(&self, delay_ms: u64, job: Job) -> u64 {
-        let at = self.env.now().plus_ms(delay_ms);
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.made += 1;
-        let number = jobs.made;
-        jobs.waiting.push_back((at, number, job));
-        self.jobs_changed.notify_one();
-        number
-    }
-
-    /// Whether the job was still waiting.
-    fn forget(&self, number: u64) -> bool {
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = jobs.waiting.len();
-        jobs.waiting.retain(|(_, other, _)| *other != number);
-        jobs.waiting.len() < before
-    }
-
-    fn next_job(&self) -> Option<Job> {
-        let now = self.env.now();
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = jobs.waiting.iter().position(|(at, _, _)| *at <= now) {
-            return jobs.waiting.remove(at).map(|(_, _, job)| job);
-        }
-        drop(jobs);
-        let delivery = self.queues.receive(VISIBILITY_MS)?;
-        if self.setting.twice > 0.0 && self.env.chance(self.setting.twice) {
-            self.later(0, Job::Delivery(delivery.clone()));
-        }
-        Some(Job::Delivery(delivery))
-    }
-
-    fn next_job_at(&self) -> Option<Timestamp> {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.waiting.iter().map(|(at, _, _)| *at).chain(self.queues.now().next_visible_at()).min()
+        let trackers: Vec<_> = self.tables().trackers().into_iter().filter(|tracker| !is_told_of(tracker)).collect();
+        let now = self.env.now().0;
+        format!("no task is lost: nothing moves at {now}: {tasks:?}, {batches:?}, {trackers:?}")
     }
 
     /// A process that nothing befalls.
     fn unharmed(&self) -> Process {
         let fate = Arc::new(Fate::new(Plan::Nothing, self.env.clone(), false));
         Process::new("unharmed", self.env.clone(), fate, self.setting.latency_ms)
-    }
-
-    /// One process's life.
-    async fn run(&self, job: Job) {
-        let process = self.mortal(step(&job));
-        let twin = || {
-            self.later(0, job.clone());
-        };
-        match &job {
-            Job::Event(records) => {
-                // Hidden, and shown again unless it is deleted.
-                let hidden = self.later(VISIBILITY_MS, job.clone());
-                if self.setting.mutation == Some(Mutation::AcknowledgesFirst) {
-                    self.forget(hidden);
-                }
-                if let Some(report) = process.run(self.register_as(&process, records.clone()), twin).await
-                    && self.forget(hidden)
-                {
-                    let failed: Vec<Record> =
-                        records.iter().filter(|record| failed(&report, record)).cloned().collect();
-                    if !failed.is_empty() {
-                        self.later(VISIBILITY_MS, Job::Event(failed));
-                    }
-                }
-            }
-            Job::Delivery(delivery) => {
-                if self.setting.mutation == Some(Mutation::AcknowledgesFirst) {
-                    self.queues.now().delete(&delivery.receipt);
-                }
-                if let Some(Ok(true)) = process.run(self.deliver_as(&process, delivery), twin).await {
-                    self.queues.now().delete(&delivery.receipt);
-                }
-            }
-        }
     }
 
     /// A process to which the plan applies, with a clock of its own.
@@ -346,23 +289,7 @@ impl World {
     }
 }
 
-const fn step(job: &Job) -> &'static str {
-    match job {
-        Job::Event(_) => "register-task",
-        Job::Delivery(delivery) => match delivery.outgoing.to {
-            Destination::Elect => "elect-leader",
-            Destination::Group => "group-batch",
-            Destination::Handle => "batch-handler",
-            Destination::Rejected | Destination::Notification(_) => "nobody",
-        },
-    }
-}
-
-fn failed(report: &Report, record: &Record) -> bool {
-    report.failed.iter().any(|(id, _)| *id == record.message_id)
-}
-
-/// Message ids follow from the content, so that a repeat is one.
-fn records(bodies: &[String]) -> Vec<Record> {
-    bodies.iter().enumerate().map(|(n, body)| Record { message_id: format!("m{n}"), body: body.clone() }).collect()
+/// Whether a tracker has ended, and its notice is sent.
+fn is_told_of(tracker: &Tracker) -> bool {
+    matches!(&tracker.state, State::Ended(end) if end.told)
 }

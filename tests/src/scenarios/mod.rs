@@ -1,5 +1,7 @@
 //! The stories of the crash matrix.
 
+mod fan_outs;
+
 use futures::FutureExt;
 use shared::domain::batch::{FollowUp, Status};
 use shared::ports::{Answer, NoAnswer};
@@ -13,7 +15,7 @@ use crate::world::World;
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
-    vec![
+    let mut all = vec![
         two_targets(),
         a_call_that_fails_for_now(),
         a_call_without_an_answer(),
@@ -32,7 +34,9 @@ pub fn all() -> Vec<Scenario> {
         an_unfinished_follow_up(),
         slow_calls_under_a_session(),
         workers_that_pull(),
-    ]
+    ];
+    all.extend(fan_outs::all());
+    all
 }
 
 fn status(status: u16, retry_after_ms: Option<u64>) -> Answer {
@@ -78,17 +82,19 @@ fn a_call_without_an_answer() -> Scenario {
     Scenario::new("a call without an answer", 6, six).answering(script)
 }
 
-fn members_that_fail_alone() -> Scenario {
-    let script = |seen: &Seen, _| {
-        let result = |id: &String| match (id.as_str(), seen.items.len()) {
-            ("p1", _) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),
-            ("p2", 3) => serde_json::json!({ "id": id, "status": "retry", "reason": "busy" }),
-            _ => serde_json::json!({ "id": id, "status": "succeeded" }),
-        };
-        let results: Vec<_> = seen.items.iter().map(result).collect();
-        Ok(ok(&serde_json::json!({ "results": results }).to_string()))
+/// `p1` fails for good, `p2` as long as it is one of three.
+fn fails_alone(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
+    let result = |id: &String| match (id.as_str(), seen.items.len()) {
+        ("p1", _) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),
+        ("p2", 3) => serde_json::json!({ "id": id, "status": "retry", "reason": "busy" }),
+        _ => serde_json::json!({ "id": id, "status": "succeeded" }),
     };
-    Scenario::new("members that fail alone", 6, six).answering(script)
+    let results: Vec<_> = seen.items.iter().map(result).collect();
+    Ok(ok(&serde_json::json!({ "results": results }).to_string()))
+}
+
+fn members_that_fail_alone() -> Scenario {
+    Scenario::new("members that fail alone", 6, six).answering(fails_alone)
 }
 
 fn a_refused_batch() -> Scenario {

@@ -1,21 +1,22 @@
 //! A store that notes every write that must happen once, or never.
 
+mod trackers;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use shared::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{self, Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
+use shared::domain::tracker::ItemId;
 use shared::memory::MemoryStore;
 use shared::ports::{
-    Acquired, Added, Advanced, Batches, Cleared, Ended, Freshness, Gates, Joined, Locks, Looked, Marked, Opened, Page,
-    PutBack, Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers,
-    WaitingPage,
+    Acquired, Advanced, Batches, Ended, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released, Renewed,
+    Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 use tokio::time::Instant;
@@ -36,6 +37,8 @@ pub struct Witness {
     signalled: Mutex<BTreeMap<Target, Vec<Candidate>>>,
     /// Whether the index shows everything at once, so that a leader that looks again finds it.
     sees_all: bool,
+    /// What was seen of trackers.
+    trackers: Mutex<trackers::Seen>,
 }
 
 impl Witness {
@@ -359,48 +362,6 @@ impl Gates for Witness {
             self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
         }
         Ok(stored)
-    }
-}
-
-impl Trackers for Witness {
-    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
-        self.tables.open_tracker(tracker).await
-    }
-
-    async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
-        self.tables.look(id, nodes, freshness).await
-    }
-
-    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.tables.store_tracker(tracker).await
-    }
-
-    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
-        self.tables.add(grown, addition).await
-    }
-
-    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
-        self.tables.addition(id, key).await
-    }
-
-    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
-        self.tables.mark(id, change).await
-    }
-
-    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
-        self.tables.nodes(id, from, limit, freshness).await
-    }
-
-    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
-        self.tables.due_trackers(part, before, limit).await
-    }
-
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        self.tables.clear(id).await
-    }
-
-    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.tables.remove_tracker(tracker).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! Every promise, looked at after a run has come to rest.
 
+mod trackers;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
@@ -25,6 +27,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(each_round_is_in_one_batch(world));
     broken.extend(everything_is_at_rest(world));
     broken.extend(limits::broken(world));
+    broken.extend(trackers::broken(world));
     broken
 }
 

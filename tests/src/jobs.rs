@@ -1,0 +1,134 @@
+//! The jobs of a world's processes: when each begins, and what becomes of it when its process dies.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+use shared::domain::time::Timestamp;
+use shared::memory::Delivery;
+use shared::ports::{Destination, Env};
+use shared::steps::register::{Record, Report};
+
+use crate::fan_out::FanOut;
+use crate::mutation::Mutation;
+use crate::world::{VISIBILITY_MS, World};
+
+/// Jobs that begin at their time.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    waiting: VecDeque<(Timestamp, u64, Job)>,
+    made: u64,
+}
+
+/// What a process is started with.
+#[derive(Clone, Debug)]
+pub(crate) enum Job {
+    /// Records of the intake queue, for register-task.
+    Event(Vec<Record>),
+    /// A message between the steps.
+    Delivery(Delivery),
+    /// A fan-out's owner.
+    Own(Arc<FanOut>),
+}
+
+impl World {
+    /// Starts a job later; it can be forgotten by the number until then.
+    pub(crate) fn later(&self, delay_ms: u64, job: Job) -> u64 {
+        let at = self.env.now().plus_ms(delay_ms);
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.made += 1;
+        let number = jobs.made;
+        jobs.waiting.push_back((at, number, job));
+        self.jobs_changed.notify_one();
+        number
+    }
+
+    /// Whether the job was still waiting.
+    pub(crate) fn forget(&self, number: u64) -> bool {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = jobs.waiting.len();
+        jobs.waiting.retain(|(_, other, _)| *other != number);
+        jobs.waiting.len() < before
+    }
+
+    pub(crate) fn next_job(&self) -> Option<Job> {
+        let now = self.env.now();
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = jobs.waiting.iter().position(|(at, _, _)| *at <= now) {
+            return jobs.waiting.remove(at).map(|(_, _, job)| job);
+        }
+        drop(jobs);
+        let delivery = self.queues.receive(VISIBILITY_MS)?;
+        if self.setting.twice > 0.0 && self.env.chance(self.setting.twice) {
+            self.later(0, Job::Delivery(delivery.clone()));
+        }
+        Some(Job::Delivery(delivery))
+    }
+
+    pub(crate) fn next_job_at(&self) -> Option<Timestamp> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.waiting.iter().map(|(at, _, _)| *at).chain(self.queues.now().next_visible_at()).min()
+    }
+
+    /// One process's life.
+    pub(crate) async fn run(&self, job: Job) {
+        let process = self.mortal(step(&job));
+        let twin = || {
+            self.later(0, job.clone());
+        };
+        match &job {
+            Job::Event(records) => {
+                // Hidden, and shown again unless it is deleted.
+                let hidden = self.later(VISIBILITY_MS, job.clone());
+                if self.setting.mutation == Some(Mutation::AcknowledgesFirst) {
+                    self.forget(hidden);
+                }
+                if let Some(report) = process.run(self.register_as(&process, records.clone()), twin).await
+                    && self.forget(hidden)
+                {
+                    let failed: Vec<Record> =
+                        records.iter().filter(|record| failed(&report, record)).cloned().collect();
+                    if !failed.is_empty() {
+                        self.later(VISIBILITY_MS, Job::Event(failed));
+                    }
+                }
+            }
+            Job::Delivery(delivery) => {
+                if self.setting.mutation == Some(Mutation::AcknowledgesFirst) {
+                    self.queues.now().delete(&delivery.receipt);
+                }
+                if let Some(Ok(true)) = process.run(self.deliver_as(&process, delivery), twin).await {
+                    self.queues.now().delete(&delivery.receipt);
+                }
+            }
+            Job::Own(fan_out) => {
+                // Somebody notices after a while that it died.
+                let next = self.later(VISIBILITY_MS + fan_out.pauses_ms(), job.clone());
+                if process.run(self.own_as(&process, fan_out), twin).await.is_some() {
+                    self.forget(next);
+                }
+            }
+        }
+    }
+}
+
+const fn step(job: &Job) -> &'static str {
+    match job {
+        Job::Event(_) => "register-task",
+        Job::Own(_) => "own",
+        Job::Delivery(delivery) => match delivery.outgoing.to {
+            Destination::Elect => "elect-leader",
+            Destination::Group => "group-batch",
+            Destination::Handle => "batch-handler",
+            Destination::Rejected | Destination::Notification(_) => "nobody",
+        },
+    }
+}
+
+fn failed(report: &Report, record: &Record) -> bool {
+    report.failed.iter().any(|(id, _)| *id == record.message_id)
+}
+
+/// Message ids follow from the content, so that a repeat is one.
+pub(crate) fn records(bodies: &[String]) -> Vec<Record> {
+    bodies.iter().enumerate().map(|(n, body)| Record { message_id: format!("m{n}"), body: body.clone() }).collect()
+}
