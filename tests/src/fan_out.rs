@@ -145,7 +145,13 @@ impl World {
 
     /// Sends to the intake queue until that is answered.
     async fn send_for(&self, process: &Process, bodies: Vec<String>) {
-        let send = async || process.around("send", async { Ok(self.send(&bodies)) }).await;
+        let send = async || {
+            let sent = async {
+                self.send(&bodies);
+                Ok(())
+            };
+            process.around("send", sent).await
+        };
         while send().await.is_err() {
             process.env().sleep(AGAIN_MS).await;
         }

@@ -37,11 +37,23 @@ pub enum Mutation {
     AcknowledgesFirst,
     /// Sweep never runs.
     NeverSweeps,
+    /// An open tracker whose items so far are all done is taken for a sealed one.
+    TakesOpenForSealed,
+    /// A group is reported when its items so far are done, although it may still grow.
+    ReportsGroupsThatGrow,
+    /// A word of bits is written over whatever it is by then.
+    MarksUnconditionally,
+    /// Whoever seals a tracker does not look whether all its items are done already.
+    SealsWithoutLooking,
+    /// Items are added without looking whether that was done under their key.
+    AddsWithoutItsKey,
+    /// A tracker is written whatever revision it has.
+    WritesTrackersUnconditionally,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 22] = [
         Self::WritesBatchesUnconditionally,
         Self::SettlesWithoutTheClaim,
         Self::JoinsInAnyRound,
@@ -58,6 +70,12 @@ impl Mutation {
         Self::MarksAsDoneFirst,
         Self::AcknowledgesFirst,
         Self::NeverSweeps,
+        Self::TakesOpenForSealed,
+        Self::ReportsGroupsThatGrow,
+        Self::MarksUnconditionally,
+        Self::SealsWithoutLooking,
+        Self::AddsWithoutItsKey,
+        Self::WritesTrackersUnconditionally,
     ];
 
     /// What becomes of a batch's write: `None` if it is not made.

@@ -1,8 +1,10 @@
 //! A store that shows the past, as DynamoDB does: its indexes lag, and its eventual reads come from stale replicas.
 //!
 //! Wraps any store: every change of an index becomes visible after a random time of its own, so a task can be missing
-//! from the index after its registration and linger there after it has joined a batch. A task's versions become visible
-//! to eventual reads one after the other, each after a random time.
+//! from the index after its registration and linger there after it has joined a batch. The versions of a task, a tracker
+//! or a node become visible to eventual reads one after the other, each after a random time.
+
+mod trackers;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,16 +13,15 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Status, Task};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
+use shared::domain::tracker::ItemId;
 use shared::ports::{
-    Acquired, Added, Advanced, Batches, Cleared, Ended, Env, Freshness, Gates, Joined, Locks, Looked, Marked, Opened,
-    Page, PutBack, Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks,
-    Trackers, WaitingPage,
+    Acquired, Advanced, Batches, Ended, Env, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released,
+    Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 /// How far behind a store may show things, in milliseconds.
@@ -28,7 +29,7 @@ use shared::ports::{
 pub struct Lag {
     /// Its indexes.
     pub index_ms: u64,
-    /// Its eventual reads of tasks; 0 leaves them to the store inside.
+    /// Its eventual reads of tasks and trackers; 0 leaves them to the store inside.
     pub read_ms: u64,
 }
 
@@ -41,6 +42,7 @@ pub struct Lagging<S, E> {
     index: Mutex<Index>,
     replica: Mutex<BTreeMap<TaskId, Versions>>,
     unfinished: Mutex<BTreeMap<BatchId, Entries>>,
+    trackers: Mutex<trackers::Replica>,
 }
 
 /// A task's versions, each with the moment from which a stale replica shows it.
@@ -68,7 +70,8 @@ impl<S, E: Env> Lagging<S, E> {
     pub fn new(inner: S, clock: E, lag: Lag, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
         let index = Index { random, visible: BTreeMap::new(), pending: BTreeMap::new(), changes: 0 };
-        Self { inner, clock, lag, index: Mutex::new(index), replica: Mutex::default(), unfinished: Mutex::default() }
+        let (index, replica, unfinished) = (Mutex::new(index), Mutex::default(), Mutex::default());
+        Self { inner, clock, lag, index, replica, unfinished, trackers: Mutex::default() }
     }
 
     /// The store inside.
@@ -304,47 +307,5 @@ impl<S: Gates, E: Env> Gates for Lagging<S, E> {
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
         self.inner.store_gate(scope, gate, now).await
-    }
-}
-
-impl<S: Trackers, E: Env> Trackers for Lagging<S, E> {
-    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
-        self.inner.open_tracker(tracker).await
-    }
-
-    async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
-        self.inner.look(id, nodes, freshness).await
-    }
-
-    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.inner.store_tracker(tracker).await
-    }
-
-    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
-        self.inner.add(grown, addition).await
-    }
-
-    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
-        self.inner.addition(id, key).await
-    }
-
-    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
-        self.inner.mark(id, change).await
-    }
-
-    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
-        self.inner.nodes(id, from, limit, freshness).await
-    }
-
-    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
-        self.inner.due_trackers(part, before, limit).await
-    }
-
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        self.inner.clear(id).await
-    }
-
-    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.inner.remove_tracker(tracker).await
     }
 }

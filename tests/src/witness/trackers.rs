@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use shared::domain::id::{Part, TrackerId};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Node, NodeId, State, Tracker};
+use shared::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Mark, Node, NodeId, State, Tracker};
 use shared::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
 use tokio::time::Instant;
 
 use super::Witness;
+use crate::mutation::Mutation;
 
 /// What was seen of trackers so far.
 #[derive(Debug, Default)]
@@ -115,6 +116,40 @@ impl Witness {
     }
 }
 
+/// Rules that are not kept.
+impl Witness {
+    /// What somebody sees who does not look for the seal, or not whether all is done.
+    async fn mistaken(&self, mut looked: Looked, freshness: Freshness) -> Result<Looked> {
+        let Some(tracker) = &mut looked.tracker else { return Ok(looked) };
+        match self.mutation {
+            Some(Mutation::TakesOpenForSealed) if tracker.state == State::Open && tracker.items > 0 => {
+                let groups = self.tables.nodes(&tracker.id, NodeId::group(0), usize::MAX, freshness).await?;
+                if groups.iter().map(|group| u64::from(group.count())).sum::<u64>() == tracker.items {
+                    tracker.state = State::Sealed;
+                }
+            }
+            // Who has just sealed it looks at its last group.
+            Some(Mutation::SealsWithoutLooking) if tracker.state == State::Sealed && freshness == Freshness::Latest => {
+                looked.nodes.clear();
+            }
+            Some(_) | None => {}
+        }
+        Ok(looked)
+    }
+
+    async fn report_too_early(&self, id: &TrackerId, group: &Node) -> Result<()> {
+        let size = self.tracker_now(id).await?.map(|tracker| tracker.size_of(group.id));
+        if let Some((parent, bit)) = group.id.parent().filter(|_| group.id.level == 0 && group.leading() == size) {
+            let parent = self.node_now(id, parent).await?;
+            if let Some(change) = parent.marking(&[Mark { bit, failures: group.failures }]) {
+                self.tables.mark(id, &change).await?;
+                self.compare_nodes(id, &parent, &parent.clone().changed(&change)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Bits of a group that failed.
 fn failures(group: &Node) -> u64 {
     (0..GROUP_SIZE).filter(|bit| group.has_failed(*bit)).count() as u64
@@ -126,19 +161,28 @@ impl Trackers for Witness {
     }
 
     async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
-        self.tables.look(id, nodes, freshness).await
+        let looked = self.tables.look(id, nodes, freshness).await?;
+        self.mistaken(looked, freshness).await
     }
 
     async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
         let old = self.tracker_now(&tracker.id).await?;
-        let stored = self.tables.store_tracker(tracker).await?;
-        if let Some(old) = old.filter(|old| stored == Stored::Yes && old != tracker) {
-            self.compare_trackers(&old, tracker).await?;
+        let mut tracker = tracker.clone();
+        if let (Some(Mutation::WritesTrackersUnconditionally), Some(old)) = (self.mutation, &old) {
+            tracker.revision = old.revision.next();
+        }
+        let stored = self.tables.store_tracker(&tracker).await?;
+        if let Some(old) = old.filter(|old| stored == Stored::Yes && *old != tracker) {
+            self.compare_trackers(&old, &tracker).await?;
         }
         Ok(stored)
     }
 
     async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        if self.mutation == Some(Mutation::AddsWithoutItsKey) {
+            let key = format!("{} at {}", addition.key, grown.revision.0);
+            return self.tables.add(grown, &Addition { key, ..addition.clone() }).await;
+        }
         self.tables.add(grown, addition).await
     }
 
@@ -148,9 +192,16 @@ impl Trackers for Witness {
 
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
         let old = self.node_now(id, change.id).await?;
-        let marked = self.tables.mark(id, change).await?;
+        let mut change = change.clone();
+        if self.mutation == Some(Mutation::MarksUnconditionally) {
+            change.words.iter_mut().for_each(|(word, changed)| changed.was = old.done.get(word).copied());
+        }
+        let marked = self.tables.mark(id, &change).await?;
         if let Marked::Yes(new) = &marked {
             self.compare_nodes(id, &old, new).await?;
+            if self.mutation == Some(Mutation::ReportsGroupsThatGrow) {
+                self.report_too_early(id, new).await?;
+            }
         }
         Ok(marked)
     }

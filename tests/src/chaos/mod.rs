@@ -1,14 +1,17 @@
 //! A run in which anything may happen: what, follows from its seed.
 
+mod fan_out;
+
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use shared::ports::{Answer, NoAnswer};
+use shared::ports::{Answer, Env, NoAnswer};
 
 use crate::clock::in_virtual_time;
 use crate::downstream::{Scripted, Seen, ok};
+use crate::fan_out::FanOut;
 use crate::lag::Lag;
 use crate::mutation::Mutation;
 use crate::process::Plan;
@@ -25,7 +28,11 @@ pub struct Chaos {
     pub routes: String,
     /// Events of the intake queue, each with the moment of its coming, in milliseconds.
     events: Vec<(u64, Vec<String>)>,
+    /// The owner that sends the tasks instead, if they are counted.
+    fan_out: Option<fan_out::Random>,
     temper: Temper,
+    /// The tasks that are sent.
+    sent: BTreeSet<String>,
 }
 
 /// What the downstream is like: chances of answers, in a hundred.
@@ -91,7 +98,12 @@ impl Chaos {
             poison: dice.random_bool(0.2).then(|| dice.random_range(0..tasks)),
             slow_ms: one_of(&mut dice, &[0, 300, 3_000, 9_000]),
         };
-        Self { setting, routes, events, temper }
+        let fan_out = dice.random_bool(0.4).then(|| fan_out::of(&mut dice, &bodies));
+        if fan_out.is_some() {
+            events.clear();
+        }
+        let sent = (0..tasks).map(|n| format!("p{n}")).collect();
+        Self { setting, routes, events, fan_out, temper, sent }
     }
 
     /// The same with one rule broken.
@@ -110,16 +122,15 @@ impl Chaos {
             for (at, event) in &self.events {
                 world.send_later(*at, event);
             }
+            if let Some(fan_out::Random { fan_out, deadline_ms }) = self.fan_out.clone() {
+                let deadline = deadline_ms.map(|ms| world.env.now().plus_ms(ms));
+                world.fan_out_later(0, FanOut { deadline, ..fan_out });
+            }
             let mut all: Vec<String> = world.run_to_rest().await.err().into_iter().collect();
-            all.extend(broken(&world, &self.sent()));
+            all.extend(broken(&world, &self.sent));
             let fate = &world.fate;
             Told { points: fate.points(), faults: fate.faults(), trace: fate.trace(), broken: all }
         })
-    }
-
-    fn sent(&self) -> BTreeSet<String> {
-        let id = |body: &String| body.split('"').nth(3).unwrap_or_default().to_owned();
-        self.events.iter().flat_map(|(_, event)| event).map(id).collect()
     }
 }
 
