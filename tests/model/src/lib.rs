@@ -54,5 +54,6 @@ pub mod rules;
 pub mod setting;
 pub mod state;
 pub mod tables;
+pub mod trackers;
 mod turn;
 pub mod world;

@@ -12,21 +12,21 @@ use crate::io::{Answer, Op};
 
 /// The calls of one step so far.
 #[derive(Debug)]
-pub struct Recorder {
-    asked: Mutex<Vec<Asked>>,
+pub struct Recorder<O = Op, A = Answer> {
+    asked: Mutex<Vec<Asked<O, A>>>,
     /// The fresh name that this step may give.
     pub(crate) name: String,
 }
 
 #[derive(Debug)]
-struct Asked {
-    op: Op,
-    answer: Option<Answer>,
+struct Asked<O, A> {
+    op: O,
+    answer: Option<A>,
     waker: Option<Waker>,
     dropped: bool,
 }
 
-impl Recorder {
+impl<O: Clone + Unpin, A: Clone> Recorder<O, A> {
     /// A recorder for one run of a step.
     #[must_use]
     pub const fn new(name: String) -> Self {
@@ -34,7 +34,7 @@ impl Recorder {
     }
 
     /// Answers a call; the step goes on when it is polled next.
-    pub fn answer(&self, index: usize, answer: Answer) {
+    pub fn answer(&self, index: usize, answer: A) {
         if let Some(asked) = self.lock().get_mut(index) {
             asked.answer = Some(answer);
             if let Some(waker) = asked.waker.take() {
@@ -45,32 +45,34 @@ impl Recorder {
 
     /// The calls that wait for an answer, in the order in which they were made.
     #[must_use]
-    pub fn pending(&self) -> Vec<(usize, Op)> {
+    pub fn pending(&self) -> Vec<(usize, O)> {
         let asked = self.lock();
         let waits = asked.iter().enumerate().filter(|(_, asked)| asked.answer.is_none() && !asked.dropped);
         waits.map(|(index, asked)| (index, asked.op.clone())).collect()
     }
 
-    pub(crate) fn ask(&self, op: Op) -> Ask<'_> {
+    pub(crate) fn ask(&self, op: O) -> Ask<'_, O, A> {
         Ask { recorder: self, op: Some(op), index: None }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
+impl<O, A> Recorder<O, A> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Asked<O, A>>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A call under way. Nothing is asked before it is polled; one that is dropped is asked no more.
-pub struct Ask<'a> {
-    recorder: &'a Recorder,
-    op: Option<Op>,
+pub struct Ask<'a, O, A> {
+    recorder: &'a Recorder<O, A>,
+    op: Option<O>,
     index: Option<usize>,
 }
 
-impl Future for Ask<'_> {
-    type Output = Answer;
+impl<O: Unpin, A: Clone> Future for Ask<'_, O, A> {
+    type Output = A;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<A> {
         let this = &mut *self;
         let mut all = this.recorder.lock();
         if let Some(op) = this.op.take() {
@@ -86,7 +88,7 @@ impl Future for Ask<'_> {
     }
 }
 
-impl Drop for Ask<'_> {
+impl<O, A> Drop for Ask<'_, O, A> {
     fn drop(&mut self) {
         if let Some(index) = self.index
             && let Some(asked) = self.recorder.lock().get_mut(index)

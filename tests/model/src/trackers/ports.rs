@@ -1,0 +1,105 @@
+//! The traits of `Tracking`, over a recorder. Nobody waits: a pause after a lost race is over at once.
+
+use shared::domain::id::{Part, TrackerId};
+use shared::domain::time::Timestamp;
+use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use shared::ports::{
+    Added, Cleared, Env, Error, Freshness, Looked, Marked, Opened, Outbox, Outgoing, Result, Stored, Trackers,
+};
+
+use super::io::{Answer, Op};
+use crate::kept::Kept;
+use crate::recorder::Recorder;
+
+/// The calls of one process.
+pub(super) type Ports = Recorder<Op, Answer>;
+
+const fn unasked() -> Error {
+    Error::Broken { what: "the model", why: String::new() }
+}
+
+impl Trackers for Ports {
+    async fn open_tracker(&self, _: &Tracker) -> Result<Opened> {
+        Err(unasked())
+    }
+
+    async fn look(&self, _: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
+        let Answer::Looked(tracker, nodes) = self.ask(Op::Look(nodes.to_vec(), freshness)).await else {
+            return Err(unasked());
+        };
+        let nodes = nodes.iter().map(|node| (**node).clone()).collect();
+        Ok(Looked { tracker: tracker.map(|tracker| (*tracker).clone()), nodes })
+    }
+
+    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.ask(Op::Store(Kept::new(tracker.clone()))).await.stored().ok_or_else(unasked)
+    }
+
+    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        match self.ask(Op::Add(Kept::new(grown.clone()), addition.clone())).await {
+            Answer::Added(added) => Ok((*added).clone()),
+            _ => Err(unasked()),
+        }
+    }
+
+    async fn addition(&self, _: &TrackerId, key: &str) -> Result<Option<Addition>> {
+        match self.ask(Op::Addition(key.to_owned())).await {
+            Answer::Addition(found) => Ok(found.map(|addition| (*addition).clone())),
+            _ => Err(unasked()),
+        }
+    }
+
+    async fn mark(&self, _: &TrackerId, change: &Change) -> Result<Marked> {
+        match self.ask(Op::Mark(Kept::new(change.clone()))).await {
+            Answer::Marked(marked) => Ok((*marked).clone()),
+            _ => Err(unasked()),
+        }
+    }
+
+    async fn nodes(&self, _: &TrackerId, from: NodeId, _: usize, _: Freshness) -> Result<Vec<Node>> {
+        match self.ask(Op::Nodes(from)).await {
+            Answer::Looked(_, nodes) => Ok(nodes.iter().map(|node| (**node).clone()).collect()),
+            _ => Err(unasked()),
+        }
+    }
+
+    async fn due_trackers(&self, _: Part, _: Timestamp, _: usize) -> Result<Vec<TrackerId>> {
+        Err(unasked())
+    }
+
+    async fn clear(&self, _: &TrackerId) -> Result<Cleared> {
+        Err(unasked())
+    }
+
+    async fn remove_tracker(&self, _: &Tracker) -> Result<Stored> {
+        Err(unasked())
+    }
+}
+
+impl Outbox for Ports {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        let mut answers = Vec::new();
+        for message in messages {
+            self.ask(Op::Send(Kept::new(message.body))).await;
+            answers.push(Ok(()));
+        }
+        answers
+    }
+}
+
+/// The name is the process's time.
+impl Env for Ports {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.name.parse().unwrap_or_default())
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        String::new()
+    }
+
+    async fn sleep(&self, _: u64) {}
+}
