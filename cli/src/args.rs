@@ -128,7 +128,10 @@ pub struct Local {
     /// The loopback port of SQS; 0 for any free one.
     #[arg(long, value_name = "PORT", default_value_t = 9324)]
     pub sqs_port: u16,
-    /// Run tables and queues only; `groupage steps` runs the steps, in as many processes as you like.
+    /// The loopback port of the HTTP API; 0 for any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    pub http_port: u16,
+    /// Run tables, queues and the API only; `groupage steps` runs the steps, in as many processes as you like.
     #[arg(long)]
     pub no_steps: bool,
 }

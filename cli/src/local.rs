@@ -21,12 +21,15 @@ use shared::steps::revive;
 
 use crate::args;
 use crate::connection::Connection;
+use crate::http::{self, Server};
 use crate::output::{Output, grouped};
 use crate::stop::Stop;
 use crate::{Ending, check, steps};
 
 /// The file in the data folder that holds the environment lines.
 const ENVIRONMENT_FILE: &str = "env";
+/// The environment line that says where the HTTP API is.
+const API_URL: &str = "GROUPAGE_API_URL";
 
 /// The stack did not start.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +43,9 @@ pub enum Error {
     /// A variable makes no sense.
     #[error(transparent)]
     Config(#[from] config::Error),
+    /// The HTTP API has no port.
+    #[error(transparent)]
+    Http(#[from] http::Error),
     /// The stack just started does not answer.
     #[error(transparent)]
     Table(#[from] ports::Error),
@@ -99,17 +105,21 @@ pub async fn run(options: &args::Local, output: &Output) -> Result<Ending, Error
         Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),
         revived => revived?,
     };
+    let api = Server::start(options.http_port, Arc::clone(&steps)).await?;
+    let mut environment = stack.environment();
+    environment.push((API_URL, api.url()));
     let stop = Stop::listen(None);
     if options.no_steps {
-        announce(&stack, options, revived, *output)?;
+        announce(&environment, options, revived, *output)?;
         stop.requested().await;
     } else {
         let downstream = Arc::new(Downstreams::new(&downstream_config(&stack).await));
         let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
         let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
-        announce(&stack, options, revived, *output)?;
+        announce(&environment, options, revived, *output)?;
         steps::until_stopped(pipeline, &stop).await;
     }
+    drop(api);
     stack.shutdown().await;
     Ok(Ending::Well)
 }
@@ -140,12 +150,17 @@ async fn downstream_config(stack: &embedded::Stack) -> SdkConfig {
 }
 
 /// Says where everything is, once it is there.
-fn announce(stack: &embedded::Stack, options: &args::Local, revived: Revived, output: Output) -> Result<(), Error> {
-    let lines = exports(&stack.environment());
+fn announce(
+    environment: &[(&'static str, String)],
+    options: &args::Local,
+    revived: Revived,
+    output: Output,
+) -> Result<(), Error> {
+    let lines = exports(environment);
     let file = options.data.join(ENVIRONMENT_FILE);
     fs::write(&file, &lines).map_err(|source| Error::Environment { file: file.clone(), source })?;
     let driven_on = revived.waiting_tasks + revived.batches + revived.leaders;
-    let environment = stack.environment().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
     let started = Started { environment, environment_file: file.clone(), revived };
     output.result(&started, || {
         let mut text = format!("{lines}\n# These lines are in {0} too: . {0}\n", file.display());
@@ -154,7 +169,7 @@ fn announce(stack: &embedded::Stack, options: &args::Local, revived: Revived, ou
             let _ = writeln!(text, "# Driven on from the last run: {}", grouped(driven_on as u64));
         }
         let what =
-            if options.no_steps { "Tables and queues run; `groupage steps` runs the steps." } else { "Running." };
+            if options.no_steps { "Tables, queues and API run; `groupage steps` runs the steps." } else { "Running." };
         text + &format!("# {what} Stop with Ctrl-C.")
     });
     Ok(())

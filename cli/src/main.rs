@@ -15,6 +15,7 @@ mod bench;
 mod check;
 mod connection;
 mod demo;
+mod http;
 mod local;
 mod output;
 mod push;

@@ -12,7 +12,8 @@ from stack import GROUPAGE, PATIENCE_S
 @contextmanager
 def local_stack(folder: Path):
     """Tables and queues of `groupage local`; gives the environment in which they are used."""
-    command = [GROUPAGE, "local", "--no-steps", "--data", folder, "--dynamodb-port", "0", "--sqs-port", "0"]
+    ports = [word for name in ("dynamodb", "sqs", "http") for word in (f"--{name}-port", "0")]
+    command = [GROUPAGE, "local", "--no-steps", "--data", folder, *ports]
     output = folder / "output"
     with output.open("w") as written:
         process = subprocess.Popen(

@@ -169,7 +169,7 @@ class Stack:
     def tails(self) -> str:
         """The end of every log, for a failure's text."""
         tails = [f"--- emulator\n{_tail(self._emulator.log.read_text().splitlines())}"]
-        for step in ("register-task", "elect-leader", "group-batch", "batch-handler", "sweep"):
+        for step in ("register-task", "elect-leader", "group-batch", "batch-handler", "sweep", "api"):
             try:
                 tails.append(f"--- {step}\n{_tail(self.logs(step))}")
             except Exception as error:  # a failure's text must not fail itself

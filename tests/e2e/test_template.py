@@ -28,7 +28,7 @@ def test_roles_are_enforced_here(stack, emulator):
 
 def test_no_policy_has_a_wildcard(stack):
     iam = stack.client("iam")
-    assert len(stack.roles()) == 5
+    assert len(stack.roles()) == 6
     policies = [stack.policy(stack.outputs["WorkerPolicyArn"])]
     for role in stack.roles():
         assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"] == []
@@ -45,7 +45,7 @@ def test_every_alarm_watches_something_that_exists(stack):
     sqs, functions = stack.client("sqs"), stack.client("lambda")
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
-    assert len(alarms) == len(watched) == 20
+    assert len(alarms) == len(watched) == 23
     for alarm in alarms:
         [dimension] = alarm["Dimensions"]
         if dimension["Name"] == "QueueName":

@@ -116,6 +116,7 @@ const fn step(job: &Job) -> &'static str {
         Job::Event(_) => "register-task",
         Job::Own(_) => "own",
         Job::Delivery(delivery) => match delivery.outgoing.to {
+            Destination::Tasks => "register-task",
             Destination::Elect => "elect-leader",
             Destination::Group => "group-batch",
             Destination::Handle => "batch-handler",

@@ -50,7 +50,7 @@ impl Queues {
         let queues = self.now();
         let told = Destination::Notification(NotificationQueue::Default);
         let kept: Vec<Outgoing> = [Destination::Rejected, told].iter().flat_map(|to| queues.messages(to)).collect();
-        let steps = [Destination::Elect, Destination::Group, Destination::Handle];
+        let steps = [Destination::Tasks, Destination::Elect, Destination::Group, Destination::Handle];
         let lost: Vec<Outgoing> = steps.iter().flat_map(|to| queues.messages(to)).collect();
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(lost);
         queues.lose_everything();
@@ -71,7 +71,7 @@ impl Outbox for Queues {
         let mut answers = Vec::new();
         for message in messages {
             let between_steps = match message.to {
-                Destination::Elect | Destination::Group | Destination::Handle => true,
+                Destination::Tasks | Destination::Elect | Destination::Group | Destination::Handle => true,
                 Destination::Rejected | Destination::Notification(_) => false,
             };
             if between_steps && self.loss > 0.0 && self.env.chance(self.loss) {

@@ -37,6 +37,10 @@ impl World {
         let (env, routes, body) = (process.env(), &self.routes, &delivery.outgoing.body);
         let bad = |error: serde_json::Error| Error::BadMessage(error.to_string());
         match delivery.outgoing.to {
+            Destination::Tasks => {
+                let record = Record { message_id: delivery.receipt.clone(), body: body.clone() };
+                Ok(self.register_as(process, vec![record]).await.failed.is_empty())
+            }
             Destination::Elect => {
                 let message: Elect = serde_json::from_str(body).map_err(bad)?;
                 let step = ElectLeader { store, outbox: queues, env, routes };

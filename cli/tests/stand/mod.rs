@@ -92,7 +92,9 @@ impl Stand {
         let _ = std::fs::remove_file(&environment);
         std::fs::write(folder.join("routes.yaml"), routes).unwrap();
         let mut command = groupage();
-        command.args(["local", "--dynamodb-port", "0", "--sqs-port", "0", "--data"]).arg(folder.join("data"));
+        command
+            .args(["local", "--dynamodb-port", "0", "--sqs-port", "0", "--http-port", "0", "--data"])
+            .arg(folder.join("data"));
         command.arg("--routes").arg(folder.join("routes.yaml")).args(extra).stderr(Stdio::null());
         let mut local = Process::start(command);
         let lines = wait_for("groupage local", || {

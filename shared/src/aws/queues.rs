@@ -54,6 +54,7 @@ impl Sqs {
     /// A destination's queue; `None` for notifications that nobody wants.
     fn url<'a>(&'a self, to: &'a Destination) -> Option<&'a str> {
         match to {
+            Destination::Tasks => Some(&self.queues.tasks),
             Destination::Elect => Some(&self.queues.elect),
             Destination::Group => Some(&self.queues.group),
             Destination::Handle => Some(&self.queues.handle),

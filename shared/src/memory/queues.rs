@@ -30,7 +30,7 @@ struct Message {
 impl Message {
     const fn is_for_a_step(&self) -> bool {
         match self.outgoing.to {
-            Destination::Elect | Destination::Group | Destination::Handle => true,
+            Destination::Tasks | Destination::Elect | Destination::Group | Destination::Handle => true,
             Destination::Rejected | Destination::Notification(_) => false,
         }
     }

@@ -8,6 +8,8 @@ use crate::domain::notice::NotificationQueue;
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
+    /// The intake: register-task's queue.
+    Tasks,
     /// elect-leader's queue.
     Elect,
     /// group-batch's queue.

@@ -228,7 +228,7 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
             handle.waits = handle.waits.min(1);
             Body::Handle(handle)
         }
-        Destination::Rejected | Destination::Notification(_) => return None,
+        Destination::Tasks | Destination::Rejected | Destination::Notification(_) => return None,
     };
     Some(Sent { body: Kept::new(body), delayed: outgoing.delay_ms > 0 })
 }

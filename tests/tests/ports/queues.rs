@@ -74,6 +74,7 @@ impl OnSqs {
     fn url(&self, to: &Destination) -> &str {
         let queues = self.stack.queues();
         match to {
+            Destination::Tasks => &queues.tasks,
             Destination::Elect => &queues.elect,
             Destination::Group => &queues.group,
             Destination::Handle => &queues.handle,
@@ -162,8 +163,8 @@ conformance![
 ];
 
 const DEFAULT: Destination = Destination::Notification(NotificationQueue::Default);
-const DESTINATIONS: [Destination; 5] =
-    [Destination::Elect, Destination::Group, Destination::Handle, Destination::Rejected, DEFAULT];
+const DESTINATIONS: [Destination; 6] =
+    [Destination::Tasks, Destination::Elect, Destination::Group, Destination::Handle, Destination::Rejected, DEFAULT];
 
 fn outgoing(to: &Destination, body: impl Into<String>) -> Outgoing {
     Outgoing { to: to.clone(), body: body.into(), delay_ms: 0, attributes: Vec::new() }

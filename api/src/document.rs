@@ -1,0 +1,115 @@
+//! The OpenAPI document, made from the types that the handlers take and give.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use utoipa::openapi::{ContentBuilder, Header, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, OpenApi};
+
+use crate::problem::{MEDIA_TYPE, Problem};
+use crate::{acks, batches, items, lists, tasks, trackers};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Groupage",
+        description = "Tasks are sent and looked up; trackers count the items of a fan-out. Everything that goes wrong \
+                       is answered as problem details (RFC 9457). A deployed stack takes requests signed for IAM.",
+    ),
+    paths(
+        tasks::send,
+        tasks::show,
+        batches::show,
+        trackers::open,
+        trackers::show,
+        items::add,
+        lists::list,
+        acks::ack,
+        trackers::seal,
+        trackers::abandon,
+        show,
+    ),
+    components(schemas(Problem)),
+    tags(
+        (name = "tasks", description = "Units of work, grouped into batches."),
+        (name = "trackers", description = "Fan-outs being counted."),
+        (name = "document", description = "This document."),
+    ),
+)]
+struct Document;
+
+/// The OpenAPI 3.1 document.
+#[must_use]
+pub fn document() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
+
+/// Show this document
+///
+/// As OpenAPI 3.1.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "document", operation_id = "show_document",
+    responses((status = 200, description = "The document.", body = Object, content_type = "application/json")),
+)]
+pub async fn show() -> Json<utoipa::openapi::OpenApi> {
+    Json(document())
+}
+
+type Responses = BTreeMap<String, RefOr<Response>>;
+
+/// Answers of every call that uses a table or a queue.
+pub struct AnyPort;
+
+impl IntoResponses for AnyPort {
+    fn responses() -> Responses {
+        let mut again = problem("A table or queue does not answer; the same call may be repeated.");
+        let header = Header::builder().description(Some("Seconds to wait before that."));
+        again.headers.insert("Retry-After".to_owned(), RefOr::T(header.build()));
+        BTreeMap::from([
+            ("500".to_owned(), problem("A bug, or something is set up wrongly.").into()),
+            ("503".to_owned(), again.into()),
+        ])
+    }
+}
+
+/// Answers of a call with an id in its path.
+pub struct ById;
+
+impl IntoResponses for ById {
+    fn responses() -> Responses {
+        of(&[(400, "A parameter is malformed."), (404, "Nothing with this id is known (any more).")])
+    }
+}
+
+/// Answers of a call that needs a tracker in some state.
+pub struct Conflicts;
+
+impl IntoResponses for Conflicts {
+    fn responses() -> Responses {
+        of(&[(409, "The tracker's state, or an earlier call, does not allow it.")])
+    }
+}
+
+/// Answers of a call with a body.
+pub struct WithBody;
+
+impl IntoResponses for WithBody {
+    fn responses() -> Responses {
+        of(&[
+            (400, "The body is not JSON, or a parameter is malformed."),
+            (413, "The body is over 1 MiB."),
+            (415, "The body is not declared to be JSON."),
+            (422, "A field is missing, unknown, or holds what it may not. Nothing was changed."),
+        ])
+    }
+}
+
+fn of(problems: &[(u16, &str)]) -> Responses {
+    problems.iter().map(|(status, description)| (status.to_string(), problem(description).into())).collect()
+}
+
+fn problem(description: &str) -> Response {
+    let schema = Ref::from_schema_name("Problem");
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    ResponseBuilder::new().description(description).content(MEDIA_TYPE, content).build()
+}

@@ -1,0 +1,88 @@
+//! Items, added to a tracker: whoever adds them makes their ids from what is answered.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use shared::domain::id::TrackerId;
+use shared::domain::tracker::{self, GROUP_SIZE};
+use utoipa::ToSchema;
+
+use crate::Backend;
+use crate::body::{Body, Contents, Fields};
+use crate::document::{AnyPort, ById, Conflicts, WithBody};
+use crate::parameters::Id;
+use crate::problem::Problem;
+
+/// Items to add.
+#[derive(Debug, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewItems {
+    /// The caller's name for this addition: a repeat under the same key adds nothing.
+    #[schema(pattern = "^[!-~]{1,128}$")]
+    key: String,
+    /// How many.
+    #[schema(minimum = 1, maximum = 7168000)]
+    count: u64,
+}
+
+impl Contents for NewItems {
+    const FIELDS: &[&str] = &["key", "count"];
+
+    fn read(fields: &Fields) -> Result<Self, Problem> {
+        let key = fields.required("key", "a string")?;
+        Ok(Self { key, count: fields.required("count", "a whole number from 1 to 7168000")? })
+    }
+}
+
+/// Items that were added, all consecutive.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AddedItems {
+    /// How many the tracker had before.
+    start: u64,
+    /// How many were added.
+    count: u64,
+    /// Items that one group takes.
+    group_size: u16,
+    /// The items, group by group.
+    groups: Vec<Group>,
+    /// Whether an earlier call added them.
+    repeated: bool,
+}
+
+/// Items of one group. Their ids are `tracker:group:index`, with `size` indexes from `first` on.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Group {
+    /// The group.
+    group: u32,
+    /// The first one's index.
+    first: u16,
+    /// How many of the items lie in it.
+    size: u16,
+}
+
+/// Add items
+///
+/// The same call again answers the same.
+#[utoipa::path(
+    post, path = "/trackers/{id}/items", tag = "trackers", operation_id = "add_items",
+    params(("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$")),
+    request_body = NewItems,
+    responses((status = 200, description = "They are added.", body = AddedItems), ById, Conflicts, WithBody, AnyPort),
+)]
+pub async fn add<B: Backend>(
+    State(backend): State<Arc<B>>,
+    Id(id): Id<TrackerId>,
+    Body(new): Body<NewItems>,
+) -> Result<Json<AddedItems>, Problem> {
+    let (addition, is_new) = backend.tracking().add(&id, &new.key, new.count).await??;
+    let group = |group: tracker::Group| Group { group: group.group, first: group.first, size: group.size };
+    Ok(Json(AddedItems {
+        start: addition.start,
+        count: addition.count,
+        group_size: GROUP_SIZE,
+        groups: addition.groups().map(group).collect(),
+        repeated: !is_new,
+    }))
+}

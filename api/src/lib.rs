@@ -1,0 +1,105 @@
+//! Groupage's HTTP API: tasks are sent, trackers opened, filled, acked and ended, and statuses read.
+//!
+//! The router stands on the same [`Stack`] as the steps, so it is the same in the Lambda function, in `groupage local`
+//! and in the tests. Whatever is wrong with a request is answered as a [`Problem`] that names the field and never a
+//! value, before anything is changed; a port that does not answer is a 503, and the call may be repeated. The document
+//! at `/openapi.json` is made from the types that the handlers take and give.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod acks;
+mod batches;
+mod body;
+mod document;
+mod items;
+mod lists;
+mod parameters;
+mod problem;
+mod tasks;
+mod times;
+mod trackers;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures::FutureExt;
+use shared::entry::Stack;
+use shared::ports::{Env, Outbox, Store};
+use shared::steps::track::Tracking;
+use tracing::error;
+
+pub use document::document;
+pub use problem::{Kind, Problem};
+
+/// The largest body of a request, in bytes.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// What the API stands on: tables, queues, and a machine.
+pub trait Backend: Send + Sync + 'static {
+    /// The tables.
+    type Store: Store + Send + 'static;
+    /// The queues.
+    type Queues: Outbox + Send + 'static;
+    /// Time, randomness, ids.
+    type Env: Env + Send + 'static;
+
+    /// All of them.
+    fn stack(&self) -> &Stack<Self::Store, Self::Queues, Self::Env>;
+
+    /// The trackers in them.
+    fn tracking(&self) -> Tracking<'_, Self::Store, Self::Queues, Self::Env> {
+        let Stack { store, queues: outbox, env, .. } = self.stack();
+        Tracking { store, outbox, env }
+    }
+}
+
+impl<S, Q, E> Backend for Stack<S, Q, E>
+where
+    S: Store + Send + 'static,
+    Q: Outbox + Send + 'static,
+    E: Env + Send + 'static,
+{
+    type Store = S;
+    type Queues = Q;
+    type Env = E;
+
+    fn stack(&self) -> &Self {
+        self
+    }
+}
+
+/// The API on a stack.
+pub fn router<B: Backend>(backend: Arc<B>) -> Router {
+    Router::new()
+        .route("/tasks", post(tasks::send::<B>))
+        .route("/tasks/{id}", get(tasks::show::<B>))
+        .route("/batches/{id}", get(batches::show::<B>))
+        .route("/trackers", post(trackers::open::<B>))
+        .route("/trackers/{id}", get(trackers::show::<B>))
+        .route("/trackers/{id}/items", post(items::add::<B>).get(lists::list::<B>))
+        .route("/trackers/{id}/acks", post(acks::ack::<B>))
+        .route("/trackers/{id}/seal", post(trackers::seal::<B>))
+        .route("/trackers/{id}/abandon", post(trackers::abandon::<B>))
+        .route("/openapi.json", get(document::show))
+        .method_not_allowed_fallback(|| async { Problem::new(Kind::NoSuchMethod, "see the header Allow") })
+        .fallback(|| async { Problem::new(Kind::NoSuchPath, "no resource has this path; /openapi.json lists them") })
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(middleware::from_fn(catch_panics))
+        .with_state(backend)
+}
+
+/// A bug in one request is that request's answer, and nobody else's.
+async fn catch_panics(request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(_) => {
+            error!(%method, "handling a request panicked; this is a bug");
+            Problem::new(Kind::Internal, "this is a bug; the log says more").into_response()
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Ids in paths, and parameters of queries.
+
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use shared::domain::id::{BatchId, TaskId, TrackerId};
+
+use crate::problem::Problem;
+
+/// An id that a path may hold.
+pub trait PathId: Sized {
+    /// Checks it.
+    ///
+    /// # Errors
+    /// Says which ids are allowed, without repeating this one.
+    fn checked(text: &str) -> Result<Self, &'static str>;
+}
+
+impl PathId for TaskId {
+    fn checked(text: &str) -> Result<Self, &'static str> {
+        Self::parse(text)
+    }
+}
+
+impl PathId for TrackerId {
+    fn checked(text: &str) -> Result<Self, &'static str> {
+        Self::parse(text)
+    }
+}
+
+impl PathId for BatchId {
+    fn checked(text: &str) -> Result<Self, &'static str> {
+        let allowed = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() == 32 && text.bytes().all(allowed) {
+            Ok(Self::new(text))
+        } else {
+            Err("a batch's id has 32 characters out of 0-9 and a-f")
+        }
+    }
+}
+
+/// The id in a path.
+#[derive(Debug)]
+pub struct Id<T>(pub T);
+
+impl<T: PathId, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(text) = Path::<String>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::parameter("id", "the id in the path is not UTF-8"))?;
+        T::checked(&text).map(Self).map_err(|why| Problem::parameter("id", why))
+    }
+}
+
+/// The parameters of a query, in their order.
+#[derive(Debug)]
+pub struct Parameters(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Parameters {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::parameter("query", "the query cannot be read"))?;
+        Ok(Self(pairs))
+    }
+}
+
+impl Parameters {
+    /// The values of these parameters and no others, each at most once.
+    ///
+    /// # Errors
+    /// A [`Problem`] that names the parameter.
+    pub fn only<const N: usize>(&self, known: [&str; N]) -> Result<[Option<&str>; N], Problem> {
+        let mut found = [None; N];
+        for (name, value) in &self.0 {
+            let shown = || name.chars().take(64).flat_map(char::escape_debug).collect::<String>();
+            let at = known.iter().position(|known| known == name);
+            let at = at.ok_or_else(|| Problem::parameter(shown(), "no such parameter is known here"))?;
+            if found[at].replace(value.as_str()).is_some() {
+                return Err(Problem::parameter(shown(), "the parameter is given twice"));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,242 @@
+//! Tasks: sent to the intake queue, and looked up.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use shared::domain::id::{BatchId, TaskId};
+use shared::domain::task::{self, Shown, Status};
+use shared::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection};
+use shared::domain::tracker::ItemId;
+use shared::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
+use utoipa::ToSchema;
+
+use crate::Backend;
+use crate::body::{Body, Contents, Fields};
+use crate::document::{AnyPort, ById, WithBody};
+use crate::parameters::Id;
+use crate::problem::Problem;
+use crate::times;
+
+/// Tasks of one call at most.
+const MAX_TASKS: usize = 100;
+
+/// Tasks to send.
+#[derive(Debug, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "the published contract; `NewTasks` keeps each task as it was written")]
+pub struct TaskList {
+    /// The tasks, in the order in which their ids are answered.
+    #[schema(min_items = 1, max_items = 100)]
+    tasks: Vec<NewTask>,
+}
+
+/// A task to send: the same as a message on the intake queue.
+#[derive(Debug, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "the published contract; the parser of task messages reads it")]
+pub struct NewTask {
+    /// The version of this contract.
+    #[schema(minimum = 1, maximum = 1)]
+    version: Option<u8>,
+    /// The task's id, unique among all tasks; sending the same id with the same payload again is safe. Without one, the
+    /// task gets an id that nobody has, and a call whose answer was lost cannot be repeated safely.
+    #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
+    id: Option<String>,
+    /// The work itself. Routes look into it for what to do; the downstream receives it as it is.
+    #[schema(value_type = Object)]
+    payload: serde_json::Map<String, serde_json::Value>,
+    /// The item of a tracker that is acked when the task settles.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}:[0-9]{1,9}:([0-6]?[0-9]{1,3}|70[0-9]{2}|71[0-5][0-9]|716[0-7])$")]
+    item: Option<String>,
+}
+
+/// Tasks as they were written.
+#[derive(Debug)]
+pub struct NewTasks(Vec<Box<RawValue>>);
+
+impl Contents for NewTasks {
+    const FIELDS: &[&str] = &["tasks"];
+
+    fn read(fields: &Fields) -> Result<Self, Problem> {
+        let tasks: Vec<Box<RawValue>> = fields.required("tasks", "a list of tasks")?;
+        if (1..=MAX_TASKS).contains(&tasks.len()) {
+            Ok(Self(tasks))
+        } else {
+            Err(Problem::field("tasks", format!("`tasks` must hold 1 to {MAX_TASKS} tasks")))
+        }
+    }
+}
+
+/// Tasks that were sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Sent {
+    /// Their ids, in the order of the call.
+    #[schema(value_type = Vec<String>)]
+    ids: Vec<TaskId>,
+}
+
+/// Send tasks
+///
+/// Checks all of them and sends them to the intake queue; if one is wrong, none is sent. They are registered within
+/// seconds. If the answer is lost, repeat the call: tasks that brought their ids are not doubled.
+#[utoipa::path(
+    post, path = "/tasks", tag = "tasks", operation_id = "send_tasks",
+    request_body = TaskList,
+    responses((status = 202, description = "All are sent.", body = Sent), WithBody, AnyPort),
+)]
+pub async fn send<B: Backend>(
+    State(backend): State<Arc<B>>,
+    Body(NewTasks(tasks)): Body<NewTasks>,
+) -> Result<(StatusCode, Json<Sent>), Problem> {
+    let stack = backend.stack();
+    let (mut ids, mut messages) = (Vec::new(), Vec::new());
+    for (position, task) in tasks.iter().enumerate() {
+        let fresh_id = stack.env.fresh_id();
+        let (id, body) = message(task.get(), &fresh_id).map_err(|why| refusal(position, task.get(), &why))?;
+        ids.push(id);
+        messages.push(Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() });
+    }
+    send_all(&stack.queues, messages).await?;
+    Ok((StatusCode::ACCEPTED, Json(Sent { ids })))
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    id: &'a TaskId,
+    payload: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<&'a ItemId>,
+}
+
+/// The message of a task that says its id, whether or not the sender did.
+fn message(task: &str, fresh_id: &str) -> Result<(TaskId, String), Rejection> {
+    let parsed = task_message::parse(task, fresh_id)?;
+    // What was parsed is JSON: this never happens.
+    let no_json = |_| Rejection::new(Code::NotJson, "the task is not JSON");
+    let payload: &RawValue = serde_json::from_str(&parsed.payload).map_err(no_json)?;
+    let body = serde_json::to_string(&Message { id: &parsed.id, payload, item: parsed.item.as_ref() });
+    let body = body.map_err(no_json)?;
+    if body.len() > MAX_MESSAGE_BYTES {
+        return Err(Rejection::new(Code::TooLarge, format!("with its id the task is over {MAX_MESSAGE_BYTES} bytes")));
+    }
+    Ok((parsed.id, body))
+}
+
+/// Names the field of the task that the parser refused.
+fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
+    let field = match why.code {
+        Code::MissingField => Some("payload"),
+        Code::NotAnObject if task.starts_with('{') => Some("payload"),
+        Code::BadField => Some("version"),
+        Code::BadId => Some("id"),
+        Code::BadItem => Some("item"),
+        Code::NotAnObject
+        | Code::NotJson
+        | Code::UnknownField
+        | Code::TooLarge
+        | Code::NoRoute
+        | Code::BadTarget
+        | Code::IdConflict
+        | Code::Panicked => None,
+    };
+    let task = format!("tasks[{position}]");
+    Problem::field(field.map_or_else(|| task.clone(), |field| format!("{task}.{field}")), why.detail.clone())
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskState {
+    /// Waits for a batch.
+    Created,
+    /// In a batch that is not being called yet, or waits for its next attempt.
+    Batched,
+    /// Its batch is claimed and being called.
+    InProgress,
+    /// Settled well.
+    Succeeded,
+    /// Settled badly.
+    Failed,
+}
+
+impl From<Shown> for TaskState {
+    fn from(shown: Shown) -> Self {
+        match shown {
+            Shown::Created => Self::Created,
+            Shown::Batched => Self::Batched,
+            Shown::InProgress => Self::InProgress,
+            Shown::Succeeded => Self::Succeeded,
+            Shown::Failed => Self::Failed,
+        }
+    }
+}
+
+/// A task, but for its payload.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Task {
+    /// Its id.
+    #[schema(value_type = String)]
+    id: TaskId,
+    /// Where it stands.
+    status: TaskState,
+    /// What it is grouped by, as `route:value`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    target: Option<String>,
+    /// The batch it is or was in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    batch: Option<BatchId>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    reason: Option<String>,
+    /// How often it has returned to waiting.
+    returned: u32,
+    /// The tracker's item that is acked when it settles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    item: Option<ItemId>,
+    /// When it was registered.
+    #[schema(format = DateTime)]
+    registered_at: String,
+}
+
+/// Show a task
+///
+/// A task that was sent a moment ago may not be registered yet: it is not known then.
+#[utoipa::path(
+    get, path = "/tasks/{id}", tag = "tasks", operation_id = "show_task",
+    params(("id" = String, Path, description = "The task's id.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
+    responses((status = 200, description = "The task.", body = Task), ById, AnyPort),
+)]
+pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TaskId>) -> Result<Json<Task>, Problem> {
+    let store = &backend.stack().store;
+    let found = store.read(std::slice::from_ref(&id), Freshness::Latest).await?.into_iter().next();
+    let task = found.ok_or_else(|| Problem::not_found("task"))?;
+    let batch = match task.status.batch() {
+        Some(batch) => store.batch(batch).await?,
+        None => None,
+    };
+    let status = Shown::of(&task, batch.as_ref()).into();
+    let task::Task { id, status: stored, round, created_at, item, .. } = task;
+    let (target, reason) = match &stored {
+        Status::Created { target } => (Some(target.clone()), None),
+        Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
+        Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),
+    };
+    Ok(Json(Task {
+        id,
+        status,
+        target: target.map(|target| target.to_string()),
+        batch: stored.batch().cloned(),
+        reason,
+        returned: round.0,
+        item,
+        registered_at: times::shown(created_at),
+    }))
+}

@@ -1,0 +1,121 @@
+//! A served API, and how the tests call it.
+
+use std::sync::Arc;
+
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
+use shared::aws::System;
+use shared::domain::session::Timing;
+use shared::entry::{RouteSource, Stack};
+use shared::memory::{MemoryQueues, MemoryStore};
+use shared::ports::{Destination, Outgoing};
+use shared::routes::Routes;
+use shared::steps::track::Lifetimes;
+use tokio::net::TcpListener;
+
+/// A queue that the routes name.
+pub const NAMED_QUEUE: &str = "https://sqs.example/1/failures";
+
+const ROUTES: &str = "
+version: 1
+routes:
+  - name: parcels
+    when: type == 'parcel'
+    target: truck
+    downstream: pull
+    notify: { failure: https://sqs.example/1/failures }
+";
+
+type MemoryStack = Stack<MemoryStore, MemoryQueues, System>;
+
+/// An API of its own for one test.
+pub struct Desk {
+    pub stack: Arc<MemoryStack>,
+    client: Client,
+    url: String,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub media_type: String,
+    pub allow: String,
+    pub body: Value,
+}
+
+impl Desk {
+    pub async fn open() -> Self {
+        let stack = Arc::new(Stack {
+            store: MemoryStore::new(),
+            queues: MemoryQueues::new(),
+            env: System,
+            routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
+            timing: Timing::default(),
+            lifetimes: Lifetimes::default(),
+            worker: "test".to_owned(),
+        });
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = api::router(Arc::clone(&stack));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { stack, client: Client::builder().no_proxy().build().unwrap(), url }
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.url))
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        answer(self.request(Method::GET, path)).await
+    }
+
+    /// A POST of JSON as it is written.
+    pub async fn post(&self, path: &str, body: impl Into<String>) -> Answer {
+        let request = self.request(Method::POST, path).header("Content-Type", "application/json");
+        answer(request.body(body.into())).await
+    }
+
+    /// Messages sent to the intake queue.
+    pub fn intake(&self) -> Vec<Outgoing> {
+        self.stack.queues.messages(&Destination::Tasks)
+    }
+
+    /// Opens a tracker with so many items.
+    pub async fn tracker(&self, id: &str, items: u64) {
+        assert_eq!(self.post("/trackers", format!(r#"{{"id":"{id}"}}"#)).await.status, 201);
+        if items > 0 {
+            let body = format!(r#"{{"key":"all","count":{items}}}"#);
+            assert_eq!(self.post(&format!("/trackers/{id}/items"), body).await.status, 200);
+        }
+    }
+
+    /// The tracker, as it is shown.
+    pub async fn shown(&self, id: &str) -> Value {
+        self.get(&format!("/trackers/{id}")).await.body
+    }
+}
+
+pub async fn answer(request: RequestBuilder) -> Answer {
+    let response = request.send().await.unwrap();
+    let header =
+        |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
+    let (status, media_type, allow) = (response.status().as_u16(), header("content-type"), header("allow"));
+    let text = response.text().await.unwrap();
+    let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    Answer { status, media_type, allow, body }
+}
+
+impl Answer {
+    /// The problem's field; fails unless this is problem details with this status.
+    #[track_caller]
+    pub fn problem(&self, status: u16) -> &str {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.media_type, "application/problem+json", "{self:?}");
+        assert_eq!(self.body["status"], status, "{self:?}");
+        for name in ["type", "title", "detail"] {
+            assert!(self.body[name].is_string(), "{name}: {self:?}");
+        }
+        self.body["field"].as_str().unwrap_or_default()
+    }
+}

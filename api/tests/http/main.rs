@@ -1,0 +1,7 @@
+//! The HTTP API, over HTTP, on tables and queues in memory.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bad_input;
+mod desk;
+mod tasks;
+mod trackers;

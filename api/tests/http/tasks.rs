@@ -1,0 +1,118 @@
+//! Tasks and batches.
+
+use serde_json::{Value, json};
+use shared::domain::batch::{Assumes, Batch};
+use shared::domain::id::{BatchId, Fence, Round, Target, TaskId};
+use shared::domain::task::{Candidate, Task};
+use shared::domain::time::Timestamp;
+use shared::ports::{Batches as _, Tasks as _};
+
+use crate::desk::Desk;
+
+const BATCH: &str = "0123456789abcdef0123456789abcdef";
+
+#[tokio::test]
+async fn tasks_reach_the_intake_as_they_were_written_and_in_their_order() {
+    let desk = Desk::open().await;
+    let body = r#"{"tasks":[
+        {"id":"a","payload":{"n": 1.0, "big": 12345678901234567890123}, "item":"t:0:5"},
+        {"payload":{}},
+        {"version":1,"id":null,"payload":{},"item":null}
+    ]}"#;
+    let sent = desk.post("/tasks", body).await;
+    assert_eq!(sent.status, 202, "{sent:?}");
+    let ids: Vec<&str> = sent.body["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    assert_eq!((ids.len(), ids[0]), (3, "a"));
+    assert!(ids[1] != ids[2] && ids[1].len() == 32, "a task without an id gets one that nobody has");
+    let messages: Vec<String> = desk.intake().into_iter().map(|message| message.body).collect();
+    assert_eq!(messages[0], r#"{"id":"a","payload":{"n":1.0,"big":12345678901234567890123},"item":"t:0:5"}"#);
+    assert_eq!(messages[1], format!(r#"{{"id":"{}","payload":{{}}}}"#, ids[1]));
+    assert_eq!(messages.len(), 3);
+}
+
+#[tokio::test]
+async fn one_bad_task_holds_all_back_and_is_named() {
+    let desk = Desk::open().await;
+    for (bad, field) in [
+        (r#"{"id":"x"}"#, "tasks[1].payload"),
+        (r#"{"payload":[4111]}"#, "tasks[1].payload"),
+        (r#"{"payload":{},"id":""}"#, "tasks[1].id"),
+        (r#"{"payload":{},"id":7}"#, "tasks[1].id"),
+        (r#"{"payload":{},"item":"t:0"}"#, "tasks[1].item"),
+        (r#"{"payload":{},"version":2}"#, "tasks[1].version"),
+        (r#"{"payload":{},"color":"4111"}"#, "tasks[1]"),
+        ("[4111]", "tasks[1]"),
+    ] {
+        let answer = desk.post("/tasks", format!(r#"{{"tasks":[{{"payload":{{}}}},{bad}]}}"#)).await;
+        assert_eq!(answer.problem(422), field, "{bad}");
+        assert!(!answer.body.to_string().contains("4111"), "a value is repeated: {answer:?}");
+    }
+    let large = format!(r#"{{"tasks":[{{"payload":{{"a":"{}"}}}}]}}"#, "x".repeat(256_000));
+    assert_eq!(desk.post("/tasks", large).await.problem(422), "tasks[0]");
+    assert!(desk.intake().is_empty(), "nothing is sent");
+}
+
+#[tokio::test]
+async fn a_task_that_is_too_large_only_with_its_id_is_refused_before_the_queue_does() {
+    let desk = Desk::open().await;
+    let padding = 256_000 - r#"{"payload":{"a":""}}"#.len();
+    let body = format!(r#"{{"tasks":[{{"payload":{{"a":"{}"}}}}]}}"#, "x".repeat(padding));
+    assert_eq!(desk.post("/tasks", body).await.problem(422), "tasks[0]");
+    assert!(desk.intake().is_empty());
+}
+
+#[tokio::test]
+async fn one_call_takes_1_to_100_tasks() {
+    let desk = Desk::open().await;
+    let tasks = |count| json!({ "tasks": vec![json!({ "payload": {} }); count] }).to_string();
+    assert_eq!(desk.post("/tasks", tasks(0)).await.problem(422), "tasks");
+    assert_eq!(desk.post("/tasks", tasks(101)).await.problem(422), "tasks");
+    assert_eq!(desk.post("/tasks", tasks(100)).await.body["ids"].as_array().unwrap().len(), 100);
+    assert_eq!(desk.intake().len(), 100);
+}
+
+#[tokio::test]
+async fn a_task_is_shown_with_its_status_and_without_its_payload() {
+    let desk = Desk::open().await;
+    let (id, target) = (TaskId::new("a/b c%".replace(' ', "_")), Target::new("parcels:t7"));
+    let payload = r#"{"card":"4111"}"#.to_owned();
+    let task = Task::new(id.clone(), target.clone(), payload, "d".to_owned(), Timestamp(1_000));
+    desk.stack.store.register(&task).await.unwrap();
+    let path = "/tasks/a%2Fb_c%25";
+    let shown = desk.get(path).await;
+    assert_eq!(
+        shown.body,
+        json!({
+            "id": "a/b_c%", "status": "created", "target": "parcels:t7", "returned": 0,
+            "registered_at": "1970-01-01T00:00:01.000Z",
+        })
+    );
+    let batch = BatchId::new(BATCH);
+    desk.stack.store.join(&id, Round(0), &batch).await.unwrap();
+    let stored = Batch::open(batch, target, Fence(1), &[task.candidate()], Timestamp(7), 0);
+    desk.stack.store.store(&stored, Assumes::Absent).await.unwrap();
+    let shown = desk.get(path).await.body;
+    assert_eq!((&shown["status"], &shown["batch"]), (&json!("batched"), &json!(BATCH)));
+    assert_eq!(shown["target"], "parcels:t7");
+}
+
+#[tokio::test]
+async fn a_batch_is_shown_with_its_members() {
+    let desk = Desk::open().await;
+    let members: Vec<Candidate> =
+        ["a", "b"].map(|id| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1 }).into();
+    let batch = Batch::open(BatchId::new(BATCH), Target::new("r:t"), Fence(1), &members, Timestamp(7), 0);
+    desk.stack.store.store(&batch, Assumes::Absent).await.unwrap();
+    let shown = desk.get(&format!("/batches/{BATCH}")).await;
+    assert_eq!(shown.status, 200, "{shown:?}");
+    assert_eq!((&shown.body["status"], &shown.body["members"]), (&json!("open"), &json!(["a", "b"])));
+    assert_eq!(shown.body.get("session"), None::<&Value>);
+}
+
+#[tokio::test]
+async fn what_is_not_known_is_a_404() {
+    let desk = Desk::open().await;
+    for path in ["/tasks/nobody", "/batches/00000000000000000000000000000000", "/trackers/nobody"] {
+        assert_eq!(desk.get(path).await.problem(404), "id", "{path}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Trackers, from opening to their end.
+
+use serde_json::{Value, json};
+use shared::domain::notice::NotificationQueue;
+use shared::ports::Destination;
+
+use crate::desk::{Desk, NAMED_QUEUE};
+
+#[tokio::test]
+async fn a_tracker_is_opened_once_and_found_again_by_the_same_call() {
+    let desk = Desk::open().await;
+    let body = r#"{"id":"t","deadline":"2099-01-01T00:00:00+01:00","notify":"none"}"#;
+    let opened = desk.post("/trackers", body).await;
+    assert_eq!(opened.status, 201, "{opened:?}");
+    assert_eq!(opened.body["deadline"], "2098-12-31T23:00:00.000Z");
+    let found = desk.post("/trackers", body).await;
+    assert_eq!((found.status, &found.body), (200, &opened.body));
+    desk.post("/trackers", r#"{"id":"t","notify":"none"}"#).await.problem(409);
+    assert_eq!(desk.shown("t").await["deadline"], opened.body["deadline"], "and stays as it was");
+}
+
+#[tokio::test]
+async fn a_tracker_without_an_id_gets_one_that_nobody_has() {
+    let desk = Desk::open().await;
+    let (one, two) = (desk.post("/trackers", "{}").await, desk.post("/trackers", "{}").await);
+    assert_eq!((one.status, two.status), (201, 201));
+    assert_ne!(one.body["id"], two.body["id"]);
+    assert_eq!(one.body["notify"], "default");
+}
+
+#[tokio::test]
+async fn only_queues_that_the_routes_name_are_told() {
+    let desk = Desk::open().await;
+    let named = format!(r#"{{"id":"t","notify":"{NAMED_QUEUE}"}}"#);
+    assert_eq!(desk.post("/trackers", named).await.body["notify"], NAMED_QUEUE);
+    for notify in ["https://sqs.example/1/others", "nobody"] {
+        let answer = desk.post("/trackers", format!(r#"{{"id":"u","notify":"{notify}"}}"#)).await;
+        assert_eq!(answer.problem(422), "notify");
+    }
+    assert_eq!(desk.get("/trackers/u").await.status, 404);
+}
+
+#[tokio::test]
+async fn items_are_numbered_in_the_order_of_their_keys_and_a_repeat_adds_none() {
+    let desk = Desk::open().await;
+    desk.tracker("t", 0).await;
+    let first = desk.post("/trackers/t/items", r#"{"key":"a","count":7000}"#).await.body;
+    assert_eq!(first["groups"], json!([{ "group": 0, "first": 0, "size": 7000 }]));
+    let second = r#"{"key":"b","count":1000}"#;
+    let added = desk.post("/trackers/t/items", second).await.body;
+    assert_eq!((&added["start"], &added["count"], &added["group_size"]), (&json!(7000), &json!(1000), &json!(7168)));
+    assert_eq!(
+        added["groups"],
+        json!([{ "group": 0, "first": 7000, "size": 168 }, { "group": 1, "first": 0, "size": 832 }])
+    );
+    assert_eq!(added["repeated"], false);
+    let repeated = desk.post("/trackers/t/items", second).await.body;
+    assert_eq!((&repeated["groups"], &repeated["repeated"]), (&added["groups"], &json!(true)));
+    desk.post("/trackers/t/items", r#"{"key":"b","count":1}"#).await.problem(409);
+    assert_eq!(desk.shown("t").await["items"], 8000);
+}
+
+#[tokio::test]
+async fn the_last_ack_of_a_sealed_tracker_completes_it_and_sends_one_notice() {
+    let desk = Desk::open().await;
+    desk.tracker("t", 100).await;
+    let acked = desk.post("/trackers/t/acks", r#"{"succeeded":["t:0:0-97"],"failed":["t:0:98"]}"#).await;
+    assert_eq!(acked.body, json!({ "acked": 99, "repeated": 0, "state": "open" }));
+    let sealed = desk.post("/trackers/t/seal", "").await;
+    assert_eq!((sealed.status, &sealed.body["state"]), (200, &json!("sealed")));
+    assert_eq!(desk.post("/trackers/t/seal", "").await.body["state"], "sealed", "the same call finds it sealed");
+    let last = desk.post("/trackers/t/acks", r#"{"succeeded":["t:0:98-99"]}"#).await;
+    assert_eq!(last.body, json!({ "acked": 1, "repeated": 1, "state": "completed" }), "the first outcome counts");
+    let again = desk.post("/trackers/t/acks", r#"{"failed":["t:0:0-99"]}"#).await;
+    assert_eq!(again.body, json!({ "acked": 0, "repeated": 100, "state": "completed" }));
+    let shown = desk.shown("t").await;
+    let counts = ["items", "succeeded", "failed", "missing"].map(|name| shown[name].as_u64().unwrap());
+    assert_eq!(counts, [100, 99, 1, 0]);
+    assert_eq!((&shown["state"], &shown["notice_sent"]), (&json!("completed"), &json!(true)));
+    assert!(shown["ended_at"].is_string());
+    let told = desk.stack.queues.messages(&Destination::Notification(NotificationQueue::Default));
+    assert_eq!(told.len(), 1);
+    desk.post("/trackers/t/items", r#"{"key":"late","count":1}"#).await.problem(409);
+    desk.post("/trackers/t/abandon", "").await.problem(409);
+}
+
+#[tokio::test]
+async fn a_tracker_that_is_given_up_takes_nothing_more() {
+    let desk = Desk::open().await;
+    desk.tracker("t", 10).await;
+    assert_eq!(desk.post("/trackers/t/abandon", "").await.body["state"], "abandoned");
+    assert_eq!(desk.post("/trackers/t/abandon", "").await.status, 200, "the same call finds it given up");
+    for (path, body) in [("seal", ""), ("acks", r#"{"succeeded":["t:0:0"]}"#), ("items", r#"{"key":"more","count":1}"#)]
+    {
+        desk.post(&format!("/trackers/t/{path}"), body).await.problem(409);
+    }
+    let shown = desk.shown("t").await;
+    assert_eq!((&shown["state"], &shown["missing"], &shown["succeeded"]), (&json!("abandoned"), &json!(10), &json!(0)));
+}
+
+#[tokio::test]
+async fn items_are_listed_by_outcome_page_by_page() {
+    let desk = Desk::open().await;
+    desk.tracker("t", 7_200).await;
+    let body = r#"{"succeeded":["t:0:0-7167","t:1:0-20"],"failed":["t:1:25-31"]}"#;
+    assert_eq!(desk.post("/trackers/t/acks", body).await.body["acked"], 7_196);
+    let page = desk.get("/trackers/t/items?outcome=missing&limit=3").await.body;
+    assert_eq!(page, json!({ "items": ["t:1:21", "t:1:22", "t:1:23"], "next": "1:24" }));
+    let page = desk.get("/trackers/t/items?outcome=missing&limit=3&from=1:24").await.body;
+    assert_eq!(page, json!({ "items": ["t:1:24"], "next": null }));
+    let page = desk.get("/trackers/t/items?outcome=failed").await.body;
+    assert_eq!(page["items"].as_array().unwrap().len(), 7);
+    let mut path = "/trackers/t/items?outcome=succeeded&limit=1000".to_owned();
+    let mut listed = 0;
+    loop {
+        let page = desk.get(&path).await.body;
+        listed += page["items"].as_array().unwrap().len();
+        let Value::String(next) = &page["next"] else { break };
+        path = format!("/trackers/t/items?outcome=succeeded&limit=1000&from={next}");
+    }
+    assert_eq!(listed, 7_189);
+}

@@ -1,0 +1,52 @@
+//! The HTTP API on a loopback port, as `groupage local` serves it.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use shared::entry::AwsStack;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// The port is taken, or may not be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve the HTTP API on 127.0.0.1:{port}: {source}. Choose another port with --http-port, or 0 for any")]
+pub struct Error {
+    /// The port asked for.
+    port: u16,
+    /// What the operating system said.
+    source: io::Error,
+}
+
+/// The API, for as long as this lives.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    /// Takes requests from now on; port 0 stands for any free one.
+    ///
+    /// # Errors
+    /// [`Error`]
+    pub async fn start(port: u16, stack: Arc<AwsStack>) -> Result<Self, Error> {
+        let failed = |source| Error { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        // It never ends by itself.
+        let serving = tokio::spawn(async move { drop(axum::serve(listener, api::router(stack)).await) });
+        Ok(Self { address, serving })
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}

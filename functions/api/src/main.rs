@@ -1,0 +1,13 @@
+//! The Lambda function api: the HTTP API behind a function URL. Wiring only.
+
+use std::sync::Arc;
+
+use lambda_http::Error;
+use shared::entry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    entry::init_logging();
+    let (stack, _) = entry::connect().await?;
+    lambda_http::run(api::router(Arc::new(stack))).await
+}
