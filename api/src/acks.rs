@@ -29,12 +29,20 @@ const MAX_ITEMS: u64 = 100_000;
 #[expect(dead_code, reason = "the published contract; `NewAcks` has the ranges parsed")]
 pub struct AckList {
     /// Items that succeeded.
-    #[schema(max_items = 1000, value_type = Option<Vec<String>>)]
-    succeeded: Option<Vec<String>>,
+    #[schema(max_items = 1000)]
+    succeeded: Option<Vec<Range>>,
     /// Items that failed for good.
-    #[schema(max_items = 1000, value_type = Option<Vec<String>>)]
-    failed: Option<Vec<String>>,
+    #[schema(max_items = 1000)]
+    failed: Option<Vec<Range>>,
 }
+
+/// An item, as `tracker:group:index`, or several of one group, as `tracker:group:first-last`.
+#[derive(Debug, ToSchema)]
+#[schema(
+    pattern = "^[A-Za-z0-9_-]{1,64}:[0-9]{1,9}:([0-6]?[0-9]{1,3}|70[0-9]{2}|71[0-5][0-9]|716[0-7])(-([0-6]?[0-9]{1,3}|70[0-9]{2}|71[0-5][0-9]|716[0-7]))?$"
+)]
+#[expect(dead_code, reason = "the published contract; `NewAcks` has the ranges parsed")]
+struct Range(String);
 
 /// Ranges with what became of them, those that succeeded first.
 #[derive(Debug)]

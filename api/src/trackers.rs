@@ -34,7 +34,7 @@ pub struct NewTracker {
     deadline: Option<String>,
     /// Who is told of its end: `default` (the stack's own queue), `none`, or the URL of a queue that the routes file
     /// names. `default` if it is missing.
-    #[schema(max_length = 1024)]
+    #[schema(pattern = "^(default|none|https?://.+)$")]
     notify: Option<String>,
 }
 

@@ -71,6 +71,8 @@ async fn a_count_is_a_whole_number_within_bounds() {
         assert_eq!(answer.problem(422), "count", "{count}");
     }
     assert_eq!(desk.shown("t").await["items"], 0);
+    let whole = desk.post("/trackers/t/items", r#"{"key":"k","count":5.0}"#).await;
+    assert_eq!(whole.body["count"], 5, "to JSON Schema 5.0 is a whole number");
 }
 
 #[tokio::test]

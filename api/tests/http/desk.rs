@@ -1,14 +1,16 @@
 //! A served API, and how the tests call it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use shared::aws::System;
 use shared::domain::session::Timing;
+use shared::domain::time::Timestamp;
 use shared::entry::{RouteSource, Stack};
 use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Outgoing};
+use shared::ports::{Destination, Env, Outgoing};
 use shared::routes::Routes;
 use shared::steps::track::Lifetimes;
 use tokio::net::TcpListener;
@@ -26,7 +28,30 @@ routes:
     notify: { failure: https://sqs.example/1/failures }
 ";
 
-type MemoryStack = Stack<MemoryStore, MemoryQueues, System>;
+type MemoryStack = Stack<MemoryStore, MemoryQueues, Ticking>;
+
+/// A machine whose clock goes on by a millisecond whenever somebody looks at it. Two calls in the same one that open the
+/// same tracker would be one call to the store, repeated.
+#[derive(Debug, Default)]
+pub struct Ticking(AtomicU64);
+
+impl Env for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn random(&self) -> f64 {
+        System.random()
+    }
+
+    fn fresh_id(&self) -> String {
+        System.fresh_id()
+    }
+
+    async fn sleep(&self, ms: u64) {
+        System.sleep(ms).await;
+    }
+}
 
 /// An API of its own for one test.
 pub struct Desk {
@@ -49,7 +74,7 @@ impl Desk {
         let stack = Arc::new(Stack {
             store: MemoryStore::new(),
             queues: MemoryQueues::new(),
-            env: System,
+            env: Ticking::default(),
             routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
             timing: Timing::default(),
             lifetimes: Lifetimes::default(),
@@ -57,6 +82,8 @@ impl Desk {
         });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        // The client makes no connection without one, not even in plain text; every test but the first finds it there.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let router = api::router(Arc::clone(&stack));
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { stack, client: Client::builder().no_proxy().build().unwrap(), url }

@@ -120,3 +120,16 @@ async fn items_are_listed_by_outcome_page_by_page() {
     }
     assert_eq!(listed, 7_189);
 }
+
+#[tokio::test]
+async fn groups_that_nobody_acked_anything_of_are_passed_over() {
+    let desk = Desk::open().await;
+    desk.tracker("t", 7_168_000).await;
+    desk.post("/trackers/t/acks", r#"{"failed":["t:3:5","t:900:0"],"succeeded":["t:500:1"]}"#).await;
+    let page = desk.get("/trackers/t/items?outcome=failed").await.body;
+    assert_eq!(page, json!({ "items": ["t:3:5", "t:900:0"], "next": null }));
+    let page = desk.get("/trackers/t/items?outcome=failed&from=4:0&limit=1").await.body;
+    assert_eq!(page, json!({ "items": ["t:900:0"], "next": null }));
+    let page = desk.get("/trackers/t/items?outcome=missing&from=3:4&limit=2").await.body;
+    assert_eq!(page, json!({ "items": ["t:3:4", "t:3:6"], "next": "3:7" }));
+}

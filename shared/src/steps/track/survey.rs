@@ -89,10 +89,17 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
             let end = nodes.last().map_or(tracker.items, |last| (u64::from(last.id.index) + 1) * u64::from(GROUP_SIZE));
             let mut nodes = nodes.into_iter().peekable();
             found.next = None;
-            for number in from.number()..end.min(tracker.items) {
+            let mut number = from.number();
+            while number < end.min(tracker.items) {
                 let Some(at) = Place::of(number) else { break };
                 while nodes.next_if(|node| node.id.index < at.group).is_some() {}
-                let node = nodes.peek().filter(|node| node.id.index == at.group);
+                let written = nodes.peek();
+                let node = written.filter(|node| node.id.index == at.group);
+                if node.is_none() && which != Which::Missing {
+                    // Nothing is done there, and there may be millions of such groups.
+                    number = written.map_or(end, |next| u64::from(next.id.index) * u64::from(GROUP_SIZE));
+                    continue;
+                }
                 if is(which, node, at.index) {
                     if found.items.len() == limit {
                         found.next = Some(at);
@@ -100,6 +107,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
                     }
                     found.items.push(ItemId { tracker: tracker.id.clone(), at });
                 }
+                number += 1;
             }
             found.next = Place::of(end).filter(|next| tracker.has(*next));
         }
