@@ -192,6 +192,19 @@ impl Ending {
     }
 }
 
+impl End {
+    /// Whether an item was acked before the end, as far as that is kept: late acks may set bits of missing items.
+    #[must_use]
+    pub fn has_counted(&self, item: Place) -> bool {
+        let named: u64 = self.missing_items.iter().map(ItemRange::len).sum();
+        let is_known = named == self.missing
+            || self.missing_items.last().is_some_and(|last| (item.group, item.index) < (last.group, last.last));
+        let is_missing =
+            |range: &ItemRange| range.group == item.group && (range.first..=range.last).contains(&item.index);
+        is_known && !self.missing_items.iter().any(is_missing)
+    }
+}
+
 impl Addition {
     /// Its items, group by group.
     pub fn groups(&self) -> impl Iterator<Item = Group> {
@@ -395,6 +408,19 @@ mod tests {
         let minutes: Vec<u64> = looks.iter().map(|at| at / 60_000).collect();
         assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 64, 124, 166]);
         assert_eq!(looks.last(), Some(&10_000_000));
+    }
+
+    #[test]
+    fn what_was_missing_at_the_end_never_counts() {
+        let place = |index| Place { group: 0, index };
+        let survey = |done| Survey { done, failed: 0, missing_items: vec![ItemRange::parse("t:0:2-3").unwrap()] };
+        let counted = |done| {
+            let ended = tracker(10).ended(Ending::Overdue, survey(done), Timestamp(1));
+            let State::Ended(end) = ended.state else { panic!("it has ended") };
+            (0..10).filter(|index| end.has_counted(place(*index))).collect::<Vec<u16>>()
+        };
+        assert_eq!(counted(8), [0, 1, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(counted(5), [0, 1], "of the missing ones behind those that are named nothing is known");
     }
 
     proptest! {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::survey::Which;
+use super::survey::{Items, Which};
 use super::{TRIES, Tracking};
 use crate::domain::id::TrackerId;
 use crate::domain::notice;
-use crate::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId, State, Tracker};
+use crate::domain::tracker::{End, Ending, GROUP_SIZE, ItemId, Mark, Node, NodeId, State, Tracker};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Trackers, send_all};
 use crate::steps::Error;
 
@@ -96,7 +96,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         }
         let failed = match end.failed {
             0 => Vec::new(),
-            _ => self.items(tracker, Which::Failed, None, MAX_NAMED).await?.items,
+            _ => self.failed_items(tracker, end).await?,
         };
         let event = notice::of_tracker(tracker, end, failed);
         let to = Destination::Notification(tracker.notify.clone());
@@ -105,5 +105,20 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         // Whoever was faster has done just the same.
         self.store.store_tracker(&told).await?;
         Ok(told)
+    }
+
+    /// The first items that had failed at the end. Whoever looked at the tracker before that may still mark items of one
+    /// that is not complete; a notice that is sent again must not name them.
+    async fn failed_items(&self, tracker: &Tracker, end: &End) -> Result<Vec<ItemId>, Error> {
+        let (mut failed, mut from) = (Vec::new(), None);
+        loop {
+            let Items { items, next } = self.items(tracker, Which::Failed, from, MAX_NAMED).await?;
+            failed.extend(items.into_iter().filter(|item| end.has_counted(item.at)));
+            if next.is_none() || failed.len() >= MAX_NAMED || end.how == Ending::Completed {
+                failed.truncate(MAX_NAMED);
+                return Ok(failed);
+            }
+            from = next;
+        }
     }
 }
