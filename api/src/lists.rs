@@ -6,9 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use shared::domain::id::TrackerId;
+use shared::domain::tracker::Which;
 use shared::domain::tracker::{ItemId, Place};
 use shared::ports::{Freshness, Trackers as _};
-use shared::steps::track::{Items, Which};
+use shared::steps::track::Items;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::Backend;

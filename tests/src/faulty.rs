@@ -184,8 +184,8 @@ impl<S: Trackers> Trackers for Faulty<'_, S> {
         self.process.around("due_trackers", self.inner.due_trackers(part, before, limit)).await
     }
 
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        self.process.around("clear", self.inner.clear(id)).await
+    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
+        self.process.around("clear", self.inner.clear(tracker)).await
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

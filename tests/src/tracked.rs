@@ -146,8 +146,8 @@ impl Trackers for Tracked {
         self.inner.due_trackers(part, before, limit).await
     }
 
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        self.inner.clear(id).await
+    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
+        self.inner.clear(tracker).await
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

@@ -4,8 +4,8 @@
 //! `GROUPAGE_TRACKER_SEEDS` says how many small ones are tried.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use groupage_tests::fan;
 use groupage_tests::crowd::{Crowd, Told};
+use groupage_tests::fan;
 
 const ITEMS: u64 = 100_000;
 const SEEDS: u64 = 300;

@@ -137,7 +137,7 @@ impl FanOut {
     /// # Errors
     /// [`Error`]
     pub async fn fail(&self, items: Vec<ItemId>) -> Result<(), Error> {
-        self.tracking().settle(items.into_iter().map(|item| (item, Outcome::Failed)).collect()).await?;
+        self.tracking().settle(items.into_iter().map(|item| (item, Outcome::Failed)).collect()).await.all()?;
         Ok(())
     }
 

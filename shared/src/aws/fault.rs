@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use crate::ports::Error;
 
 /// Codes that come with a 4xx status although the same request may succeed later.
-const PASSING: [&str; 17] = [
+const PASSING: [&str; 19] = [
     "BandwidthLimitExceeded",
     "ExpiredTokenException",
     "InternalServerError",
@@ -25,6 +25,8 @@ const PASSING: [&str; 17] = [
     "Throttling",
     "ThrottlingException",
     "TooManyRequestsException",
+    "TransactionConflictException",
+    "TransactionInProgressException",
 ];
 
 /// Whether an error with this code and HTTP status may pass by itself.
@@ -82,6 +84,7 @@ mod tests {
     fn throttling_may_pass_and_a_refused_request_does_not() {
         assert!(passes("ProvisionedThroughputExceededException", 400));
         assert!(passes("RequestThrottled", 403));
+        assert!(passes("TransactionConflictException", 400));
         assert!(passes("AnythingAtAll", 503));
         assert!(!passes("ValidationException", 400));
         assert!(!passes("AccessDeniedException", 400));

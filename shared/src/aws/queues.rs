@@ -78,10 +78,7 @@ impl Sqs {
             Ok(output) => positions.iter().map(|at| (*at, outcome(*at, &output))).collect(),
             Err(error) => {
                 let error = failed(SEND, error);
-                to_all(&|| match &error {
-                    Error::Unavailable { what, why } => Error::Unavailable { what, why: why.clone() },
-                    Error::Broken { what, why } => Error::Broken { what, why: why.clone() },
-                })
+                to_all(&|| error.clone())
             }
         }
     }

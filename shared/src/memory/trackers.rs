@@ -110,12 +110,18 @@ impl Trackers for MemoryStore {
         Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
     }
 
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        if let Some(tracked) = self.tables().trackers.get_mut(id) {
-            tracked.nodes.clear();
-            tracked.additions.clear();
+    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
+        let mut tables = self.tables();
+        let Some(tracked) = tables.trackers.get_mut(&tracker.id) else { return Ok(Cleared::All) };
+        if tracked.nodes.is_empty() && tracked.additions.is_empty() {
+            return Ok(Cleared::All);
         }
-        Ok(Cleared::All)
+        if tracked.tracker.as_ref().is_none_or(|now| now.revision != tracker.revision) {
+            return Ok(Cleared::Conflict);
+        }
+        tracked.nodes.clear();
+        tracked.additions.clear();
+        Ok(Cleared::Some)
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

@@ -30,7 +30,7 @@ pub use tasks::{Freshness, Joined, Page, PutBack, Registered, Segment, Settlemen
 pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};
 
 /// A port did not answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Throttled, timed out, unreachable: whether the write was applied is unknown.
     #[error("{what}: {why}")]
@@ -40,12 +40,20 @@ pub enum Error {
         /// What the service or the network said.
         why: String,
     },
-    /// The service refused the request, or an item makes no sense: a bug, missing permission or foreign data.
+    /// The service refused the request: a bug or a missing permission.
     #[error("{what}: {why}")]
     Broken {
         /// What was tried.
         what: &'static str,
-        /// What the service said, or what is wrong with the item.
+        /// What the service said.
+        why: String,
+    },
+    /// An item makes no sense: foreign data, or a newer version's.
+    #[error("{what}: {why}")]
+    Unreadable {
+        /// What it is an item of.
+        what: &'static str,
+        /// Which one, and what is wrong with it.
         why: String,
     },
 }
@@ -56,7 +64,7 @@ impl Error {
     pub const fn retryable(&self) -> Retryable {
         match self {
             Self::Unavailable { .. } => Retryable::Yes,
-            Self::Broken { .. } => Retryable::No,
+            Self::Broken { .. } | Self::Unreadable { .. } => Retryable::No,
         }
     }
 }

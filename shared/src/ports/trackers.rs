@@ -50,8 +50,10 @@ pub struct Looked {
 pub enum Cleared {
     /// Nothing but the tracker itself is left.
     All,
-    /// There is more.
+    /// There may be more.
     Some,
+    /// The tracker was not as assumed.
+    Conflict,
 }
 
 /// The trackers.
@@ -99,8 +101,9 @@ pub trait Trackers: Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TrackerId>>> + Send;
 
-    /// Removes some of what belongs to a tracker, but not itself.
-    fn clear(&self, id: &TrackerId) -> impl Future<Output = Result<Cleared>> + Send;
+    /// Removes some of what belongs to a tracker, but not itself. Assumes: the tracker is at this revision. Its id may be
+    /// used again once it is gone, and what belongs to the next must stay.
+    fn clear(&self, tracker: &Tracker) -> impl Future<Output = Result<Cleared>> + Send;
 
     /// Removes a tracker. Assumes: it is at this revision, or gone.
     fn remove_tracker(&self, tracker: &Tracker) -> impl Future<Output = Result<Stored>> + Send;

@@ -5,6 +5,7 @@ use crate::domain::batch::{Assumes, Batch, Status};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task};
+use crate::domain::tracker::{ItemId, Outcome};
 use crate::ports::{Batches, Env, Outgoing, PutBack, Stored, Tasks};
 
 /// What drives a task on.
@@ -14,6 +15,8 @@ pub enum Next {
     Elect(Target, Candidate),
     /// Its batch's own message.
     Send(Outgoing),
+    /// It is settled: the item that it is for has this outcome. Its tracker may be a new one under an id used before.
+    Ack(ItemId, Outcome),
     /// It is settled, or somebody else is driving it.
     Nothing,
 }
@@ -34,8 +37,13 @@ pub async fn drive_on<S: Tasks + Batches>(
             Some(found) => by_batch(store, env, task, target, found).await,
             None => void(store, env, task, target, batch).await,
         },
-        task::Status::Succeeded { .. } | task::Status::Failed { .. } => Ok(Next::Nothing),
+        task::Status::Succeeded { .. } => Ok(settled(task, Outcome::Succeeded)),
+        task::Status::Failed { .. } => Ok(settled(task, Outcome::Failed)),
     }
+}
+
+fn settled(task: &Task, outcome: Outcome) -> Next {
+    task.item.clone().map_or(Next::Nothing, |item| Next::Ack(item, outcome))
 }
 
 async fn by_batch(

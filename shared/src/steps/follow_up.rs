@@ -30,7 +30,7 @@ pub struct Counts {
     pub failed: usize,
     /// On their way back to waiting.
     pub returned: usize,
-    /// Items of settled members that no tracker counts (any more).
+    /// Items of settled members that no tracker counts (any more), or whose tracker makes no sense.
     pub unknown_items: usize,
 }
 
@@ -72,7 +72,8 @@ pub async fn follow_up(
     };
     let items: Vec<Option<(ItemId, tracker::Outcome)>> =
         stream::iter(settlements).map(settle).buffer_unordered(CONCURRENCY).try_collect().await?;
-    let acked = Tracking { store, outbox, env }.settle(items.into_iter().flatten().collect()).await?;
+    let acked = Tracking { store, outbox, env }.settle(items.into_iter().flatten().collect()).await;
+    let unknown_items = acked.all()?;
     sent?;
     let next = match last_return_ms(results) {
         None => batch.followed_up(),
@@ -80,7 +81,7 @@ pub async fn follow_up(
     };
     // Whoever was faster has done just the same.
     store.store(&next, Assumes::At(batch.revision)).await?;
-    Ok(Counts { unknown_items: acked.unknown, ..count(batch, results) })
+    Ok(Counts { unknown_items, ..count(batch, results) })
 }
 
 /// Marks a batch that waits for members to return as done if all of them have; says whether it is.

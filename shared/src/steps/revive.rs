@@ -65,7 +65,7 @@ pub async fn revive<S: Tasks + Batches + Census>(
                 driven.extend(task.status.batch().cloned());
                 report.batches += 1;
             }
-            Next::Nothing => {}
+            Next::Ack(..) | Next::Nothing => {}
         }
     }
     for (target, tasks) in waiting {

@@ -189,7 +189,7 @@ impl Trackers for Recorder {
         Err(unasked())
     }
 
-    async fn clear(&self, _: &TrackerId) -> Result<Cleared> {
+    async fn clear(&self, _: &Tracker) -> Result<Cleared> {
         Err(unasked())
     }
 

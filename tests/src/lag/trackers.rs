@@ -121,8 +121,8 @@ impl<S: Trackers, E: Env> Trackers for Lagging<S, E> {
         Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
     }
 
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        self.inner.clear(id).await
+    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
+        self.inner.clear(tracker).await
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

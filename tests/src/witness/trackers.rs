@@ -214,8 +214,8 @@ impl Trackers for Witness {
         self.tables.due_trackers(part, before, limit).await
     }
 
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        self.tables.clear(id).await
+    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
+        self.tables.clear(tracker).await
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use shared::domain::id::TrackerId;
-use shared::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, WORD_BITS};
+use shared::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, Tracker, WORD_BITS};
 use shared::ports::{Cleared, Freshness, Looked, Marked, Stored, Trackers};
 
 use crate::fixture::{Fixture, InMemory, OnDynamo, WithLag, conformance};
@@ -22,6 +22,7 @@ conformance![
     nodes_are_paged_in_order_and_by_level,
     clearing_until_all_is_gone_leaves_the_tracker,
     clearing_one_tracker_leaves_the_others,
+    what_belongs_to_the_next_tracker_of_an_id_is_not_cleared,
     a_removed_tracker_leaves_what_was_not_cleared,
 ];
 
@@ -233,10 +234,12 @@ async fn nodes_are_paged_in_order_and_by_level<F: Fixture>(fixture: F) {
 }
 
 /// Clears a tracker to the end.
-async fn clear(store: &impl Trackers) {
+async fn clear(store: &impl Trackers, tracker: &Tracker) {
     for _ in 0..100 {
-        if store.clear(&id()).await.unwrap() == Cleared::All {
-            return;
+        match store.clear(tracker).await.unwrap() {
+            Cleared::All => return,
+            Cleared::Some => {}
+            Cleared::Conflict => panic!("nobody else is at it"),
         }
     }
     panic!("there is more and more of it");
@@ -244,7 +247,6 @@ async fn clear(store: &impl Trackers) {
 
 async fn clearing_until_all_is_gone_leaves_the_tracker<F: Fixture>(fixture: F) {
     let store = fixture.store();
-    clear(&*store).await;
     let (tracker, addition) = opened(&*store, "t").await.grown("k", 1, shared::domain::time::Timestamp(2)).unwrap();
     store.add(&tracker, &addition).await.unwrap();
     let nodes = [(0, 40), (1, 12), (2, 1)].into_iter().flat_map(|(level, count)| (0..count).map(move |n| (level, n)));
@@ -252,21 +254,37 @@ async fn clearing_until_all_is_gone_leaves_the_tracker<F: Fixture>(fixture: F) {
     for node in &nodes {
         fresh(&*store, *node, &failed([1])).await;
     }
-    clear(&*store).await;
+    clear(&*store, &tracker).await;
     let looked = Looked { tracker: Some(tracker.clone()), nodes: Vec::new() };
     assert_eq!(store.look(&tracker.id, &nodes, Freshness::Latest).await.unwrap(), looked);
     assert_eq!(store.addition(&tracker.id, "k").await.unwrap(), None);
-    clear(&*store).await;
+    clear(&*store, &tracker).await;
     assert_eq!(tracked(&*store, &tracker.id).await, Some(tracker));
+}
+
+async fn what_belongs_to_the_next_tracker_of_an_id_is_not_cleared<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let old = opened(&*store, "t").await;
+    fresh(&*store, group(0), &bits([1])).await;
+    let now = old.sealed(shared::domain::time::Timestamp(2));
+    store.store_tracker(&now).await.unwrap();
+    assert_eq!(store.clear(&old).await.unwrap(), Cleared::Conflict);
+    clear(&*store, &now).await;
+    store.remove_tracker(&now).await.unwrap();
+    let node = fresh(&*store, group(0), &bits([2])).await;
+    assert_eq!(store.clear(&now).await.unwrap(), Cleared::Conflict, "nobody has the id");
+    opened(&*store, "t").await;
+    assert_eq!(store.clear(&now).await.unwrap(), Cleared::Conflict, "another has it");
+    assert_eq!(current(&*store, group(0)).await, Some(node));
 }
 
 async fn clearing_one_tracker_leaves_the_others<F: Fixture>(fixture: F) {
     let store = fixture.store();
     fresh(&*store, group(0), &bits([1])).await;
-    let other = TrackerId::new("t-2");
+    let (tracker, other) = (opened(&*store, "t").await, TrackerId::new("t-2"));
     let change = Node::empty(group(0)).marking(&bits([2])).unwrap();
     store.mark(&other, &change).await.unwrap();
-    clear(&*store).await;
+    clear(&*store, &tracker).await;
     assert_eq!(current(&*store, group(0)).await, None);
     assert_eq!(store.look(&other, &[group(0)], Freshness::Latest).await.unwrap().nodes.len(), 1);
 }

@@ -38,7 +38,8 @@ async fn a_tracker_is_read_as_it_was_written_in_every_state<F: Fixture>(fixture:
     let store = fixture.store();
     let survey = || {
         let missing_items = vec![ItemRange::parse("t:0:0-3").unwrap(), ItemRange::parse("t:1:9").unwrap()];
-        Survey { done: 7_164, failed: 3, missing_items }
+        let failed_items = vec![ItemRange::parse("t:0:4-6").unwrap()];
+        Survey { done: 7_164, failed: 3, missing_items, failed_items }
     };
     for (id, ending) in [("t1", Ending::Completed), ("t2", Ending::Overdue), ("t3", Ending::Abandoned)] {
         let open = opened(&*store, id).await;

@@ -173,7 +173,7 @@ pub async fn make(
             let item = |(number, failed): &(u64, bool)| {
                 (ItemId { tracker: id(), at: Place::of(*number).unwrap() }, outcome(*failed))
             };
-            Expected::Strange(steps.settle(items.iter().map(item).collect()).await?.unknown as u64)
+            Expected::Strange(steps.settle(items.iter().map(item).collect()).await.all()? as u64)
         }
         Call::Abandon => answered(steps.abandon(&id()).await?, |_| Expected::New),
         Call::Sweep { .. } => {

@@ -7,10 +7,11 @@ use groupage_tests::process::Plan;
 use groupage_tests::tally::Tally;
 use proptest::prelude::*;
 use shared::domain::time::Timestamp;
+use shared::domain::tracker::Which;
 use shared::domain::tracker::{End, Ending, Node, Outcome, Place, State, Tracker};
 use shared::memory::MemoryQueues;
 use shared::ports::{Env, Freshness, Trackers};
-use shared::steps::track::{Tracking, Which};
+use shared::steps::track::Tracking;
 
 use crate::calls::{Call, Step, expect, id, make, wait};
 use crate::model::{Expected, Model};

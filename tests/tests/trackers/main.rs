@@ -8,6 +8,9 @@
 mod calls;
 mod case;
 mod model;
+mod notices;
+mod rejected;
+mod reused;
 
 use std::cell::Cell;
 

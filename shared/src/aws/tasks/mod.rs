@@ -213,7 +213,7 @@ impl Tasks for Dynamo {
         // Either way the whole item comes back, which costs nothing.
         let what = "settle a task";
         match self.update(what, self.task_key(&member.id), change, &assumes, ReturnValue::AllNew).await? {
-            Written::Done(item) | Written::Refused(item) => item.map_or(Ok(None), item_of),
+            Written::Done(item) | Written::Refused(item) => item.as_ref().map_or(Ok(None), item_of),
         }
     }
 }

@@ -88,13 +88,20 @@ impl StoredTask {
 
 /// Reads a task out of its item.
 pub(in crate::aws) fn task_of(item: Item) -> Result<Task> {
-    let id = item.get(ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
+    let id = id_of(&item);
     decode::<StoredTask>(TABLE, &id, item)?.into_task()
 }
 
-/// Reads the tracker's item that a task is for out of the task's own item.
-pub(super) fn item_of(item: Item) -> Result<Option<ItemId>> {
-    task_of(item).map(|task| task.item)
+fn id_of(item: &Item) -> String {
+    item.get(ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default()
+}
+
+/// Reads the tracker's item that a task is for out of the task's own item, whatever the rest of that is.
+pub(super) fn item_of(item: &Item) -> Result<Option<ItemId>> {
+    let Some(id) = item.get("Item") else { return Ok(None) };
+    let nonsense = |why| nonsense(TABLE, &id_of(item), "Item", why);
+    let id = id.as_s().map_err(|_| nonsense("is no string"))?;
+    ItemId::parse(id).map(Some).map_err(|why| nonsense(why.0))
 }
 
 #[cfg(test)]
@@ -163,7 +170,7 @@ mod tests {
         let mut item = encode(TABLE, "", &StoredTask::of(&task(all()[0].clone()))).unwrap();
         item.insert(STATUS.into(), text("asleep"));
         let error = task_of(item).unwrap_err();
-        assert!(matches!(error, Error::Broken { .. }));
+        assert!(matches!(error, Error::Unreadable { .. }));
         let said = error.to_string();
         assert!(said.contains("task table") && said.contains("3f0c8a51") && said.contains("`Status`"), "{said}");
     }

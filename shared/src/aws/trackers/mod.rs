@@ -3,10 +3,11 @@
 //!
 //! A node's words are attributes of their own, so that a write names just those that it changes.
 
+mod parts;
 mod stored;
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{CancellationReason, DeleteRequest, ReturnConsumedCapacity, ReturnValue, WriteRequest};
+use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity, ReturnValue};
 use serde::Deserialize;
 
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
@@ -29,9 +30,6 @@ const TABLE: &str = "tracker table";
 const TRACKER_ID: &str = "TrackerId";
 const NODE: &str = "Node";
 const REVISION: &str = "Revision";
-
-/// `BatchWriteItem` takes this many requests.
-const DELETED_AT_ONCE: usize = 25;
 
 /// What the index shows of a tracker.
 #[derive(Deserialize)]
@@ -206,45 +204,12 @@ impl Trackers for Dynamo {
         entries.map(|entry| entry.map(|entry| entry.tracker_id)).collect()
     }
 
-    async fn clear(&self, id: &TrackerId) -> Result<Cleared> {
-        const WHAT: &str = "remove a tracker's groups";
-        let found = self
-            .client
-            .query()
-            .table_name(&self.tables.trackers)
-            .key_condition_expression("#TrackerId = :id")
-            .projection_expression("#TrackerId, #Node")
-            .expression_attribute_names("#TrackerId", TRACKER_ID)
-            .expression_attribute_names("#Node", NODE)
-            .expression_attribute_values(":id", text(id.as_str()))
-            .consistent_read(true)
-            .limit(i32::try_from(DELETED_AT_ONCE).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Trackers, found.consumed_capacity());
-        let parts = found.items().iter().filter(|item| sort_key(item) != Some(OWN));
-        let requests: Vec<WriteRequest> = parts
-            .filter_map(|item| DeleteRequest::builder().set_key(Some(item.clone())).build().ok())
-            .map(|delete| WriteRequest::builder().delete_request(delete).build())
-            .collect();
-        if requests.is_empty() {
+    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
+        let parts = self.parts(&tracker.id).await?;
+        if parts.is_empty() {
             return Ok(Cleared::All);
         }
-        let output = self
-            .client
-            .batch_write_item()
-            .request_items(&self.tables.trackers, requests)
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        // What was left unprocessed is found by the next query.
-        for consumed in output.consumed_capacity() {
-            self.meter.count_write(Place::Trackers, Some(consumed));
-        }
-        Ok(Cleared::Some)
+        self.remove_parts(tracker, parts).await
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

@@ -55,6 +55,8 @@ struct StoredTracker {
     missing: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing_items: Vec<ItemRange>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failed_items: Vec<ItemRange>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     told: bool,
 }
@@ -103,14 +105,16 @@ pub(super) fn tracker_item(tracker: &Tracker) -> Result<Item> {
         failed: 0,
         missing: 0,
         missing_items: Vec::new(),
+        failed_items: Vec::new(),
         told: false,
     };
     match &tracker.state {
         State::Open | State::Sealed => {}
-        State::Ended(End { how: _, at, failed, missing, missing_items, told }) => {
+        State::Ended(End { how: _, at, failed, missing, missing_items, failed_items, told }) => {
             stored.ended_at = Some(*at);
             (stored.failed, stored.missing, stored.told) = (*failed, *missing, *told);
             stored.missing_items.clone_from(missing_items);
+            stored.failed_items.clone_from(failed_items);
         }
     }
     encode(TABLE, tracker.id.as_str(), &stored)
@@ -122,7 +126,8 @@ pub(super) fn tracker_of(item: Item) -> Result<Tracker> {
     let ended = |how| {
         let at = stored.ended_at.ok_or_else(|| nonsense(TABLE, &id, "EndedAt", "is missing"))?;
         let StoredTracker { failed, missing, told, .. } = stored;
-        Ok(State::Ended(End { how, at, failed, missing, missing_items: stored.missing_items.clone(), told }))
+        let (missing_items, failed_items) = (stored.missing_items.clone(), stored.failed_items.clone());
+        Ok(State::Ended(End { how, at, failed, missing, missing_items, failed_items, told }))
     };
     let state = match stored.state.as_str() {
         "open" => State::Open,
@@ -236,6 +241,7 @@ mod tests {
                 failed: 3,
                 missing: 2,
                 missing_items: missing_items.clone(),
+                failed_items: vec![ItemRange::parse("t:3:0-2").unwrap()],
                 told: true,
             })
         };

@@ -29,8 +29,8 @@ pub use node::{Change, MAX_LEVEL, Mark, Node, NodeId, WORD_BITS, WORDS, Word, Wo
 /// Items of one group, and children of one node: as many bits as fit one write unit together with the longest id.
 pub const GROUP_SIZE: u16 = 7_168;
 
-/// The largest tracker, in items.
-pub const MAX_ITEMS: u64 = 100_000_000_000;
+/// The largest tracker, in items: one run of sweep must be able to look at all its groups.
+pub const MAX_ITEMS: u64 = 10_000_000_000;
 
 /// The most items that one call adds: a thousand groups.
 pub const MAX_ADDED: u64 = 1_000 * GROUP_SIZE as u64;
@@ -89,6 +89,8 @@ pub struct End {
     pub missing: u64,
     /// The first of them.
     pub missing_items: Vec<ItemRange>,
+    /// The first that failed, unless it is complete: then its bits say it, and nothing changes them any more.
+    pub failed_items: Vec<ItemRange>,
     /// Whether the notice is sent, or nobody wants one; sweep sends it otherwise.
     pub told: bool,
 }
@@ -152,7 +154,18 @@ pub struct Group {
     pub size: u16,
 }
 
-/// What sweep found of a tracker's bits.
+/// Which items are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those that succeeded.
+    Succeeded,
+    /// Those that failed.
+    Failed,
+    /// Those that nobody has acked.
+    Missing,
+}
+
+/// What a tracker's bits say, counted, with the first items of those that need a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Items acked.
@@ -161,6 +174,8 @@ pub struct Survey {
     pub failed: u64,
     /// The first that are missing.
     pub missing_items: Vec<ItemRange>,
+    /// The first that failed.
+    pub failed_items: Vec<ItemRange>,
 }
 
 /// How long whoever is at work on a tracker is left alone, in milliseconds.
@@ -189,19 +204,6 @@ impl Ending {
             Self::Overdue => "overdue",
             Self::Abandoned => "abandoned",
         }
-    }
-}
-
-impl End {
-    /// Whether an item was acked before the end, as far as that is kept: late acks may set bits of missing items.
-    #[must_use]
-    pub fn has_counted(&self, item: Place) -> bool {
-        let named: u64 = self.missing_items.iter().map(ItemRange::len).sum();
-        let is_known = named == self.missing
-            || self.missing_items.last().is_some_and(|last| (item.group, item.index) < (last.group, last.last));
-        let is_missing =
-            |range: &ItemRange| range.group == item.group && (range.first..=range.last).contains(&item.index);
-        is_known && !self.missing_items.iter().any(is_missing)
     }
 }
 
@@ -264,16 +266,16 @@ impl Tracker {
     /// This tracker at its end.
     #[must_use]
     pub fn completed(&self, failed: u64, now: Timestamp) -> Self {
-        self.ended(Ending::Completed, Survey { done: self.items, failed, missing_items: Vec::new() }, now)
+        self.ended(Ending::Completed, Survey { done: self.items, failed, ..Survey::default() }, now)
     }
 
     /// This tracker at an end that is not completion, with what is missing.
     #[must_use]
     pub fn ended(&self, how: Ending, survey: Survey, now: Timestamp) -> Self {
-        let Survey { done, failed, missing_items } = survey;
+        let Survey { done, failed, missing_items, failed_items } = survey;
         let missing = self.items.saturating_sub(done);
         let told = self.notify == NotificationQueue::None;
-        let end = End { how, at: now, failed, missing, missing_items, told };
+        let end = End { how, at: now, failed, missing, missing_items, failed_items, told };
         Self { looks: 0, due: now.plus_ms(GRACE_MS), ..self.revised(State::Ended(end)) }
     }
 
@@ -319,6 +321,12 @@ impl Tracker {
             return Some(Ending::Overdue);
         }
         (done <= self.seen && now.since(self.active_at) >= patience_ms).then_some(Ending::Abandoned)
+    }
+
+    /// How many groups it has; the last one may still grow.
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        u32::try_from(self.items.div_ceil(u64::from(GROUP_SIZE))).unwrap_or(u32::MAX)
     }
 
     /// How many children a node has.
@@ -408,19 +416,6 @@ mod tests {
         let minutes: Vec<u64> = looks.iter().map(|at| at / 60_000).collect();
         assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 64, 124, 166]);
         assert_eq!(looks.last(), Some(&10_000_000));
-    }
-
-    #[test]
-    fn what_was_missing_at_the_end_never_counts() {
-        let place = |index| Place { group: 0, index };
-        let survey = |done| Survey { done, failed: 0, missing_items: vec![ItemRange::parse("t:0:2-3").unwrap()] };
-        let counted = |done| {
-            let ended = tracker(10).ended(Ending::Overdue, survey(done), Timestamp(1));
-            let State::Ended(end) = ended.state else { panic!("it has ended") };
-            (0..10).filter(|index| end.has_counted(place(*index))).collect::<Vec<u16>>()
-        };
-        assert_eq!(counted(8), [0, 1, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(counted(5), [0, 1], "of the missing ones behind those that are named nothing is known");
     }
 
     proptest! {

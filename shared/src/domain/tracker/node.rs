@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::{GROUP_SIZE, Place};
+use super::{GROUP_SIZE, Place, Which};
 
 /// Bytes of one word.
 const WORD_BYTES: usize = 32;
@@ -167,6 +167,27 @@ impl Node {
             self.done.get(&word).copied().unwrap_or_default() == leading(here)
         };
         (0..WORDS).all(leads).then_some(count)
+    }
+
+    /// The positions of those of its first `size` children of which this holds, in order.
+    pub fn positions(&self, which: Which, size: u16) -> impl Iterator<Item = u16> {
+        let words = (0..WORDS).map(move |word| {
+            let done = self.done.get(&word).copied().unwrap_or_default();
+            let failed = self.failed.get(&word).copied().unwrap_or_default();
+            let bits: Word = match which {
+                Which::Succeeded => std::array::from_fn(|byte| done[byte] & !failed[byte]),
+                Which::Failed => failed,
+                Which::Missing => done.map(|byte| !byte),
+            };
+            (word, bits)
+        });
+        words
+            .filter(|(_, bits)| *bits != Word::default())
+            .flat_map(|(word, bits)| {
+                let set = (0..WORD_BITS).filter(move |position| is_set(&bits, *position));
+                set.map(move |position| u16::from(word) * WORD_BITS + position)
+            })
+            .take_while(move |position| *position < size)
     }
 
     /// Whether a child is done.

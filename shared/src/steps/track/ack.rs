@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::{Outcome, Refused, TRIES, Tracking, beyond};
 use crate::domain::id::TrackerId;
 use crate::domain::tracker::{self, Acks, Ending, ItemId, ItemRange, Mark, NoItem, Node, NodeId, State, Tracker};
-use crate::ports::{Env, Freshness, Looked, Marked, Outbox, Trackers};
+use crate::ports::{self, Env, Freshness, Looked, Marked, Outbox, Trackers};
 use crate::steps::{CONCURRENCY, Error};
 
 /// What an ack came to.
@@ -22,10 +22,22 @@ pub struct Acked {
 }
 
 /// What acking the items of settled tasks came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Settled {
-    /// Items that no tracker counts (any more).
+    /// Items that no tracker counts (any more), and those of a tracker that makes no sense.
     pub unknown: usize,
+    /// Trackers that did not answer: whether their items are acked is unknown.
+    pub unanswered: Vec<(TrackerId, Error)>,
+}
+
+impl Settled {
+    /// How many items are unknown, if all others are acked.
+    ///
+    /// # Errors
+    /// A tracker did not answer.
+    pub fn all(self) -> Result<usize, Error> {
+        self.unanswered.into_iter().next().map_or(Ok(self.unknown), |(_, error)| Err(error))
+    }
 }
 
 /// How many groups are read at once; a port takes 99.
@@ -50,25 +62,33 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         self.mark_items(tracker, looked.nodes, &acks).await
     }
 
-    /// Acks the items that settled tasks carried. What no tracker counts is passed over: a task is settled whatever its
-    /// item is.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
-    pub async fn settle(&self, items: Vec<(ItemId, tracker::Outcome)>) -> Result<Settled, Error> {
+    /// Acks the items that settled tasks carried, each tracker's for itself. What no tracker counts is passed over: a task
+    /// is settled whatever its item is.
+    pub async fn settle(&self, items: Vec<(ItemId, tracker::Outcome)>) -> Settled {
         let mut by_tracker: BTreeMap<TrackerId, Acks> = BTreeMap::new();
         for (item, outcome) in items {
             by_tracker.entry(item.tracker).or_default().add(item.at, outcome);
         }
-        let (mut unknown, mut failed) = (0, Ok(()));
-        for (id, acks) in by_tracker {
-            // One tracker that does not answer keeps no other's items from being acked.
-            match self.settle_one(&id, acks).await {
-                Ok(passed_over) => unknown += passed_over,
-                Err(error) => failed = failed.and(Err(error)),
+        let trackers: Vec<_> = by_tracker
+            .into_iter()
+            .map(|(id, acks)| async move {
+                let items = acks.len();
+                match self.settle_one(&id, acks).await {
+                    // Waiting does not mend what cannot be read, and must not keep the batch's follow-up for ever.
+                    Err(Error::Port(ports::Error::Unreadable { .. })) => (id, Ok(items)),
+                    settled => (id, settled),
+                }
+            })
+            .collect();
+        let trackers: Vec<_> = stream::iter(trackers).buffer_unordered(CONCURRENCY).collect().await;
+        let mut all = Settled::default();
+        for (id, settled) in trackers {
+            match settled {
+                Ok(unknown) => all.unknown += usize::try_from(unknown).unwrap_or(usize::MAX),
+                Err(error) => all.unanswered.push((id, error)),
             }
         }
-        failed.map(|()| Settled { unknown: usize::try_from(unknown).unwrap_or(usize::MAX) })
+        all
     }
 
     /// Acks items of one tracker; says how many it does not count.
@@ -81,12 +101,15 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     }
 
     /// The tracker, fresh enough to know whether it has these items, and the first of their groups. An item that it has
-    /// is never taken away, so an older view that has them all is as good as the latest.
+    /// is never taken away, so an older view that has them all is as good as the latest; but not one of a tracker that has
+    /// ended: it may be gone, and another have its id.
     async fn with_items(&self, id: &TrackerId, acks: &Acks) -> Result<Looked, Error> {
         let groups: Vec<NodeId> = acks.marks().take(GROUPS).map(|(group, _)| group).collect();
         let looked = self.store.look(id, &groups, Freshness::Eventual).await?;
-        let has_all = |tracker: &Tracker| acks.last().is_none_or(|last| tracker.has(last));
-        if looked.tracker.as_ref().is_some_and(has_all) {
+        let will_do = |tracker: &Tracker| {
+            !matches!(tracker.state, State::Ended(_)) && acks.last().is_none_or(|last| tracker.has(last))
+        };
+        if looked.tracker.as_ref().is_some_and(will_do) {
             return Ok(looked);
         }
         Ok(self.store.look(id, &groups, Freshness::Latest).await?)
@@ -154,16 +177,24 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         marks: &[Mark],
         mut freshness: Freshness,
     ) -> Result<(u64, Node), Error> {
+        let mut fresh = 0;
         for tries in 0..TRIES {
             match (node.marking(marks), freshness) {
-                (None, Freshness::Latest) => return Ok((0, node)),
+                (None, Freshness::Latest) => return Ok((fresh, node)),
                 // All are set already. Whether the node is full by now, an older view cannot say.
                 (None, Freshness::Eventual) => {
                     let looked = self.store.look(id, &[node.id], Freshness::Latest).await?;
                     node = looked.nodes.into_iter().next().unwrap_or_else(|| Node::empty(node.id));
                 }
                 (Some(change), _) => match self.store.mark(id, &change).await? {
-                    Marked::Yes(now) => return Ok((change.fresh, now)),
+                    Marked::Yes(now) => {
+                        fresh += change.fresh;
+                        // A view of a tracker that had the id before may have shown bits as set that are not.
+                        if now.marking(marks).is_none() {
+                            return Ok((fresh, now));
+                        }
+                        node = now;
+                    }
                     Marked::Changed(now) => {
                         node = now;
                         // The first of two writers goes on at once: it has just seen what the other wrote.

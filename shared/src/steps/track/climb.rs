@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::survey::{Items, Which};
 use super::{TRIES, Tracking};
 use crate::domain::id::TrackerId;
 use crate::domain::notice;
-use crate::domain::tracker::{End, Ending, GROUP_SIZE, ItemId, Mark, Node, NodeId, State, Tracker};
+use crate::domain::tracker::{Ending, GROUP_SIZE, ItemId, ItemRange, Mark, Node, NodeId, State, Tracker, Which};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Trackers, send_all};
 use crate::steps::Error;
 
@@ -64,10 +63,14 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
 
     /// Completes a sealed tracker all of whose items are done. Somebody else may do so at the same time: one of both does.
     pub(super) async fn complete(&self, sealed: Tracker, failed: u64) -> Result<Tracker, Error> {
+        let opened_at = sealed.opened_at;
         let mut tracker = sealed;
         for tries in 0..TRIES {
-            if let State::Ended(_) = tracker.state {
-                return self.ended(tracker).await;
+            match tracker.state {
+                State::Ended(_) => return self.ended(tracker).await,
+                State::Sealed if tracker.opened_at == opened_at => {}
+                // Another one by now: the old one was removed, and its id used again.
+                State::Open | State::Sealed => return Ok(tracker),
             }
             let completed = tracker.completed(failed, self.env.now());
             if self.store.store_tracker(&completed).await? == Stored::Yes {
@@ -94,9 +97,12 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         if end.told {
             return Ok(tracker.clone());
         }
-        let failed = match end.failed {
-            0 => Vec::new(),
-            _ => self.failed_items(tracker, end).await?,
+        let failed = match end.how {
+            Ending::Completed if end.failed > 0 => self.items(tracker, Which::Failed, None, MAX_NAMED).await?.items,
+            Ending::Completed => Vec::new(),
+            // Whoever looked at the tracker before it ended may still mark items of it; a notice that is sent again must be
+            // the same.
+            Ending::Overdue | Ending::Abandoned => named(&end.failed_items),
         };
         let event = notice::of_tracker(tracker, end, failed);
         let to = Destination::Notification(tracker.notify.clone());
@@ -106,19 +112,9 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         self.store.store_tracker(&told).await?;
         Ok(told)
     }
+}
 
-    /// The first items that had failed at the end. Whoever looked at the tracker before that may still mark items of one
-    /// that is not complete; a notice that is sent again must not name them.
-    async fn failed_items(&self, tracker: &Tracker, end: &End) -> Result<Vec<ItemId>, Error> {
-        let (mut failed, mut from) = (Vec::new(), None);
-        loop {
-            let Items { items, next } = self.items(tracker, Which::Failed, from, MAX_NAMED).await?;
-            failed.extend(items.into_iter().filter(|item| end.has_counted(item.at)));
-            if next.is_none() || failed.len() >= MAX_NAMED || end.how == Ending::Completed {
-                failed.truncate(MAX_NAMED);
-                return Ok(failed);
-            }
-            from = next;
-        }
-    }
+fn named(ranges: &[ItemRange]) -> Vec<ItemId> {
+    let items = ranges.iter().flat_map(|range| range.places().map(|at| ItemId { tracker: range.tracker.clone(), at }));
+    items.take(MAX_NAMED).collect()
 }

@@ -2,7 +2,7 @@
 //! notice, and removes it at last.
 
 use super::Tracking;
-use super::survey::Surveyor;
+use super::survey::{MAX_RANGES, PAGE, Surveyor};
 use crate::config::DEFAULT_RETENTION_DAYS;
 use crate::domain::id::TrackerId;
 use crate::domain::time::Timestamp;
@@ -61,8 +61,6 @@ impl Report {
     }
 }
 
-/// Nodes of one page.
-const PAGE: usize = 500;
 /// One sweep removes so many pages of a tracker's parts at most; the next goes on.
 const CLEARED_PAGES: usize = 100;
 
@@ -82,6 +80,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         }
         match &tracker.state {
             State::Open | State::Sealed => self.look_at(tracker, lifetimes.patience, now).await,
+            // Told or not: a queue that takes no notice for so long is not there any more.
+            State::Ended(end) if end.at.plus_ms(lifetimes.retention_ms) <= now => self.remove(&tracker).await,
             State::Ended(end) if !end.told => match self.tell(&tracker).await {
                 Ok(_) => Ok(Report { told: 1, ..Report::default() }),
                 Err(error) => {
@@ -91,17 +91,14 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
             },
             State::Ended(end) => {
                 let until = end.at.plus_ms(lifetimes.retention_ms);
-                if until > now {
-                    self.store.store_tracker(&tracker.kept_until(until)).await?;
-                    return Ok(Report::default());
-                }
-                self.remove(&tracker).await
+                self.store.store_tracker(&tracker.kept_until(until)).await?;
+                Ok(Report::default())
             }
         }
     }
 
     async fn look_at(&self, tracker: Tracker, patience: Patience, now: Timestamp) -> Result<Report, Error> {
-        let mut surveyor = Surveyor::new(&tracker);
+        let mut surveyor = Surveyor::new(&tracker, MAX_RANGES);
         while let Some(from) = surveyor.next {
             let nodes = self.store.nodes(&tracker.id, from, PAGE, Freshness::Latest).await?;
             surveyor.add(&nodes);
@@ -124,7 +121,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         match self.store.store_tracker(&next).await? {
             Stored::Yes => {
                 let report = Report::of_end(&next);
-                self.tell(&next).await?;
+                self.ended(next).await?;
                 Ok(report)
             }
             // Somebody is at work with it.
@@ -135,9 +132,14 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// Its parts first: whoever dies in between leaves a tracker that is found again.
     async fn remove(&self, tracker: &Tracker) -> Result<Report, Error> {
         for _ in 0..CLEARED_PAGES {
-            if self.store.clear(&tracker.id).await? == Cleared::All {
-                let removed = self.store.remove_tracker(tracker).await? == Stored::Yes;
-                return Ok(Report { removed: usize::from(removed), ..Report::default() });
+            match self.store.clear(tracker).await? {
+                Cleared::Some => {}
+                // Another sweep is at it, or was: then the id may be in use again.
+                Cleared::Conflict => break,
+                Cleared::All => {
+                    let removed = self.store.remove_tracker(tracker).await? == Stored::Yes;
+                    return Ok(Report { removed: usize::from(removed), ..Report::default() });
+                }
             }
         }
         Ok(Report::default())

@@ -20,7 +20,8 @@ use crate::ports::{Added, Env, Freshness, Opened, Outbox, Stored, Trackers};
 
 pub use ack::{Acked, Settled};
 pub use look_after::{Lifetimes, Report};
-pub use survey::{Items, Progress, Which};
+use survey::MAX_RANGES;
+pub use survey::{Items, Progress};
 
 /// Trackers, over their ports.
 #[derive(Debug)]
@@ -182,7 +183,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
                 State::Ended(end) => return Ok(Err(Refused::Over(end.how))),
                 State::Open | State::Sealed => {}
             }
-            let survey = self.survey(&tracker, Freshness::Latest).await?;
+            let survey = self.survey(&tracker, MAX_RANGES, Freshness::Latest).await?;
             let abandoned = tracker.ended(Ending::Abandoned, survey, self.env.now());
             if self.store.store_tracker(&abandoned).await? == Stored::Yes {
                 return self.ended(abandoned).await.map(Ok);

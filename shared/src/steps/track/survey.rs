@@ -1,8 +1,11 @@
 //! Reading a tracker's bits: how many are done, and which.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use super::{Outcome, Tracking};
 use crate::domain::id::TrackerId;
-use crate::domain::tracker::{GROUP_SIZE, ItemId, ItemRange, Node, NodeId, Place, State, Survey, Tracker};
+use crate::domain::tracker::{End, Ending, ItemId, ItemRange, Node, NodeId, Place, State, Survey, Tracker, Which};
 use crate::ports::{Env, Freshness, Outbox, Trackers};
 use crate::steps::Error;
 
@@ -19,17 +22,6 @@ pub struct Progress {
     pub missing: u64,
 }
 
-/// Which items are looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// Those that succeeded.
-    Succeeded,
-    /// Those that failed.
-    Failed,
-    /// Those that nobody has acked.
-    Missing,
-}
-
 /// Some of a tracker's items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Items {
@@ -40,11 +32,11 @@ pub struct Items {
 }
 
 /// Nodes of one page; DynamoDB answers with a megabyte at most.
-const PAGE: usize = 500;
-/// One call looks at so many pages at most.
+pub(super) const PAGE: usize = 500;
+/// One call for items looks at so many pages at most.
 const PAGES: usize = 20;
-/// So many ranges of missing items are kept of a tracker's end.
-const MAX_RANGES: usize = 20;
+/// So many ranges of missing items, and of failed ones, are kept of a tracker's end.
+pub(super) const MAX_RANGES: usize = 20;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// How far a tracker is. Reads all its groups, half a read unit for every four of them, unless it has ended.
@@ -57,17 +49,18 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
             Err(refused) => return Ok(Err(refused)),
         };
         let (done, failed) = match &tracker.state {
-            State::Ended(end) => (tracker.items - end.missing, end.failed),
+            State::Ended(end) => (tracker.items.saturating_sub(end.missing), end.failed),
             State::Open | State::Sealed => {
-                let Survey { done, failed, .. } = self.survey(&tracker, Freshness::Eventual).await?;
-                (done, failed)
+                let Survey { done, failed, .. } = self.survey(&tracker, 0, Freshness::Eventual).await?;
+                // Items that were added and acked after the tracker was read are for the next look.
+                (done.min(tracker.items), failed.min(done).min(tracker.items))
             }
         };
-        let missing = tracker.items.saturating_sub(done);
-        Ok(Ok(Progress { succeeded: done - failed, failed, missing, tracker }))
+        Ok(Ok(Progress { succeeded: done - failed, failed, missing: tracker.items - done, tracker }))
     }
 
-    /// Some of a tracker's items: up to `limit`, from `from` on.
+    /// Some of a tracker's items: up to `limit`, from `from` on. Reads ten thousand groups at most; what comes back may be
+    /// less than was asked for, and even nothing, before the end.
     ///
     /// # Errors
     /// A port did not answer.
@@ -78,45 +71,39 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         from: Option<Place>,
         limit: usize,
     ) -> Result<Items, Error> {
-        let mut found = Items { items: Vec::new(), next: from.or(Place::of(0)) };
+        // Nobody fails after completion, so the last that failed is known when it is found.
+        let all = match &tracker.state {
+            State::Ended(End { how: Ending::Completed, failed, .. }) if which == Which::Failed && from.is_none() => {
+                *failed
+            }
+            _ => u64::MAX,
+        };
+        let (mut items, mut next) = (Vec::new(), from.or(Place::of(0)));
         for _ in 0..PAGES {
-            let Some(from) = found.next.filter(|next| tracker.has(*next)) else {
-                found.next = None;
-                break;
+            let Some(from) = next.filter(|next| tracker.has(*next) && (items.len() as u64) < all) else {
+                return Ok(Items { items, next: None });
             };
             let nodes = self.store.nodes(&tracker.id, NodeId::group(from.group), PAGE, Freshness::Latest).await?;
-            // Groups that nobody wrote to lie between those that were read, and after the last page.
-            let end = nodes.last().map_or(tracker.items, |last| (u64::from(last.id.index) + 1) * u64::from(GROUP_SIZE));
-            let mut nodes = nodes.into_iter().peekable();
-            found.next = None;
-            let mut number = from.number();
-            while number < end.min(tracker.items) {
-                let Some(at) = Place::of(number) else { break };
-                while nodes.next_if(|node| node.id.index < at.group).is_some() {}
-                let written = nodes.peek();
-                let node = written.filter(|node| node.id.index == at.group);
-                if node.is_none() && which != Which::Missing {
-                    // Nothing is done there, and there may be millions of such groups.
-                    number = written.map_or(end, |next| u64::from(next.id.index) * u64::from(GROUP_SIZE));
-                    continue;
-                }
-                if is(which, node, at.index) {
-                    if found.items.len() == limit {
-                        found.next = Some(at);
-                        return Ok(found);
+            // After the last page come groups that nobody wrote to.
+            let end = nodes.last().map_or(tracker.groups(), |last| last.id.index + 1);
+            for node in with_unwritten(from.group..end, &nodes) {
+                let skipped = |index: &u16| node.id.index == from.group && *index < from.index;
+                for index in node.positions(which, tracker.size_of(node.id)).skip_while(skipped) {
+                    let at = Place { group: node.id.index, index };
+                    if items.len() == limit {
+                        return Ok(Items { items, next: Some(at) });
                     }
-                    found.items.push(ItemId { tracker: tracker.id.clone(), at });
+                    items.push(ItemId { tracker: tracker.id.clone(), at });
                 }
-                number += 1;
             }
-            found.next = Place::of(end).filter(|next| tracker.has(*next));
+            next = Some(Place { group: end, index: 0 });
         }
-        Ok(found)
+        Ok(Items { items, next: next.filter(|next| tracker.has(*next)) })
     }
 
-    /// Looks at all groups, page by page.
-    pub(super) async fn survey(&self, tracker: &Tracker, freshness: Freshness) -> Result<Survey, Error> {
-        let mut surveyor = Surveyor::new(tracker);
+    /// Looks at all groups, page by page, and names so many ranges of those items that need a look.
+    pub(super) async fn survey(&self, tracker: &Tracker, named: usize, freshness: Freshness) -> Result<Survey, Error> {
+        let mut surveyor = Surveyor::new(tracker, named);
         while let Some(from) = surveyor.next {
             let nodes = self.store.nodes(&tracker.id, from, PAGE, freshness).await?;
             surveyor.add(&nodes);
@@ -125,73 +112,59 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     }
 }
 
-fn is(which: Which, node: Option<&Node>, index: u16) -> bool {
-    let done = node.is_some_and(|node| node.is_done(index));
-    let failed = node.is_some_and(|node| node.has_failed(index));
-    match which {
-        Which::Succeeded => done && !failed,
-        Which::Failed => failed,
-        Which::Missing => !done,
-    }
+/// The groups of these numbers, of which some were ever written and all others are empty.
+fn with_unwritten(numbers: Range<u32>, written: &[Node]) -> impl Iterator<Item = Cow<'_, Node>> {
+    let mut written = written.iter().peekable();
+    numbers.map(NodeId::group).map(move |id| match written.next_if(|node| node.id == id) {
+        Some(node) => Cow::Borrowed(node),
+        None => Cow::Owned(Node::empty(id)),
+    })
 }
 
 /// Counts the groups of a tracker, page by page.
 pub(super) struct Surveyor<'a> {
     tracker: &'a Tracker,
+    /// So many ranges of each kind are named.
+    named: usize,
     /// The next page's first node; `None` at the end.
     pub(super) next: Option<NodeId>,
     pub(super) survey: Survey,
 }
 
 impl<'a> Surveyor<'a> {
-    pub(super) fn new(tracker: &'a Tracker) -> Self {
-        Self { tracker, next: Some(NodeId::group(0)), survey: Survey::default() }
+    pub(super) fn new(tracker: &'a Tracker, named: usize) -> Self {
+        Self { tracker, named, next: Some(NodeId::group(0)), survey: Survey::default() }
     }
 
     /// Counts a page. An empty one is the last.
     pub(super) fn add(&mut self, nodes: &[Node]) {
-        let Some(mut expected) = self.next else { return };
+        let Some(from) = self.next else { return };
+        let end = nodes.last().map_or(self.tracker.groups(), |last| last.id.index + 1);
         for node in nodes {
-            self.missing_groups(expected, Some(node.id));
             self.survey.done += u64::from(node.count());
             self.survey.failed += node.failures;
-            self.missing_in(node.id, Some(node));
-            expected = NodeId::group(node.id.index + 1);
+            name(&mut self.survey.failed_items, self.named, self.tracker, node, Which::Failed);
         }
-        if nodes.is_empty() {
-            self.missing_groups(expected, None);
-        }
-        self.next = (!nodes.is_empty() && self.tracker.size_of(expected) > 0).then_some(expected);
-    }
-
-    /// Groups that nobody wrote to, up to another, or to the last.
-    fn missing_groups(&mut self, from: NodeId, to: Option<NodeId>) {
-        let mut node = from;
-        while Some(node) != to && self.tracker.size_of(node) > 0 && self.survey.missing_items.len() < MAX_RANGES {
-            self.missing_in(node, None);
-            node = NodeId::group(node.index + 1);
-        }
-    }
-
-    fn missing_in(&mut self, id: NodeId, node: Option<&Node>) {
-        let size = self.tracker.size_of(id);
-        if node.is_some_and(|node| node.count() >= size) {
-            return;
-        }
-        let mut first = None;
-        for index in 0..=size {
-            let missing = index < size && is(Which::Missing, node, index);
-            match (first, missing) {
-                (None, true) => first = Some(index),
-                (Some(begin), false) => {
-                    first = None;
-                    if self.survey.missing_items.len() < MAX_RANGES {
-                        let (tracker, group) = (self.tracker.id.clone(), id.index);
-                        self.survey.missing_items.push(ItemRange { tracker, group, first: begin, last: index - 1 });
-                    }
-                }
-                (None, false) | (Some(_), true) => {}
+        for node in with_unwritten(from.index..end, nodes) {
+            if self.survey.missing_items.len() == self.named {
+                break;
             }
+            name(&mut self.survey.missing_items, self.named, self.tracker, &node, Which::Missing);
+        }
+        self.next = (!nodes.is_empty() && end < self.tracker.groups()).then_some(NodeId::group(end));
+    }
+}
+
+/// Names a group's items, as ranges of which there may be so many.
+fn name(ranges: &mut Vec<ItemRange>, most: usize, tracker: &Tracker, node: &Node, which: Which) {
+    let group = node.id.index;
+    for index in node.positions(which, tracker.size_of(node.id)) {
+        let is_full = ranges.len() == most;
+        let is_next = |range: &&mut ItemRange| range.group == group && range.last + 1 == index;
+        match ranges.last_mut().filter(is_next) {
+            Some(range) => range.last = index,
+            None if is_full => return,
+            None => ranges.push(ItemRange { tracker: tracker.id.clone(), group, first: index, last: index }),
         }
     }
 }
@@ -225,7 +198,7 @@ mod tests {
                     empty.marking(&marks).map(|change| empty.changed(&change))
                 })
                 .collect();
-            let mut surveyor = Surveyor::new(&tracker);
+            let mut surveyor = Surveyor::new(&tracker, MAX_RANGES);
             while let Some(from) = surveyor.next {
                 let page: Vec<Node> = nodes.iter().filter(|node| node.id >= from).take(page).cloned().collect();
                 surveyor.add(&page);

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use shared::domain::tracker;
+use shared::ports::Freshness;
 use stateright::{Model, Property};
 
+use super::io::{Answer, Op};
 use super::process::{Calls, Process, Role};
 use super::rules::{Promise, Rule};
 use super::setting::Setting;
 use super::state::{Action, After, Place, Running, State};
-use super::world::World;
+use super::world::{Ago, World};
 
 /// One tracker in one setting, perhaps with a rule removed.
 #[derive(Debug)]
@@ -69,6 +71,18 @@ impl OneTracker {
         }
     }
 
+    /// The process after an answer. When nobody dies any more, nobody can tell when it sends.
+    fn go_on(&self, state: &mut State, process: &Process, call: usize, answer: Answer) -> Arc<Process> {
+        let mut process = self.calls.next(process, call, answer);
+        while state.crashes == 0
+            && let Some((call, op @ Op::Send(_))) = process.next_io()
+        {
+            let answer = state.world.apply(process.role, op, Ago::default(), self.removed);
+            process = self.calls.next(&process, *call, answer);
+        }
+        process
+    }
+
     /// Promises about what was left undone.
     fn judge(&self, state: &mut State) {
         if !others_ended(state) || state.world.is_at_rest() {
@@ -126,13 +140,11 @@ impl Model for OneTracker {
         let (call, op) = process.next_io()?;
         let mut state = last.clone();
         let answer = state.world.apply(process.role, op, ago, self.removed);
-        if self.removed.is_some() && ago != super::world::Ago::default() {
-            state.stale = false;
-        }
+        state.stale &= ago == Ago::default() || !matches!(op, Op::Look(_, Freshness::Latest));
         let is_sweep = matches!(process.role, Role::Sweep(_));
         let next = match after {
             After::GoesOn => {
-                let process = self.calls.next(&process, *call, answer);
+                let process = self.go_on(&mut state, &process, *call, answer);
                 if process.ended { Place::Ended } else { Place::Runs(Running(process)) }
             }
             After::Dies => Place::Waits,
@@ -144,6 +156,11 @@ impl Model for OneTracker {
         // The next sweep takes its place.
         state.places[place] = if is_sweep && is_over { Place::Waits } else { next };
         state.sweeps += u8::from(is_sweep && is_over);
+        // An acker's first read may be old; no other is.
+        let ackers = &state.places[1..state.places.len() - 1];
+        if self.removed.is_none() && state.crashes == 0 && !ackers.contains(&Place::Waits) {
+            state.world.forget_versions();
+        }
         self.judge(&mut state);
         Some(state)
     }

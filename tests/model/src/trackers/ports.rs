@@ -67,7 +67,7 @@ impl Trackers for Ports {
         Err(unasked())
     }
 
-    async fn clear(&self, _: &TrackerId) -> Result<Cleared> {
+    async fn clear(&self, _: &Tracker) -> Result<Cleared> {
         Err(unasked())
     }
 

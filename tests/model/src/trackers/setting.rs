@@ -30,21 +30,23 @@ pub struct Setting {
 const ALL_BUT_ONE: u16 = GROUP_SIZE - 1;
 const GROUP: u64 = GROUP_SIZE as u64;
 
-/// Two items, added one after the other.
+/// Two items, added by one call.
 pub const ONE_GROUP: Setting = Setting {
-    name: "one group that grows",
+    name: "one group",
     items: 0,
     done: &[],
-    adds: &[1, 1],
+    adds: &[2],
     acks: &[("t:0:0", Outcome::Succeeded), ("t:0:1", Outcome::Failed)],
     crashes: 1,
     sweeps: true,
 };
 
+/// Two items, added one after the other.
+pub const GROWS: Setting = Setting { name: "one group that grows", adds: &[1, 1], ..ONE_GROUP };
+
 /// Two items, one of which two ackers see otherwise.
 pub const REPEATED: Setting = Setting {
     name: "an item acked twice",
-    adds: &[2],
     acks: &[("t:0:0", Outcome::Succeeded), ("t:0:0", Outcome::Failed), ("t:0:1", Outcome::Failed)],
     crashes: 0,
     sweeps: false,
@@ -81,10 +83,28 @@ pub const A_GROUP_BEGINS: Setting = Setting {
     ..TWO_GROUPS
 };
 
-/// All of them.
-pub const ALL: [Setting; 5] = [ONE_GROUP, REPEATED, TWO_GROUPS, TWO_WHOLE_GROUPS, A_GROUP_BEGINS];
+/// Those of every run: each with nothing in between, and most with a death, and with a sweep.
+#[must_use]
+pub fn chosen() -> Vec<Setting> {
+    let all = [TWO_GROUPS, TWO_WHOLE_GROUPS, ONE_GROUP, A_GROUP_BEGINS, GROWS, REPEATED];
+    let mut chosen: Vec<Setting> = all.iter().map(|setting| setting.with(0, false)).collect();
+    chosen.extend(all[..4].iter().map(|setting| setting.with(1, false)));
+    chosen.extend(all[..3].iter().map(|setting| setting.with(0, true)));
+    if std::env::var("GROUPAGE_MODEL").is_ok_and(|model| model == "full") {
+        chosen.extend(all[4..].iter().map(|setting| setting.with(1, false)));
+        chosen.extend(all[3..].iter().map(|setting| setting.with(0, true)));
+        chosen.extend(all[..3].iter().map(|setting| setting.with(1, true)));
+    }
+    chosen
+}
 
 impl Setting {
+    /// With so many deaths, and with a sweep in between or not.
+    #[must_use]
+    pub const fn with(self, crashes: u8, sweeps: bool) -> Self {
+        Self { crashes, sweeps, ..self }
+    }
+
     pub(super) fn tracker(&self) -> Tracker {
         let options = Options { deadline: None, notify: NotificationQueue::Default };
         Tracker { items: self.items, ..Tracker::open(TrackerId::new(NAME), options, Timestamp(0)) }

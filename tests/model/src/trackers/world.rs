@@ -69,7 +69,7 @@ impl World {
         match op {
             Op::Look(nodes, Freshness::Eventual) => {
                 let of = |tracker| versions(nodes).map(move |nodes| Ago { tracker, nodes });
-                trackers.flat_map(of).collect()
+                trackers.filter(|ago| self.is_first_of_its_like(*ago)).flat_map(of).collect()
             }
             Op::Look(nodes, Freshness::Latest) if nodes.is_empty() && removed == Some(Rule::LatestTracker) && stale => {
                 trackers.map(|tracker| Ago { tracker, nodes: 0 }).collect()
@@ -80,6 +80,25 @@ impl World {
                 versions(nodes).map(|nodes| Ago { tracker: 0, nodes }).collect()
             }
             _ => vec![Ago::default()],
+        }
+    }
+
+    /// Of an old tracker an acker looks only at how many items it has and whether it has ended: of those that are alike
+    /// in this the oldest stands for all.
+    fn is_first_of_its_like(&self, ago: u8) -> bool {
+        let like = |tracker: &Tracker| match &tracker.state {
+            State::Open | State::Sealed => (tracker.items, None),
+            State::Ended(end) => (tracker.items, Some(end.told)),
+        };
+        let (older, newer) = self.trackers.split_at(self.trackers.len() - 1 - usize::from(ago));
+        !older.iter().any(|tracker| like(tracker) == like(&newer[0]))
+    }
+
+    /// Forgets what nobody will read any more.
+    pub(super) fn forget_versions(&mut self) {
+        self.trackers.drain(..self.trackers.len() - 1);
+        for versions in self.nodes.values_mut() {
+            versions.drain(..versions.len() - 1);
         }
     }
 

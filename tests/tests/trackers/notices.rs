@@ -1,5 +1,4 @@
 //! The notice of a tracker's end, when its answer was lost.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use groupage_tests::clock::TestEnv;
 use shared::domain::id::TrackerId;
@@ -34,7 +33,7 @@ async fn an_overdue_trackers_notice_is_the_same_after_a_late_ack() {
     // Somebody looks at the tracker to ack another of its items, and then the deadline comes.
     let group = store.look(&id, &[NodeId::group(0)], Freshness::Latest).await.unwrap().nodes.remove(0);
     env.sleep(2_000).await;
-    assert!(tracking.look_after(&id, Lifetimes::default()).await.is_err(), "the notice was not answered");
+    assert_eq!(tracking.look_after(&id, Lifetimes::default()).await.unwrap().overdue, 1);
     store.mark(&id, &group.marking(&[Mark { bit: 1, failures: 1 }]).unwrap()).await.unwrap();
 
     env.sleep(200_000).await;
@@ -44,4 +43,21 @@ async fn an_overdue_trackers_notice_is_the_same_after_a_late_ack() {
     assert_eq!(notices.len(), 2);
     assert_eq!(notices[0].body, notices[1].body, "two notices of one end");
     assert!(notices[0].body.contains(r#""failed":1"#));
+}
+
+/// A queue that was deleted must not keep trackers for ever.
+#[tokio::test(start_paused = true)]
+async fn a_tracker_whose_notice_cannot_be_sent_is_removed_after_its_retention() {
+    let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
+    let unanswered = Unanswered(&queues);
+    let tracking = Tracking { store: &store, outbox: &unanswered, env: &env };
+    let (id, lifetimes) = (TrackerId::new("t"), Lifetimes::default());
+    let options = Options { deadline: None, notify: NotificationQueue::Default };
+    tracking.open(id.clone(), options).await.unwrap().unwrap();
+    tracking.seal(&id).await.unwrap().unwrap();
+    env.sleep(lifetimes.retention_ms - 1).await;
+    assert!(tracking.look_after(&id, lifetimes).await.is_err(), "it says that the notice cannot be sent");
+    env.sleep(3_600_000).await;
+    assert_eq!(tracking.look_after(&id, lifetimes).await.unwrap().removed, 1);
+    assert!(store.trackers().is_empty());
 }

@@ -4,7 +4,9 @@
 //! record counts as done when its task *and* the message that drives it on are durable; a crash in between brings the
 //! record again, which finds its task and drives it on from where it stands.
 
-use std::collections::{BTreeMap, HashMap};
+mod plan;
+
+use std::collections::{BTreeSet, HashMap};
 
 use futures::{StreamExt, stream};
 
@@ -16,8 +18,9 @@ use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task};
 use crate::domain::task_message::{self, Code, Rejection};
 use crate::domain::tracker::{ItemId, Outcome};
-use crate::ports::{self, Batches, Destination, Env, Outbox, Outgoing, Registered, Tasks, Trackers};
+use crate::ports::{self, Batches, Env, Freshness, Outbox, Outgoing, Registered, Tasks, Trackers};
 use crate::routes::Routes;
+use plan::{Lost, Plan};
 
 /// One message of the intake queue.
 #[derive(Clone, Debug)]
@@ -58,8 +61,14 @@ pub struct Register<'a, S, Q, E> {
 enum Put {
     New(Next),
     Repeated(Next),
-    /// Another task has its id; this is the item that it was for.
-    Conflict(Option<ItemId>),
+    Refused(Refused),
+}
+
+/// A record that can never be registered.
+struct Refused {
+    rejection: Rejection,
+    /// The task's id, as far as it is known: a task with this id may be there, and may be for the same item.
+    id: Option<TaskId>,
 }
 
 /// A parsed record with the task that it asks for.
@@ -77,7 +86,7 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         let mut to_put = Vec::new();
         for record in records {
             match self.parse(&record) {
-                Err(rejection) => plan.reject(&record, &rejection),
+                Err(refused) => plan.reject(&record, refused),
                 Ok(parsed) => match first_of_id.get(&parsed.task.id) {
                     // A second record of the same task shares the first one's fate.
                     Some((first, digest)) if *digest == parsed.task.digest => {
@@ -113,7 +122,7 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
                     report.repeated += 1;
                     plan.add(&record, next);
                 }
-                Ok(Put::Conflict(item)) => plan.reject(&record, &conflict().of(item)),
+                Ok(Put::Refused(refused)) => plan.reject(&record, refused),
             }
         }
         report.rejected = plan.rejected;
@@ -121,49 +130,72 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         report
     }
 
-    /// A panic while a record is looked into is that record's alone: its payload is what made the difference.
-    fn parse(&self, record: &Record) -> Result<Parsed, Rejection> {
-        let parse = || {
-            let message = task_message::parse(&record.body, &record.message_id)?;
-            let assigned = self.routes.assign(&message.payload);
-            let (_, target) = assigned.map_err(|rejection| rejection.of(message.item.clone()))?;
-            let digest = message.digest();
-            let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
-            let task = task.with_item(message.item);
-            Ok(Parsed { task, target })
+    fn parse(&self, record: &Record) -> Result<Parsed, Refused> {
+        let message = task_message::parse(&record.body, &record.message_id)
+            .map_err(|rejection| Refused { rejection, id: None })?;
+        // A panic in an expression is this record's alone: its payload is what made the difference.
+        let assign = || self.routes.assign(&message.payload);
+        let assigned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(assign)).unwrap_or_else(|_| {
+            Err(Rejection::new(Code::Panicked, "looking into the payload panicked; this is a bug"))
+        });
+        let refused = |rejection: Rejection| Refused {
+            rejection: rejection.of(message.item.clone()),
+            id: Some(message.id.clone()),
         };
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(parse))
-            .unwrap_or_else(|_| Err(Rejection::new(Code::Panicked, "looking into the message panicked; this is a bug")))
+        let (_, target) = assigned.map_err(refused)?;
+        let digest = message.digest();
+        let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
+        Ok(Parsed { task: task.with_item(message.item), target })
     }
 
     async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
         let Parsed { task, target } = parsed;
-        let item = task.item.clone();
         match self.store.register(&task).await? {
             Registered::New => Ok(Put::New(Next::Elect(target, task.candidate()))),
-            Registered::Existing(existing) => {
-                if existing.digest != task.digest {
-                    return Ok(Put::Conflict(item));
-                }
+            Registered::Existing(existing) if existing.digest == task.digest => {
                 Ok(Put::Repeated(drive_on(self.store, self.env, &existing, &target).await?))
+            }
+            Registered::Existing(_) => {
+                Ok(Put::Refused(Refused { rejection: conflict().of(task.item), id: Some(task.id) }))
             }
         }
     }
 
-    /// Acks the items of rejected messages as failed: a tracker must not wait for a task that will never be.
-    async fn fail(&self, items: Vec<(String, ItemId)>, report: &mut Report) {
-        let Self { store, outbox, env, .. } = self;
-        let failed = items.iter().map(|(_, item)| (item.clone(), Outcome::Failed)).collect();
-        if let Err(error) = (Tracking { store: *store, outbox: *outbox, env: *env }).settle(failed).await {
-            let what = error.to_string();
-            report.failed.extend(items.into_iter().map(|(record, _)| (record, not_driven_on(&what))));
-        }
+    /// Acks the items of settled tasks, and as failed those of rejected messages: a tracker must not wait for a task that
+    /// will never be. But a task of the same id may be there for the same item, from an earlier copy of the message; then
+    /// its own outcome counts. Returns the records whose items may not be acked.
+    async fn ack(&self, mut acks: Vec<(String, ItemId, Outcome)>, lost: Vec<Lost>) -> Vec<(String, Error)> {
+        let ids: BTreeSet<TaskId> = lost.iter().filter_map(|lost| lost.id.clone()).collect();
+        let tasks = match self.store.read(&Vec::from_iter(ids), Freshness::Latest).await {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                let lost = lost.into_iter().map(|lost| lost.record);
+                let unacked = acks.into_iter().map(|(record, ..)| record).chain(lost);
+                return unacked.map(|record| (record, not_driven_on(&error.to_string()))).collect();
+            }
+        };
+        let is_anothers = |lost: &Lost| {
+            tasks.iter().any(|task| Some(&task.id) == lost.id.as_ref() && task.item.as_ref() == Some(&lost.item))
+        };
+        let failed = lost.into_iter().filter(|lost| !is_anothers(lost));
+        acks.extend(failed.map(|lost| (lost.record, lost.item, Outcome::Failed)));
+        let Self { store, outbox, env, .. } = *self;
+        let items = acks.iter().map(|(_, item, outcome)| (item.clone(), *outcome)).collect();
+        let unanswered = Tracking { store, outbox, env }.settle(items).await.unanswered;
+        let why = |item: &ItemId| unanswered.iter().find(|(tracker, _)| *tracker == item.tracker);
+        let unacked = acks.into_iter().filter_map(|(record, item, _)| Some((record, why(&item)?.1.to_string())));
+        unacked.map(|(record, why)| (record, not_driven_on(&why))).collect()
     }
 
-    /// Sends everything the plan holds; a message that could not be sent fails the records that need it.
+    /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
-        let Plan { waiting, mut messages, twins, items, .. } = plan;
-        self.fail(items, report).await;
+        let Plan { waiting, mut messages, twins, acks, lost, .. } = plan;
+        if !(acks.is_empty() && lost.is_empty()) {
+            let unacked = self.ack(acks, lost).await;
+            // The record of a rejected message comes again, and the message is sent then.
+            messages.retain(|(records, _)| !unacked.iter().any(|(record, _)| records.contains(record)));
+            report.failed.extend(unacked);
+        }
         for (target, tasks) in waiting {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
             let records = records.chunks(MAX_TASKS).map(<[_]>::to_vec);
@@ -181,50 +213,6 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
                 report.failed.push((twin, Error::Conflict("an equal record before it failed")));
             }
         }
-    }
-}
-
-/// What is to be sent, which items fail, and which records wait for each message.
-#[derive(Default)]
-struct Plan {
-    waiting: BTreeMap<Target, Vec<(String, Candidate)>>,
-    messages: Vec<(Vec<String>, Outgoing)>,
-    twins: Vec<(String, String)>,
-    rejected: usize,
-    /// Items of rejected messages, with the messages.
-    items: Vec<(String, ItemId)>,
-}
-
-impl Plan {
-    fn add(&mut self, record: &Record, next: Next) {
-        let message_id = record.message_id.clone();
-        match next {
-            Next::Elect(target, candidate) => {
-                self.waiting.entry(target).or_default().push((message_id, candidate));
-            }
-            // Many records may belong to one batch; it needs its message once.
-            Next::Send(outgoing) => match self.messages.iter_mut().find(|(_, other)| *other == outgoing) {
-                Some((records, _)) => records.push(message_id),
-                None => self.messages.push((vec![message_id], outgoing)),
-            },
-            Next::Nothing => {}
-        }
-    }
-
-    fn reject(&mut self, record: &Record, rejection: &Rejection) {
-        self.rejected += 1;
-        self.items.extend(rejection.item.clone().map(|item| (record.message_id.clone(), item)));
-        let outgoing = Outgoing {
-            to: Destination::Rejected,
-            body: record.body.clone(),
-            delay_ms: 0,
-            attributes: vec![
-                ("Reason", rejection.code.to_string()),
-                ("Detail", rejection.detail.clone()),
-                ("MessageId", record.message_id.clone()),
-            ],
-        };
-        self.messages.push((vec![record.message_id.clone()], outgoing));
     }
 }
 

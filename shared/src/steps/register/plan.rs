@@ -1,0 +1,70 @@
+//! What a set of records comes to, before anything of it is done.
+
+use std::collections::BTreeMap;
+
+use super::{Record, Refused};
+use crate::domain::id::{Target, TaskId};
+use crate::domain::task::Candidate;
+use crate::domain::task_message::Rejection;
+use crate::domain::tracker::{ItemId, Outcome};
+use crate::ports::{Destination, Outgoing};
+use crate::steps::drive_on::Next;
+
+/// What is to be sent, which items are acked, and which records wait for that.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) waiting: BTreeMap<Target, Vec<(String, Candidate)>>,
+    pub(super) messages: Vec<(Vec<String>, Outgoing)>,
+    /// Records that equal an earlier one, with that one.
+    pub(super) twins: Vec<(String, String)>,
+    pub(super) rejected: usize,
+    /// Items of tasks that are settled.
+    pub(super) acks: Vec<(String, ItemId, Outcome)>,
+    /// Items of rejected messages.
+    pub(super) lost: Vec<Lost>,
+}
+
+/// The item of a rejected message.
+pub(super) struct Lost {
+    pub(super) record: String,
+    pub(super) item: ItemId,
+    /// The message's task id, as far as it is known.
+    pub(super) id: Option<TaskId>,
+}
+
+impl Plan {
+    /// Plans what drives a record's task on.
+    pub(super) fn add(&mut self, record: &Record, next: Next) {
+        let message_id = record.message_id.clone();
+        match next {
+            Next::Elect(target, candidate) => {
+                self.waiting.entry(target).or_default().push((message_id, candidate));
+            }
+            // Many records may belong to one batch; it needs its message once.
+            Next::Send(outgoing) => match self.messages.iter_mut().find(|(_, other)| *other == outgoing) {
+                Some((records, _)) => records.push(message_id),
+                None => self.messages.push((vec![message_id], outgoing)),
+            },
+            Next::Ack(item, outcome) => self.acks.push((message_id, item, outcome)),
+            Next::Nothing => {}
+        }
+    }
+
+    /// Plans what becomes of a record that is refused.
+    pub(super) fn reject(&mut self, record: &Record, refused: Refused) {
+        let Refused { rejection: Rejection { code, detail, item }, id } = refused;
+        self.rejected += 1;
+        self.lost.extend(item.map(|item| Lost { record: record.message_id.clone(), item, id }));
+        let outgoing = Outgoing {
+            to: Destination::Rejected,
+            body: record.body.clone(),
+            delay_ms: 0,
+            attributes: vec![
+                ("Reason", code.to_string()),
+                ("Detail", detail),
+                ("MessageId", record.message_id.clone()),
+            ],
+        };
+        self.messages.push((vec![record.message_id.clone()], outgoing));
+    }
+}

@@ -1,0 +1,180 @@
+//! Items of messages that are rejected, and of tasks that were settled before.
+
+use std::sync::Arc;
+
+use groupage_tests::clock::TestEnv;
+use groupage_tests::faulty::Faulty;
+use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
+use shared::domain::batch::Member;
+use shared::domain::id::{BatchId, TaskId, TrackerId};
+use shared::domain::notice::NotificationQueue;
+use shared::domain::outcome::Reason;
+use shared::domain::task::Task;
+use shared::domain::tracker::{Options, State, Which};
+use shared::memory::{MemoryQueues, MemoryStore};
+use shared::ports::{Batches, Destination, Env, Freshness, Outbox, Settlement, Tasks, Trackers};
+use shared::routes::Routes;
+use shared::steps::register::{Record, Register, Report};
+use shared::steps::track::Tracking;
+
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    when: "type == 'parcel'"
+    target: truck
+    batch: { max_items: 10, wait_ms: 2000 }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+"#;
+
+/// The same stack after a push that takes the route away.
+const OTHER_ROUTES: &str = r#"
+version: 1
+routes:
+  - name: letters
+    when: "type == 'letter'"
+    target: truck
+    batch: { max_items: 10, wait_ms: 2000 }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+"#;
+
+struct Stack {
+    store: MemoryStore,
+    queues: MemoryQueues,
+    env: TestEnv,
+}
+
+impl Stack {
+    /// With a sealed tracker `t` of so many items.
+    async fn tracking(items: u64) -> Self {
+        let stack = Self { store: MemoryStore::new(), queues: MemoryQueues::new(), env: TestEnv::new(1) };
+        stack.open(items).await;
+        stack
+    }
+
+    async fn open(&self, items: u64) {
+        let (tracking, id) = (self.trackers(), TrackerId::new("t"));
+        let options = Options { deadline: None, notify: NotificationQueue::None };
+        tracking.open(id.clone(), options).await.unwrap().unwrap();
+        tracking.add(&id, "k", items).await.unwrap().unwrap();
+        tracking.seal(&id).await.unwrap().unwrap();
+    }
+
+    const fn trackers(&self) -> Tracking<'_, MemoryStore, MemoryQueues, TestEnv> {
+        Tracking { store: &self.store, outbox: &self.queues, env: &self.env }
+    }
+
+    async fn register(&self, routes: &str, bodies: &[String]) -> Report {
+        register(&self.store, &self.queues, &self.env, routes, bodies).await
+    }
+
+    async fn items(&self, which: Which) -> Vec<String> {
+        let tracker = self.store.trackers().remove(0);
+        let items = self.trackers().items(&tracker, which, None, 100).await.unwrap().items;
+        items.into_iter().map(|item| item.to_string()).collect()
+    }
+
+    fn rejected(&self) -> usize {
+        self.queues.messages(&Destination::Rejected).len()
+    }
+
+    async fn task(&self, id: &str) -> Task {
+        self.store.read(&[TaskId::new(id)], Freshness::Latest).await.unwrap().remove(0)
+    }
+}
+
+async fn register(
+    store: &(impl Tasks + Batches + Trackers),
+    outbox: &impl Outbox,
+    env: &TestEnv,
+    routes: &str,
+    bodies: &[String],
+) -> Report {
+    let routes = Routes::parse(routes).unwrap();
+    let record = |(n, body): (usize, &String)| Record { message_id: format!("m{n}"), body: body.clone() };
+    let records = bodies.iter().enumerate().map(record).collect();
+    Register { store, outbox, env, routes: &routes }.run(records).await
+}
+
+fn parcel(id: &str, n: usize, item: &str) -> String {
+    format!(r#"{{"id":"{id}","item":"{item}","payload":{{"type":"parcel","truck":"t1","n":{n}}}}}"#)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_item_of_a_message_that_is_never_registered_fails() {
+    let stack = Stack::tracking(3).await;
+    let bodies = [
+        r#"{"item":"t:0:0","payload":{"type":"letter"}}"#.to_owned(),
+        r#"{"item":"t:0:1"}"#.to_owned(),
+        parcel("p", 1, "t:0:2"),
+    ];
+    assert_eq!(stack.register(ROUTES, &bodies).await.rejected, 2);
+    assert_eq!(stack.items(Which::Failed).await, ["t:0:0", "t:0:1"]);
+    assert_eq!(stack.items(Which::Missing).await, ["t:0:2"]);
+}
+
+/// SQS may bring a message again after a push, when no route wants it any more.
+#[tokio::test(start_paused = true)]
+async fn a_second_copy_that_is_rejected_fails_no_item_of_a_task() {
+    let stack = Stack::tracking(1).await;
+    let body = [parcel("p", 1, "t:0:0")];
+    assert_eq!(stack.register(ROUTES, &body).await.registered, 1);
+    assert_eq!(stack.register(OTHER_ROUTES, &body).await.rejected, 1);
+    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"], "the task is under way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflicting_message_fails_its_own_item_and_not_that_of_the_task() {
+    let stack = Stack::tracking(2).await;
+    assert_eq!(stack.register(ROUTES, &[parcel("p", 1, "t:0:0")]).await.registered, 1);
+    let conflicts = [parcel("p", 2, "t:0:0"), parcel("p", 1, "t:0:1")];
+    assert_eq!(stack.register(ROUTES, &conflicts).await.rejected, 2);
+    assert_eq!(stack.items(Which::Failed).await, ["t:0:1"]);
+    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"]);
+}
+
+/// A tracker of the same id, opened after the first was removed; its tasks are still known.
+#[tokio::test(start_paused = true)]
+async fn a_repeat_of_a_settled_task_acks_its_item() {
+    let stack = Stack::tracking(2).await;
+    let bodies = [parcel("p", 1, "t:0:0"), parcel("q", 1, "t:0:1")];
+    assert_eq!(stack.register(ROUTES, &bodies).await.registered, 2);
+    settle(&stack, "p", Settlement::Succeeded).await;
+    settle(&stack, "q", Settlement::Failed(Reason::new("too_heavy"))).await;
+    assert_eq!(stack.items(Which::Missing).await, ["t:0:0", "t:0:1"], "who settled them died before the acks");
+    assert_eq!(stack.register(ROUTES, &bodies).await.repeated, 2);
+    assert_eq!(stack.items(Which::Failed).await, ["t:0:1"]);
+    let tracker = stack.store.trackers().remove(0);
+    assert!(matches!(tracker.state, State::Ended(_)), "{tracker:?}");
+}
+
+async fn settle(stack: &Stack, id: &str, settlement: Settlement) {
+    let (task, batch) = (stack.task(id).await, BatchId::new("b"));
+    stack.store.join(&task.id, task.round, &batch).await.unwrap();
+    let member = Member { id: task.id, round: task.round };
+    stack.store.settle(&member, &batch, &settlement, stack.env.now()).await.unwrap();
+}
+
+/// Whoever finds a message among the rejected ones finds its item failed, whatever went wrong on the way.
+#[tokio::test(start_paused = true)]
+async fn a_message_is_rejected_when_its_item_has_failed() {
+    let bodies = [parcel("p", 1, "t:0:0").replace("parcel", "letter")];
+    for call in 0.. {
+        let stack = Stack::tracking(1).await;
+        let fate = Arc::new(Fate::new(Plan::At(call, Side::Before, Fault::Error), stack.env.clone(), false));
+        let process = Process::new("register-task", stack.env.clone(), Arc::clone(&fate), 0);
+        let (store, outbox) = (Faulty::new(&stack.store, &process), Faulty::new(&stack.queues, &process));
+        let report = register(&store, &outbox, &stack.env, ROUTES, &bodies).await;
+        assert!(stack.rejected() == 0 || stack.items(Which::Failed).await == ["t:0:0"], "call {call}");
+        if report.failed.is_empty() {
+            assert_eq!((stack.rejected(), fate.faults().len() <= 1), (1, true));
+        } else {
+            stack.register(ROUTES, &bodies).await;
+            assert_eq!((stack.rejected(), stack.items(Which::Failed).await.len()), (1, 1), "call {call}");
+        }
+        if fate.faults().is_empty() {
+            assert!(call > 3, "every call had its turn");
+            return;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Trackers that are read as they were, before the id was another one's, or not at all.
+
+use groupage_tests::clock::TestEnv;
+use shared::domain::id::{Part, TrackerId};
+use shared::domain::notice::NotificationQueue;
+use shared::domain::time::Timestamp;
+use shared::domain::tracker::{
+    Addition, Change, Ending, ItemId, ItemRange, Node, NodeId, Options, Outcome, State, Tracker,
+};
+use shared::memory::{MemoryQueues, MemoryStore};
+use shared::ports::{Added, Cleared, Env, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use shared::steps::track::{Lifetimes, Tracking};
+
+/// Trackers of which eventual reads say just this.
+struct Old<'a> {
+    now: &'a MemoryStore,
+    view: Result<Looked>,
+}
+
+impl Trackers for Old<'_> {
+    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
+        self.now.open_tracker(tracker).await
+    }
+
+    async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
+        match freshness {
+            Freshness::Eventual => self.view.clone(),
+            Freshness::Latest => self.now.look(id, nodes, freshness).await,
+        }
+    }
+
+    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.now.store_tracker(tracker).await
+    }
+
+    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
+        self.now.add(grown, addition).await
+    }
+
+    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
+        self.now.addition(id, key).await
+    }
+
+    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
+        self.now.mark(id, change).await
+    }
+
+    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
+        self.now.nodes(id, from, limit, freshness).await
+    }
+
+    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
+        self.now.due_trackers(part, before, limit).await
+    }
+
+    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
+        self.now.clear(tracker).await
+    }
+
+    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
+        self.now.remove_tracker(tracker).await
+    }
+}
+
+async fn acked_after(how: Ending) {
+    let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
+    let tracking = Tracking { store: &store, outbox: &queues, env: &env };
+    let id = TrackerId::new("t");
+    let open = || async {
+        let options = Options { deadline: None, notify: NotificationQueue::None };
+        tracking.open(id.clone(), options).await.unwrap().unwrap();
+        tracking.add(&id, "k", 1_000).await.unwrap().unwrap();
+    };
+    let range = |text: &str| (ItemRange::parse(text).unwrap(), Outcome::Succeeded);
+    open().await;
+    tracking.ack(&id, &[range("t:0:0-9")]).await.unwrap().unwrap();
+    let used = store.look(&id, &[NodeId::group(0)], Freshness::Latest).await.unwrap();
+    match how {
+        Ending::Completed => {
+            tracking.ack(&id, &[range("t:0:10-999")]).await.unwrap().unwrap();
+            tracking.seal(&id).await.unwrap().unwrap();
+        }
+        Ending::Abandoned | Ending::Overdue => drop(tracking.abandon(&id).await.unwrap().unwrap()),
+    }
+    let ended = store.look(&id, &[NodeId::group(0)], Freshness::Latest).await.unwrap();
+    env.sleep(365 * 24 * 3_600_000).await;
+    assert_eq!(tracking.look_after(&id, Lifetimes::default()).await.unwrap().removed, 1);
+    open().await;
+
+    for (view, first) in [(used, 5), (ended, 505)] {
+        let old = Old { now: &store, view: Ok(view) };
+        let tracking = Tracking { store: &old, outbox: &queues, env: &env };
+        let (first, last) = (format!("t:0:{first}"), format!("t:0:{}", first + 300));
+        let acked = tracking.ack(&id, &[range(&first), range(&last)]).await.unwrap().unwrap();
+        assert_eq!(acked.fresh, 2, "{how:?}: {first} and {last} are new");
+    }
+    let node = store.look(&id, &[NodeId::group(0)], Freshness::Latest).await.unwrap().nodes.remove(0);
+    assert!([5, 305, 505, 805].into_iter().all(|bit| node.is_done(bit)) && node.count() == 4, "{how:?}");
+    assert!(store.trackers().iter().all(|tracker| tracker.state == State::Open), "{how:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_view_of_a_tracker_loses_no_ack_of_the_next() {
+    acked_after(Ending::Completed).await;
+    acked_after(Ending::Abandoned).await;
+}
+
+/// Waiting would not mend it, and a batch's other items must not wait.
+#[tokio::test(start_paused = true)]
+async fn the_items_of_a_tracker_that_makes_no_sense_are_passed_over() {
+    let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
+    let settle = async |why: Error| {
+        let old = Old { now: &store, view: Err(why) };
+        let items = vec![(ItemId::parse("t:0:0").unwrap(), Outcome::Failed)];
+        Tracking { store: &old, outbox: &queues, env: &env }.settle(items).await.all()
+    };
+    let why = || "a test".to_owned();
+    assert_eq!(settle(Error::Unreadable { what: "tracker table", why: why() }).await.unwrap(), 1);
+    assert!(settle(Error::Unavailable { what: "tracker table", why: why() }).await.is_err());
+    assert!(settle(Error::Broken { what: "tracker table", why: why() }).await.is_err(), "a permission may be missing");
+}
