@@ -109,9 +109,10 @@ where
     loop {
         tokio::time::sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
         // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
-        match Box::pin(entry::sweep(&*stack, SWEEP_EVERY_MS)).await {
-            Ok(swept) => counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&swept),
-            Err(error) => tracing::warn!(%error, "a sweep could not finish"),
+        let (swept, done) = Box::pin(entry::sweep(&*stack, SWEEP_EVERY_MS)).await;
+        counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&swept);
+        if let Err(error) = done {
+            tracing::warn!(%error, "a sweep could not finish");
         }
     }
 }

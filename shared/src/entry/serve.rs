@@ -66,13 +66,13 @@ pub fn worker_name() -> String {
 /// The runtime API went away.
 pub async fn serve_schedule<F>(step: impl Fn() -> F) -> Result<(), lambda_runtime::Error>
 where
-    F: Future<Output = Result<Counts, SweepFailed>>,
+    F: Future<Output = (Counts, Result<(), SweepFailed>)>,
 {
     let step = &step;
     lambda_runtime::run(service_fn(|event: LambdaEvent<IgnoredAny>| async move {
-        let counts = Box::pin(step()).await?;
+        let (counts, done) = Box::pin(step()).await;
         publish(&counts, &event.context.env_config.function_name);
-        Ok::<_, lambda_runtime::Error>(())
+        Ok::<_, lambda_runtime::Error>(done?)
     }))
     .await
 }

@@ -153,19 +153,23 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     })
 }
 
-/// sweep. Its schedule calls it again after `every_ms`, whatever became of this run.
-///
-/// # Errors
-/// There are no routes, or a port did not answer: the function fails, and its alarm says so.
-pub async fn sweep<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, every_ms: u64) -> Result<Counts, SweepFailed> {
-    let routes = stack.routes.current().await?;
+/// sweep. Its schedule calls it again after `every_ms`, whatever became of this run. Without routes, or if a port did not
+/// answer, the function fails, and its alarm says so; what was done all the same is counted.
+pub async fn sweep<S: Store, Q: Outbox, E: Env>(
+    stack: &Stack<S, Q, E>,
+    every_ms: u64,
+) -> (Counts, Result<(), SweepFailed>) {
+    let mut counts = Counts::default();
+    let routes = match stack.routes.current().await {
+        Ok(routes) => routes,
+        Err(none) => return (counts, Err(none.into())),
+    };
     let Stack { store, queues: outbox, env, lifetimes, .. } = stack;
     let (budget, lifetimes) = (sweep::Budget::default(), *lifetimes);
-    let report = Sweep { store, outbox, env, routes: &routes, budget, every_ms, lifetimes }.run().await?;
+    let (report, done) = Sweep { store, outbox, env, routes: &routes, budget, every_ms, lifetimes }.run().await;
     if report != sweep::Report::default() {
         info!(?report, "sent on");
     }
-    let mut counts = Counts::default();
     counts.add(Metric::SessionsExpired, report.sessions);
     counts.add(Metric::BatchesRevived, report.finishes + report.batches);
     counts.add(Metric::TasksRevived, report.tasks);
@@ -173,7 +177,7 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, every_ms
     counts.add(Metric::TrackersRevived, report.trackers.completed + report.trackers.told);
     counts.add(Metric::TrackersOverdue, report.trackers.overdue);
     counts.add(Metric::TrackersAbandoned, report.trackers.abandoned);
-    Ok(counts)
+    (counts, done.map_err(SweepFailed::from))
 }
 
 /// A sweep could not finish.

@@ -67,7 +67,7 @@ impl ItemId {
     /// [`NoItem`]
     pub fn parse(text: &str) -> Result<Self, NoItem> {
         let range = ItemRange::parse(text)?;
-        if text.contains('-') && text.rsplit(':').next().is_some_and(|index| index.contains('-')) {
+        if text.rsplit(':').next().is_some_and(|index| index.contains('-')) {
             return Err(NoItem("names a range, where one item is expected: tracker:group:index"));
         }
         Ok(Self { tracker: range.tracker, at: Place { group: range.group, index: range.first } })

@@ -18,6 +18,7 @@ pub const WAITED_MS: u64 = 60_000;
 const SEGMENTS: u8 = 16;
 /// Entries of one page.
 const PAGE: usize = 5_000;
+
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     pub(super) async fn tasks(&self) -> Result<Report, Error> {
         let now = self.env.now();
