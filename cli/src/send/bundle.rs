@@ -1,6 +1,7 @@
 //! Messages in tens: what one `SendMessageBatch` takes.
 
 use shared::domain::task_message::TaskMessage;
+use shared::domain::tracker::ItemId;
 
 use super::lines::body;
 
@@ -19,6 +20,8 @@ pub struct Message {
     pub body: String,
     /// Whether the task table did not know its task.
     pub new: bool,
+    /// The item that its task is for.
+    pub item: Option<ItemId>,
 }
 
 /// Makes bundles that SQS takes, in order. Each message is one that SQS takes alone.
@@ -26,7 +29,7 @@ pub fn bundles(tasks: Vec<(u64, TaskMessage, bool)>) -> Vec<Vec<Message>> {
     let mut bundles: Vec<Vec<Message>> = Vec::new();
     let mut bytes = 0;
     for (line, message, new) in tasks {
-        let message = Message { line, body: body(&message), new };
+        let message = Message { line, body: body(&message), new, item: message.item };
         let size = message.body.len();
         match bundles.last_mut() {
             Some(bundle) if bundle.len() < MAX_MESSAGES && bytes + size <= MAX_BYTES => {

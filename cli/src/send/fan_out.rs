@@ -1,27 +1,27 @@
 //! `--track`: every task of the input is an item of a tracker, so that somebody learns when all are done.
 //!
-//! Items are added chunk by chunk in the order of the lines, each chunk under its number as the key. So a repeat of the
-//! same input finds the same items, whatever was interrupted before.
+//! Items are added chunk by chunk in the order of the lines, each chunk under a key made of its number and its tasks. So
+//! a repeat of the same input finds the same items, whatever was interrupted before, and a chunk of an edited input gets
+//! items that no other task has.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use shared::aws::{Dynamo, Meter, Sqs, System};
-use shared::domain::id::TrackerId;
+use shared::domain::id::{TrackerId, digest};
+use shared::domain::notice::NotificationQueue;
+use shared::domain::task_message::TaskMessage;
 use shared::domain::tracker::{Ending, ItemId, Options, Outcome, Place, State};
 use shared::ports::Env;
 use shared::steps;
 use shared::steps::track::{Progress, Refused, Tracking};
 
+use super::input::Input;
 use super::lines::{Content, Line};
-use crate::args;
 use crate::connection::Connection;
 use crate::output::grouped;
 use crate::steps::unmetered_store;
@@ -33,13 +33,8 @@ pub enum Error {
     #[error("--track: {0}")]
     Id(&'static str),
     /// The input cannot be read for a name.
-    #[error("cannot read {file}: {source}")]
-    Read {
-        /// The file.
-        file: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
+    #[error("cannot read the file: {0}")]
+    Read(#[from] io::Error),
     /// The tracker does not take these tasks.
     #[error("tracker {id}: {why}")]
     Refused {
@@ -48,9 +43,17 @@ pub enum Error {
         /// Why.
         why: Refused,
     },
+    /// The tracker was sealed when another input had been sent.
+    #[error("tracker {0} counts another input, all of which is sent. Choose another name with --track=NAME")]
+    OtherInput(TrackerId),
     /// A table or queue did not answer.
-    #[error("cannot track: {0}")]
-    Step(#[from] steps::Error),
+    #[error("tracker {id}: {source}")]
+    Step {
+        /// Its id.
+        id: TrackerId,
+        /// What did not answer.
+        source: steps::Error,
+    },
 }
 
 /// How the fan-out ended, for people and programs.
@@ -83,19 +86,20 @@ pub struct FanOut {
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl FanOut {
-    /// Opens the tracker, or finds the one that an earlier try opened. Without a name it is named after the content of
-    /// the file, so that sending the file again goes on with it.
+    /// Opens the tracker, or finds the one that an earlier try opened; says whether it is new.
     ///
     /// # Errors
     /// [`Error`]
-    pub async fn open(name: &str, options: &args::Send, connection: &Connection) -> Result<Self, Error> {
-        let id = if name.is_empty() { named_after(&options.file)? } else { name.to_owned() };
-        let id = TrackerId::parse(&id).map_err(Error::Id)?;
+    pub async fn open(
+        id: TrackerId,
+        notify: NotificationQueue,
+        connection: &Connection,
+    ) -> Result<(Self, bool), Error> {
         let outbox = Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()));
         let fan_out = Self { id, store: unmetered_store(connection), outbox, chunks: RefCell::default() };
-        let options = Options { deadline: None, notify: options.notify.clone() };
-        fan_out.taken(fan_out.tracking().open(fan_out.id.clone(), options).await?)?;
-        Ok(fan_out)
+        let options = Options { deadline: None, notify };
+        let (_, is_new) = fan_out.answer(fan_out.tracking().open(fan_out.id.clone(), options).await)?;
+        Ok((fan_out, is_new))
     }
 
     /// Its id.
@@ -108,7 +112,7 @@ impl FanOut {
     /// # Errors
     /// [`Error`]
     pub async fn give_items(&self, chunk: &mut [io::Result<Line>]) -> Result<(), Error> {
-        let key = self.chunks.borrow().to_string();
+        let number = *self.chunks.borrow();
         *self.chunks.borrow_mut() += 1;
         let mut messages = Vec::new();
         for line in chunk.iter_mut().flatten() {
@@ -125,7 +129,13 @@ impl FanOut {
         if messages.is_empty() {
             return Ok(());
         }
-        let (added, _) = self.taken(self.tracking().add(&self.id, &key, messages.len() as u64).await?)?;
+        let key = key(number, &messages);
+        let added = match self.tracking().add(&self.id, &key, messages.len() as u64).await {
+            Ok(Err(Refused::Sealed | Refused::Over(Ending::Completed))) => {
+                return Err(Error::OtherInput(self.id.clone()));
+            }
+            added => self.answer(added)?.0,
+        };
         for (number, message) in (added.start..).zip(messages) {
             message.item = Place::of(number).map(|at| ItemId { tracker: self.id.clone(), at });
         }
@@ -137,8 +147,8 @@ impl FanOut {
     /// # Errors
     /// [`Error`]
     pub async fn fail(&self, items: Vec<ItemId>) -> Result<(), Error> {
-        self.tracking().settle(items.into_iter().map(|item| (item, Outcome::Failed)).collect()).await.all()?;
-        Ok(())
+        let items = items.into_iter().map(|item| (item, Outcome::Failed)).collect();
+        self.tracking().settle(items).await.all().map(drop).map_err(|source| self.step(source))
     }
 
     /// Seals the tracker and waits until all its items are acked, or it ends otherwise.
@@ -146,11 +156,11 @@ impl FanOut {
     /// # Errors
     /// [`Error`]
     pub async fn wait(&self) -> Result<Tracked, Error> {
-        self.taken(self.tracking().seal(&self.id).await?)?;
+        self.answer(self.tracking().seal(&self.id).await)?;
         let bar = ProgressBar::new(0).with_style(style());
         let mut pause = Duration::from_millis(250);
         loop {
-            let progress = self.taken(self.tracking().progress(&self.id).await?)?;
+            let progress = self.answer(self.tracking().progress(&self.id).await)?;
             bar.set_length(progress.tracker.items);
             bar.set_position(progress.succeeded + progress.failed);
             bar.set_message(format!("{} failed", grouped(progress.failed)));
@@ -168,15 +178,20 @@ impl FanOut {
     /// # Errors
     /// [`Error`]
     pub async fn progress(&self) -> Result<Tracked, Error> {
-        Ok(self.taken(self.tracking().progress(&self.id).await?)?.into())
+        Ok(self.answer(self.tracking().progress(&self.id).await)?.into())
     }
 
     const fn tracking(&self) -> Tracking<'_, Dynamo, Sqs, System> {
         Tracking { store: &self.store, outbox: &self.outbox, env: &System }
     }
 
-    fn taken<T>(&self, outcome: Result<T, Refused>) -> Result<T, Error> {
+    fn answer<T>(&self, answer: steps::track::Outcome<T>) -> Result<T, Error> {
+        let outcome = answer.map_err(|source| self.step(source))?;
         outcome.map_err(|why| Error::Refused { id: self.id.clone(), why })
+    }
+
+    fn step(&self, source: steps::Error) -> Error {
+        Error::Step { id: self.id.clone(), source }
     }
 }
 
@@ -202,14 +217,82 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A name that follows from the content; standard input can be read once only, and so gets a random one.
-fn named_after(file: &Path) -> Result<String, Error> {
-    if file == Path::new("-") {
-        return Ok(format!("send-{}", System.fresh_id()));
+/// The tracker's id: the name given, or one that follows from the file's content, so that sending the file again goes on
+/// with it. A stream can be read once only, and gets a random one unless it is given.
+///
+/// # Errors
+/// The name is none, or the file cannot be read.
+pub fn id(name: &str, input: &mut Input) -> Result<TrackerId, Error> {
+    if !name.is_empty() {
+        return TrackerId::parse(name).map_err(Error::Id);
     }
-    let failed = |source| Error::Read { file: file.display().to_string(), source };
-    let mut hash = Sha256::new();
-    io::copy(&mut File::open(file).map_err(failed)?, &mut hash).map_err(failed)?;
-    let digits: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("send-{digits}"))
+    let unique = input.digest()?.unwrap_or_else(|| System.fresh_id());
+    TrackerId::parse(&format!("send-{unique}")).map_err(Error::Id)
+}
+
+/// The key under which a chunk's items are added: its number, and a digest of its tasks before they have items.
+fn key(number: u64, tasks: &[&mut TaskMessage]) -> String {
+    let parts: Vec<String> = tasks.iter().flat_map(|task| [task.id.to_string(), task.digest()]).collect();
+    format!("{number}-{}", digest(&parts.iter().map(String::as_str).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use embedded::{Ports, Stack, Storage};
+    use shared::domain::task_message::parse;
+
+    use super::*;
+
+    fn chunk(lines: &[&str]) -> Vec<io::Result<Line>> {
+        let content = |text: &str| Content::Task(parse(text, text).unwrap());
+        (1..).zip(lines).map(|(number, text)| Ok(Line { number, bytes: 0, content: content(text) })).collect()
+    }
+
+    const A: &str = r#"{"id":"a","payload":{}}"#;
+    const B: &str = r#"{"id":"b","payload":{}}"#;
+    const EDITED: &str = r#"{"id":"b","payload":{"n":1}}"#;
+
+    struct Given<'a>(&'a Connection);
+
+    impl Given<'_> {
+        async fn open(&self) -> FanOut {
+            FanOut::open(TrackerId::new("t"), NotificationQueue::None, self.0).await.unwrap().0
+        }
+
+        /// The numbers of the items that the first chunk of an input gets from a process of its own.
+        async fn items_of(&self, lines: &[&str]) -> Result<Vec<u64>, Error> {
+            let mut chunk = chunk(lines);
+            self.open().await.give_items(&mut chunk).await?;
+            let item = |line: &Line| match &line.content {
+                Content::Task(message) => message.item.as_ref().map(|item| item.at.number()),
+                Content::Repeated | Content::Bad(_) => None,
+            };
+            Ok(chunk.iter().flatten().filter_map(item).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_same_chunk_finds_its_items_and_an_edited_one_gets_its_own() {
+        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let connection = Connection::to(&stack);
+        let given = Given(&connection);
+        assert_eq!(given.items_of(&[A, B]).await.unwrap(), [0, 1]);
+        assert_eq!(given.items_of(&[A, EDITED]).await.unwrap(), [2, 3], "another payload");
+        assert_eq!(given.items_of(&[B, A]).await.unwrap(), [4, 5], "another order");
+        assert_eq!(given.items_of(&[A]).await.unwrap(), [6], "fewer");
+        assert_eq!(given.items_of(&[A, B]).await.unwrap(), [0, 1], "a repeat");
+
+        let fan_out = given.open().await;
+        fan_out.answer(fan_out.tracking().seal(fan_out.id()).await).unwrap();
+        assert_eq!(given.items_of(&[A, B]).await.unwrap(), [0, 1], "a repeat after all was sent");
+        assert!(matches!(given.items_of(&[EDITED]).await, Err(Error::OtherInput(_))));
+        stack.shutdown().await;
+    }
+
+    #[test]
+    fn chunks_with_equal_tasks_differ_by_their_number() {
+        let mut message = parse(A, "m").unwrap();
+        let key_of = |number, message: &mut TaskMessage| key(number, &[message]);
+        assert_ne!(key_of(0, &mut message), key_of(1, &mut message));
+    }
 }

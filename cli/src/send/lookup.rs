@@ -16,8 +16,11 @@ pub enum Known {
     Unsettled,
     /// It is settled: there is nothing left to do.
     Settled,
-    /// Its id is registered with another payload.
-    Otherwise,
+    /// Its id is registered with another payload or item.
+    Otherwise {
+        /// Whether the registered task is for this message's item, and will ack it.
+        acks_item: bool,
+    },
 }
 
 /// Looks up tasks by their ids, which must differ. An eventually consistent read is enough: a task that was registered
@@ -31,7 +34,7 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
     let found: HashMap<&TaskId, &Task> = found.iter().map(|task| (&task.id, task)).collect();
     let known = |message: &TaskMessage| match found.get(&message.id) {
         None => Known::Not,
-        Some(task) if task.digest != message.digest() => Known::Otherwise,
+        Some(task) if task.digest != message.digest() => Known::Otherwise { acks_item: task.item == message.item },
         Some(task) if task.status.is_settled() => Known::Settled,
         Some(_) => Known::Unsettled,
     };
@@ -42,4 +45,34 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
             (line, message, known)
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::domain::id::Target;
+    use shared::domain::task_message::parse;
+    use shared::domain::time::Timestamp;
+    use shared::memory::MemoryStore;
+
+    use super::*;
+
+    fn message(payload: &str, item: &str) -> TaskMessage {
+        parse(&format!(r#"{{"id":"a","payload":{payload},"item":"{item}"}}"#), "m").unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_task_in_flight_keeps_its_item_whatever_is_sent_under_its_id() {
+        let store = MemoryStore::new();
+        let sent = message("{}", "t:0:1");
+        let task = Task::new(sent.id.clone(), Target::new("r:x"), sent.payload.clone(), sent.digest(), Timestamp(0));
+        store.register(&task.with_item(sent.item.clone())).await.unwrap();
+        for (message, known) in [
+            (sent, Known::Unsettled),
+            (message(r#"{"n":1}"#, "t:0:1"), Known::Otherwise { acks_item: true }),
+            (message("{}", "t:0:2"), Known::Otherwise { acks_item: false }),
+            (message("{}", "u:0:1"), Known::Otherwise { acks_item: false }),
+        ] {
+            assert_eq!(look_up(&store, vec![(1, message)]).await.unwrap()[0].2, known);
+        }
+    }
 }

@@ -6,15 +6,15 @@
 
 pub mod bundle;
 mod fan_out;
+mod input;
 mod lines;
 mod lookup;
 pub mod queue;
 mod report;
 
 use std::cell::{Cell, RefCell};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Instant;
 
@@ -23,6 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shared::aws::Dynamo;
 use shared::domain::id::TrackerId;
 use shared::domain::task_message::TaskMessage;
+use shared::domain::tracker::ItemId;
 use shared::ports;
 use tokio::sync::{Mutex, mpsc};
 
@@ -32,6 +33,7 @@ use crate::connection::{self, Connection};
 use crate::output::Output;
 use crate::steps;
 use fan_out::FanOut;
+use input::Input;
 use lines::{Content, Line, Lines};
 use lookup::Known;
 use queue::{Intake, Refused};
@@ -80,46 +82,59 @@ enum Stop {
 /// # Errors
 /// [`Error`], before anything is sent. What goes wrong later is in the report.
 pub async fn run(options: &args::Send, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let (source, bytes) = open(&options.file)?;
+    let mut input = Input::open(&options.file).map_err(|source| Error::Open { file: options.file.clone(), source })?;
     let connection = Connection::open(stack).await?;
     let fan_out = match &options.track {
-        Some(name) => Some(FanOut::open(name, options, &connection).await?),
+        Some(name) => {
+            let id = fan_out::id(name, &mut input)?;
+            let (fan_out, is_new) = FanOut::open(id, options.notify.clone(), &connection).await?;
+            announce_tracker(fan_out.id(), is_new);
+            Some(fan_out)
+        }
         None => None,
     };
-    let sender = Sender::new(&connection, progress(bytes), *output, fan_out.as_ref());
-    let mut report = sender.send_all(source).await;
+    let sender = Sender::new(&connection, progress(input.bytes()), *output, fan_out.as_ref());
+    let mut report = sender.send_all(input.into_reader()).await;
     if let Some(fan_out) = &fan_out {
-        report.tracked = Some(if report.is_complete() {
-            announce(fan_out.id(), *output);
-            fan_out.wait().await?
-        } else {
-            // It stays open: whoever sends the input again goes on with it.
-            fan_out.progress().await?
-        });
+        follow(fan_out, &mut report, *output).await;
     }
     output.result(&report, || report.text());
     Ok(if report.is_well() { Ending::Well } else { Ending::Badly })
 }
 
+/// Says which tracker it is before anything is sent: nothing else does if this is interrupted. Programs that read the
+/// report need it, too, and find it on standard error.
+fn announce_tracker(tracker: &TrackerId, is_new: bool) {
+    let what = if is_new { "is open" } else { "was opened before, and goes on" };
+    let text = format!("tracker {tracker} {what}; after an interruption, send the same input with --track={tracker}");
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Waits for the tasks if all are sent. Whatever goes wrong meanwhile, what was sent is reported.
+async fn follow(fan_out: &FanOut, report: &mut Report, output: Output) {
+    if report.is_complete() {
+        announce_waiting(fan_out.id(), output);
+        match fan_out.wait().await {
+            Ok(tracked) => {
+                report.tracked = Some(tracked);
+                return;
+            }
+            Err(error) => report.stop(error.to_string()),
+        }
+    }
+    // It stays as it is: whoever sends the input again goes on with it.
+    match fan_out.progress().await {
+        Ok(tracked) => report.tracked = Some(tracked),
+        Err(error) => report.stop(error.to_string()),
+    }
+}
+
 /// Says where to look while this waits, and after it was interrupted.
-fn announce(tracker: &TrackerId, output: Output) {
+fn announce_waiting(tracker: &TrackerId, output: Output) {
     if !output.is_json() {
         let text = format!("everything is sent; waiting for it (or ask later: groupage status tracker {tracker})");
         let _ = writeln!(io::stderr(), "{text}");
     }
-}
-
-/// The input, and its size in bytes if that is known.
-fn open(file: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>), Error> {
-    if file == Path::new("-") {
-        return Ok((Box::new(BufReader::new(io::stdin())), None));
-    }
-    let failed = |source| Error::Open { file: file.to_owned(), source };
-    let opened = File::open(file).map_err(failed)?;
-    let metadata = opened.metadata().map_err(failed)?;
-    // Pipes and devices have no size that means anything.
-    let bytes = metadata.is_file().then_some(metadata.len());
-    Ok((Box::new(BufReader::new(opened)), bytes))
 }
 
 /// On standard error, and only if that is a terminal.
@@ -244,22 +259,30 @@ impl<'a> Sender<'a> {
                 Known::Not => wanted.push((number, message, true)),
                 Known::Unsettled => wanted.push((number, message, false)),
                 Known::Settled => self.report.borrow_mut().settled += 1,
-                Known::Otherwise => {
-                    lost.extend(message.item);
-                    self.bad(number, "id_conflict: the id belongs to a task with another payload or tracker".into());
+                Known::Otherwise { acks_item } => {
+                    lost.extend(message.item.filter(|_| !acks_item));
+                    self.bad(number, "id_conflict: the id belongs to a task with another payload or item".into());
                 }
             }
         }
-        if let Some(fan_out) = self.fan_out {
-            fan_out.fail(lost).await?;
-        }
+        self.fail(lost).await?;
         for bundle in bundle::bundles(wanted) {
             let refused = self.intake.send(&bundle).await?;
             self.report.borrow_mut().sent(&bundle, &refused);
-            for Refused { line, why } in refused {
-                self.report.borrow_mut().unsent += 1;
+            let mut lost = Vec::new();
+            for Refused { line, why, item } in refused {
+                lost.extend(item);
                 self.bad(line, why);
             }
+            self.fail(lost).await?;
+        }
+        Ok(())
+    }
+
+    /// Fails the items of messages that will never be tasks.
+    async fn fail(&self, items: Vec<ItemId>) -> Result<(), Stop> {
+        if let Some(fan_out) = self.fan_out {
+            fan_out.fail(items).await?;
         }
         Ok(())
     }
@@ -273,5 +296,77 @@ impl<'a> Sender<'a> {
             });
         }
         self.report.borrow_mut().bad(line, why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_sqs::types::QueueAttributeName;
+    use embedded::{Ports, Stack, Storage};
+    use shared::domain::id::Target;
+    use shared::domain::notice::NotificationQueue;
+    use shared::domain::task::Task;
+    use shared::domain::task_message::parse;
+    use shared::domain::time::Timestamp;
+    use shared::ports::Tasks;
+
+    use super::*;
+    use crate::args::Color;
+
+    async fn open(connection: &Connection) -> FanOut {
+        FanOut::open(TrackerId::new("t"), NotificationQueue::None, connection).await.unwrap().0
+    }
+
+    fn sender<'a>(connection: &Connection, fan_out: &'a FanOut) -> Sender<'a> {
+        Sender::new(connection, ProgressBar::hidden(), Output::new(true, Color::Never), Some(fan_out))
+    }
+
+    fn lines(text: impl Into<String>) -> Box<dyn BufRead + Send> {
+        Box::new(io::Cursor::new(text.into()))
+    }
+
+    #[tokio::test]
+    async fn a_message_that_the_queue_never_takes_fails_its_item_and_keeps_nobody_waiting() {
+        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let connection = Connection::to(&stack);
+        let smaller = aws_sdk_sqs::Client::new(&connection.config)
+            .set_queue_attributes()
+            .queue_url(&connection.queues.tasks)
+            .attributes(QueueAttributeName::MaximumMessageSize, "1024");
+        smaller.send().await.unwrap();
+        let fan_out = open(&connection).await;
+        let large = format!(r#"{{"id":"large","payload":{{"x":"{}"}}}}"#, "x".repeat(2_000));
+        let input = lines(format!("{{\"id\":\"small\",\"payload\":{{}}}}\n{large}\n"));
+        let report = sender(&connection, &fan_out).send_all(input).await;
+
+        assert_eq!((report.new, report.bad.len(), report.bad[0].line), (1, 1, 2));
+        assert!(report.is_complete(), "sending it again is of no use: {:?}", report.stopped);
+        let tracked = fan_out.progress().await.unwrap();
+        assert_eq!((tracked.items, tracked.failed, tracked.missing), (2, 1, 1));
+        stack.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn an_item_fails_only_if_no_known_task_will_ack_it() {
+        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let connection = Connection::to(&stack);
+        let fan_out = open(&connection).await;
+        let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
+        sender(&connection, &fan_out).send_all(lines(two)).await;
+        let registered = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
+        let TaskMessage { id, payload, item } = registered.clone();
+        let task = Task::new(id, Target::new("r:x"), payload, registered.digest(), Timestamp(0)).with_item(item);
+        steps::unmetered_store(&connection).register(&task).await.unwrap();
+
+        let failed_after = async |item: &str| {
+            let message = parse(&format!(r#"{{"id":"a","payload":{{"n":1}},"item":"{item}"}}"#), "m").unwrap();
+            let sender = sender(&connection, &fan_out);
+            sender.send_tasks(vec![(1, message)]).await.unwrap();
+            assert_eq!(sender.report.borrow().bad.len(), 1);
+            fan_out.progress().await.unwrap().failed
+        };
+        assert_eq!(failed_after("t:0:0").await, 0, "the task that is registered will ack it");
+        assert_eq!(failed_after("t:0:1").await, 1, "nobody else would");
+        stack.shutdown().await;
     }
 }

@@ -7,6 +7,7 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use shared::domain::tracker::ItemId;
 use tokio::time;
 
 use super::bundle::Message;
@@ -17,15 +18,26 @@ const ATTEMPTS: u32 = 6;
 /// The pause after the first of them; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
+/// What SQS says of a message that it refuses whenever it is sent: characters that it does not carry, or too many.
+///
+/// SQS blames the sender for much more that passes, such as a disabled key or too many requests. A code that is not in
+/// this list stops the sending, since an item that has failed can never succeed afterwards.
+const FINAL: [&str; 2] = ["InvalidMessageContents", "InvalidParameterValue"];
+
 /// Nothing can be sent now. The SDK has tried again by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request failed as a whole.
     #[error("cannot send to the intake queue: {0}")]
     Request(String),
-    /// SQS keeps refusing messages for reasons of its own.
-    #[error("the intake queue takes no more: {0}")]
-    Refused(String),
+    /// SQS keeps refusing a message that it might take later.
+    #[error("the intake queue does not take line {line} now: {why}")]
+    Refused {
+        /// The line it came from.
+        line: u64,
+        /// What SQS said.
+        why: String,
+    },
 }
 
 /// A message that SQS will never take.
@@ -35,6 +47,8 @@ pub struct Refused {
     pub line: u64,
     /// What SQS said.
     pub why: String,
+    /// The item that waits for it in vain.
+    pub item: Option<ItemId>,
 }
 
 /// Sends to the intake queue.
@@ -60,17 +74,19 @@ impl Intake {
         for (number, message) in bundle.iter().enumerate() {
             open.insert(number.to_string(), message);
         }
-        let mut why = String::new();
+        let mut last = (0, String::new());
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=ATTEMPTS {
             for (id, failure) in self.request(&open).await? {
                 match (open.get(&id), failure) {
                     (_, None) => drop(open.remove(&id)),
-                    (Some(message), Some(Failure { message: said, is_ours: true })) => {
-                        refused.push(Refused { line: message.line, why: said });
+                    (Some(message), Some(failure)) if failure.is_final() => {
+                        refused.push(Refused { line: message.line, why: failure.why(), item: message.item.clone() });
                         open.remove(&id);
                     }
-                    (_, Some(failure)) => why = failure.message,
+                    (Some(message), Some(failure)) => last = (message.line, failure.why()),
+                    // An answer for a message that was not sent.
+                    (None, Some(_)) => {}
                 }
             }
             if open.is_empty() {
@@ -81,7 +97,8 @@ impl Intake {
                 pause *= 2;
             }
         }
-        Err(Error::Refused(why))
+        let (line, why) = last;
+        Err(Error::Refused { line, why })
     }
 
     /// Sends what is open. Returns each entry's id, with its failure if it failed.
@@ -93,17 +110,44 @@ impl Intake {
         let request = self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries));
         let answer = request.send().await.map_err(|error| Error::Request(DisplayErrorContext(error).to_string()))?;
         let sent = answer.successful.into_iter().map(|entry| (entry.id, None));
-        let failed = answer.failed.into_iter().map(|entry| {
-            let message = entry.message.map_or_else(|| entry.code.clone(), |text| format!("{}: {text}", entry.code));
-            (entry.id, Some(Failure { message, is_ours: entry.sender_fault }))
-        });
+        let failed = answer.failed.into_iter();
+        let failed = failed.map(|entry| (entry.id, Some(Failure { code: entry.code, message: entry.message })));
         Ok(sent.chain(failed).collect())
     }
 }
 
 /// Why SQS did not take one message of a request that it took.
 struct Failure {
-    message: String,
-    /// The message is at fault: sending it again is of no use.
-    is_ours: bool,
+    code: String,
+    message: Option<String>,
+}
+
+impl Failure {
+    /// Whether sending the message again is of no use.
+    fn is_final(&self) -> bool {
+        // Some codes come with their service before them: `AWS.SimpleQueueService.…`.
+        self.code.rsplit(['.', '#']).next().is_some_and(|code| FINAL.contains(&code))
+    }
+
+    fn why(self) -> String {
+        let Self { code, message } = self;
+        message.map_or_else(|| code.clone(), |text| format!("{code}: {text}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_message_that_is_refused_for_what_it_is_is_refused_for_good() {
+        let is_final = |code: &str| Failure { code: code.to_owned(), message: None }.is_final();
+        for code in ["InvalidMessageContents", "InvalidParameterValue", "AWS.SimpleQueueService.InvalidMessageContents"]
+        {
+            assert!(is_final(code), "{code}");
+        }
+        for code in ["InternalError", "RequestThrottled", "KmsDisabled", "KMS.ThrottlingException", "OverLimit", ""] {
+            assert!(!is_final(code), "{code}");
+        }
+    }
 }

@@ -20,12 +20,11 @@ pub struct Report {
     pub settled: u64,
     /// Lines that repeat an earlier line and were not sent.
     pub repeated: u64,
-    /// Lines that can never become tasks.
+    /// Lines that can never become tasks. If they were tracked and had items, these have failed.
     pub bad: Vec<BadLine>,
-    /// Why sending ended before the input did. Send the same input again to go on.
+    /// Why it ended before everything was sent, or before everything that was waited for was settled. Send the same
+    /// input again to go on.
     pub stopped: Option<String>,
-    /// Those of the bad lines that the queue did not take: sending them again may help.
-    pub unsent: u64,
     /// How long it took.
     pub seconds: f64,
     /// What became of the tasks, if they were tracked.
@@ -66,7 +65,7 @@ impl Report {
 
     /// Whether everything is sent that ever will be.
     pub fn is_complete(&self) -> bool {
-        self.stopped.is_none() && self.unsent == 0
+        self.stopped.is_none()
     }
 
     /// For people.
