@@ -57,6 +57,7 @@ mod tests {
     use shared::routes::Routes;
 
     use super::*;
+    use crate::send::bundle::bundles;
 
     #[test]
     fn parcels_go_to_the_trucks_in_turn_and_one_in_two_hundred_is_too_heavy() {
@@ -70,8 +71,8 @@ mod tests {
         let routes = Routes::parse(&routes("http://127.0.0.1:1/load")).unwrap();
         for parcel in parcels(3, 2) {
             let message = message(&parcel, ItemId::parse("demo:0:7").ok());
-            let body = format!(r#"{{"id":"{}","payload":{}}}"#, message.id, message.payload);
-            assert_eq!(parse(&body, "other").unwrap(), message);
+            let sent = bundles(vec![(1, message.clone(), true)]);
+            assert_eq!(parse(&sent[0][0].body, "other").unwrap(), message);
             let Ok((_, target)) = routes.assign(&message.payload) else { panic!("{parcel:?} has no route") };
             assert_eq!(target.value(), parcel.truck);
         }
