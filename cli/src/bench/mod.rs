@@ -1,6 +1,7 @@
 //! `groupage bench`: what things cost and how fast they are, measured on the embedded stack, in this process.
 
 mod memory;
+mod plan;
 mod trackers;
 
 use crate::Ending;

@@ -5,25 +5,23 @@
 //! collisions do not depend on the machine, but for how many workers it really runs at once; times do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use embedded::{Ports, Storage};
 use futures::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
 use shared::domain::id::TrackerId;
 use shared::domain::notice::NotificationQueue;
-use shared::domain::tracker::{Addition, GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
+use shared::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
 use shared::steps;
 use shared::steps::track::{Refused, Tracking};
 
 use super::memory::resident;
-use crate::args;
+use super::plan::{Plan, Range};
+use crate::args::BenchTrackers;
 use crate::connection::Connection;
 use crate::output::{Output, summary};
 
@@ -51,6 +49,7 @@ struct Figures {
     /// Consecutive items of one ack.
     chunk: u16,
     workers: usize,
+    /// Calls, repeats included.
     acks: u64,
     repeated_acks: u64,
     seconds: f64,
@@ -60,17 +59,21 @@ struct Figures {
     read_units_per_ack: f64,
     write_units_per_item: f64,
     read_units_per_item: f64,
-    /// Writes that met another's, of all writes.
+    /// Writes that were refused because another ack had changed the same bits' word since they were read; each was made
+    /// again. They are in the write units above.
     collisions: u64,
-    collisions_percent: f64,
+    /// A hundred times these, divided by all write units of the acks. A write of a group is one unit.
+    collisions_percent_of_write_units: f64,
     /// To open, add and seal.
     other_write_units: f64,
     /// Of one look at the whole.
     progress_read_units: f64,
     /// By what that look was billed for.
     stored_bytes_per_item: f64,
-    /// Resident memory of this process, in MiB: tables and workers are both in it.
+    /// Resident memory of this process in MiB, between adding the items and acking them. It holds the tables, the SDK and
+    /// the workers. What is to be acked is computed when it is needed, and takes none.
     resident_mib_before: Option<u64>,
+    /// The same after the last ack.
     resident_mib_after: Option<u64>,
 }
 
@@ -78,7 +81,7 @@ struct Figures {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &args::BenchTrackers, output: Output) -> Result<(), Error> {
+pub async fn run(options: &BenchTrackers, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for chunk in &options.chunks {
         let figures = Bench::start(options, *chunk).await?.run().await?;
@@ -94,7 +97,7 @@ pub async fn run(options: &args::BenchTrackers, output: Output) -> Result<(), Er
 }
 
 struct Bench<'a> {
-    options: &'a args::BenchTrackers,
+    options: &'a BenchTrackers,
     chunk: u16,
     stack: embedded::Stack,
     meter: Arc<Meter>,
@@ -109,7 +112,7 @@ const RETENTION_MS: u64 = 1;
 const EVENTUAL_READ_BYTES: f64 = 8_192.0;
 
 impl<'a> Bench<'a> {
-    async fn start(options: &'a args::BenchTrackers, chunk: u16) -> Result<Self, Error> {
+    async fn start(options: &'a BenchTrackers, chunk: u16) -> Result<Self, Error> {
         let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
         let meter = Arc::new(Meter::new());
         let Connection { config, tables, queues } = Connection::to(&stack);
@@ -122,9 +125,11 @@ impl<'a> Bench<'a> {
         let opened = self.meter.snapshot();
         let options = Options { deadline: None, notify: NotificationQueue::Default };
         self.tracking().open(self.id.clone(), options).await??;
-        let acks = self.acks(&self.add().await?);
+        self.add().await?;
+        let BenchTrackers { items, repeated_percent, seed, .. } = *self.options;
+        let plan = Plan::new(items, self.chunk, repeated_percent, seed);
         let (before, memory, started) = (self.meter.snapshot(), resident(), Instant::now());
-        self.ack_all(&acks).await?;
+        self.ack_all(&plan).await?;
         let seconds = started.elapsed().as_secs_f64();
         let (after, memory) = (self.meter.snapshot(), (memory, resident()));
         let progress = self.tracking().progress(&self.id).await??;
@@ -134,53 +139,32 @@ impl<'a> Bench<'a> {
             return Err(Error::NotComplete(sealed.state.word()));
         }
         let other = [before - opened, self.meter.snapshot() - looked].map(|usage| usage.capacity().write.count());
-        let figures = self.figures(acks.len(), seconds, other, after - before, looked - after, memory);
+        let figures = self.figures(&plan, seconds, other, after - before, looked - after, memory);
         self.stack.shutdown().await;
         Ok(figures)
     }
 
     /// Adds all items, in as many calls as it takes.
-    async fn add(&self) -> Result<Vec<Addition>, Error> {
-        let mut added = Vec::new();
-        let mut left = self.options.items;
-        while left > 0 {
-            let count = left.min(MAX_ADDED);
-            let key = added.len().to_string();
-            added.push(self.tracking().add(&self.id, &key, count).await??.0);
-            left -= count;
+    async fn add(&self) -> Result<(), Error> {
+        let mut added = 0;
+        while added < self.options.items {
+            let count = (self.options.items - added).min(MAX_ADDED);
+            self.tracking().add(&self.id, &added.to_string(), count).await??;
+            added += count;
         }
-        Ok(added)
+        Ok(())
     }
 
-    /// Consecutive items in chunks, in random order, some of them twice.
-    fn acks(&self, added: &[Addition]) -> Vec<ItemRange> {
-        let mut acks = Vec::new();
-        for group in added.iter().flat_map(Addition::groups) {
-            let end = group.first + group.size;
-            for first in (group.first..end).step_by(usize::from(self.chunk)) {
-                let last = end.min(first + self.chunk) - 1;
-                acks.push(ItemRange { tracker: self.id.clone(), group: group.group, first, last });
-            }
-        }
-        let mut dice = StdRng::seed_from_u64(self.options.seed);
-        let repeats = acks.len() * usize::from(self.options.repeated_percent) / 100;
-        for _ in 0..repeats {
-            let repeat = acks[dice.random_range(0..acks.len())].clone();
-            acks.push(repeat);
-        }
-        acks.shuffle(&mut dice);
-        acks
-    }
-
-    async fn ack_all(&self, acks: &[ItemRange]) -> Result<(), Error> {
-        let bar = ProgressBar::new(acks.len() as u64);
+    async fn ack_all(&self, plan: &Plan) -> Result<(), Error> {
+        let bar = ProgressBar::new(plan.acks());
         let style = ProgressStyle::with_template("{bar:40} {pos} of {len} acks  {per_sec}  {eta}");
         // The template is a constant; a bar in the default style would do no harm.
         let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let next = AtomicUsize::new(0);
+        let next = AtomicU64::new(0);
         let work = || async {
-            while let Some(range) = acks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.tracking().ack(&self.id, &[(range.clone(), Outcome::Succeeded)]).await??;
+            while let Some(Range { group, first, last }) = plan.ack(next.fetch_add(1, Ordering::Relaxed)) {
+                let range = ItemRange { tracker: self.id.clone(), group, first, last };
+                self.tracking().ack(&self.id, &[(range, Outcome::Succeeded)]).await??;
                 bar.inc(1);
             }
             Ok(())
@@ -192,7 +176,7 @@ impl<'a> Bench<'a> {
 
     fn figures(
         &self,
-        acks: usize,
+        plan: &Plan,
         seconds: f64,
         other: [f64; 2],
         acking: Usage,
@@ -200,7 +184,7 @@ impl<'a> Bench<'a> {
         memory: (Option<u64>, Option<u64>),
     ) -> Figures {
         let items = self.options.items;
-        let (acks, items_f) = (acks as u64, items as f64);
+        let (acks, items_f) = (plan.acks(), items as f64);
         let (write, read) = (acking.capacity().write.count(), acking.capacity().read.count());
         let progress_read_units = looking.capacity().read.count();
         let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes / (1024 * 1024));
@@ -209,8 +193,7 @@ impl<'a> Bench<'a> {
             chunk: self.chunk,
             workers: self.options.workers,
             acks,
-            repeated_acks: acks * u64::from(self.options.repeated_percent)
-                / (100 + u64::from(self.options.repeated_percent)),
+            repeated_acks: plan.repeated(),
             seconds,
             acks_per_second: acks as f64 / seconds,
             items_per_second: items_f / seconds,
@@ -219,7 +202,7 @@ impl<'a> Bench<'a> {
             write_units_per_item: write / items_f,
             read_units_per_item: read / items_f,
             collisions: acking.refused_writes,
-            collisions_percent: 100.0 * acking.refused_writes as f64 / write.max(1.0),
+            collisions_percent_of_write_units: 100.0 * acking.refused_writes as f64 / write.max(1.0),
             other_write_units: other.iter().sum(),
             progress_read_units,
             stored_bytes_per_item: progress_read_units * EVENTUAL_READ_BYTES / items_f,
@@ -237,6 +220,8 @@ impl Figures {
     fn text(&self) -> String {
         let mib = |mib: Option<u64>| mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"));
         let memory = format!("{} to {}", mib(self.resident_mib_before), mib(self.resident_mib_after));
+        let Self { collisions, collisions_percent_of_write_units: percent, .. } = self;
+        let collisions = format!("{collisions} ({percent:.2} % of the acks' write units)");
         summary([
             ("items in an ack", self.chunk.to_string()),
             ("acks", self.acks.to_string()),
@@ -246,11 +231,11 @@ impl Figures {
             ("read units per ack", format!("{:.3}", self.read_units_per_ack)),
             ("write units per item", format!("{:.4}", self.write_units_per_item)),
             ("read units per item", format!("{:.4}", self.read_units_per_item)),
-            ("collisions", format!("{} ({:.2} % of write units)", self.collisions, self.collisions_percent)),
+            ("writes refused and made again", collisions),
             ("write units to open, add and seal", format!("{:.0}", self.other_write_units)),
             ("read units of a look at the whole", format!("{:.1}", self.progress_read_units)),
             ("bytes stored per item", format!("{:.4} ({GROUP_SIZE} items a group)", self.stored_bytes_per_item)),
-            ("memory of the process", memory),
+            ("memory of the process, its tables included", memory),
         ])
     }
 }
