@@ -104,9 +104,20 @@ pub struct AckResult {
 /// All of them or, if one cannot be acked, none. The first outcome of an item counts; to ack it again changes nothing.
 #[utoipa::path(
     post, path = "/trackers/{id}/acks", tag = "trackers", operation_id = "ack_items",
-    params(("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$")),
-    request_body = AckList,
-    responses((status = 200, description = "They are acked.", body = AckResult), ById, Conflicts, WithBody, AnyPort),
+    params(
+        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+    ),
+    request_body(
+        content = AckList,
+        example = json!({ "succeeded": ["catalog-7:0:0-99"], "failed": ["catalog-7:0:100"] }),
+    ),
+    responses(
+        (
+            status = 200, description = "They are acked.", body = AckResult,
+            example = json!({ "acked": 101, "repeated": 0, "state": "open" }),
+        ),
+        ById, Conflicts, WithBody, AnyPort,
+    ),
 )]
 pub async fn ack<B: Backend>(
     State(backend): State<Arc<B>>,

@@ -99,7 +99,10 @@ pub struct Batch {
 /// With all its members.
 #[utoipa::path(
     get, path = "/batches/{id}", tag = "tasks", operation_id = "show_batch",
-    params(("id" = String, Path, description = "The batch's id.", pattern = "^[0-9a-f]{32}$")),
+    params((
+        "id" = String, Path, description = "The batch's id.", pattern = "^[0-9a-f]{32}$",
+        example = "0123456789abcdef0123456789abcdef"
+    )),
     responses((status = 200, description = "The batch.", body = Batch), ById, AnyPort),
 )]
 pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<BatchId>) -> Result<Json<Batch>, Problem> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use utoipa::openapi::{ContentBuilder, Header, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ContentBuilder, Header, Object, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi};
 
 use crate::problem::{MEDIA_TYPE, Problem};
@@ -13,8 +14,11 @@ use crate::{acks, batches, items, lists, tasks, trackers};
 #[openapi(
     info(
         title = "Groupage",
-        description = "Tasks are sent and looked up; trackers count the items of a fan-out. Everything that goes wrong \
-                       is answered as problem details (RFC 9457). A deployed stack takes requests signed for IAM.",
+        description = "Tasks are sent and looked up; trackers count the items of a fan-out. Every call that brings \
+                       its own ids may be repeated. Everything that goes wrong is answered as problem details (RFC \
+                       9457), which name the field. A deployed stack takes requests signed for IAM; before they \
+                       reach Groupage, AWS answers what is not signed with 403, and what is too much with 429, in a \
+                       form of its own.",
     ),
     paths(
         tasks::send,
@@ -63,7 +67,8 @@ pub struct AnyPort;
 impl IntoResponses for AnyPort {
     fn responses() -> Responses {
         let mut again = problem("A table or queue does not answer; the same call may be repeated.");
-        let header = Header::builder().description(Some("Seconds to wait before that."));
+        let seconds = Object::builder().schema_type(Type::Integer).minimum(Some(1));
+        let header = Header::builder().schema(Some(seconds)).description(Some("Seconds to wait before that."));
         again.headers.insert("Retry-After".to_owned(), RefOr::T(header.build()));
         BTreeMap::from([
             ("500".to_owned(), problem("A bug, or something is set up wrongly.").into()),

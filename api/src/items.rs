@@ -80,9 +80,28 @@ pub struct Group {
 /// The same call again answers the same.
 #[utoipa::path(
     post, path = "/trackers/{id}/items", tag = "trackers", operation_id = "add_items",
-    params(("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$")),
-    request_body = NewItems,
-    responses((status = 200, description = "They are added.", body = AddedItems), ById, Conflicts, WithBody, AnyPort),
+    params(
+        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+    ),
+    request_body(content = NewItems, example = json!({ "key": "part-1", "count": 10_000 })),
+    responses(
+        (
+            status = 200, description = "They are added.", body = AddedItems,
+            links((
+                "ack_the_first" = (
+                    operation_id = "ack_items",
+                    parameters(("id" = "$request.path.id")),
+                    request_body = json!({ "succeeded": ["{$request.path.id}:0:0"] }),
+                )
+            )),
+            example = json!({
+                "start": 0, "count": 10_000, "group_size": 7_168,
+                "groups": [{ "group": 0, "first": 0, "size": 7_168 }, { "group": 1, "first": 0, "size": 2_832 }],
+                "repeated": false,
+            }),
+        ),
+        ById, Conflicts, WithBody, AnyPort,
+    ),
 )]
 pub async fn add<B: Backend>(
     State(backend): State<Arc<B>>,

@@ -28,7 +28,7 @@ const DEFAULT_LIMIT: usize = 100;
 #[expect(dead_code, reason = "the published contract; `Query::read` takes the parameters one by one")]
 pub struct Listing {
     /// What became of them.
-    #[param(inline)]
+    #[param(inline, example = "failed")]
     outcome: ListedOutcome,
     /// Where to go on: the `next` of the page before.
     #[param(pattern = "^[0-9]{1,9}:([0-6]?[0-9]{1,3}|70[0-9]{2}|71[0-5][0-9]|716[0-7])$", nullable = false)]
@@ -100,10 +100,16 @@ pub struct ItemPage {
 #[utoipa::path(
     get, path = "/trackers/{id}/items", tag = "trackers", operation_id = "list_items",
     params(
-        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$"),
+        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
         Listing,
     ),
-    responses((status = 200, description = "A page of items.", body = ItemPage), ById, AnyPort),
+    responses(
+        (
+            status = 200, description = "A page of items.", body = ItemPage,
+            example = json!({ "items": ["catalog-7:0:100"], "next": null }),
+        ),
+        ById, AnyPort,
+    ),
 )]
 pub async fn list<B: Backend>(
     State(backend): State<Arc<B>>,

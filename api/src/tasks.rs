@@ -85,8 +85,26 @@ pub struct Sent {
 /// seconds. If the answer is lost, repeat the call: tasks that brought their ids are not doubled.
 #[utoipa::path(
     post, path = "/tasks", tag = "tasks", operation_id = "send_tasks",
-    request_body = TaskList,
-    responses((status = 202, description = "All are sent.", body = Sent), WithBody, AnyPort),
+    request_body(
+        content = TaskList,
+        example = json!({
+            "tasks": [{ "id": "parcel-4711", "payload": { "type": "parcel", "truck": "truck-7" }, "item": "catalog-7:0:17" }],
+        }),
+    ),
+    responses(
+        (
+            status = 202, description = "All are sent.", body = Sent,
+            links((
+                "show" = (
+                    operation_id = "show_task",
+                    parameters(("id" = "$response.body#/ids/0")),
+                    description = "Once it is registered.",
+                )
+            )),
+            example = json!({ "ids": ["parcel-4711"] }),
+        ),
+        WithBody, AnyPort,
+    ),
 )]
 pub async fn send<B: Backend>(
     State(backend): State<Arc<B>>,
@@ -211,8 +229,22 @@ pub struct Task {
 /// A task that was sent a moment ago may not be registered yet: it is not known then.
 #[utoipa::path(
     get, path = "/tasks/{id}", tag = "tasks", operation_id = "show_task",
-    params(("id" = String, Path, description = "The task's id.", min_length = 1, max_length = 128, pattern = "^[!-~]+$")),
-    responses((status = 200, description = "The task.", body = Task), ById, AnyPort),
+    params((
+        "id" = String, Path, description = "The task's id.", min_length = 1, max_length = 128, pattern = "^[!-~]+$",
+        example = "parcel-4711"
+    )),
+    responses(
+        (
+            status = 200, description = "The task.", body = Task,
+            links(("batch" = (operation_id = "show_batch", parameters(("id" = "$response.body#/batch"))))),
+            example = json!({
+                "id": "parcel-4711", "status": "in-progress", "target": "parcels:truck-7",
+                "batch": "0123456789abcdef0123456789abcdef", "returned": 0, "item": "catalog-7:0:17",
+                "registered_at": "2026-01-01T12:00:00.000Z",
+            }),
+        ),
+        ById, AnyPort,
+    ),
 )]
 pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TaskId>) -> Result<Json<Task>, Problem> {
     let store = &backend.stack().store;

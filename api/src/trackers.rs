@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode, header};
 use serde::Serialize;
 use shared::domain::id::TrackerId;
 use shared::domain::notice::NotificationQueue;
@@ -143,10 +143,26 @@ pub struct TrackerProgress {
 /// The same call again finds what it opened.
 #[utoipa::path(
     post, path = "/trackers", tag = "trackers", operation_id = "open_tracker",
-    request_body = NewTracker,
+    request_body(
+        content = NewTracker,
+        example = json!({ "id": "catalog-7", "deadline": "2099-12-31T00:00:00Z", "notify": "default" }),
+    ),
     responses(
-        (status = 201, description = "It is new.", body = Tracker),
-        (status = 200, description = "It was opened like this before.", body = Tracker),
+        (
+            status = 201, description = "It is new.", body = Tracker,
+            headers(("Location" = String, description = "Where it is shown.")),
+            links(
+                ("show" = (operation_id = "show_tracker", parameters(("id" = "$response.body#/id")))),
+                ("add" = (operation_id = "add_items", parameters(("id" = "$response.body#/id")))),
+                ("list" = (operation_id = "list_items", parameters(("id" = "$response.body#/id")))),
+                ("seal" = (operation_id = "seal_tracker", parameters(("id" = "$response.body#/id")))),
+                ("abandon" = (operation_id = "abandon_tracker", parameters(("id" = "$response.body#/id")))),
+            ),
+        ),
+        (
+            status = 200, description = "It was opened like this before.", body = Tracker,
+            headers(("Location" = String, description = "Where it is shown.")),
+        ),
         (status = 409, description = "It was opened otherwise.", body = Problem, content_type = "application/problem+json"),
         WithBody, AnyPort,
     ),
@@ -154,7 +170,7 @@ pub struct TrackerProgress {
 pub async fn open<B: Backend>(
     State(backend): State<Arc<B>>,
     Body(new): Body<NewTracker>,
-) -> Result<(StatusCode, Json<Tracker>), Problem> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Tracker>), Problem> {
     let stack = backend.stack();
     let id = match new.id {
         Some(id) => TrackerId::parse(&id).map_err(|why| Problem::field("id", why))?,
@@ -165,7 +181,8 @@ pub async fn open<B: Backend>(
     let notify = notification_queue(new.notify.as_deref().unwrap_or("default"), &stack.routes).await?;
     let (tracker, is_new) = backend.tracking().open(id, Options { deadline, notify }).await??;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(tracker.into())))
+    let location = (header::LOCATION, format!("/trackers/{}", tracker.id));
+    Ok((status, [location], Json(tracker.into())))
 }
 
 /// Only queues that the routes file names: what anybody may name, the stack may not be allowed to send to.
@@ -191,7 +208,9 @@ async fn notification_queue(text: &str, routes: &RouteSource) -> Result<Notifica
 /// Counts what is acked, unless the tracker has ended.
 #[utoipa::path(
     get, path = "/trackers/{id}", tag = "trackers", operation_id = "show_tracker",
-    params(("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$")),
+    params(
+        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+    ),
     responses((status = 200, description = "The tracker.", body = TrackerProgress), ById, AnyPort),
 )]
 pub async fn show<B: Backend>(
@@ -207,7 +226,9 @@ pub async fn show<B: Backend>(
 /// It takes no more items; if all are acked, it is complete with that. The same call again finds it sealed.
 #[utoipa::path(
     post, path = "/trackers/{id}/seal", tag = "trackers", operation_id = "seal_tracker",
-    params(("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$")),
+    params(
+        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+    ),
     responses((status = 200, description = "It is sealed.", body = Tracker), ById, Conflicts, AnyPort),
 )]
 pub async fn seal<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TrackerId>) -> Result<Json<Tracker>, Problem> {
@@ -219,7 +240,9 @@ pub async fn seal<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TrackerI
 /// What was added and not acked counts as missing. The same call again finds it given up.
 #[utoipa::path(
     post, path = "/trackers/{id}/abandon", tag = "trackers", operation_id = "abandon_tracker",
-    params(("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$")),
+    params(
+        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+    ),
     responses((status = 200, description = "It is given up.", body = Tracker), ById, Conflicts, AnyPort),
 )]
 pub async fn abandon<B: Backend>(

@@ -10,7 +10,7 @@ use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
 use shared::entry::{RouteSource, Stack};
 use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Outgoing};
+use shared::ports::{Destination, Env, Outbox, Outgoing};
 use shared::routes::Routes;
 use shared::steps::track::Lifetimes;
 use tokio::net::TcpListener;
@@ -27,8 +27,6 @@ routes:
     downstream: pull
     notify: { failure: https://sqs.example/1/failures }
 ";
-
-type MemoryStack = Stack<MemoryStore, MemoryQueues, Ticking>;
 
 /// A machine whose clock goes on by a millisecond whenever somebody looks at it. Two calls in the same one that open the
 /// same tracker would be one call to the store, repeated.
@@ -54,8 +52,8 @@ impl Env for Ticking {
 }
 
 /// An API of its own for one test.
-pub struct Desk {
-    pub stack: Arc<MemoryStack>,
+pub struct Desk<Q = MemoryQueues> {
+    pub stack: Arc<Stack<MemoryStore, Q, Ticking>>,
     client: Client,
     url: String,
 }
@@ -66,14 +64,27 @@ pub struct Answer {
     pub status: u16,
     pub media_type: String,
     pub allow: String,
+    pub location: String,
+    pub retry_after: String,
     pub body: Value,
 }
 
 impl Desk {
     pub async fn open() -> Self {
+        Self::with(MemoryQueues::new()).await
+    }
+
+    /// Messages sent to the intake queue.
+    pub fn intake(&self) -> Vec<Outgoing> {
+        self.stack.queues.messages(&Destination::Tasks)
+    }
+}
+
+impl<Q: Outbox + Send + 'static> Desk<Q> {
+    pub async fn with(queues: Q) -> Self {
         let stack = Arc::new(Stack {
             store: MemoryStore::new(),
-            queues: MemoryQueues::new(),
+            queues,
             env: Ticking::default(),
             routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
             timing: Timing::default(),
@@ -103,11 +114,6 @@ impl Desk {
         answer(request.body(body.into())).await
     }
 
-    /// Messages sent to the intake queue.
-    pub fn intake(&self) -> Vec<Outgoing> {
-        self.stack.queues.messages(&Destination::Tasks)
-    }
-
     /// Opens a tracker with so many items.
     pub async fn tracker(&self, id: &str, items: u64) {
         assert_eq!(self.post("/trackers", format!(r#"{{"id":"{id}"}}"#)).await.status, 201);
@@ -127,10 +133,11 @@ pub async fn answer(request: RequestBuilder) -> Answer {
     let response = request.send().await.unwrap();
     let header =
         |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
-    let (status, media_type, allow) = (response.status().as_u16(), header("content-type"), header("allow"));
+    let (status, media_type) = (response.status().as_u16(), header("content-type"));
+    let (allow, location, retry_after) = (header("allow"), header("location"), header("retry-after"));
     let text = response.text().await.unwrap();
     let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-    Answer { status, media_type, allow, body }
+    Answer { status, media_type, allow, location, retry_after, body }
 }
 
 impl Answer {

@@ -3,5 +3,7 @@
 
 mod bad_input;
 mod desk;
+mod document;
+mod failures;
 mod tasks;
 mod trackers;

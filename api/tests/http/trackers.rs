@@ -15,6 +15,9 @@ async fn a_tracker_is_opened_once_and_found_again_by_the_same_call() {
     assert_eq!(opened.body["deadline"], "2098-12-31T23:00:00.000Z");
     let found = desk.post("/trackers", body).await;
     assert_eq!((found.status, &found.body), (200, &opened.body));
+    for answer in [opened.location.as_str(), &found.location] {
+        assert_eq!(desk.get(answer).await.body["id"], "t");
+    }
     desk.post("/trackers", r#"{"id":"t","notify":"none"}"#).await.problem(409);
     assert_eq!(desk.shown("t").await["deadline"], opened.body["deadline"], "and stays as it was");
 }
