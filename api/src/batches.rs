@@ -141,7 +141,7 @@ fn shown(batch: Stored) -> Batch {
         follow_up,
         failed,
         returned,
-        due_at: batch.unfinished().map(|due| times::shown(due)),
+        due_at: batch.unfinished().map(times::shown),
         id: batch.id,
         target: batch.target,
         calls: batch.attempts,

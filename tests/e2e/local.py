@@ -1,4 +1,4 @@
-"""The embedded stack, to compare the deployed one with."""
+"""The embedded stack: to compare the deployed one with, and to test the HTTP API on."""
 
 import re
 import subprocess
@@ -10,10 +10,16 @@ from stack import GROUPAGE, PATIENCE_S
 
 
 @contextmanager
-def local_stack(folder: Path):
-    """Tables and queues of `groupage local`; gives the environment in which they are used."""
+def local_stack(folder: Path, routes: str | None = None):
+    """Tables, queues and HTTP API of `groupage local`, and the steps if there are routes; gives the environment in which
+    they are used."""
     ports = [word for name in ("dynamodb", "sqs", "http") for word in (f"--{name}-port", "0")]
-    command = [GROUPAGE, "local", "--no-steps", "--data", folder, *ports]
+    steps = ["--no-steps"]
+    if routes is not None:
+        file = folder / "routes.yaml"
+        file.write_text(routes)
+        steps = ["--routes", file]
+    command = [GROUPAGE, "local", *steps, "--data", folder, *ports]
     output = folder / "output"
     with output.open("w") as written:
         process = subprocess.Popen(
