@@ -142,12 +142,11 @@ impl FanOut {
         Ok(())
     }
 
-    /// Says that these items will never be tasks.
+    /// Acks items whose tasks are not on their way.
     ///
     /// # Errors
     /// [`Error`]
-    pub async fn fail(&self, items: Vec<ItemId>) -> Result<(), Error> {
-        let items = items.into_iter().map(|item| (item, Outcome::Failed)).collect();
+    pub async fn ack(&self, items: Vec<(ItemId, Outcome)>) -> Result<(), Error> {
         self.tracking().settle(items).await.all().map(drop).map_err(|source| self.step(source))
     }
 

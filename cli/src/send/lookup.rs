@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use shared::domain::id::TaskId;
 use shared::domain::task::Task;
 use shared::domain::task_message::TaskMessage;
+use shared::domain::tracker::Outcome;
 use shared::ports::{Freshness, Result, Tasks};
 
 /// What the table says of a task.
@@ -14,8 +15,8 @@ pub enum Known {
     Not,
     /// It is registered. Sending it again drives it on, should its message have been lost.
     Unsettled,
-    /// It is settled: there is nothing left to do.
-    Settled,
+    /// It is settled, and this came of it: there is nothing left to do.
+    Settled(Outcome),
     /// Its id is registered with another payload or item.
     Otherwise {
         /// Whether the registered task is for this message's item, and will ack it.
@@ -35,8 +36,7 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
     let known = |message: &TaskMessage| match found.get(&message.id) {
         None => Known::Not,
         Some(task) if task.digest != message.digest() => Known::Otherwise { acks_item: task.item == message.item },
-        Some(task) if task.status.is_settled() => Known::Settled,
-        Some(_) => Known::Unsettled,
+        Some(task) => task.status.outcome().map_or(Known::Unsettled, Known::Settled),
     };
     Ok(tasks
         .into_iter()

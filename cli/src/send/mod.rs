@@ -23,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shared::aws::Dynamo;
 use shared::domain::id::TrackerId;
 use shared::domain::task_message::TaskMessage;
-use shared::domain::tracker::ItemId;
+use shared::domain::tracker::{ItemId, Outcome};
 use shared::ports;
 use tokio::sync::{Mutex, mpsc};
 
@@ -253,36 +253,40 @@ impl<'a> Sender<'a> {
     }
 
     async fn send_tasks(&self, tasks: Vec<(u64, TaskMessage)>) -> Result<(), Stop> {
-        let (mut wanted, mut lost) = (Vec::new(), Vec::new());
+        let (mut wanted, mut acks) = (Vec::new(), Vec::new());
         for (number, message, known) in lookup::look_up(&self.store, tasks).await? {
             match known {
                 Known::Not => wanted.push((number, message, true)),
                 Known::Unsettled => wanted.push((number, message, false)),
-                Known::Settled => self.report.borrow_mut().settled += 1,
+                Known::Settled(outcome) => {
+                    // The tracker may be younger than the task, under an id used before.
+                    acks.extend(message.item.map(|item| (item, outcome)));
+                    self.report.borrow_mut().settled += 1;
+                }
                 Known::Otherwise { acks_item } => {
-                    lost.extend(message.item.filter(|_| !acks_item));
+                    acks.extend(message.item.filter(|_| !acks_item).map(|item| (item, Outcome::Failed)));
                     self.bad(number, "id_conflict: the id belongs to a task with another payload or item".into());
                 }
             }
         }
-        self.fail(lost).await?;
+        self.ack(acks).await?;
         for bundle in bundle::bundles(wanted) {
             let refused = self.intake.send(&bundle).await?;
             self.report.borrow_mut().sent(&bundle, &refused);
-            let mut lost = Vec::new();
+            let mut acks = Vec::new();
             for Refused { line, why, item } in refused {
-                lost.extend(item);
+                acks.extend(item.map(|item| (item, Outcome::Failed)));
                 self.bad(line, why);
             }
-            self.fail(lost).await?;
+            self.ack(acks).await?;
         }
         Ok(())
     }
 
-    /// Fails the items of messages that will never be tasks.
-    async fn fail(&self, items: Vec<ItemId>) -> Result<(), Stop> {
+    /// Acks the items of tasks that are settled, and of messages that will never be tasks.
+    async fn ack(&self, items: Vec<(ItemId, Outcome)>) -> Result<(), Stop> {
         if let Some(fan_out) = self.fan_out {
-            fan_out.fail(items).await?;
+            fan_out.ack(items).await?;
         }
         Ok(())
     }
@@ -303,12 +307,13 @@ impl<'a> Sender<'a> {
 mod tests {
     use aws_sdk_sqs::types::QueueAttributeName;
     use embedded::{Ports, Stack, Storage};
-    use shared::domain::id::Target;
+    use shared::domain::batch::Member;
+    use shared::domain::id::{BatchId, Target};
     use shared::domain::notice::NotificationQueue;
     use shared::domain::task::Task;
     use shared::domain::task_message::parse;
     use shared::domain::time::Timestamp;
-    use shared::ports::Tasks;
+    use shared::ports::{Settlement, Tasks};
 
     use super::*;
     use crate::args::Color;
@@ -367,6 +372,27 @@ mod tests {
         };
         assert_eq!(failed_after("t:0:0").await, 0, "the task that is registered will ack it");
         assert_eq!(failed_after("t:0:1").await, 1, "nobody else would");
+        stack.shutdown().await;
+    }
+
+    /// Its tracker was removed after its retention, and the input is sent under the same name again.
+    #[tokio::test]
+    async fn a_settled_task_acks_its_item_in_a_younger_tracker() {
+        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let connection = Connection::to(&stack);
+        let message = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
+        let TaskMessage { id, payload, item } = message.clone();
+        let task = Task::new(id, Target::new("r:x"), payload, message.digest(), Timestamp(0)).with_item(item);
+        let (store, batch) = (steps::unmetered_store(&connection), BatchId::new("b"));
+        store.register(&task).await.unwrap();
+        store.join(&task.id, task.round, &batch).await.unwrap();
+        let member = Member { id: task.id, round: task.round };
+        store.settle(&member, &batch, &Settlement::Succeeded, Timestamp(1)).await.unwrap();
+
+        let fan_out = open(&connection).await;
+        let report = sender(&connection, &fan_out).send_all(lines("{\"id\":\"a\",\"payload\":{}}\n")).await;
+        assert_eq!((report.settled, report.new), (1, 0));
+        assert_eq!(fan_out.wait().await.unwrap().state, "completed");
         stack.shutdown().await;
     }
 }

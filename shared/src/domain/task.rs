@@ -6,7 +6,7 @@ use super::batch::{self, Batch};
 use super::id::{BatchId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::time::Timestamp;
-use super::tracker::ItemId;
+use super::tracker::{ItemId, Outcome};
 
 /// Where a task stands.
 ///
@@ -60,10 +60,20 @@ impl Status {
         }
     }
 
+    /// What became of it, if nothing more will happen to it.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Created { .. } | Self::Batched { .. } => None,
+            Self::Succeeded { .. } => Some(Outcome::Succeeded),
+            Self::Failed { .. } => Some(Outcome::Failed),
+        }
+    }
+
     /// Whether nothing more will happen to the task.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
-        matches!(self, Self::Succeeded { .. } | Self::Failed { .. })
+        self.outcome().is_some()
     }
 }
 

@@ -37,13 +37,11 @@ pub async fn drive_on<S: Tasks + Batches>(
             Some(found) => by_batch(store, env, task, target, found).await,
             None => void(store, env, task, target, batch).await,
         },
-        task::Status::Succeeded { .. } => Ok(settled(task, Outcome::Succeeded)),
-        task::Status::Failed { .. } => Ok(settled(task, Outcome::Failed)),
+        task::Status::Succeeded { .. } | task::Status::Failed { .. } => {
+            let ack = task.item.clone().zip(task.status.outcome());
+            Ok(ack.map_or(Next::Nothing, |(item, outcome)| Next::Ack(item, outcome)))
+        }
     }
-}
-
-fn settled(task: &Task, outcome: Outcome) -> Next {
-    task.item.clone().map_or(Next::Nothing, |item| Next::Ack(item, outcome))
 }
 
 async fn by_batch(
