@@ -80,7 +80,13 @@ pub enum Command {
     ///
     /// A task without an id gets one from its content, so sending the same file again is safe: tasks that are settled
     /// are left alone, and the others are driven on. Bad lines are reported with their number, and the good ones are
-    /// sent all the same; the exit code says whether there were any, or whether any task failed that was waited for.
+    /// sent all the same.
+    ///
+    /// By itself it ends when everything is sent, long before everything is done. With --track it waits for that: a tracker
+    /// counts the tasks, one item for each, and is complete when every one has succeeded or failed.
+    ///
+    /// The exit code is 0 if every line was sent, now or earlier, and with --track if every task succeeded.
+    #[command(after_help = SEND_EXAMPLES)]
     Send(Send),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(RoutesFile),
@@ -129,6 +135,10 @@ pub struct Local {
     #[arg(long, value_name = "PORT", default_value_t = 9324)]
     pub sqs_port: u16,
     /// The loopback port of the HTTP API; 0 for any free one.
+    ///
+    /// Over it, programs send tasks, count fan-outs with trackers, and ask where tasks and batches stand. Its address is
+    /// among the lines printed, as GROUPAGE_API_URL; GET $GROUPAGE_API_URL/openapi.json describes every request. It asks
+    /// for no credentials: only this machine can reach it.
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     pub http_port: u16,
     /// Run tables, queues and the API only; `groupage steps` runs the steps, in as many processes as you like.
@@ -166,17 +176,30 @@ fn some_time(text: &str) -> Result<Duration, String> {
     if allowed.contains(&time) { Ok(time) } else { Err("expected 1ms to 1day".to_owned()) }
 }
 
+const SEND_EXAMPLES: &str = "\
+Examples:
+  groupage send tasks.ndjson                        send, and leave the rest to the stack
+  groupage send tasks.ndjson --track                wait until every task has succeeded or failed
+  make-tasks | groupage send - --track=catalog-7    the same for a stream, under a name of your own
+  groupage status tracker catalog-7                 how far it is, asked from anywhere";
+
 #[derive(Debug, clap::Args)]
 pub struct Send {
     /// The file, or - for standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Count the tasks with a tracker, and wait until all are settled. Without a name, the tracker is named after the
-    /// content of the file: sending the file again then goes on with it. Ctrl-C ends the waiting, not the tasks.
+    /// Count the tasks with a tracker of this name, and wait until every one has succeeded or failed.
+    ///
+    /// The name is printed on standard error before anything is sent. After an interruption, send the same input under the
+    /// same name: that goes on where it was, and counts nothing twice. Ctrl-C ends the waiting, not the tasks.
+    ///
+    /// Without a name, the tracker of a file is named after the file's content, so that sending the file again is enough.
+    /// Standard input and pipes cannot be read twice, and get a new random name each time: note it, since a task that one
+    /// tracker counts is refused under another. An input that was edited is another one: give it another name, or none.
     #[arg(long, value_name = "TRACKER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub track: Option<String>,
-    /// Who is told, once, when all are settled: default (the stack's own notification queue), none, or the URL of an SQS
-    /// queue that the stack's functions may send to.
+    /// Who gets a message, once, when every task has succeeded or failed: default (the stack's own notification queue),
+    /// none, or the URL of an SQS queue that the stack's functions may send to.
     #[arg(long, value_name = "QUEUE", requires = "track", default_value = "none", value_parser = NotificationQueue::parse)]
     pub notify: NotificationQueue,
 }
@@ -208,9 +231,21 @@ pub enum StatusCommand {
     },
     /// The workers that have a session: who, until when, and what they have claimed.
     Sessions,
-    /// One tracker: where it stands, and how many of its items are settled.
+    /// One tracker, which counts a fan-out: its state, and how many of its items succeeded, failed or are missing.
+    ///
+    /// An item is missing until its task has succeeded or failed. The states are:
+    ///
+    ///   open: more items may be added
+    ///
+    ///   sealed: all are added, and some are missing
+    ///
+    ///   completed: none is missing; how many failed is another question
+    ///
+    ///   overdue: its deadline came first
+    ///
+    ///   abandoned: it was given up, or nothing happened for days
     Tracker {
-        /// Its id.
+        /// Its id: the name that `groupage send --track` prints, or that POST /trackers of the HTTP API was given.
         id: String,
     },
     /// One Target: who waits, who leads.
@@ -228,7 +263,20 @@ pub struct BenchOptions {
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// A large fan-out acked in random order: capacity units, collisions, time, bytes stored and memory.
+    /// What a large fan-out costs: items acked in random order by many at once. Capacity units, time, storage, memory.
+    ///
+    /// For each of --chunks it makes empty tables in this process, opens a tracker, adds the items, and has them all acked
+    /// through the AWS SDK. Capacity units are counted as DynamoDB bills them.
+    ///
+    /// A refused write found that another ack had changed the same 256 bits since they were read; it is made again, and
+    /// both count. Their share is of all write units of the acks: 5 % means that 5 of 100 units were spent on refused
+    /// writes.
+    ///
+    /// Memory is what the whole process holds before and after the acks: the tables, the SDK and the workers. The order
+    /// of the acks is computed as it goes, and takes none.
+    ///
+    /// Units and bytes hardly depend on the machine; refused writes depend on how many workers really run at once; time
+    /// and memory are this machine's. Begin with --items 100000: a million acks of one item each take a while.
     Trackers(BenchTrackers),
 }
 
@@ -237,16 +285,16 @@ pub struct BenchTrackers {
     /// How many items.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub items: u64,
-    /// How many ack at once.
+    /// How many ack at once, each one call after the other.
     #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
     pub workers: usize,
-    /// Consecutive items of one ack; one run for each.
+    /// How many consecutive items one ack is for; several numbers make one run each.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 10, 100], value_parser = clap::value_parser!(u16).range(1..=7168))]
     pub chunks: Vec<u16>,
-    /// Acks that are repeated, in a hundred.
+    /// How many acks come a second time, for every hundred.
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub repeated_percent: u8,
-    /// Chooses the order.
+    /// Chooses the random order; the same number, the same order.
     #[arg(long, value_name = "NUMBER", default_value_t = 7)]
     pub seed: u64,
 }
