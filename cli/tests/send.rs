@@ -5,7 +5,8 @@
 mod stand;
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStderr, Output, Stdio};
+use std::process::{Child, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 
 use serde_json::Value;
 use stand::{Stand, wait_for};
@@ -16,7 +17,8 @@ const ROUTES: &str = "version: 1\nroutes:\n  - name: labels\n    target: printer
 /// A `groupage send - --track` that runs on beside the test; killed when the test ends, however it ends.
 struct Sending {
     child: Child,
-    said: BufReader<ChildStderr>,
+    /// Its standard error, line by line.
+    said: Receiver<String>,
 }
 
 impl Drop for Sending {
@@ -30,14 +32,19 @@ impl Sending {
     fn start(stand: &Stand) -> Self {
         let mut command = stand.command(&["--json", "send", "-", "--track"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (say, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = say.send(line);
+            }
+        });
         Self { child, said }
     }
 
     /// The tracker that its first words name.
-    fn tracker(&mut self) -> String {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
+    fn tracker(&self) -> String {
+        let line = wait_for("its first words", || self.said.try_recv().ok());
         let id = line.strip_prefix("tracker ").and_then(|rest| rest.split(' ').next());
         let id = id.unwrap_or_else(|| panic!("said first: {line}")).to_owned();
         assert!(line.contains(&format!("--track={id}")), "{line}");
