@@ -36,10 +36,18 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
     config, har = tmp_path / "schemathesis.toml", tmp_path / "requests.har"
     with local_stack(tmp_path, ANY_TASK) as environment:
         url = environment["GROUPAGE_API_URL"]
-        batch = batch_of_a_task(url, "known")
+        dictionaries = {
+            "tasks": ["known"],
+            "batches": [batch_of_a_task(url, "known")],
+            "trackers": ["known"],
+            "items": ["known:0:0", "known:0:7167", "known:1:0-99"],
+        }
+        get(f"{url}/trackers", {"id": "known"})
+        get(f"{url}/trackers/known/items", {"key": "all", "count": 8000})
         config.write_text(
             Path(__file__).with_name("schemathesis.toml").read_text()
-            + f'[dictionaries]\ntasks = {{ values = ["known"] }}\nbatches = {{ values = ["{batch}"] }}\n'
+            + "[dictionaries]\n"
+            + "".join(f"{name} = {{ values = {json.dumps(values)} }}\n" for name, values in dictionaries.items())
         )
         document = get(f"{url}/openapi.json")
         done = subprocess.run(
@@ -55,7 +63,8 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
     statuses = answers(document, har)
     for operation, counts in statuses.items():
         assert any(200 <= status < 300 for status in counts), f"{operation} only answered {counts}"
-    report.append(f"HTTP API: {sum(map(Counter.total, statuses.values()))} requests made from its document, answered as it says")
+    total = sum(sum(counts.values()) for counts in statuses.values())
+    report.append(f"HTTP API: {total} requests made from its document, all answered as it says")
     report += [f"  {operation:<30} {dict(sorted(counts.items()))}" for operation, counts in sorted(statuses.items())]
 
 
@@ -85,6 +94,8 @@ def answers(document: dict, har: Path) -> dict[str, Counter]:
     """How often each operation of the document gave which status."""
     counts, patterns = {}, []
     for path, operations in document["paths"].items():
+        if path == "/openapi.json":
+            continue  # read once, and left out by schemathesis for that
         for method in operations:
             counts[f"{method.upper()} {path}"] = Counter()
         patterns.append((path, re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)))))
