@@ -33,6 +33,13 @@ routes:
 #[derive(Debug, Default)]
 pub struct Ticking(AtomicU64);
 
+impl Ticking {
+    /// Goes on by so many milliseconds.
+    pub fn forward(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
 impl Env for Ticking {
     fn now(&self) -> Timestamp {
         Timestamp(self.0.fetch_add(1, Ordering::Relaxed))

@@ -1,6 +1,8 @@
 //! Trackers, from opening to their end.
 
+use api::Backend as _;
 use serde_json::{Value, json};
+use shared::domain::id::TrackerId;
 use shared::domain::notice::NotificationQueue;
 use shared::ports::Destination;
 
@@ -99,6 +101,23 @@ async fn a_tracker_that_is_given_up_takes_nothing_more() {
     }
     let shown = desk.shown("t").await;
     assert_eq!((&shown["state"], &shown["missing"], &shown["succeeded"]), (&json!("abandoned"), &json!(10), &json!(0)));
+}
+
+#[tokio::test]
+async fn a_tracker_whose_deadline_came_first_is_overdue_and_says_what_is_missing() {
+    let desk = Desk::open().await;
+    desk.post("/trackers", r#"{"id":"t","deadline":"1970-01-01T00:01:00Z"}"#).await;
+    desk.post("/trackers/t/items", r#"{"key":"all","count":3}"#).await;
+    desk.post("/trackers/t/acks", r#"{"succeeded":["t:0:0"]}"#).await;
+    desk.post("/trackers/t/seal", "").await;
+    desk.stack.env.forward(60_000);
+    desk.stack.tracking().look_after(&TrackerId::new("t"), desk.stack.lifetimes).await.unwrap();
+    let shown = desk.shown("t").await;
+    assert_eq!((&shown["state"], &shown["succeeded"], &shown["missing"]), (&json!("overdue"), &json!(1), &json!(2)));
+    for (path, body) in [("seal", ""), ("abandon", ""), ("acks", r#"{"succeeded":["t:0:1"]}"#)] {
+        desk.post(&format!("/trackers/t/{path}"), body).await.problem(409);
+    }
+    assert_eq!(desk.get("/trackers/t/items?outcome=missing").await.body["items"], json!(["t:0:1", "t:0:2"]));
 }
 
 #[tokio::test]
