@@ -194,3 +194,13 @@ def test_only_signed_requests_reach_the_function(stack):
     url = stack.client("lambda").get_function_url_config(FunctionName=stack.outputs["ApiFunctionName"])
     assert url["AuthType"] == "AWS_IAM"
     assert stack.outputs["ApiUrl"] == url["FunctionUrl"]
+
+
+def test_a_caller_may_use_the_url_and_nothing_else(stack):
+    statements = stack.policy(stack.outputs["ApiPolicyArn"])["Statement"]
+    function = stack.client("lambda").get_function_configuration(FunctionName=stack.outputs["ApiFunctionName"])
+    assert {statement["Resource"] for statement in statements} == {function["FunctionArn"]}
+    assert {statement["Action"]: statement["Condition"] for statement in statements} == {
+        "lambda:InvokeFunctionUrl": {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}},
+        "lambda:InvokeFunction": {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}},
+    }

@@ -29,7 +29,7 @@ def test_roles_are_enforced_here(stack, emulator):
 def test_no_policy_has_a_wildcard(stack):
     iam = stack.client("iam")
     assert len(stack.roles()) == 6
-    policies = [stack.policy(stack.outputs["WorkerPolicyArn"])]
+    policies = [stack.policy(stack.outputs[arn]) for arn in ("WorkerPolicyArn", "ApiPolicyArn")]
     for role in stack.roles():
         assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"] == []
         names = iam.list_role_policies(RoleName=role)["PolicyNames"]
