@@ -62,6 +62,17 @@ async fn a_task_that_is_too_large_only_with_its_id_is_refused_before_the_queue_d
 }
 
 #[tokio::test]
+async fn what_json_takes_and_a_queue_does_not_is_escaped() {
+    let desk = Desk::open().await;
+    let body = "{\"tasks\":[{\"payload\":{\"a\u{ffff}\":\"\u{fffe}\u{fffd}\"}}]}";
+    assert_eq!(desk.post("/tasks", body).await.status, 202);
+    let message = &desk.intake()[0].body;
+    assert!(message.ends_with("\"payload\":{\"a\\uffff\":\"\\ufffe\u{fffd}\"}}"), "{message}");
+    let payload = serde_json::from_str::<Value>(message).unwrap()["payload"].clone();
+    assert_eq!(payload, json!({ "a\u{ffff}": "\u{fffe}\u{fffd}" }));
+}
+
+#[tokio::test]
 async fn one_call_takes_1_to_100_tasks() {
     let desk = Desk::open().await;
     let tasks = |count| json!({ "tasks": vec![json!({ "payload": {} }); count] }).to_string();
