@@ -105,7 +105,10 @@ pub struct AckResult {
 #[utoipa::path(
     post, path = "/trackers/{id}/acks", tag = "trackers", operation_id = "ack_items",
     params(
-        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+        (
+            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
+            example = "catalog-7"
+        ),
     ),
     request_body(
         content = AckList,

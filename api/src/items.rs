@@ -81,7 +81,10 @@ pub struct Group {
 #[utoipa::path(
     post, path = "/trackers/{id}/items", tag = "trackers", operation_id = "add_items",
     params(
-        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+        (
+            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
+            example = "catalog-7"
+        ),
     ),
     request_body(content = NewItems, example = json!({ "key": "part-1", "count": 10_000 })),
     responses(

@@ -100,7 +100,10 @@ pub struct ItemPage {
 #[utoipa::path(
     get, path = "/trackers/{id}/items", tag = "trackers", operation_id = "list_items",
     params(
-        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+        (
+            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
+            example = "catalog-7"
+        ),
         Listing,
     ),
     responses(

@@ -88,7 +88,9 @@ pub struct Sent {
     request_body(
         content = TaskList,
         example = json!({
-            "tasks": [{ "id": "parcel-4711", "payload": { "type": "parcel", "truck": "truck-7" }, "item": "catalog-7:0:17" }],
+            "tasks": [
+                { "id": "parcel-4711", "payload": { "type": "parcel", "truck": "truck-7" }, "item": "catalog-7:0:17" },
+            ],
         }),
     ),
     responses(
@@ -137,7 +139,8 @@ fn message(task: &str, fresh_id: &str) -> Result<(TaskId, String), Rejection> {
     let no_json = |_| Rejection::new(Code::NotJson, "the task is not JSON");
     let payload: &RawValue = serde_json::from_str(&parsed.payload).map_err(no_json)?;
     let body = serde_json::to_string(&Message { id: &parsed.id, payload, item: parsed.item.as_ref() });
-    // Two characters that JSON takes, and SQS refuses or replaces. They stand in strings only, where an escape says the same.
+    // Two characters that JSON takes, and SQS refuses or replaces. They stand in strings only, where an escape is the
+    // same.
     let body = body.map_err(no_json)?.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
     if body.len() > MAX_MESSAGE_BYTES {
         return Err(Rejection::new(Code::TooLarge, format!("with its id the task is over {MAX_MESSAGE_BYTES} bytes")));

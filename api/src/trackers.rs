@@ -209,7 +209,10 @@ async fn notification_queue(text: &str, routes: &RouteSource) -> Result<Notifica
 #[utoipa::path(
     get, path = "/trackers/{id}", tag = "trackers", operation_id = "show_tracker",
     params(
-        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+        (
+            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
+            example = "catalog-7"
+        ),
     ),
     responses((status = 200, description = "The tracker.", body = TrackerProgress), ById, AnyPort),
 )]
@@ -227,7 +230,10 @@ pub async fn show<B: Backend>(
 #[utoipa::path(
     post, path = "/trackers/{id}/seal", tag = "trackers", operation_id = "seal_tracker",
     params(
-        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+        (
+            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
+            example = "catalog-7"
+        ),
     ),
     responses((status = 200, description = "It is sealed.", body = Tracker), ById, Conflicts, AnyPort),
 )]
@@ -241,7 +247,10 @@ pub async fn seal<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TrackerI
 #[utoipa::path(
     post, path = "/trackers/{id}/abandon", tag = "trackers", operation_id = "abandon_tracker",
     params(
-        ("id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7"),
+        (
+            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
+            example = "catalog-7"
+        ),
     ),
     responses((status = 200, description = "It is given up.", body = Tracker), ById, Conflicts, AnyPort),
 )]

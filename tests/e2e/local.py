@@ -11,8 +11,8 @@ from stack import GROUPAGE, PATIENCE_S
 
 @contextmanager
 def local_stack(folder: Path, routes: str | None = None):
-    """Tables, queues and HTTP API of `groupage local`, and the steps if there are routes; gives the environment in which
-    they are used."""
+    """Tables, queues and HTTP API of `groupage local`, and the steps if there are routes; gives the environment in
+    which they are used."""
     ports = [word for name in ("dynamodb", "sqs", "http") for word in (f"--{name}-port", "0")]
     steps = ["--no-steps"]
     if routes is not None:
