@@ -124,24 +124,10 @@ pub async fn send<B: Backend>(
     Ok((StatusCode::ACCEPTED, Json(Sent { ids })))
 }
 
-#[derive(Serialize)]
-struct Message<'a> {
-    id: &'a TaskId,
-    payload: &'a RawValue,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<&'a ItemId>,
-}
-
 /// The message of a task that says its id, whether or not the sender did.
 fn message(task: &str, fresh_id: &str) -> Result<(TaskId, String), Rejection> {
     let parsed = task_message::parse(task, fresh_id)?;
-    // What was parsed is JSON: this never happens.
-    let no_json = |_| Rejection::new(Code::NotJson, "the task is not JSON");
-    let payload: &RawValue = serde_json::from_str(&parsed.payload).map_err(no_json)?;
-    let body = serde_json::to_string(&Message { id: &parsed.id, payload, item: parsed.item.as_ref() });
-    // Two characters that JSON takes, and SQS refuses or replaces. They stand in strings only, where an escape is the
-    // same.
-    let body = body.map_err(no_json)?.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
+    let body = parsed.body();
     if body.len() > MAX_MESSAGE_BYTES {
         return Err(Rejection::new(Code::TooLarge, format!("with its id the task is over {MAX_MESSAGE_BYTES} bytes")));
     }

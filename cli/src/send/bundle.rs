@@ -3,8 +3,6 @@
 use shared::domain::task_message::TaskMessage;
 use shared::domain::tracker::ItemId;
 
-use super::lines::body;
-
 /// SQS takes this many messages in one request.
 pub const MAX_MESSAGES: usize = 10;
 
@@ -29,7 +27,7 @@ pub fn bundles(tasks: Vec<(u64, TaskMessage, bool)>) -> Vec<Vec<Message>> {
     let mut bundles: Vec<Vec<Message>> = Vec::new();
     let mut bytes = 0;
     for (line, message, new) in tasks {
-        let message = Message { line, body: body(&message), new, item: message.item };
+        let message = Message { line, body: message.body(), new, item: message.item };
         let size = message.body.len();
         match bundles.last_mut() {
             Some(bundle) if bundle.len() < MAX_MESSAGES && bytes + size <= MAX_BYTES => {

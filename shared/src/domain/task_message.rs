@@ -47,13 +47,22 @@ pub fn schema() -> Schema {
 pub struct TaskMessage {
     /// The sender's id, or the one derived from the message.
     pub id: TaskId,
-    /// The payload as the sender wrote it, less insignificant white space.
+    /// The payload as the sender wrote it, [compact](self::compact).
     pub payload: String,
     /// The tracker's item that it is for.
     pub item: Option<ItemId>,
 }
 
 impl TaskMessage {
+    /// The message as it is sent. Its id is in it, so that whoever sends it again sends the same task.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let id = serde_json::Value::from(self.id.as_str());
+        // Quoted as it is: an item's id holds nothing that JSON would write otherwise.
+        let item = self.item.as_ref().map_or_else(String::new, |item| format!(r#","item":"{item}""#));
+        format!(r#"{{"id":{id},"payload":{}{item}}}"#, self.payload)
+    }
+
     /// Tells a repeat from another task under the same id.
     #[must_use]
     pub fn digest(&self) -> String {
@@ -211,7 +220,21 @@ fn present<'a>(fields: &'a BTreeMap<String, Box<RawValue>>, name: &str) -> Optio
     fields.get(name).map(AsRef::as_ref).filter(|raw| raw.get() != "null")
 }
 
-/// The same JSON without insignificant white space. Numbers and strings stay as they were written: a payload may hold
+/// JSON as every queue takes it: two characters that JSON may hold are refused by SQS, or replaced, and stand as escapes
+/// here. They occur within strings only.
+#[must_use]
+pub fn sendable(json: String) -> String {
+    if !json.contains(UNSENDABLE) {
+        return json;
+    }
+    json.replace(UNSENDABLE[0], "\\ufffe").replace(UNSENDABLE[1], "\\uffff")
+}
+
+/// By the API reference of SQS, `SendMessage`, a message holds #x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to
+/// #x10FFFF; the control characters below these are escaped in any JSON.
+const UNSENDABLE: [char; 2] = ['\u{fffe}', '\u{ffff}'];
+
+/// The same JSON without insignificant white space, and [sendable]. Numbers and strings stay as they were written: a payload may hold
 /// numbers that no float can carry, and the downstream must see the sender's.
 #[must_use]
 pub fn compact(json: &str) -> String {
@@ -227,7 +250,7 @@ pub fn compact(json: &str) -> String {
             out.push(c);
         }
     }
-    out
+    sendable(out)
 }
 
 #[cfg(test)]
@@ -275,13 +298,22 @@ mod tests {
         assert!(parse(&body, "m").unwrap_err().detail.len() < 1_000);
     }
 
+    #[test]
+    fn what_json_takes_and_a_queue_does_not_is_escaped() {
+        let body = "{\"id\":\"a\",\"payload\":{\"a\u{ffff}\":\"\u{fffe}\u{fffd}\"}}";
+        let message = parse(body, "m").unwrap();
+        assert_eq!(message.payload, "{\"a\\uffff\":\"\\ufffe\u{fffd}\"}");
+        let sent = parse(&message.body(), "m").unwrap();
+        assert_eq!((sent.digest(), &sent), (message.digest(), &message));
+    }
+
     proptest! {
         #[test]
         fn compacting_keeps_the_value_and_is_idempotent(key in ".*", text in ".*", number in any::<f64>()) {
             let value = serde_json::json!({ key: { "s": text, "n": number }, "l": [1, null, true] });
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             let compacted = compact(&pretty);
-            prop_assert_eq!(&compacted, &value.to_string());
+            prop_assert_eq!(&compacted, &sendable(value.to_string()));
             prop_assert_eq!(compact(&compacted), compacted.clone());
         }
 

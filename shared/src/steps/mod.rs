@@ -25,6 +25,7 @@ use crate::domain::id::RouteName;
 use crate::domain::message::{Elect, Group, Handle};
 use crate::domain::retry::Retryable;
 use crate::domain::task::Candidate;
+use crate::domain::task_message::sendable;
 use crate::ports::{self, Destination, Freshness, Outgoing, Tasks};
 
 /// A step could not finish; its message comes again.
@@ -91,7 +92,7 @@ impl Outgoing {
             reason = "our messages are structs of strings and numbers; they have a JSON form"
         )]
         let body = serde_json::to_string(message).expect("a message serialises");
-        Self { to, body, delay_ms, attributes: Vec::new() }
+        Self { to, body: sendable(body), delay_ms, attributes: Vec::new() }
     }
 }
 
