@@ -98,6 +98,11 @@ pub fn unmetered_store(connection: &Connection) -> Dynamo {
     Dynamo::new(&connection.config, connection.tables.clone(), retention_ms, Arc::new(Meter::new()))
 }
 
+/// The queues, for sending beside the steps without counting as theirs.
+pub fn unmetered_queues(connection: &Connection) -> Sqs {
+    Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()))
+}
+
 /// Who this process is, for people: host and process.
 pub fn worker_name() -> String {
     format!("{}/{}", host(), std::process::id())

@@ -6,16 +6,15 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, Sqs, System};
+use shared::aws::{Dynamo, Sqs, System};
 use shared::domain::id::{TrackerId, digest};
 use shared::domain::notice::NotificationQueue;
 use shared::domain::task_message::TaskMessage;
-use shared::domain::tracker::{Ending, ItemId, Options, Outcome, Place, State};
+use shared::domain::tracker::{Ending, ItemId, Options, Place, State};
 use shared::ports::Env;
 use shared::steps;
 use shared::steps::track::{Progress, Refused, Tracking};
@@ -24,7 +23,7 @@ use super::input::Input;
 use super::lines::{Content, Line};
 use crate::connection::Connection;
 use crate::output::grouped;
-use crate::steps::unmetered_store;
+use crate::steps::{unmetered_queues, unmetered_store};
 
 /// The fan-out cannot be tracked.
 #[derive(Debug, thiserror::Error)]
@@ -95,8 +94,8 @@ impl FanOut {
         notify: NotificationQueue,
         connection: &Connection,
     ) -> Result<(Self, bool), Error> {
-        let outbox = Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()));
-        let fan_out = Self { id, store: unmetered_store(connection), outbox, chunks: RefCell::default() };
+        let (store, outbox) = (unmetered_store(connection), unmetered_queues(connection));
+        let fan_out = Self { id, store, outbox, chunks: RefCell::default() };
         let options = Options { deadline: None, notify };
         let (_, is_new) = fan_out.answer(fan_out.tracking().open(fan_out.id.clone(), options).await)?;
         Ok((fan_out, is_new))
@@ -140,14 +139,6 @@ impl FanOut {
             message.item = Place::of(number).map(|at| ItemId { tracker: self.id.clone(), at });
         }
         Ok(())
-    }
-
-    /// Acks items whose tasks are not on their way.
-    ///
-    /// # Errors
-    /// [`Error`]
-    pub async fn ack(&self, items: Vec<(ItemId, Outcome)>) -> Result<(), Error> {
-        self.tracking().settle(items).await.all().map(drop).map_err(|source| self.step(source))
     }
 
     /// Seals the tracker and waits until all its items are acked, or it ends otherwise.

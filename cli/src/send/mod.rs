@@ -20,11 +20,12 @@ use std::time::Instant;
 
 use futures::future::join_all;
 use indicatif::{ProgressBar, ProgressStyle};
-use shared::aws::Dynamo;
+use shared::aws::{Dynamo, Sqs, System};
 use shared::domain::id::TrackerId;
 use shared::domain::task_message::TaskMessage;
 use shared::domain::tracker::{ItemId, Outcome};
 use shared::ports;
+use shared::steps::track::Tracking;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::Ending;
@@ -75,6 +76,8 @@ enum Stop {
     Queue(#[from] queue::Error),
     #[error(transparent)]
     Track(#[from] fan_out::Error),
+    #[error("cannot ack an item of a tracker: {0}")]
+    Ack(#[from] shared::steps::Error),
 }
 
 /// Sends every good line of the input.
@@ -150,6 +153,7 @@ fn progress(bytes: Option<u64>) -> ProgressBar {
 struct Sender<'a> {
     fan_out: Option<&'a FanOut>,
     store: Dynamo,
+    outbox: Sqs,
     intake: Intake,
     bar: ProgressBar,
     output: Output,
@@ -163,6 +167,7 @@ impl<'a> Sender<'a> {
         Self {
             fan_out,
             store: steps::unmetered_store(connection),
+            outbox: steps::unmetered_queues(connection),
             intake: Intake::new(&connection.config, connection.queues.tasks.clone()),
             bar,
             output,
@@ -283,11 +288,10 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Acks the items of tasks that are settled, and of messages that will never be tasks.
+    /// Acks the items of tasks that are settled, and of messages that will never be tasks: nobody else will.
     async fn ack(&self, items: Vec<(ItemId, Outcome)>) -> Result<(), Stop> {
-        if let Some(fan_out) = self.fan_out {
-            fan_out.ack(items).await?;
-        }
+        let trackers = Tracking { store: &self.store, outbox: &self.outbox, env: &System };
+        trackers.settle(items).await.all()?;
         Ok(())
     }
 
@@ -322,8 +326,8 @@ mod tests {
         FanOut::open(TrackerId::new("t"), NotificationQueue::None, connection).await.unwrap().0
     }
 
-    fn sender<'a>(connection: &Connection, fan_out: &'a FanOut) -> Sender<'a> {
-        Sender::new(connection, ProgressBar::hidden(), Output::new(true, Color::Never), Some(fan_out))
+    fn sender<'a>(connection: &Connection, fan_out: Option<&'a FanOut>) -> Sender<'a> {
+        Sender::new(connection, ProgressBar::hidden(), Output::new(true, Color::Never), fan_out)
     }
 
     fn lines(text: impl Into<String>) -> Box<dyn BufRead + Send> {
@@ -342,7 +346,7 @@ mod tests {
         let fan_out = open(&connection).await;
         let large = format!(r#"{{"id":"large","payload":{{"x":"{}"}}}}"#, "x".repeat(2_000));
         let input = lines(format!("{{\"id\":\"small\",\"payload\":{{}}}}\n{large}\n"));
-        let report = sender(&connection, &fan_out).send_all(input).await;
+        let report = sender(&connection, Some(&fan_out)).send_all(input).await;
 
         assert_eq!((report.new, report.bad.len(), report.bad[0].line), (1, 1, 2));
         assert!(report.is_complete(), "sending it again is of no use: {:?}", report.stopped);
@@ -357,7 +361,7 @@ mod tests {
         let connection = Connection::to(&stack);
         let fan_out = open(&connection).await;
         let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
-        sender(&connection, &fan_out).send_all(lines(two)).await;
+        sender(&connection, Some(&fan_out)).send_all(lines(two)).await;
         let registered = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
         let TaskMessage { id, payload, item } = registered.clone();
         let task = Task::new(id, Target::new("r:x"), payload, registered.digest(), Timestamp(0)).with_item(item);
@@ -365,7 +369,8 @@ mod tests {
 
         let failed_after = async |item: &str| {
             let message = parse(&format!(r#"{{"id":"a","payload":{{"n":1}},"item":"{item}"}}"#), "m").unwrap();
-            let sender = sender(&connection, &fan_out);
+            // Also without --track: what a line says of its own item holds.
+            let sender = sender(&connection, None);
             sender.send_tasks(vec![(1, message)]).await.unwrap();
             assert_eq!(sender.report.borrow().bad.len(), 1);
             fan_out.progress().await.unwrap().failed
@@ -390,7 +395,7 @@ mod tests {
         store.settle(&member, &batch, &Settlement::Succeeded, Timestamp(1)).await.unwrap();
 
         let fan_out = open(&connection).await;
-        let report = sender(&connection, &fan_out).send_all(lines("{\"id\":\"a\",\"payload\":{}}\n")).await;
+        let report = sender(&connection, Some(&fan_out)).send_all(lines("{\"id\":\"a\",\"payload\":{}}\n")).await;
         assert_eq!((report.settled, report.new), (1, 0));
         assert_eq!(fan_out.wait().await.unwrap().state, "completed");
         stack.shutdown().await;

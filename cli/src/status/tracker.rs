@@ -1,10 +1,9 @@
 //! One tracker: where it stands, and how many of its items are settled.
 
-use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, Sqs, System};
+use shared::aws::{Dynamo, System};
 use shared::domain::id::TrackerId;
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::{End, ItemRange, State};
@@ -13,6 +12,7 @@ use shared::steps::track::{Progress, Tracking};
 use super::{Error, unknown};
 use crate::connection::Connection;
 use crate::output::Output;
+use crate::steps::unmetered_queues;
 
 #[derive(Serialize)]
 struct TrackerStatus {
@@ -42,7 +42,7 @@ struct TrackerStatus {
 /// # Errors
 /// [`Error`]
 pub async fn show(connection: &Connection, store: &Dynamo, id: &TrackerId, output: &Output) -> Result<(), Error> {
-    let outbox = &Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()));
+    let outbox = &unmetered_queues(connection);
     let found = Tracking { store, outbox, env: &System }.progress(id).await?;
     let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| unknown("tracker", id.as_str()))?;
     let (ended_at, told, missing_items) = match &tracker.state {

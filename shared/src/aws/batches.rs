@@ -366,7 +366,7 @@ mod tests {
         let mut stored = StoredBatch::of(&batch(Status::Frozen), 0);
         stored.status = "thawed".to_owned();
         let error = stored.into_batch().unwrap_err();
-        assert!(matches!(error, Error::Unreadable { .. }));
+        assert!(matches!(error, Error::Broken { .. }));
         let said = error.to_string();
         assert!(said.contains("batch table") && said.contains("`b1`") && said.contains("`Status`"), "{said}");
     }

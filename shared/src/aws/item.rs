@@ -31,12 +31,12 @@ pub(super) fn encode<T: Serialize>(table: &'static str, id: &str, stored: &T) ->
 
 /// An item's stored form.
 pub(super) fn decode<T: DeserializeOwned>(table: &'static str, id: &str, item: Item) -> Result<T> {
-    from_item(item).map_err(|error| Error::Unreadable { what: table, why: format!("item `{id}`: {error}") })
+    from_item(item).map_err(|error| Error::Broken { what: table, why: format!("item `{id}`: {error}") })
 }
 
 /// The item says something that nobody here writes.
 pub(super) fn nonsense(table: &'static str, id: &str, attribute: &'static str, why: impl Display) -> Error {
-    Error::Unreadable { what: table, why: format!("item `{id}`, attribute `{attribute}`: {why}") }
+    Error::Broken { what: table, why: format!("item `{id}`, attribute `{attribute}`: {why}") }
 }
 
 /// An item's size in bytes, by "DynamoDB item sizes and formats" in the DynamoDB developer guide: names and strings as

@@ -131,7 +131,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
             handle::Outcome::Settled(follow_up::Counts { succeeded, failed, returned, unknown_items }) => {
                 info!(%batch, succeeded, failed, returned, "batch settled");
                 if *unknown_items > 0 {
-                    warn!(%batch, unknown_items, "no tracker counts these items (any more), or theirs cannot be read");
+                    warn!(%batch, unknown_items, "no tracker counts these items (any more)");
                 }
             }
             handle::Outcome::CallAgain { reason } => info!(%batch, %reason, "the call will be made again"),

@@ -40,20 +40,12 @@ pub enum Error {
         /// What the service or the network said.
         why: String,
     },
-    /// The service refused the request: a bug or a missing permission.
+    /// The service refused the request, or an item makes no sense: a bug, missing permission or foreign data.
     #[error("{what}: {why}")]
     Broken {
         /// What was tried.
         what: &'static str,
-        /// What the service said.
-        why: String,
-    },
-    /// An item makes no sense: foreign data, or a newer version's.
-    #[error("{what}: {why}")]
-    Unreadable {
-        /// What it is an item of.
-        what: &'static str,
-        /// Which one, and what is wrong with it.
+        /// What the service said, or what is wrong with the item.
         why: String,
     },
 }
@@ -64,7 +56,7 @@ impl Error {
     pub const fn retryable(&self) -> Retryable {
         match self {
             Self::Unavailable { .. } => Retryable::Yes,
-            Self::Broken { .. } | Self::Unreadable { .. } => Retryable::No,
+            Self::Broken { .. } => Retryable::No,
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Counts {
     pub failed: usize,
     /// On their way back to waiting.
     pub returned: usize,
-    /// Items of settled members that no tracker counts (any more), or whose tracker makes no sense.
+    /// Items of settled members that no tracker counts (any more).
     pub unknown_items: usize,
 }
 

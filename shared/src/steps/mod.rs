@@ -29,7 +29,7 @@ use crate::domain::task_message::sendable;
 use crate::ports::{self, Destination, Freshness, Outgoing, Tasks};
 
 /// A step could not finish; its message comes again.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A port did not answer.
     #[error(transparent)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use shared::domain::id::TrackerId;
+use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, Tracker, WORD_BITS};
 use shared::ports::{Cleared, Freshness, Looked, Marked, Stored, Trackers};
 
@@ -215,7 +216,7 @@ async fn walk(store: &impl Trackers, mut from: NodeId, limit: usize) -> Vec<Node
 
 async fn nodes_are_paged_in_order_and_by_level<F: Fixture>(fixture: F) {
     let store = fixture.store();
-    let (tracker, addition) = opened(&*store, "t").await.grown("k", 1, shared::domain::time::Timestamp(2)).unwrap();
+    let (tracker, addition) = opened(&*store, "t").await.grown("k", 1, Timestamp(2)).unwrap();
     store.add(&tracker, &addition).await.unwrap();
     let mut nodes = Vec::new();
     for (level, index) in [(1, 3), (0, 256), (2, 0), (0, 9), (1, 0), (0, u32::MAX), (0, 10), (0, 65_536)] {
@@ -247,7 +248,7 @@ async fn clear(store: &impl Trackers, tracker: &Tracker) {
 
 async fn clearing_until_all_is_gone_leaves_the_tracker<F: Fixture>(fixture: F) {
     let store = fixture.store();
-    let (tracker, addition) = opened(&*store, "t").await.grown("k", 1, shared::domain::time::Timestamp(2)).unwrap();
+    let (tracker, addition) = opened(&*store, "t").await.grown("k", 1, Timestamp(2)).unwrap();
     store.add(&tracker, &addition).await.unwrap();
     let nodes = [(0, 40), (1, 12), (2, 1)].into_iter().flat_map(|(level, count)| (0..count).map(move |n| (level, n)));
     let nodes: Vec<NodeId> = nodes.map(|(level, index)| NodeId { level, index }).collect();
@@ -266,15 +267,18 @@ async fn what_belongs_to_the_next_tracker_of_an_id_is_not_cleared<F: Fixture>(fi
     let store = fixture.store();
     let old = opened(&*store, "t").await;
     fresh(&*store, group(0), &bits([1])).await;
-    let now = old.sealed(shared::domain::time::Timestamp(2));
+    let now = old.sealed(Timestamp(2));
     store.store_tracker(&now).await.unwrap();
     assert_eq!(store.clear(&old).await.unwrap(), Cleared::Conflict);
     clear(&*store, &now).await;
     store.remove_tracker(&now).await.unwrap();
     let node = fresh(&*store, group(0), &bits([2])).await;
     assert_eq!(store.clear(&now).await.unwrap(), Cleared::Conflict, "nobody has the id");
-    opened(&*store, "t").await;
+    // As many writes as the first had.
+    let next = Tracker::open(TrackerId::new("t"), now.options(), Timestamp(700_000)).sealed(Timestamp(700_001));
+    store.open_tracker(&next).await.unwrap();
     assert_eq!(store.clear(&now).await.unwrap(), Cleared::Conflict, "another has it");
+    assert_eq!(store.remove_tracker(&now).await.unwrap(), Stored::Conflict);
     assert_eq!(current(&*store, group(0)).await, Some(node));
 }
 

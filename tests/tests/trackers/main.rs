@@ -7,6 +7,7 @@
 
 mod calls;
 mod case;
+mod listing;
 mod model;
 mod notices;
 mod rejected;

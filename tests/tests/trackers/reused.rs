@@ -11,21 +11,21 @@ use shared::memory::{MemoryQueues, MemoryStore};
 use shared::ports::{Added, Cleared, Env, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
 use shared::steps::track::{Lifetimes, Tracking};
 
-/// Trackers of which eventual reads say just this.
-struct Old<'a> {
+/// Trackers of which some looks are answered otherwise.
+struct Seen<'a, V> {
     now: &'a MemoryStore,
-    view: Result<Looked>,
+    view: V,
 }
 
-impl Trackers for Old<'_> {
+impl<V: Fn(&TrackerId, Freshness) -> Option<Result<Looked>> + Sync> Trackers for Seen<'_, V> {
     async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
         self.now.open_tracker(tracker).await
     }
 
     async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
-        match freshness {
-            Freshness::Eventual => self.view.clone(),
-            Freshness::Latest => self.now.look(id, nodes, freshness).await,
+        match (self.view)(id, freshness) {
+            Some(seen) => seen,
+            None => self.now.look(id, nodes, freshness).await,
         }
     }
 
@@ -88,7 +88,8 @@ async fn acked_after(how: Ending) {
     open().await;
 
     for (view, first) in [(used, 5), (ended, 505)] {
-        let old = Old { now: &store, view: Ok(view) };
+        let view = move |_: &TrackerId, freshness| (freshness == Freshness::Eventual).then(|| Ok(view.clone()));
+        let old = Seen { now: &store, view };
         let tracking = Tracking { store: &old, outbox: &queues, env: &env };
         let (first, last) = (format!("t:0:{first}"), format!("t:0:{}", first + 300));
         let acked = tracking.ack(&id, &[range(&first), range(&last)]).await.unwrap().unwrap();
@@ -105,17 +106,23 @@ async fn an_old_view_of_a_tracker_loses_no_ack_of_the_next() {
     acked_after(Ending::Abandoned).await;
 }
 
-/// Waiting would not mend it, and a batch's other items must not wait.
+/// A batch's other items do not wait, and the batch comes again until all are acked: a newer version may be able to read it.
 #[tokio::test(start_paused = true)]
-async fn the_items_of_a_tracker_that_makes_no_sense_are_passed_over() {
+async fn a_tracker_that_cannot_be_read_keeps_only_its_own_items_waiting() {
     let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
-    let settle = async |why: Error| {
-        let old = Old { now: &store, view: Err(why) };
-        let items = vec![(ItemId::parse("t:0:0").unwrap(), Outcome::Failed)];
-        Tracking { store: &old, outbox: &queues, env: &env }.settle(items).await.all()
-    };
-    let why = || "a test".to_owned();
-    assert_eq!(settle(Error::Unreadable { what: "tracker table", why: why() }).await.unwrap(), 1);
-    assert!(settle(Error::Unavailable { what: "tracker table", why: why() }).await.is_err());
-    assert!(settle(Error::Broken { what: "tracker table", why: why() }).await.is_err(), "a permission may be missing");
+    let tracking = Tracking { store: &store, outbox: &queues, env: &env };
+    for id in ["t", "u", "v"].map(TrackerId::new) {
+        let options = Options { deadline: None, notify: NotificationQueue::None };
+        tracking.open(id.clone(), options).await.unwrap().unwrap();
+        tracking.add(&id, "k", 1).await.unwrap().unwrap();
+    }
+    let broken = || Err(Error::Broken { what: "tracker table", why: "a test".to_owned() });
+    let one = Seen { now: &store, view: |id: &TrackerId, _| (id.as_str() == "u").then(broken) };
+    let items = || ["t:0:0", "u:0:0", "v:0:0"].map(|item| (ItemId::parse(item).unwrap(), Outcome::Failed)).to_vec();
+    let settled = Tracking { store: &one, outbox: &queues, env: &env }.settle(items()).await;
+    assert_eq!(settled.unanswered.len(), 1);
+    assert!(settled.all().is_err(), "whoever settled them asks again");
+    for (id, failed) in [("t", 1), ("u", 0), ("v", 1)] {
+        assert_eq!(tracking.progress(&TrackerId::new(id)).await.unwrap().unwrap().failed, failed, "{id}");
+    }
 }

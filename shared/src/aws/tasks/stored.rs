@@ -170,7 +170,7 @@ mod tests {
         let mut item = encode(TABLE, "", &StoredTask::of(&task(all()[0].clone()))).unwrap();
         item.insert(STATUS.into(), text("asleep"));
         let error = task_of(item).unwrap_err();
-        assert!(matches!(error, Error::Unreadable { .. }));
+        assert!(matches!(error, Error::Broken { .. }));
         let said = error.to_string();
         assert!(said.contains("task table") && said.contains("3f0c8a51") && said.contains("`Status`"), "{said}");
     }

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{ConditionCheck, Delete, ReturnConsumedCapacity, TransactWriteItem};
+use aws_sdk_dynamodb::types::{CancellationReason, ConditionCheck, Delete, ReturnConsumedCapacity, TransactWriteItem};
 
 use super::stored::{OWN, key_item};
 use super::{NODE, REVISION, TRACKER_ID};
@@ -69,20 +69,20 @@ impl Dynamo {
                 Ok(Cleared::Some)
             }
             Err(error) => match error.as_service_error() {
+                // Refused, or another transaction is at the same items: that of another sweep.
                 Some(TransactWriteItemsError::TransactionCanceledException(cancelled))
-                    if cancelled
-                        .cancellation_reasons()
-                        .iter()
-                        .any(|reason| reason.code() == Some("ConditionalCheckFailed")) =>
+                    if cancelled.cancellation_reasons().iter().any(is_conflict) =>
                 {
+                    let refused = cancelled.cancellation_reasons().iter();
+                    refused.for_each(|reason| self.meter.count_refused_write(Place::Trackers, reason.item.as_ref()));
                     Ok(Cleared::Conflict)
-                }
-                // Somebody else writes to it just now.
-                Some(TransactWriteItemsError::TransactionCanceledException(_)) => {
-                    Err(Error::Unavailable { what: WHAT, why: "the transaction was cancelled".to_owned() })
                 }
                 _ => Err(failed(WHAT, error)),
             },
         }
     }
+}
+
+fn is_conflict(reason: &CancellationReason) -> bool {
+    matches!(reason.code(), Some("ConditionalCheckFailed" | "TransactionConflict"))
 }

@@ -219,7 +219,7 @@ mod tests {
     fn tracker(state: State) -> Tracker {
         Tracker {
             id: TrackerId::new("t".repeat(64)),
-            revision: Revision(7),
+            revision: Revision(1_700_000_000_130),
             state,
             items: 1_000_000,
             deadline: Some(Timestamp(1_700_000_000_123)),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_survives_storage_and_costs_one_write_unit() {
+    fn every_state_survives_storage_and_costs_one_write_unit_but_for_many_named_items() {
         for state in all() {
             let tracker = tracker(state);
             let item = tracker_item(&tracker).unwrap();

@@ -29,8 +29,8 @@ pub use node::{Change, MAX_LEVEL, Mark, Node, NodeId, WORD_BITS, WORDS, Word, Wo
 /// Items of one group, and children of one node: as many bits as fit one write unit together with the longest id.
 pub const GROUP_SIZE: u16 = 7_168;
 
-/// The largest tracker, in items: one run of sweep must be able to look at all its groups.
-pub const MAX_ITEMS: u64 = 10_000_000_000;
+/// The largest tracker, in items: whoever counts it reads all its groups, within the seconds that a request may take.
+pub const MAX_ITEMS: u64 = 2_000_000_000;
 
 /// The most items that one call adds: a thousand groups.
 pub const MAX_ADDED: u64 = 1_000 * GROUP_SIZE as u64;
@@ -43,7 +43,8 @@ pub const MAX_KEY_BYTES: usize = 128;
 pub struct Tracker {
     /// Its id.
     pub id: TrackerId,
-    /// Rises with every write.
+    /// Rises with every write, from the time of its opening on: no two trackers that have an id one after the other are ever
+    /// at the same.
     pub revision: Revision,
     /// Where it stands.
     pub state: State,
@@ -228,7 +229,7 @@ impl Tracker {
         let Options { deadline, notify } = options;
         Self {
             id,
-            revision: Revision(1),
+            revision: Revision(now.0),
             state: State::Open,
             items: 0,
             deadline,
@@ -274,6 +275,7 @@ impl Tracker {
     pub fn ended(&self, how: Ending, survey: Survey, now: Timestamp) -> Self {
         let Survey { done, failed, missing_items, failed_items } = survey;
         let missing = self.items.saturating_sub(done);
+        let failed = failed.min(self.items - missing);
         let told = self.notify == NotificationQueue::None;
         let end = End { how, at: now, failed, missing, missing_items, failed_items, told };
         Self { looks: 0, due: now.plus_ms(GRACE_MS), ..self.revised(State::Ended(end)) }

@@ -18,7 +18,7 @@ use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task};
 use crate::domain::task_message::{self, Code, Rejection};
 use crate::domain::tracker::{ItemId, Outcome};
-use crate::ports::{self, Batches, Env, Freshness, Outbox, Outgoing, Registered, Tasks, Trackers};
+use crate::ports::{Batches, Env, Freshness, Outbox, Outgoing, Registered, Tasks, Trackers};
 use crate::routes::Routes;
 use plan::{Lost, Plan};
 
@@ -125,19 +125,14 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
                 Ok(Put::Refused(refused)) => plan.reject(&record, refused),
             }
         }
-        report.rejected = plan.rejected;
         self.carry_out(plan, &mut report).await;
         report
     }
 
     fn parse(&self, record: &Record) -> Result<Parsed, Refused> {
-        let message = task_message::parse(&record.body, &record.message_id)
+        let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, id: None })?;
-        // A panic in an expression is this record's alone: its payload is what made the difference.
-        let assign = || self.routes.assign(&message.payload);
-        let assigned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(assign)).unwrap_or_else(|_| {
-            Err(Rejection::new(Code::Panicked, "looking into the payload panicked; this is a bug"))
-        });
+        let assigned = caught(|| self.routes.assign(&message.payload));
         let refused = |rejection: Rejection| Refused {
             rejection: rejection.of(message.item.clone()),
             id: Some(message.id.clone()),
@@ -171,7 +166,7 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
             Err(error) => {
                 let lost = lost.into_iter().map(|lost| lost.record);
                 let unacked = acks.into_iter().map(|(record, ..)| record).chain(lost);
-                return unacked.map(|record| (record, not_driven_on(&error.to_string()))).collect();
+                return unacked.map(|record| (record, error.clone().into())).collect();
             }
         };
         let is_anothers = |lost: &Lost| {
@@ -183,45 +178,52 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         let items = acks.iter().map(|(_, item, outcome)| (item.clone(), *outcome)).collect();
         let unanswered = Tracking { store, outbox, env }.settle(items).await.unanswered;
         let why = |item: &ItemId| unanswered.iter().find(|(tracker, _)| *tracker == item.tracker);
-        let unacked = acks.into_iter().filter_map(|(record, item, _)| Some((record, why(&item)?.1.to_string())));
-        unacked.map(|(record, why)| (record, not_driven_on(&why))).collect()
+        acks.into_iter().filter_map(|(record, item, _)| Some((record, why(&item)?.1.clone()))).collect()
     }
 
-    /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it.
+    /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What drives
+    /// tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
-        let Plan { waiting, mut messages, twins, acks, lost, .. } = plan;
-        if !(acks.is_empty() && lost.is_empty()) {
-            let unacked = self.ack(acks, lost).await;
-            // The record of a rejected message comes again, and the message is sent then.
-            messages.retain(|(records, _)| !unacked.iter().any(|(record, _)| records.contains(record)));
-            report.failed.extend(unacked);
-        }
+        let Plan { waiting, mut messages, mut rejected, twins, acks, lost } = plan;
         for (target, tasks) in waiting {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
             let records = records.chunks(MAX_TASKS).map(<[_]>::to_vec);
             messages.extend(records.zip(elections(self.env, &target, &candidates, 0)));
         }
-        let (records, outgoing): (Vec<Vec<String>>, Vec<Outgoing>) = messages.into_iter().unzip();
-        for (records, sent) in records.into_iter().zip(self.outbox.send(outgoing).await) {
-            if let Err(error) = sent {
-                let what = error.to_string();
-                report.failed.extend(records.into_iter().map(|record| (record, not_driven_on(&what))));
-            }
+        self.send(messages, report).await;
+        if !(acks.is_empty() && lost.is_empty()) {
+            let unacked = self.ack(acks, lost).await;
+            // The record comes again, and its message is rejected then.
+            rejected.retain(|(rejected, _)| !unacked.iter().any(|(record, _)| record == rejected));
+            report.failed.extend(unacked);
         }
+        report.rejected = rejected.len();
+        self.send(rejected.into_iter().map(|(record, message)| (vec![record], message)).collect(), report).await;
         for (twin, first) in twins {
             if report.failed.iter().any(|(record, _)| *record == first) {
                 report.failed.push((twin, Error::Conflict("an equal record before it failed")));
             }
         }
     }
+
+    async fn send(&self, messages: Vec<(Vec<String>, Outgoing)>, report: &mut Report) {
+        let (records, outgoing): (Vec<Vec<String>>, Vec<Outgoing>) = messages.into_iter().unzip();
+        for (records, sent) in records.into_iter().zip(self.outbox.send(outgoing).await) {
+            if let Err(error) = sent {
+                report.failed.extend(records.into_iter().map(|record| (record, error.clone().into())));
+            }
+        }
+    }
+}
+
+/// A panic while a record is looked into is that record's alone: its content is what made the difference.
+fn caught<T>(look: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(look))
+        .unwrap_or_else(|_| Err(Rejection::new(Code::Panicked, "looking into the message panicked; this is a bug")))
 }
 
 fn conflict() -> Rejection {
     Rejection::new(Code::IdConflict, "a task with this `id` and another payload or item is registered already")
-}
-
-fn not_driven_on(why: &str) -> Error {
-    ports::Error::Unavailable { what: "driving a task on", why: why.to_owned() }.into()
 }
 
 /// Election messages for tasks of one Target: one, or as many as their number needs.

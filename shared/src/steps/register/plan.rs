@@ -14,10 +14,12 @@ use crate::steps::drive_on::Next;
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) waiting: BTreeMap<Target, Vec<(String, Candidate)>>,
+    /// What drives tasks on, with the records of these.
     pub(super) messages: Vec<(Vec<String>, Outgoing)>,
+    /// Rejected records, with their messages.
+    pub(super) rejected: Vec<(String, Outgoing)>,
     /// Records that equal an earlier one, with that one.
     pub(super) twins: Vec<(String, String)>,
-    pub(super) rejected: usize,
     /// Items of tasks that are settled.
     pub(super) acks: Vec<(String, ItemId, Outcome)>,
     /// Items of rejected messages.
@@ -53,7 +55,6 @@ impl Plan {
     /// Plans what becomes of a record that is refused.
     pub(super) fn reject(&mut self, record: &Record, refused: Refused) {
         let Refused { rejection: Rejection { code, detail, item }, id } = refused;
-        self.rejected += 1;
         self.lost.extend(item.map(|item| Lost { record: record.message_id.clone(), item, id }));
         let outgoing = Outgoing {
             to: Destination::Rejected,
@@ -65,6 +66,6 @@ impl Plan {
                 ("MessageId", record.message_id.clone()),
             ],
         };
-        self.messages.push((vec![record.message_id.clone()], outgoing));
+        self.rejected.push((record.message_id.clone(), outgoing));
     }
 }

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::{Outcome, Refused, TRIES, Tracking, beyond};
 use crate::domain::id::TrackerId;
 use crate::domain::tracker::{self, Acks, Ending, ItemId, ItemRange, Mark, NoItem, Node, NodeId, State, Tracker};
-use crate::ports::{self, Env, Freshness, Looked, Marked, Outbox, Trackers};
+use crate::ports::{Env, Freshness, Looked, Marked, Outbox, Trackers};
 use crate::steps::{CONCURRENCY, Error};
 
 /// What an ack came to.
@@ -24,7 +24,7 @@ pub struct Acked {
 /// What acking the items of settled tasks came to.
 #[derive(Debug, Default)]
 pub struct Settled {
-    /// Items that no tracker counts (any more), and those of a tracker that makes no sense.
+    /// Items that no tracker counts (any more).
     pub unknown: usize,
     /// Trackers that did not answer: whether their items are acked is unknown.
     pub unanswered: Vec<(TrackerId, Error)>,
@@ -41,7 +41,7 @@ impl Settled {
 }
 
 /// How many groups are read at once; a port takes 99.
-const GROUPS: usize = 50;
+pub(super) const GROUPS: usize = 50;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// Acks items; all of them or, if one cannot be acked, none.
@@ -72,12 +72,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         let trackers: Vec<_> = by_tracker
             .into_iter()
             .map(|(id, acks)| async move {
-                let items = acks.len();
-                match self.settle_one(&id, acks).await {
-                    // Waiting does not mend what cannot be read, and must not keep the batch's follow-up for ever.
-                    Err(Error::Port(ports::Error::Unreadable { .. })) => (id, Ok(items)),
-                    settled => (id, settled),
-                }
+                let settled = self.settle_one(&id, acks).await;
+                (id, settled)
             })
             .collect();
         let trackers: Vec<_> = stream::iter(trackers).buffer_unordered(CONCURRENCY).collect().await;

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::ack::GROUPS;
 use super::{Outcome, Tracking};
 use crate::domain::id::TrackerId;
-use crate::domain::tracker::{End, Ending, ItemId, ItemRange, Node, NodeId, Place, State, Survey, Tracker, Which};
+use crate::domain::tracker::{
+    Ending, GROUP_SIZE, ItemId, ItemRange, Node, NodeId, Place, State, Survey, Tracker, Which,
+};
 use crate::ports::{Env, Freshness, Outbox, Trackers};
 use crate::steps::Error;
 
@@ -29,6 +32,46 @@ pub struct Items {
     pub items: Vec<ItemId>,
     /// Where to go on, if there may be more.
     pub next: Option<Place>,
+}
+
+/// A page of items that is being filled, group by group.
+struct Page<'a> {
+    tracker: &'a Tracker,
+    which: Which,
+    limit: usize,
+    items: Vec<ItemId>,
+    /// The first item that was not looked at yet.
+    next: Option<Place>,
+    full: bool,
+}
+
+impl<'a> Page<'a> {
+    fn new(tracker: &'a Tracker, which: Which, from: Option<Place>, limit: usize) -> Self {
+        Self { tracker, which, limit, items: Vec::new(), next: from.or(Place::of(0)), full: false }
+    }
+
+    /// Adds a group's items; groups come in order.
+    fn add(&mut self, node: &Node) -> &Self {
+        let group = node.id.index;
+        let skipped = |index: &u16| self.next.is_some_and(|next| group == next.group && *index < next.index);
+        for index in node.positions(self.which, self.tracker.size_of(node.id)).skip_while(skipped) {
+            let at = Place { group, index };
+            if self.items.len() == self.limit {
+                (self.next, self.full) = (Some(at), true);
+                break;
+            }
+            self.items.push(ItemId { tracker: self.tracker.id.clone(), at });
+        }
+        self
+    }
+
+    const fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn items(self) -> Items {
+        Items { next: self.next.filter(|next| self.tracker.has(*next)), items: self.items }
+    }
 }
 
 /// Nodes of one page; DynamoDB answers with a megabyte at most.
@@ -71,34 +114,48 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         from: Option<Place>,
         limit: usize,
     ) -> Result<Items, Error> {
-        // Nobody fails after completion, so the last that failed is known when it is found.
-        let all = match &tracker.state {
-            State::Ended(End { how: Ending::Completed, failed, .. }) if which == Which::Failed && from.is_none() => {
-                *failed
-            }
-            _ => u64::MAX,
-        };
-        let (mut items, mut next) = (Vec::new(), from.or(Place::of(0)));
+        let is_completed = matches!(&tracker.state, State::Ended(end) if end.how == Ending::Completed);
+        if which == Which::Failed && is_completed && tracker.groups() > 1 {
+            return self.failed_items(tracker, from, limit).await;
+        }
+        let mut page = Page::new(tracker, which, from, limit);
         for _ in 0..PAGES {
-            let Some(from) = next.filter(|next| tracker.has(*next) && (items.len() as u64) < all) else {
-                return Ok(Items { items, next: None });
-            };
+            let Some(from) = page.next.filter(|next| tracker.has(*next)) else { break };
             let nodes = self.store.nodes(&tracker.id, NodeId::group(from.group), PAGE, Freshness::Latest).await?;
             // After the last page come groups that nobody wrote to.
             let end = nodes.last().map_or(tracker.groups(), |last| last.id.index + 1);
-            for node in with_unwritten(from.group..end, &nodes) {
-                let skipped = |index: &u16| node.id.index == from.group && *index < from.index;
-                for index in node.positions(which, tracker.size_of(node.id)).skip_while(skipped) {
-                    let at = Place { group: node.id.index, index };
-                    if items.len() == limit {
-                        return Ok(Items { items, next: Some(at) });
-                    }
-                    items.push(ItemId { tracker: tracker.id.clone(), at });
+            if with_unwritten(from.group..end, &nodes).any(|node| page.add(&node).is_full()) {
+                break;
+            }
+            page.next = Some(Place { group: end, index: 0 });
+        }
+        Ok(page.items())
+    }
+
+    /// Items of a completed tracker that failed. All its groups are reported to the level above, which says in which of
+    /// them any did.
+    async fn failed_items(&self, tracker: &Tracker, from: Option<Place>, limit: usize) -> Result<Items, Error> {
+        let mut page = Page::new(tracker, Which::Failed, from, limit);
+        let mut parent = page.next.and_then(|from| NodeId::group(from.group).parent()).map(|(parent, _)| parent);
+        while let Some(from) = parent {
+            let parents = self.store.nodes(&tracker.id, from, PAGE, Freshness::Latest).await?;
+            let children = parents.iter().flat_map(|parent| {
+                let failed = parent.positions(Which::Failed, GROUP_SIZE);
+                failed.map(|bit| NodeId::group(parent.id.index * u32::from(GROUP_SIZE) + u32::from(bit)))
+            });
+            let groups: Vec<NodeId> =
+                children.filter(|group| page.next.is_none_or(|from| group.index >= from.group)).collect();
+            for groups in groups.chunks(GROUPS) {
+                let mut nodes = self.store.look(&tracker.id, groups, Freshness::Latest).await?.nodes;
+                nodes.sort_by_key(|node| node.id);
+                if nodes.iter().any(|node| page.add(node).is_full()) {
+                    return Ok(page.items());
                 }
             }
-            next = Some(Place { group: end, index: 0 });
+            parent = parents.last().map(|last| NodeId { index: last.id.index + 1, ..last.id });
         }
-        Ok(Items { items, next: next.filter(|next| tracker.has(*next)) })
+        page.next = None;
+        Ok(page.items())
     }
 
     /// Looks at all groups, page by page, and names so many ranges of those items that need a look.
@@ -171,7 +228,7 @@ fn name(ranges: &mut Vec<ItemRange>, most: usize, tracker: &Tracker, node: &Node
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
 
@@ -182,18 +239,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_survey_counts_what_is_there_and_names_what_is_missing(
+        fn a_survey_counts_what_is_there_and_names_what_needs_a_look(
             items in 1..30_000_u64,
-            done in prop::collection::btree_set(0..30_000_u64, 0..30),
+            done in prop::collection::btree_map(0..30_000_u64, any::<bool>(), 0..60),
             page in 1..3_usize,
         ) {
             let options = Options { deadline: None, notify: NotificationQueue::None };
             let tracker = Tracker { items, ..Tracker::open(TrackerId::new("t"), options, Timestamp(0)) };
-            let done: BTreeSet<u64> = done.into_iter().filter(|number| *number < items).collect();
+            let done: BTreeMap<u64, bool> = done.into_iter().filter(|(number, _)| *number < items).collect();
             let nodes: Vec<Node> = (0..5)
                 .filter_map(|group| {
-                    let here = done.iter().filter_map(|number| Place::of(*number)).filter(|place| place.group == group);
-                    let marks: Vec<Mark> = here.map(|place| Mark { bit: place.index, failures: 0 }).collect();
+                    let places = done.iter().filter_map(|(number, failed)| Some((Place::of(*number)?, *failed)));
+                    let here = places.filter(|(place, _)| place.group == group);
+                    let mark = |(place, failed): (Place, bool)| Mark { bit: place.index, failures: u64::from(failed) };
+                    let marks: Vec<Mark> = here.map(mark).collect();
                     let empty = Node::empty(NodeId::group(group));
                     empty.marking(&marks).map(|change| empty.changed(&change))
                 })
@@ -203,12 +262,15 @@ mod tests {
                 let page: Vec<Node> = nodes.iter().filter(|node| node.id >= from).take(page).cloned().collect();
                 surveyor.add(&page);
             }
-            prop_assert_eq!(surveyor.survey.done, done.len() as u64);
-            let named: Vec<u64> =
-                surveyor.survey.missing_items.iter().flat_map(ItemRange::places).map(Place::number).collect();
-            let missing = (0..items).filter(|number| !done.contains(number));
-            prop_assert!(named.iter().copied().eq(missing.take(named.len())));
-            prop_assert!(surveyor.survey.missing_items.len() == MAX_RANGES || named.len() + done.len() == items as usize);
+            let Survey { done: counted, failed, missing_items, failed_items } = surveyor.survey;
+            let all_failed: Vec<u64> = done.iter().filter(|(_, failed)| **failed).map(|(number, _)| *number).collect();
+            let missing: Vec<u64> = (0..items).filter(|number| !done.contains_key(number)).collect();
+            prop_assert_eq!((counted, failed), (done.len() as u64, all_failed.len() as u64));
+            for (ranges, all) in [(missing_items, missing), (failed_items, all_failed)] {
+                let named: Vec<u64> = ranges.iter().flat_map(ItemRange::places).map(Place::number).collect();
+                prop_assert!(all.starts_with(&named));
+                prop_assert!(ranges.len() == MAX_RANGES || named.len() == all.len());
+            }
         }
     }
 }
