@@ -91,9 +91,7 @@ pub fn chosen() -> Vec<Setting> {
     chosen.extend(all[..4].iter().map(|setting| setting.with(1, false)));
     chosen.extend(all[..3].iter().map(|setting| setting.with(0, true)));
     if std::env::var("GROUPAGE_MODEL").is_ok_and(|model| model == "full") {
-        chosen.extend(all[4..].iter().map(|setting| setting.with(1, false)));
-        chosen.extend(all[3..].iter().map(|setting| setting.with(0, true)));
-        chosen.extend(all[..3].iter().map(|setting| setting.with(1, true)));
+        chosen.push(A_GROUP_BEGINS.with(0, true));
     }
     chosen
 }
