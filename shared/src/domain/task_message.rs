@@ -47,7 +47,7 @@ pub fn schema() -> Schema {
 pub struct TaskMessage {
     /// The sender's id, or the one derived from the message.
     pub id: TaskId,
-    /// The payload as the sender wrote it, [compact](self::compact).
+    /// The payload as the sender wrote it, [`compact`].
     pub payload: String,
     /// The tracker's item that it is for.
     pub item: Option<ItemId>,

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Items are numbered in the order in which they are added, so adding any number of them is one small write. What is
-//! done is bits ([`node`]); this item is not written by an ack, but for the last. Every write of it is conditional on the
+//! done is bits ([`Node`]); this item is not written by an ack, but for the last. Every write of it is conditional on the
 //! [`Revision`] its writer read, so it ends once. The item stays, with its end, until its retention is over.
 
 mod acks;
