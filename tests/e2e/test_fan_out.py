@@ -27,7 +27,7 @@ class FanOut:
 @pytest.fixture(scope="module")
 def fan_out(run, tmp_path_factory) -> FanOut:
     stack, file = run.stack, tmp_path_factory.mktemp("fan-out") / "tasks.ndjson"
-    payloads = [{"type": "parcel", "truck": f"fan-{n % 5}", "n": n} for n in range(TASKS)]
+    payloads = [{"type": "parcel", "truck": f"fan-{n % 5}", "weight": 1, "n": n} for n in range(TASKS)]
     payloads[POSTCARD] = {"type": "postcard"}
     lines = [json.dumps({"id": f"fan-{n}", "payload": payload}) for n, payload in enumerate(payloads)]
     file.write_text("\n".join(lines))
