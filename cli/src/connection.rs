@@ -87,6 +87,7 @@ fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Table
         batches: get("BatchTableName")?,
         sessions: get("SessionTableName")?,
         trackers: get("TrackerTableName")?,
+        lists: get("ListTableName")?,
         routes: get("RouteTableName")?,
     };
     let queues = Queues {

@@ -40,6 +40,8 @@ pub struct Tables {
     pub sessions: String,
     /// Trackers with their bits, and the index [`Tables::DUE_INDEX`].
     pub trackers: String,
+    /// Lists with their waiting tasks, and the index [`Tables::DUE_INDEX`].
+    pub lists: String,
     /// The routes file, as `groupage push` wrote it.
     pub routes: String,
 }
@@ -51,10 +53,10 @@ impl Tables {
     /// The index of batches with work left, on (`Open`, `Due`).
     pub const UNFINISHED_INDEX: &str = "Unfinished";
 
-    /// The index of trackers by when sweep looks at them, on (`Part`, `Due`).
+    /// The index of trackers, or of lists, by when sweep looks at them, on (`Part`, `Due`).
     pub const DUE_INDEX: &str = "Due";
 
-    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,ROUTE}_TABLE`.
+    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,LIST,ROUTE}_TABLE`.
     ///
     /// # Errors
     /// [`Error::Missing`] names the first variable that is not set.
@@ -65,6 +67,7 @@ impl Tables {
             batches: required("GROUPAGE_BATCH_TABLE")?,
             sessions: required("GROUPAGE_SESSION_TABLE")?,
             trackers: required("GROUPAGE_TRACKER_TABLE")?,
+            lists: required("GROUPAGE_LIST_TABLE")?,
             routes: required("GROUPAGE_ROUTE_TABLE")?,
         })
     }

@@ -141,6 +141,7 @@ TABLES = {
     "BATCH": "BatchTable",
     "SESSION": "SessionTable",
     "TRACKER": "TrackerTable",
+    "LIST": "ListTable",
     "ROUTE": "RouteTable",
 }
 """Each table's word in the environment, and its name in the template."""

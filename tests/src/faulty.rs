@@ -4,7 +4,10 @@
 
 use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
+use shared::domain::id::{
+    BatchId, Beat, ListId, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, Token, TrackerId,
+};
+use shared::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
@@ -12,8 +15,8 @@ use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
 use shared::ports::{
     Acquired, Added, Advanced, Answer, Batches, Call, Cleared, Downstream, Ended, Freshness, Gates, Inbox, Joined,
-    Locks, Looked, Marked, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, Registered, Released, Renewed, Result,
-    Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers, WaitingPage,
+    Lists, Locks, Looked, Marked, Moved, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, PutOn, Registered,
+    Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers, WaitingPage,
 };
 
 use crate::process::Process;
@@ -190,6 +193,56 @@ impl<S: Trackers> Trackers for Faulty<'_, S> {
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
         self.process.around("remove_tracker", self.inner.remove_tracker(tracker)).await
+    }
+}
+
+impl<S: Lists> Lists for Faulty<'_, S> {
+    async fn list(&self, id: &ListId) -> Result<Option<List>> {
+        self.process.around("list", self.inner.list(id)).await
+    }
+
+    async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
+        self.process.around("put_on_list", self.inner.put_on_list(put)).await
+    }
+
+    async fn additions(&self, life: &Life, keys: &[String]) -> Result<Vec<list::Addition>> {
+        self.process.around("additions", self.inner.additions(life, keys)).await
+    }
+
+    async fn move_head(&self, life: &Life, next: &Move) -> Result<Moved> {
+        self.process.around("move_head", self.inner.move_head(life, next)).await
+    }
+
+    async fn record(&self, life: &Life, key: &str) -> Result<Option<Record>> {
+        self.process.around("record", self.inner.record(life, key)).await
+    }
+
+    async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored> {
+        self.process.around("store_record", self.inner.store_record(life, record, now)).await
+    }
+
+    async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
+        self.process.around("slots", self.inner.slots(life, from, to, limit)).await
+    }
+
+    async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
+        self.process.around("remove_slots", self.inner.remove_slots(life, tokens)).await
+    }
+
+    async fn store_tail(&self, tail: &Tail) -> Result<Stored> {
+        self.process.around("store_tail", self.inner.store_tail(tail)).await
+    }
+
+    async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
+        self.process.around("due_lists", self.inner.due_lists(part, before, limit)).await
+    }
+
+    async fn clear_list(&self, id: &ListId) -> Result<Cleared> {
+        self.process.around("clear_list", self.inner.clear_list(id)).await
+    }
+
+    async fn remove_list(&self, tail: &Tail) -> Result<Stored> {
+        self.process.around("remove_list", self.inner.remove_list(tail)).await
     }
 }
 

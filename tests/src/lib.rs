@@ -12,6 +12,7 @@ pub mod faulty;
 mod jobs;
 pub mod lag;
 pub mod limits;
+mod lists;
 pub mod mutation;
 pub mod process;
 pub mod promises;

@@ -40,6 +40,7 @@ impl Tables {
             batches: variable("GROUPAGE_BATCH_TABLE"),
             sessions: variable("GROUPAGE_SESSION_TABLE"),
             trackers: variable("GROUPAGE_TRACKER_TABLE"),
+            lists: variable("GROUPAGE_LIST_TABLE"),
             routes: variable("GROUPAGE_ROUTE_TABLE"),
         };
         let dynamo = sdk_config(stand.variable("AWS_ENDPOINT_URL_DYNAMODB"));

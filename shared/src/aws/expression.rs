@@ -21,6 +21,16 @@ pub(super) enum Clause {
     AbsentOrEquals(&'static str, AttributeValue),
     /// The attribute, a number, is not there or lower than this.
     AbsentOrBelow(&'static str, AttributeValue),
+    /// The attribute, a number, is lower than this.
+    Below(&'static str, AttributeValue),
+    /// The attribute, a number, is this or lower.
+    AtMost(&'static str, AttributeValue),
+    /// The attribute, a number, is this or higher.
+    AtLeast(&'static str, AttributeValue),
+    /// The attribute, which some caller's key names, is not there.
+    KeyAbsent(String),
+    /// The attribute, which some caller's key names, is there.
+    KeyPresent(String),
 }
 
 impl Clause {
@@ -69,11 +79,21 @@ impl Terms {
                 let (name, value) = (self.name(attribute), self.value(value.clone()));
                 format!("(attribute_not_exists({name}) OR {name} < {value})")
             }
+            Clause::Below(attribute, value) => format!("{} < {}", self.name(attribute), self.value(value.clone())),
+            Clause::AtMost(attribute, value) => format!("{} <= {}", self.name(attribute), self.value(value.clone())),
+            Clause::AtLeast(attribute, value) => format!("{} >= {}", self.name(attribute), self.value(value.clone())),
+            Clause::KeyAbsent(attribute) => format!("attribute_not_exists({})", self.name(attribute)),
+            Clause::KeyPresent(attribute) => format!("attribute_exists({})", self.name(attribute)),
         }
     }
 
     fn name(&mut self, attribute: &str) -> String {
-        let placeholder = format!("#{attribute}");
+        if let Some((placeholder, _)) = self.names.iter().find(|(_, named)| *named == attribute) {
+            return placeholder.clone();
+        }
+        // A placeholder takes letters and digits; an attribute that a caller's key names may hold anything.
+        let is_plain = attribute.chars().all(|c| c.is_ascii_alphanumeric());
+        let placeholder = if is_plain { format!("#{attribute}") } else { format!("#n_{}", self.names.len()) };
         self.names.insert(placeholder.clone(), attribute.to_owned());
         placeholder
     }
@@ -102,7 +122,7 @@ pub(super) struct Change {
 
 impl Change {
     /// Gives an attribute a value.
-    pub(super) fn set(mut self, attribute: &'static str, value: AttributeValue) -> Self {
+    pub(super) fn set(mut self, attribute: &str, value: AttributeValue) -> Self {
         let assignment = format!("{} = {}", self.terms.name(attribute), self.terms.value(value));
         self.sets.push(assignment);
         self
@@ -123,6 +143,20 @@ impl Change {
         }
     }
 
+    /// Gives an attribute the value that another one has before this change.
+    pub(super) fn set_to(mut self, attribute: &str, other: &'static str) -> Self {
+        let assignment = format!("{} = {}", self.terms.name(attribute), self.terms.name(other));
+        self.sets.push(assignment);
+        self
+    }
+
+    /// Adds to a number that is there; others may be set to what it was.
+    pub(super) fn increase(mut self, attribute: &'static str, value: AttributeValue) -> Self {
+        let (name, value) = (self.terms.name(attribute), self.terms.value(value));
+        self.sets.push(format!("{name} = {name} + {value}"));
+        self
+    }
+
     /// Adds to a number; one that is not there counts as zero.
     pub(super) fn add(mut self, attribute: &'static str, value: AttributeValue) -> Self {
         let addition = format!("{} {}", self.terms.name(attribute), self.terms.value(value));
@@ -131,7 +165,7 @@ impl Change {
     }
 
     /// Takes an attribute away.
-    pub(super) fn remove(mut self, attribute: &'static str) -> Self {
+    pub(super) fn remove(mut self, attribute: &str) -> Self {
         let name = self.terms.name(attribute);
         self.removes.push(name);
         self
@@ -167,6 +201,13 @@ mod tests {
         );
         assert_eq!(terms.names["#Fence"], "Fence");
         assert_eq!(terms.values[":v0"], number(7_u64));
+    }
+
+    #[test]
+    fn an_attribute_that_a_key_names_gets_a_placeholder_of_its_own() {
+        let change = Change::default().set_to("s:a-b#c", "Taken").increase("Taken", number(3_u64)).remove("s:a-b#c");
+        assert_eq!(change.expression(), "SET #n_0 = #Taken, #Taken = #Taken + :v0 REMOVE #n_0");
+        assert_eq!(change.terms.names["#n_0"], "s:a-b#c");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod gates;
 mod http;
 mod item;
 mod lambda;
+mod lists;
 mod locks;
 mod many;
 mod meter;

@@ -86,6 +86,10 @@ string_id! {
     TrackerId
 }
 string_id! {
+    /// Tasks that wait to be released: their owner's name for them.
+    ListId
+}
+string_id! {
     /// The key that makes tasks groupable, as stored: `route:value`. Two routes may compute the same value.
     Target
 }
@@ -107,7 +111,11 @@ number! {
     Beat(u64)
 }
 number! {
-    /// Rises with every write of a batch or a tracker; each write names the one it read.
+    /// A task's number in its list, counted from 0 in the order of arrival.
+    Token(u64)
+}
+number! {
+    /// Rises with every write of a batch, a tracker or a list's tail; each write names the one it read.
     Revision(u64)
 }
 
@@ -163,6 +171,32 @@ impl TrackerId {
         } else {
             Err("a tracker's id has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
         }
+    }
+}
+
+/// The longest id of a list, in bytes.
+pub const MAX_LIST_ID_BYTES: usize = 64;
+
+impl ListId {
+    /// Checks an id that came from outside.
+    ///
+    /// # Errors
+    /// Says which ids are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (1..=MAX_LIST_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a list's name has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
+        }
+    }
+}
+
+impl Token {
+    /// The token so many places on.
+    #[must_use]
+    pub const fn plus(self, count: u64) -> Self {
+        Self(self.0.saturating_add(count))
     }
 }
 
@@ -235,7 +269,7 @@ impl SessionId {
     }
 }
 
-/// One of the [`Part::COUNT`] parts of a key space, a route's or the trackers': workers that pull divide them, sweep goes
+/// One of the [`Part::COUNT`] parts of a key space, a route's, the trackers' or the lists': workers that pull divide them, sweep goes
 /// through all.
 ///
 /// Batches that wait to be pulled are listed apart from those that sweep looks after: there may be many of them, for
@@ -274,6 +308,12 @@ impl Part {
         Self::of_digest(&digest(&["tracker", &tracker.0]))
     }
 
+    /// The part that a list lies in.
+    #[must_use]
+    pub fn of_list(list: &ListId) -> Self {
+        Self::of_digest(&digest(&["list", &list.0]))
+    }
+
     fn of_digest(digest: &str) -> Self {
         let first = digest.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
         Self { number: u8::try_from(first).unwrap_or_default(), pulled: false }
@@ -282,6 +322,12 @@ impl Part {
     /// The key under which the index of trackers lists this part.
     #[must_use]
     pub fn tracker_key(self) -> String {
+        format!("{:x}", self.number)
+    }
+
+    /// The key under which the index of lists lists this part.
+    #[must_use]
+    pub fn list_key(self) -> String {
         format!("{:x}", self.number)
     }
 

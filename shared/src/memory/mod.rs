@@ -5,6 +5,7 @@
 
 mod batches;
 mod gates;
+mod lists;
 mod locks;
 mod queues;
 mod sessions;
@@ -16,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Gate, Scope};
-use crate::domain::id::{BatchId, SessionId, Target, TaskId, TrackerId};
+use crate::domain::id::{BatchId, ListId, SessionId, Target, TaskId, TrackerId};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
 use crate::domain::task::{Candidate, Task};
@@ -40,6 +41,7 @@ struct Tables {
     sessions: BTreeMap<SessionId, Session>,
     gates: BTreeMap<Scope, Gate>,
     trackers: BTreeMap<TrackerId, trackers::Tracked>,
+    lists: BTreeMap<ListId, lists::Listed>,
 }
 
 impl MemoryStore {

@@ -8,6 +8,7 @@ mod batches;
 mod census;
 mod downstream;
 mod gates;
+mod lists;
 mod locks;
 mod messages;
 mod sessions;
@@ -23,6 +24,7 @@ pub use batches::Batches;
 pub use census::Census;
 pub use downstream::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
 pub use gates::Gates;
+pub use lists::{Lists, Moved, PutOn};
 pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
 pub use messages::{Destination, Inbox, Outbox, Outgoing, send_all};
 pub use sessions::{Ended, Renewed, Sessions};
@@ -89,5 +91,5 @@ pub trait Env: Sync {
 }
 
 /// Everything a store of the protocol's state can do.
-pub trait Store: Tasks + Locks + Batches + Sessions + Gates + Trackers {}
-impl<T: Tasks + Locks + Batches + Sessions + Gates + Trackers> Store for T {}
+pub trait Store: Tasks + Locks + Batches + Sessions + Gates + Trackers + Lists {}
+impl<T: Tasks + Locks + Batches + Sessions + Gates + Trackers + Lists> Store for T {}

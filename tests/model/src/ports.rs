@@ -18,7 +18,7 @@ use crate::io::{Answer, Body, Op, Says, Sent};
 use crate::kept::Kept;
 use crate::recorder::Recorder;
 
-const fn unasked() -> Error {
+pub(crate) const fn unasked() -> Error {
     Error::Broken { what: "the model", why: String::new() }
 }
 

@@ -36,7 +36,7 @@ pub struct Lag {
 /// A store with lagging indexes and stale replicas.
 #[derive(Debug)]
 pub struct Lagging<S, E> {
-    inner: S,
+    pub(crate) inner: S,
     clock: E,
     lag: Lag,
     index: Mutex<Index>,

@@ -13,6 +13,7 @@ mod downstream;
 mod fixture;
 mod functions;
 mod gates;
+mod lists;
 mod locks;
 mod nodes;
 mod own_transaction;

@@ -44,6 +44,7 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         batches: "groupage-batches".to_owned(),
         sessions: "groupage-sessions".to_owned(),
         trackers: "groupage-trackers".to_owned(),
+        lists: "groupage-lists".to_owned(),
         routes: "groupage-routes".to_owned(),
     };
     let waiting = Index {
@@ -54,14 +55,15 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
     };
     let unfinished =
         Index { name: Tables::UNFINISHED_INDEX, hash: "Open", range: ("Due", ScalarAttributeType::N), carries: &[] };
-    let due = Index { name: Tables::DUE_INDEX, hash: "Part", range: ("Due", ScalarAttributeType::N), carries: &[] };
+    let due = || Index { name: Tables::DUE_INDEX, hash: "Part", range: ("Due", ScalarAttributeType::N), carries: &[] };
     let plain = |name, key| Shape { name, key, sort: None, index: None, expires: true };
     let shapes = [
         Shape { index: Some(waiting), ..plain(&tables.tasks, "Id") },
         plain(&tables.locks, "Target"),
         Shape { index: Some(unfinished), ..plain(&tables.batches, "BatchId") },
         Shape { sort: Some("SessionId"), ..plain(&tables.sessions, "Pool") },
-        Shape { sort: Some("Node"), index: Some(due), expires: false, ..plain(&tables.trackers, "TrackerId") },
+        Shape { sort: Some("Node"), index: Some(due()), expires: false, ..plain(&tables.trackers, "TrackerId") },
+        Shape { sort: Some("Slot"), index: Some(due()), ..plain(&tables.lists, "ListId") },
         Shape { expires: false, ..plain(&tables.routes, "Name") },
     ];
     for shape in shapes {

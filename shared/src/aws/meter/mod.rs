@@ -32,6 +32,10 @@ pub enum Place {
     Trackers,
     /// The tracker table's index of trackers by when sweep looks at them.
     Due,
+    /// The list table.
+    Lists,
+    /// The list table's index of lists by when sweep looks at them.
+    ListsDue,
     /// The route table.
     Routes,
 }
@@ -45,6 +49,7 @@ impl Place {
         match self {
             Self::Batches | Self::Unfinished => Self::Unfinished,
             Self::Trackers | Self::Due => Self::Due,
+            Self::Lists | Self::ListsDue => Self::ListsDue,
             // No other table has one.
             Self::Tasks | Self::Waiting | Self::Locks | Self::Sessions | Self::Routes => Self::Waiting,
         }
@@ -104,6 +109,8 @@ impl Meter {
             sessions: capacity(Place::Sessions),
             trackers: capacity(Place::Trackers),
             due: capacity(Place::Due),
+            lists: capacity(Place::Lists),
+            lists_due: capacity(Place::ListsDue),
             routes: capacity(Place::Routes),
             refused_writes: self.refused_writes.load(Ordering::Relaxed),
             sqs: Requests {

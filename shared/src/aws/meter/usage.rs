@@ -100,6 +100,10 @@ pub struct Usage {
     pub trackers: Capacity,
     /// By its index of trackers that are due.
     pub due: Capacity,
+    /// By the list table.
+    pub lists: Capacity,
+    /// By its index of lists that are due.
+    pub lists_due: Capacity,
     /// By the route table.
     pub routes: Capacity,
     /// Writes whose condition failed; their units are counted above.
@@ -117,9 +121,11 @@ impl Usage {
             .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
     }
 
-    const fn places(&self) -> [Capacity; 9] {
-        let Self { tasks, waiting, locks, batches, unfinished, sessions, trackers, due, routes, .. } = *self;
-        [tasks, waiting, locks, batches, unfinished, sessions, trackers, due, routes]
+    const fn places(&self) -> [Capacity; 11] {
+        let Self {
+            tasks, waiting, locks, batches, unfinished, sessions, trackers, due, lists, lists_due, routes, ..
+        } = *self;
+        [tasks, waiting, locks, batches, unfinished, sessions, trackers, due, lists, lists_due, routes]
     }
 }
 
@@ -162,6 +168,8 @@ impl Sub for Usage {
             sessions: self.sessions - earlier.sessions,
             trackers: self.trackers - earlier.trackers,
             due: self.due - earlier.due,
+            lists: self.lists - earlier.lists,
+            lists_due: self.lists_due - earlier.lists_due,
             routes: self.routes - earlier.routes,
             refused_writes: self.refused_writes.saturating_sub(earlier.refused_writes),
             sqs: self.sqs - earlier.sqs,

@@ -1,0 +1,89 @@
+//! Transactions over a list's items.
+
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{
+    CancellationReason, Delete, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+
+use crate::aws::dynamo::{Dynamo, Key};
+use crate::aws::expression::{Change, Clause, Terms};
+use crate::aws::fault::failed;
+use crate::aws::meter::Place;
+use crate::ports::{Error, Result};
+
+impl Dynamo {
+    /// Makes all writes or none; then why, write by write.
+    pub(super) async fn transact(
+        &self,
+        what: &'static str,
+        writes: Vec<TransactWriteItem>,
+    ) -> Result<std::result::Result<(), Vec<CancellationReason>>> {
+        let answer = self
+            .client
+            .transact_write_items()
+            .set_transact_items(Some(writes))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await;
+        match answer {
+            Ok(output) => {
+                for consumed in output.consumed_capacity() {
+                    self.meter.count_write(Place::Lists, Some(consumed));
+                }
+                Ok(Ok(()))
+            }
+            Err(error) => match error.as_service_error() {
+                Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                    let reasons = cancelled.cancellation_reasons().to_vec();
+                    for reason in &reasons {
+                        // A transaction's write is billed twice, a refused one, too.
+                        self.meter.count_refused_write(Place::Lists, reason.item.as_ref());
+                        self.meter.count_refused_write(Place::Lists, reason.item.as_ref());
+                    }
+                    Ok(Err(reasons))
+                }
+                _ => Err(failed(what, error)),
+            },
+        }
+    }
+}
+
+/// An update as one of a transaction's writes.
+pub(super) fn update(
+    what: &'static str,
+    key: Key<'_>,
+    change: Change,
+    clauses: &[Clause],
+) -> Result<TransactWriteItem> {
+    let expression = change.expression();
+    let mut terms = change.terms;
+    let condition = terms.condition(clauses);
+    let (names, values) = terms.into_parts();
+    let update = Update::builder()
+        .table_name(key.table)
+        .set_key(Some(key.item()))
+        .update_expression(expression)
+        .condition_expression(condition)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(values)
+        .build()
+        .map_err(|error| Error::Broken { what, why: error.to_string() })?;
+    Ok(TransactWriteItem::builder().update(update).build())
+}
+
+/// A removal as one of a transaction's writes.
+pub(super) fn delete(what: &'static str, key: Key<'_>, clauses: &[Clause]) -> Result<TransactWriteItem> {
+    let mut terms = Terms::default();
+    let condition = terms.condition(clauses);
+    let (names, values) = terms.into_parts();
+    let delete = Delete::builder()
+        .table_name(key.table)
+        .set_key(Some(key.item()))
+        .condition_expression(condition)
+        .set_expression_attribute_names(names)
+        .set_expression_attribute_values(values)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .build()
+        .map_err(|error| Error::Broken { what, why: error.to_string() })?;
+    Ok(TransactWriteItem::builder().delete(delete).build())
+}

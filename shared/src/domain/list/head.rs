@@ -1,0 +1,338 @@
+//! Where tasks are taken: how many are, and who still owes what came of them.
+//!
+//! ```text
+//!             Reserve                 every slot is fed on (or discarded)         Forget
+//!  (nothing) ─────────▶ reservation ─────────────────────────────────▶ record ──────────▶ record
+//!                       in the head        its slots are removed       of its own
+//! ```
+//!
+//! A reservation is in the head from the very write that took its tokens, so whoever made it may die: sweep finds it.
+//! When all of it is fed on, its [`Record`] says so, and only then the head forgets it. So a repeat of the call finds
+//! one or the other, if it reads the head first.
+//!
+//! One repeat reads nothing: a request that was sent twice, because the first answer was lost, may be carried out long
+//! after the reservation was forgotten. Hence `forgotten`: the head remembers the highest end of any reservation that it
+//! forgot, and refuses a taking that saw fewer tokens taken than that. A reservation ends above what its own taking saw,
+//! so its late copy is always refused. Others are, too, if a reservation was made *and* fed on since they looked, which
+//! is rare, and they look again. No clock is asked.
+
+use std::collections::BTreeMap;
+
+use super::Life;
+use crate::domain::id::Token;
+use crate::domain::time::Timestamp;
+
+/// The most reservations that are under way at once: it bounds the head's size, and so what a taking costs.
+pub const MAX_RESERVATIONS: usize = 256;
+
+/// The item that everybody who takes tasks writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Which list.
+    pub life: Life,
+    /// Tokens taken so far: the next taking begins with this one.
+    pub taken: Token,
+    /// Those of them that were discarded.
+    pub discarded: u64,
+    /// Whether the list is not open: nothing is released. Written together with the tail's state.
+    pub is_closed: bool,
+    /// The highest end of any reservation that was forgotten.
+    pub forgotten: Token,
+    /// What is under way, by the callers' keys.
+    pub reservations: BTreeMap<String, Reservation>,
+    /// When tokens were taken last.
+    pub active_at: Timestamp,
+    /// When sweep looks for reservations whose owner died; `None` if there were none when it looked last.
+    pub due: Option<Timestamp>,
+}
+
+/// A range of tokens that somebody took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The first token.
+    pub start: Token,
+    /// How many.
+    pub count: u64,
+    /// What becomes of the tasks.
+    pub purpose: Purpose,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What becomes of tasks that are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// They are fed into the pipeline.
+    Release {
+        /// How many the caller asked for; fewer may have waited.
+        asked: u64,
+    },
+    /// They are removed, and the items that they carry fail.
+    Discard,
+}
+
+/// How far a reservation is, in an item of its own. It outlives the reservation by the stack's retention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The caller's key.
+    pub key: String,
+    /// What was taken.
+    pub reservation: Reservation,
+    /// All tokens below are on their way, or discarded; their slots may be removed.
+    pub done: Token,
+}
+
+/// One conditional write of the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Take tokens.
+    Reserve(Reserve),
+    /// Forget a reservation whose record says that all of it is done.
+    Forget {
+        /// Whose.
+        key: String,
+        /// Its end.
+        end: Token,
+        /// Whether a higher end was forgotten before, as far as the writer knows: nothing is raised then.
+        below: bool,
+    },
+    /// Sweep has looked.
+    Look {
+        /// When it was to look.
+        was: Option<Timestamp>,
+        /// How many reservations it saw.
+        reservations: usize,
+        /// When it looks next.
+        due: Option<Timestamp>,
+    },
+}
+
+/// A taking of tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// The caller's key.
+    pub key: String,
+    /// What for.
+    pub purpose: Purpose,
+    /// How many tokens.
+    pub count: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The taking would pass the tail if more were taken already.
+    pub most_taken: Token,
+    /// Tokens taken when its maker looked, before it looked for the key's record.
+    pub seen: Token,
+}
+
+impl Purpose {
+    /// Whether it takes from a list that is not open.
+    #[must_use]
+    pub const fn is_discard(self) -> bool {
+        match self {
+            Self::Release { .. } => false,
+            Self::Discard => true,
+        }
+    }
+}
+
+impl Reservation {
+    /// The token after the last.
+    #[must_use]
+    pub const fn end(&self) -> Token {
+        self.start.plus(self.count)
+    }
+
+    /// Until when its owner is left alone: longer for more tasks, up to a minute. Feeding it on beside its owner does no
+    /// harm; it only costs twice.
+    #[must_use]
+    pub fn due(&self) -> Timestamp {
+        due(self.at, self.count)
+    }
+}
+
+fn due(at: Timestamp, count: u64) -> Timestamp {
+    at.plus_ms(count.saturating_mul(5).saturating_add(10_000).min(60_000))
+}
+
+impl Record {
+    /// A record of which nothing is done yet.
+    #[must_use]
+    pub fn of(key: &str, reservation: Reservation) -> Self {
+        Self { key: key.to_owned(), reservation, done: reservation.start }
+    }
+
+    /// Whether all of it is done.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done >= self.reservation.end()
+    }
+}
+
+impl Reserve {
+    /// When sweep looks for it, if it looks for nothing earlier.
+    #[must_use]
+    pub fn due(&self) -> Timestamp {
+        due(self.at, self.count)
+    }
+}
+
+impl Head {
+    /// The head of a new list.
+    #[must_use]
+    pub const fn open(life: Life) -> Self {
+        let active_at = life.opened_at;
+        let (taken, forgotten) = (Token(0), Token(0));
+        let reservations = BTreeMap::new();
+        Self { life, taken, discarded: 0, is_closed: false, forgotten, reservations, active_at, due: None }
+    }
+
+    /// The write that forgets a reservation all of which is done; `None` if there is none under this key.
+    #[must_use]
+    pub fn forgetting(&self, key: &str) -> Option<Move> {
+        let end = self.reservations.get(key)?.end();
+        Some(Move::Forget { key: key.to_owned(), end, below: self.forgotten >= end })
+    }
+
+    /// The write that says when sweep looks next.
+    #[must_use]
+    pub fn looking(&self) -> Move {
+        let due = self.reservations.values().map(Reservation::due).min();
+        Move::Look { was: self.due, reservations: self.reservations.len(), due }
+    }
+
+    /// Whether this head shows that just this write was made: its answer was lost, or it was not needed any more.
+    #[must_use]
+    pub fn shows(&self, made: &Move) -> bool {
+        match made {
+            Move::Reserve(Reserve { key, purpose, count, at, .. }) => self
+                .reservations
+                .get(key)
+                .is_some_and(|found| (found.purpose, found.count, found.at) == (*purpose, *count, *at)),
+            Move::Forget { key, .. } => !self.reservations.contains_key(key),
+            Move::Look { reservations, due, .. } => self.due == *due && self.reservations.len() == *reservations,
+        }
+    }
+
+    /// This head after a write, or `None` if the write assumes another.
+    #[must_use]
+    pub fn after(&self, next: &Move) -> Option<Self> {
+        let mut head = self.clone();
+        match next {
+            Move::Reserve(reserve) => {
+                let Reserve { key, purpose, count, at, most_taken, seen } = reserve;
+                let may = (!self.is_closed || purpose.is_discard())
+                    && !self.reservations.contains_key(key)
+                    && self.taken <= *most_taken
+                    && self.forgotten <= *seen
+                    && self.reservations.len() < MAX_RESERVATIONS;
+                if !may {
+                    return None;
+                }
+                let reservation = Reservation { start: self.taken, count: *count, purpose: *purpose, at: *at };
+                head.reservations.insert(key.clone(), reservation);
+                head.taken = reservation.end();
+                head.discarded += if purpose.is_discard() { *count } else { 0 };
+                head.active_at = *at;
+                head.due = self.due.or(Some(reserve.due()));
+            }
+            Move::Forget { key, end, below } => {
+                if *below != (self.forgotten >= *end) {
+                    return None;
+                }
+                head.reservations.remove(key)?;
+                head.forgotten = self.forgotten.max(*end);
+            }
+            Move::Look { was, reservations, due } => {
+                if self.due != *was || self.reservations.len() != *reservations {
+                    return None;
+                }
+                head.due = *due;
+            }
+        }
+        Some(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::id::ListId;
+
+    fn head() -> Head {
+        Head::open(Life { id: ListId::new("l"), opened_at: Timestamp(1) })
+    }
+
+    fn reserve(key: &str, count: u64, most_taken: u64, seen: u64) -> Reserve {
+        let purpose = Purpose::Release { asked: count };
+        let (most_taken, seen) = (Token(most_taken), Token(seen));
+        Reserve { key: key.to_owned(), purpose, count, at: Timestamp(2), most_taken, seen }
+    }
+
+    #[test]
+    fn a_taking_never_passes_the_tail_and_a_key_takes_once() {
+        let first = head().after(&Move::Reserve(reserve("a", 3, 2, 0))).unwrap();
+        assert_eq!((first.taken, first.reservations["a"].start), (Token(3), Token(0)));
+        assert_eq!(first.after(&Move::Reserve(reserve("b", 3, 2, 0))), None, "only two are left");
+        assert_eq!(first.after(&Move::Reserve(reserve("a", 1, 4, 3))), None, "the key was used");
+        let second = first.after(&Move::Reserve(reserve("b", 2, 3, 0))).unwrap();
+        assert_eq!((second.taken, second.reservations["b"].start), (Token(5), Token(3)));
+    }
+
+    #[test]
+    fn a_closed_list_is_discarded_but_not_released() {
+        let closed = Head { is_closed: true, ..head() };
+        let release = reserve("a", 1, 9, 0);
+        assert_eq!(closed.after(&Move::Reserve(release.clone())), None);
+        let discarded = closed.after(&Move::Reserve(Reserve { purpose: Purpose::Discard, ..release })).unwrap();
+        assert_eq!((discarded.taken, discarded.discarded), (Token(1), 1));
+    }
+
+    #[test]
+    fn so_many_reservations_at_once_and_no_more() {
+        let mut head = head();
+        for n in 0..MAX_RESERVATIONS {
+            head = head.after(&Move::Reserve(reserve(&format!("k{n}"), 1, 1_000, 0))).unwrap();
+        }
+        assert_eq!(head.after(&Move::Reserve(reserve("late", 1, 1_000, 0))), None);
+        let freed = head.after(&head.forgetting("k0").unwrap()).unwrap();
+        assert!(freed.after(&Move::Reserve(reserve("late", 1, 1_000, freed.taken.0))).is_some());
+    }
+
+    #[test]
+    fn sweep_is_called_for_the_first_reservation_and_passes_over_none() {
+        let first = head().after(&Move::Reserve(reserve("a", 1, 9, 0))).unwrap();
+        let look = first.looking();
+        let second = first.after(&Move::Reserve(Reserve { at: Timestamp(99), ..reserve("b", 1, 9, 0) })).unwrap();
+        assert_eq!((first.due, second.due), (Some(Timestamp(10_007)), Some(Timestamp(10_007))));
+        assert_eq!(second.after(&look), None, "somebody took tokens since sweep looked");
+        let none = first.after(&first.forgetting("a").unwrap()).unwrap();
+        assert_eq!(none.after(&none.looking()).unwrap().due, None);
+    }
+
+    proptest! {
+        /// Whatever others do in between, and whenever a copy of a taking arrives after the taking itself: it is refused.
+        #[test]
+        fn a_late_copy_of_a_taking_is_refused(
+            counts in prop::collection::vec(1..5_u64, 1..12),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 24),
+        ) {
+            let (mut head, mut made, mut waiting) = (head(), Vec::new(), counts.clone());
+            for (step, pick) in order.iter().enumerate() {
+                let open: Vec<String> = head.reservations.keys().cloned().collect();
+                if !waiting.is_empty() && (open.is_empty() || step % 2 == 0) {
+                    let next = reserve(&format!("k{step}"), waiting.remove(0), 1_000, head.taken.0);
+                    head = head.after(&Move::Reserve(next.clone())).unwrap();
+                    made.push(next);
+                } else if !open.is_empty() {
+                    head = head.after(&head.forgetting(&open[pick.index(open.len())]).unwrap()).unwrap();
+                }
+                for copy in &made {
+                    prop_assert_eq!(head.after(&Move::Reserve(copy.clone())), None);
+                }
+            }
+            prop_assert_eq!(head.taken.0, made.iter().map(|reserve| reserve.count).sum::<u64>());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The lists, the tasks on them, and the index by which sweep finds them.
+
+use std::future::Future;
+
+use super::{Cleared, Result, Stored};
+use crate::domain::id::{ListId, Part, Token};
+use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, Tail};
+use crate::domain::time::Timestamp;
+
+/// What putting tasks found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutOn {
+    /// They are put, by this write.
+    Yes,
+    /// Earlier calls had some of the keys; this is what they put. Nothing was written.
+    Before(Vec<Addition>),
+    /// The tail was not as assumed.
+    Conflict,
+}
+
+/// What became of a write of the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It is made, by this write or an earlier one of the same; this is the head now.
+    Yes(Head),
+    /// The head was not as assumed; this is it, if it is there.
+    No(Option<Head>),
+}
+
+/// The lists.
+pub trait Lists: Sync {
+    /// Reads both ends of a list as they are now.
+    fn list(&self, id: &ListId) -> impl Future<Output = Result<Option<List>>> + Send;
+
+    /// Writes a tail that has grown, its new tasks and whose they are, or nothing; a new list's head as well. Assumes: the
+    /// tail is at the revision before, or a new one is not there, and nothing was put under these keys.
+    fn put_on_list(&self, put: &Put) -> impl Future<Output = Result<PutOn>> + Send;
+
+    /// Finds what was put under up to a hundred keys; those not used are left out.
+    fn additions(&self, life: &Life, keys: &[String]) -> impl Future<Output = Result<Vec<Addition>>> + Send;
+
+    /// Writes the head by one conditional update. Assumes what [`Head::after`] does.
+    fn move_head(&self, life: &Life, next: &Move) -> impl Future<Output = Result<Moved>> + Send;
+
+    /// Finds how far a reservation is.
+    fn record(&self, life: &Life, key: &str) -> impl Future<Output = Result<Option<Record>>> + Send;
+
+    /// Writes how far a reservation is. Assumes: nobody wrote that it is as far, or farther.
+    fn store_record(&self, life: &Life, record: &Record, now: Timestamp)
+    -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Reads up to `limit` of the tasks that have these tokens, in order, as they are now. Fewer may come before the
+    /// end; none come only if there are none. Tasks that were put a moment ago may be missing, although the tail shows
+    /// their tokens.
+    fn slots(
+        &self,
+        life: &Life,
+        from: Token,
+        to: Token,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Slot>>> + Send;
+
+    /// Removes tasks; those that are gone stay so.
+    fn remove_slots(&self, life: &Life, tokens: &[Token]) -> impl Future<Output = Result<()>> + Send;
+
+    /// Writes a whole tail, and whether it is open into the head, or neither. Assumes: the tail is at the revision before.
+    fn store_tail(&self, tail: &Tail) -> impl Future<Output = Result<Stored>> + Send;
+
+    /// Looks up to `limit` lists of one part that have an end that is due before `before`, those that have been so for
+    /// longest first. The index lags behind the lists.
+    fn due_lists(
+        &self,
+        part: Part,
+        before: Timestamp,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<ListId>>> + Send;
+
+    /// Removes some of what belongs to a list, but neither of its ends.
+    fn clear_list(&self, id: &ListId) -> impl Future<Output = Result<Cleared>> + Send;
+
+    /// Removes both ends of a list. Assumes: its tail is at this revision, or gone.
+    fn remove_list(&self, tail: &Tail) -> impl Future<Output = Result<Stored>> + Send;
+}
