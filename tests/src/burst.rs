@@ -59,7 +59,7 @@ pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
     let sdk = local.sdk_config();
     let dynamo = Dynamo::new(sdk, local.tables().clone(), 86_400_000, Arc::clone(&meter));
     let stack = entry::Stack {
-        store: Lagging::new(dynamo, System, Lag { index_ms: lag_ms, read_ms: 0 }, 1),
+        store: Lagging::new(dynamo, System, Lag { index_ms: lag_ms, ..Lag::default() }, 1),
         queues: Sqs::new(sdk, local.queues().clone(), Arc::clone(&meter)),
         env: System,
         timing: Timing::default(),

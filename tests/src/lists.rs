@@ -1,110 +1,89 @@
-//! Handing lists through to the store inside: what wraps a store and says nothing of lists.
+//! Lists as stores hand them through to the one inside, and their tasks as they look in the middle of a transaction.
 
-/// Implements `Lists` by the store in a field.
-macro_rules! hand_lists_through {
-    ([$($generics:tt)*] $store:ty, $inner:ident) => {
-        impl<$($generics)*> shared::ports::Lists for $store {
-            async fn list(
-                &self,
-                id: &shared::domain::id::ListId,
-            ) -> shared::ports::Result<Option<shared::domain::list::List>> {
-                self.$inner.list(id).await
-            }
+use std::sync::PoisonError;
 
-            async fn put_on_list(
-                &self,
-                put: &shared::domain::list::Put,
-            ) -> shared::ports::Result<shared::ports::PutOn> {
-                self.$inner.put_on_list(put).await
-            }
-
-            async fn additions(
-                &self,
-                life: &shared::domain::list::Life,
-                keys: &[String],
-            ) -> shared::ports::Result<Vec<shared::domain::list::Addition>> {
-                self.$inner.additions(life, keys).await
-            }
-
-            async fn move_head(
-                &self,
-                life: &shared::domain::list::Life,
-                next: &shared::domain::list::Move,
-            ) -> shared::ports::Result<shared::ports::Moved> {
-                self.$inner.move_head(life, next).await
-            }
-
-            async fn record(
-                &self,
-                life: &shared::domain::list::Life,
-                key: &str,
-            ) -> shared::ports::Result<Option<shared::domain::list::Record>> {
-                self.$inner.record(life, key).await
-            }
-
-            async fn store_record(
-                &self,
-                life: &shared::domain::list::Life,
-                record: &shared::domain::list::Record,
-                now: shared::domain::time::Timestamp,
-            ) -> shared::ports::Result<shared::ports::Stored> {
-                self.$inner.store_record(life, record, now).await
-            }
-
-            async fn slots(
-                &self,
-                life: &shared::domain::list::Life,
-                from: shared::domain::id::Token,
-                to: shared::domain::id::Token,
-                limit: usize,
-            ) -> shared::ports::Result<Vec<shared::domain::list::Slot>> {
-                self.$inner.slots(life, from, to, limit).await
-            }
-
-            async fn remove_slots(
-                &self,
-                life: &shared::domain::list::Life,
-                tokens: &[shared::domain::id::Token],
-            ) -> shared::ports::Result<()> {
-                self.$inner.remove_slots(life, tokens).await
-            }
-
-            async fn store_tail(
-                &self,
-                tail: &shared::domain::list::Tail,
-            ) -> shared::ports::Result<shared::ports::Stored> {
-                self.$inner.store_tail(tail).await
-            }
-
-            async fn due_lists(
-                &self,
-                part: shared::domain::id::Part,
-                before: shared::domain::time::Timestamp,
-                limit: usize,
-            ) -> shared::ports::Result<Vec<shared::domain::id::ListId>> {
-                self.$inner.due_lists(part, before, limit).await
-            }
-
-            async fn clear_list(
-                &self,
-                id: &shared::domain::id::ListId,
-            ) -> shared::ports::Result<shared::ports::Cleared> {
-                self.$inner.clear_list(id).await
-            }
-
-            async fn remove_list(
-                &self,
-                tail: &shared::domain::list::Tail,
-            ) -> shared::ports::Result<shared::ports::Stored> {
-                self.$inner.remove_list(tail).await
-            }
-        }
-    };
-}
-use shared::ports::{Env, Lists};
+use shared::domain::id::{ListId, Part, Token};
+use shared::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
+use shared::domain::time::Timestamp;
+use shared::ports::{Cleared, Env, Lists, Moved, PutOn, Result, Stored};
 
 use crate::lag::Lagging;
 use crate::witness::Witness;
 
-hand_lists_through!([S: Lists, E: Env] Lagging<S, E>, inner);
-hand_lists_through!([] Witness, tables);
+/// Every call but the putting and reading of tasks, made to the store in a field.
+macro_rules! all_but_tasks {
+    ($inner:ident) => {
+        async fn list(&self, id: &ListId) -> Result<Option<List>> {
+            self.$inner.list(id).await
+        }
+
+        async fn additions(&self, life: &Life, keys: &[String]) -> Result<Vec<Addition>> {
+            self.$inner.additions(life, keys).await
+        }
+
+        async fn move_head(&self, life: &Life, next: &Move) -> Result<Moved> {
+            self.$inner.move_head(life, next).await
+        }
+
+        async fn record(&self, life: &Life, key: &str) -> Result<Option<Record>> {
+            self.$inner.record(life, key).await
+        }
+
+        async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored> {
+            self.$inner.store_record(life, record, now).await
+        }
+
+        async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
+            self.$inner.remove_slots(life, tokens).await
+        }
+
+        async fn store_tail(&self, tail: &Tail) -> Result<Stored> {
+            self.$inner.store_tail(tail).await
+        }
+
+        async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
+            self.$inner.due_lists(part, before, limit).await
+        }
+
+        async fn clear_list(&self, id: &ListId) -> Result<Cleared> {
+            self.$inner.clear_list(id).await
+        }
+
+        async fn remove_list(&self, tail: &Tail) -> Result<Stored> {
+            self.$inner.remove_list(tail).await
+        }
+    };
+}
+
+impl<S: Lists, E: Env> Lists for Lagging<S, E> {
+    all_but_tasks!(inner);
+
+    async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
+        let answer = self.inner.put_on_list(put).await?;
+        if answer == PutOn::Yes && self.lag.slots_ms > 0 {
+            let shown: Vec<_> = put.slots.iter().map(|slot| (slot.token, self.visible_at(self.lag.slots_ms))).collect();
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.extend(shown.into_iter().map(|(token, at)| ((put.tail.life.clone(), token), at)));
+        }
+        Ok(answer)
+    }
+
+    async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
+        let mut found = self.inner.slots(life, from, to, limit).await?;
+        let (now, shown) = (self.clock.now(), self.slots.lock().unwrap_or_else(PoisonError::into_inner));
+        found.retain(|slot| shown.get(&(life.clone(), slot.token)).is_none_or(|at| *at <= now));
+        Ok(found)
+    }
+}
+
+impl Lists for Witness {
+    all_but_tasks!(tables);
+
+    async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
+        self.tables.put_on_list(put).await
+    }
+
+    async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
+        self.tables.slots(life, from, to, limit).await
+    }
+}

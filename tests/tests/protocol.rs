@@ -29,7 +29,7 @@ routes:
 "#;
 
 fn world(downstream: Scripted, index_ms: u64, seed: u64) -> World {
-    let lag = Lag { index_ms, read_ms: index_ms / 4 };
+    let lag = Lag { index_ms, read_ms: index_ms / 4, slots_ms: 0 };
     World::new(Setting { seed, lag, ..Setting::default() }, ROUTES, downstream)
 }
 

@@ -271,6 +271,14 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_sent_as_it_was_understood() {
+        for body in [r#"{"payload":{"a":1.0}}"#, r#"{"id":"a\"\\","payload":{"a":"\u00e9"},"item":"t:1:2"}"#] {
+            let message = parse(body, "m1").unwrap();
+            assert_eq!(parse(&message.body(), "other"), Ok(message));
+        }
+    }
+
+    #[test]
     fn each_kind_of_bad_message_has_one_clear_answer() {
         assert_eq!(code("{"), Code::NotJson);
         assert_eq!(code(""), Code::NotJson);

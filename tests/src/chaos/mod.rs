@@ -65,7 +65,11 @@ impl Chaos {
                 3 => Plan::Random(0.01),
                 _ => Plan::Random(0.03),
             },
-            lag: Lag { index_ms: one_of(&mut dice, &[0, 500, 4_000]), read_ms: one_of(&mut dice, &[0, 500, 2_000]) },
+            lag: Lag {
+                index_ms: one_of(&mut dice, &[0, 500, 4_000]),
+                read_ms: one_of(&mut dice, &[0, 500, 2_000]),
+                slots_ms: 0,
+            },
             latency_ms: one_of(&mut dice, &[1, 5, 50]),
             skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
             loss: [0.0, 0.0, 0.01, 0.05][dice.random_range(0..4)],

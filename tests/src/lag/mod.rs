@@ -13,7 +13,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, Token};
+use shared::domain::list::Life;
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Status, Task};
@@ -31,18 +32,22 @@ pub struct Lag {
     pub index_ms: u64,
     /// Its eventual reads of tasks and trackers; 0 leaves them to the store inside.
     pub read_ms: u64,
+    /// Tasks on lists, behind the tail that gave them their tokens: reads see a transaction's writes one by one.
+    pub slots_ms: u64,
 }
 
 /// A store with lagging indexes and stale replicas.
 #[derive(Debug)]
 pub struct Lagging<S, E> {
     pub(crate) inner: S,
-    clock: E,
-    lag: Lag,
+    pub(crate) clock: E,
+    pub(crate) lag: Lag,
     index: Mutex<Index>,
     replica: Mutex<BTreeMap<TaskId, Versions>>,
     unfinished: Mutex<BTreeMap<BatchId, Entries>>,
     trackers: Mutex<trackers::Replica>,
+    /// When each task on a list can be read.
+    pub(crate) slots: Mutex<BTreeMap<(Life, Token), Timestamp>>,
 }
 
 /// A task's versions, each with the moment from which a stale replica shows it.
@@ -71,7 +76,8 @@ impl<S, E: Env> Lagging<S, E> {
         let random = StdRng::seed_from_u64(seed);
         let index = Index { random, visible: BTreeMap::new(), pending: BTreeMap::new(), changes: 0 };
         let (index, replica, unfinished) = (Mutex::new(index), Mutex::default(), Mutex::default());
-        Self { inner, clock, lag, index, replica, unfinished, trackers: Mutex::default() }
+        let (trackers, slots) = (Mutex::default(), Mutex::default());
+        Self { inner, clock, lag, index, replica, unfinished, trackers, slots }
     }
 
     /// The store inside.
@@ -87,7 +93,7 @@ impl<S, E: Env> Lagging<S, E> {
         index.pending.insert(key, change);
     }
 
-    fn visible_at(&self, max_ms: u64) -> Timestamp {
+    pub(crate) fn visible_at(&self, max_ms: u64) -> Timestamp {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         self.clock.now().plus_ms(index.random.random_range(0..=max_ms))
     }

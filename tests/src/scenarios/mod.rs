@@ -138,7 +138,7 @@ fn the_same_tasks_twice() -> Scenario {
 
 fn a_lagging_index() -> Scenario {
     Scenario::new("a lagging index", 6, six_of_one)
-        .setting(|setting| setting.lag = Lag { index_ms: 3_000, read_ms: 1_000 })
+        .setting(|setting| setting.lag = Lag { index_ms: 3_000, read_ms: 1_000, slots_ms: 0 })
 }
 
 fn a_dead_leaders_open_batch() -> Scenario {

@@ -75,7 +75,7 @@ impl Fixture for WithLag {
     type Store = Lagging<MemoryStore, Turned>;
 
     async fn start() -> Self {
-        let (clock, lag) = (Turned::default(), Lag { index_ms: MAX_LAG_MS, read_ms: 0 });
+        let (clock, lag) = (Turned::default(), Lag { index_ms: MAX_LAG_MS, ..Lag::default() });
         let store = Arc::new(Lagging::new(MemoryStore::new(), clock.clone(), lag, 7));
         Self { clock, store }
     }

@@ -36,7 +36,7 @@ fn life(id: &str) -> Life {
 }
 
 fn opening(life: &Life) -> Put {
-    let tail = Tail::open(life.clone(), Options { ttl_ms: Some(86_400_000) }, 1);
+    let tail = Tail::open(life.clone(), Options { ttl_ms: Some(86_400_000) });
     Put { tail, additions: Vec::new(), slots: Vec::new() }
 }
 
@@ -87,7 +87,7 @@ async fn a_list_is_read_as_it_was_opened<F: Fixture>(fixture: F) {
     let tail = opened(&*store, "l").await;
     let head = Head::open(life("l"));
     assert_eq!(listed(&*store, "l").await, Some(List { tail, head }));
-    let plain = Put { tail: Tail::open(life("p"), Options::default(), 9), ..opening(&life("p")) };
+    let plain = Put { tail: Tail::open(life("p"), Options::default()), ..opening(&life("p")) };
     store.put_on_list(&plain).await.unwrap();
     assert_eq!(listed(&*store, "p").await.unwrap().tail, plain.tail);
 }
@@ -129,7 +129,7 @@ async fn tasks_are_read_in_the_order_of_their_tokens<F: Fixture>(fixture: F) {
 async fn the_largest_put_of_all_is_put_at_once<F: Fixture>(fixture: F) {
     let store = fixture.store();
     let count = MAX_PUT as u64;
-    let tail = Tail::open(life("l"), Options::default(), 1).grown(count, true, NOW);
+    let tail = Tail::open(life("l"), Options::default()).grown(count, true, NOW);
     let put = Put { tail, additions: vec![addition("k", 0, count)], slots: slots(0, count) };
     let answer = store.put_on_list(&put).await.unwrap();
     assert!(answer == PutOn::Yes || answer == PutOn::Before(put.additions.clone()), "{answer:?}");
@@ -145,7 +145,7 @@ async fn a_put_to_a_tail_that_moved_leaves_nothing<F: Fixture>(fixture: F) {
     for stale in [&first, &Tail { revision: Revision(9), ..second.clone() }, &other_life] {
         assert_eq!(store.put_on_list(&putting(stale, "b", 3)).await.unwrap(), PutOn::Conflict);
     }
-    let nowhere = putting(&Tail::open(life("none"), Options::default(), 1), "b", 3);
+    let nowhere = putting(&Tail::open(life("none"), Options::default()), "b", 3);
     assert_eq!(store.put_on_list(&nowhere).await.unwrap(), PutOn::Conflict);
     assert_eq!(listed(&*store, "none").await, None);
     assert_eq!(listed(&*store, "l").await.unwrap().tail, second);
@@ -299,7 +299,7 @@ async fn a_tail_is_written_with_its_head_or_not_at_all<F: Fixture>(fixture: F) {
         assert_eq!(store.store_tail(&stale).await.unwrap(), Stored::Conflict);
         assert!(listed(&*store, "l").await.unwrap().head.is_closed);
     }
-    let none = Tail::open(life("none"), Options::default(), 1).in_state(State::Closed, NOW);
+    let none = Tail::open(life("none"), Options::default()).in_state(State::Closed, NOW);
     assert_eq!(store.store_tail(&none).await.unwrap(), Stored::Conflict);
     assert_eq!(listed(&*store, "none").await, None);
 }

@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn both_ends_cost_one_write_unit_with_a_few_reservations_and_survive_storage() {
         for state in [State::Open, State::Closed, State::Removing] {
-            let tail = Tail::open(life(), Options { ttl_ms: Some(86_400_000) }, 1).in_state(state, Timestamp(9));
+            let tail = Tail::open(life(), Options { ttl_ms: Some(86_400_000) }).in_state(state, Timestamp(9));
             let item = tail_item(&tail).unwrap();
             assert!(item::size(&item) <= 1024, "{} bytes", item::size(&item));
             assert_eq!(tail_of(item).unwrap(), tail);
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_nobody_here_writes_names_table_item_and_attribute() {
-        let tail = Tail::open(life(), Options::default(), 1);
+        let tail = Tail::open(life(), Options::default());
         let mut item = tail_item(&tail).unwrap();
         item.insert("State".to_owned(), text("melted"));
         let said = tail_of(item).unwrap_err().to_string();

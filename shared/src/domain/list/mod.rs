@@ -130,6 +130,9 @@ pub struct Put {
 
 const FIRST: Revision = Revision(1);
 
+/// Sweep first looks at a new list after this at the latest, in milliseconds; from then on only when it may be idle.
+const FIRST_LOOK_MS: u64 = 60 * 60 * 1_000;
+
 impl State {
     /// The word stored in the `State` attribute, and shown.
     #[must_use]
@@ -157,11 +160,11 @@ impl Put {
 }
 
 impl Tail {
-    /// The tail of a new list; sweep looks at it when it might be idle.
+    /// The tail of a new list.
     #[must_use]
-    pub fn open(life: Life, options: Options, idle_ms: u64) -> Self {
+    pub fn open(life: Life, options: Options) -> Self {
         let active_at = life.opened_at;
-        let due = active_at.plus_ms(options.ttl_ms.unwrap_or(idle_ms));
+        let due = active_at.plus_ms(options.ttl_ms.map_or(FIRST_LOOK_MS, |ttl_ms| ttl_ms.min(FIRST_LOOK_MS)));
         Self { life, revision: FIRST, state: State::Open, given: Token(0), options, active_at, due }
     }
 
@@ -240,7 +243,7 @@ mod tests {
 
     fn list(given: u64, ttl_ms: Option<u64>) -> List {
         let life = Life { id: ListId::new("l"), opened_at: Timestamp(1_000) };
-        let tail = Tail::open(life.clone(), Options { ttl_ms }, 5_000);
+        let tail = Tail::open(life.clone(), Options { ttl_ms });
         List { tail: Tail { given: Token(given), ..tail }, head: Head::open(life) }
     }
 

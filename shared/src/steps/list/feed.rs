@@ -1,0 +1,170 @@
+//! Working off a reservation, page by page in the order of tokens, by its owner, its owner's repeat, or sweep.
+//!
+//! Of each page: its tasks are sent (or their items fail), the record says so, and then their slots are removed. Whoever
+//! dies in between leaves a page that is sent again, by messages with the same ids, or slots that are only to be
+//! removed. Two may be at work on one reservation: a record only goes forward. A page is sent when the one before it is,
+//! and within it in order as far as the queue's requests and their failures keep it; a standard queue keeps none.
+//!
+//! A slot that is missing at or above the record's end was not fed on: it is not to be seen *yet*. DynamoDB shows the
+//! writes of a transaction one by one to reads that are no transaction, so the tail may show a token a moment before its
+//! slot can be read. It is waited for, and passed over only when it is missing long after any transaction could last.
+
+use super::{Listing, TRIES};
+use crate::domain::id::Token;
+use crate::domain::list::{Head, Life, Purpose, Record, Slot};
+use crate::domain::task_message;
+use crate::domain::tracker;
+use crate::ports::{Destination, Env, Lists, Moved, Outbox, Outgoing, Stored, Trackers, send_all};
+use crate::steps::Error;
+use crate::steps::track::Tracking;
+
+/// Tasks of one page at most.
+const PAGE: usize = 100;
+/// How often a slot that is not to be seen is looked for before the call gives up.
+const LOOKS: u32 = 8;
+/// How long after the taking a slot that is not there counts as lost, in milliseconds.
+const LOST_MS: u64 = 15 * 60 * 1_000;
+
+/// What working off came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Worked {
+    /// Tasks of the reservation that are not worked off yet.
+    pub left: u64,
+    /// Tasks sent or discarded.
+    pub done: u64,
+    /// Tasks that were not there.
+    pub lost: u64,
+    /// Pages.
+    pub pages: usize,
+}
+
+impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
+    /// Works off up to `pages` pages of a reservation. `head` is as it was when the reservation was found in it, or
+    /// younger.
+    pub(super) async fn work_off(&self, head: Head, mut record: Record, pages: usize) -> Result<Worked, Error> {
+        let life = head.life.clone();
+        let is_under_way = head.reservations.contains_key(&record.key);
+        let mut worked = Worked::default();
+        if record.is_done() && !is_under_way {
+            return Ok(worked);
+        }
+        // Whoever wrote the record may have died before it removed what is done.
+        self.remove_done(&life, &record).await?;
+        let mut looks = 0;
+        while !record.is_done() && worked.pages < pages {
+            let page = self.store.slots(&life, record.done, record.reservation.end(), PAGE).await?;
+            let next = page.first().map_or(record.reservation.end(), |slot| slot.token);
+            if next > record.done {
+                looks += 1;
+                record = self.passing_over(&life, record, next, looks, &mut worked).await?;
+                continue;
+            }
+            looks = 0;
+            let page = leading(page, record.done);
+            let tokens: Vec<Token> = page.iter().map(|slot| slot.token).collect();
+            self.carry_out(record.reservation.purpose, page).await?;
+            worked.done += tokens.len() as u64;
+            worked.pages += 1;
+            record = self.advance(&life, &record, record.done.plus(tokens.len() as u64)).await?;
+            self.store.remove_slots(&life, &tokens).await?;
+        }
+        if record.is_done() {
+            self.forget(head, &record.key).await?;
+        }
+        worked.left = record.reservation.end().0.saturating_sub(record.done.0);
+        Ok(worked)
+    }
+
+    /// Does with tasks what they were taken for.
+    async fn carry_out(&self, purpose: Purpose, page: Vec<Slot>) -> Result<(), Error> {
+        match purpose {
+            Purpose::Release { .. } => {
+                let message = |slot: Slot| Outgoing {
+                    to: Destination::Tasks,
+                    body: slot.body,
+                    delay_ms: 0,
+                    attributes: Vec::new(),
+                };
+                Ok(send_all(self.outbox, page.into_iter().map(message).collect()).await?)
+            }
+            Purpose::Discard => {
+                // A tracker must not wait for a task that will never be.
+                let item = |slot: &Slot| task_message::parse(&slot.body, "").ok()?.item;
+                let items: Vec<_> = page.iter().filter_map(item).map(|item| (item, tracker::Outcome::Failed)).collect();
+                if !items.is_empty() {
+                    let Self { store, outbox, env } = *self;
+                    Tracking { store, outbox, env }.settle(items).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes that all below `done` is done, unless somebody is farther already; the record as it is then.
+    async fn advance(&self, life: &Life, record: &Record, done: Token) -> Result<Record, Error> {
+        let next = Record { done, ..record.clone() };
+        match self.store.store_record(life, &next, self.env.now()).await? {
+            Stored::Yes => Ok(next),
+            Stored::Conflict => Ok(self.store.record(life, &record.key).await?.unwrap_or(next)),
+        }
+    }
+
+    /// The record farther on, since the slots before `next` are not there: somebody else was faster, or they are lost. If
+    /// they may only not be seen yet, it is as it was, and after some looks an error.
+    async fn passing_over(
+        &self,
+        life: &Life,
+        record: Record,
+        next: Token,
+        looks: u32,
+        worked: &mut Worked,
+    ) -> Result<Record, Error> {
+        if let Some(now) = self.store.record(life, &record.key).await?
+            && now.done > record.done
+        {
+            return Ok(now);
+        }
+        if looks < LOOKS {
+            self.pause(looks).await;
+            return Ok(record);
+        }
+        if self.env.now().since(record.reservation.at) < LOST_MS {
+            return Err(Error::Conflict("reading tasks that were put a moment ago"));
+        }
+        worked.lost += next.0 - record.done.0;
+        self.advance(life, &record, next).await
+    }
+
+    async fn remove_done(&self, life: &Life, record: &Record) -> Result<(), Error> {
+        loop {
+            let left = self.store.slots(life, record.reservation.start, record.done, PAGE).await?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            let tokens: Vec<Token> = left.into_iter().map(|slot| slot.token).collect();
+            self.store.remove_slots(life, &tokens).await?;
+        }
+    }
+
+    /// Takes a reservation out of the head: its record says that it is done.
+    async fn forget(&self, mut head: Head, key: &str) -> Result<(), Error> {
+        for tries in 0..TRIES {
+            let Some(next) = head.forgetting(key) else { return Ok(()) };
+            match self.store.move_head(&head.life, &next).await? {
+                Moved::Yes(_) | Moved::No(None) => return Ok(()),
+                Moved::No(Some(now)) => head = now,
+            }
+            // The first of two writers goes on at once: it has just seen what the other wrote.
+            if tries > 0 {
+                self.pause(tries).await;
+            }
+        }
+        Err(Error::Conflict("forgetting a release that is done"))
+    }
+}
+
+/// The slots of a page up to the first gap.
+fn leading(page: Vec<Slot>, from: Token) -> Vec<Slot> {
+    let follows = |(n, slot): &(u64, Slot)| slot.token == from.plus(*n);
+    (0..).zip(page).take_while(follows).map(|(_, slot)| slot).collect()
+}
