@@ -61,6 +61,14 @@ pub enum Metric {
     TrackersOverdue,
     /// Trackers that nobody did anything with.
     TrackersAbandoned,
+    /// Releases and discards that sweep worked on for somebody who died, or who left them to it.
+    ListsRevived,
+    /// Idle lists that sweep removed.
+    ListsRemoved,
+    /// Tasks that waited on them, discarded when their list's time to live was over.
+    ListTasksExpired,
+    /// Tasks of lists that were not there when they were to be fed on.
+    ListTasksLost,
 }
 
 /// What was counted.

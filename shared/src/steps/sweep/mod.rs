@@ -13,6 +13,7 @@
 //! | members that did not return | the same | their way back |
 //! | tasks that have waited for long, with no leader alive | index of waiting tasks | an election |
 //! | trackers that are due: complete, overdue, abandoned, not told of, forgotten | index of trackers | see [`track`] |
+//! | releases and discards of lists that somebody left; idle lists | index of lists | see [`list`] |
 //!
 //! Before a batch's message is sent the batch says so (a *nudge*): an earlier message is superseded, and the batch is left
 //! alone for longer each time. What cannot be read or sent on is told at the end; it keeps nobody else waiting.
@@ -26,6 +27,7 @@ use futures::{StreamExt, stream};
 
 use super::Error;
 use super::keeper::lives_until;
+use super::list::{self, Listing};
 use super::track::{self, Lifetimes, Tracking};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
 use crate::domain::id::{BatchId, Part, Pool};
@@ -50,6 +52,8 @@ pub struct Report {
     pub stranded: usize,
     /// What became of trackers.
     pub trackers: track::Report,
+    /// What became of lists.
+    pub lists: list::Report,
 }
 
 impl Report {
@@ -60,6 +64,7 @@ impl Report {
         self.tasks += other.tasks;
         self.stranded += other.stranded;
         self.trackers.add(other.trackers);
+        self.lists.add(other.lists);
     }
 }
 
@@ -74,11 +79,13 @@ pub struct Budget {
     pub pages: usize,
     /// Trackers of one part.
     pub trackers: usize,
+    /// Lists of one part.
+    pub lists: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { sessions: 500, batches: 100, pages: 20, trackers: 100 }
+        Self { sessions: 500, batches: 100, pages: 20, trackers: 100, lists: 100 }
     }
 }
 
@@ -131,6 +138,11 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             of_part.into_iter().for_each(&mut count);
         }
         let parts: Vec<_> = Part::all().map(|part| self.trackers(part)).collect();
+        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
+        while let Some(of_part) = swept.next().await {
+            of_part.into_iter().for_each(&mut count);
+        }
+        let parts: Vec<_> = Part::all().map(|part| self.lists(part)).collect();
         let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
         while let Some(of_part) = swept.next().await {
             of_part.into_iter().for_each(&mut count);
@@ -239,6 +251,21 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                 for id in ids {
                     let looked_after = Tracking { store, outbox, env }.look_after(&id, lifetimes).await;
                     swept.push(looked_after.map(|trackers| Report { trackers, ..Report::default() }));
+                }
+                swept
+            }
+        }
+    }
+
+    async fn lists(&self, part: Part) -> Vec<Result<Report, Error>> {
+        let Self { store, outbox, env, lifetimes, .. } = *self;
+        match store.due_lists(part, env.now(), self.budget.lists).await {
+            Err(error) => vec![Err(error.into())],
+            Ok(ids) => {
+                let mut swept = Vec::new();
+                for id in ids {
+                    let looked_after = Listing { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await;
+                    swept.push(looked_after.map(|lists| Report { lists, ..Report::default() }));
                 }
                 swept
             }
