@@ -52,6 +52,9 @@ pub struct NewTask {
     /// The item of a tracker that is acked when the task settles.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}:[0-9]{1,9}:([0-6]?[0-9]{1,3}|70[0-9]{2}|71[0-5][0-9]|716[0-7])$")]
     item: Option<String>,
+    /// The list that the task waits on until it is released. Without it, the task goes on at once.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
+    list: Option<String>,
 }
 
 /// Tasks as they were written.
@@ -142,10 +145,12 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         Code::BadField => Some("version"),
         Code::BadId => Some("id"),
         Code::BadItem => Some("item"),
+        Code::BadList => Some("list"),
         Code::NotAnObject
         | Code::NotJson
         | Code::UnknownField
         | Code::TooLarge
+        | Code::ListClosed
         | Code::NoRoute
         | Code::BadTarget
         | Code::IdConflict

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::id::{self, TaskId};
+use super::id::{self, ListId, TaskId};
 use super::tracker::ItemId;
 
 /// The largest task message, in bytes. A rejected message travels on with its reason in attributes, and both together
@@ -34,6 +34,9 @@ pub struct Contract {
     /// The item of a tracker, `tracker:group:index`, that is acked when the task settles.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,64}:[0-9]{1,10}:[0-9]{1,4}$"))]
     item: Option<String>,
+    /// The list that the task waits on until it is released. Without it, the task goes on at once.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,64}$"))]
+    list: Option<String>,
 }
 
 /// The JSON Schema of a task message.
@@ -51,6 +54,8 @@ pub struct TaskMessage {
     pub payload: String,
     /// The tracker's item that it is for.
     pub item: Option<ItemId>,
+    /// The list that it waits on.
+    pub list: Option<ListId>,
 }
 
 impl TaskMessage {
@@ -58,12 +63,14 @@ impl TaskMessage {
     #[must_use]
     pub fn body(&self) -> String {
         let id = serde_json::Value::from(self.id.as_str());
-        // Quoted as it is: an item's id holds nothing that JSON would write otherwise.
-        let item = self.item.as_ref().map_or_else(String::new, |item| format!(r#","item":"{item}""#));
-        format!(r#"{{"id":{id},"payload":{}{item}}}"#, self.payload)
+        // Quoted as they are: ids of items and lists hold nothing that JSON would write otherwise.
+        let field = |name, value: Option<String>| value.map_or_else(String::new, |value| format!(r#","{name}":"{value}""#));
+        let item = field("item", self.item.as_ref().map(ToString::to_string));
+        let list = field("list", self.list.as_ref().map(ToString::to_string));
+        format!(r#"{{"id":{id},"payload":{}{item}{list}}}"#, self.payload)
     }
 
-    /// Tells a repeat from another task under the same id.
+    /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other.
     #[must_use]
     pub fn digest(&self) -> String {
         match &self.item {
@@ -92,6 +99,10 @@ pub enum Code {
     BadId,
     /// The item is none of any tracker's.
     BadItem,
+    /// The list's name is none, or not the one that was meant.
+    BadList,
+    /// Its list is closed.
+    ListClosed,
     /// No route wants the payload.
     NoRoute,
     /// The route's `target` expression gave no string for it.
@@ -114,6 +125,8 @@ impl fmt::Display for Code {
             Self::BadField => "bad_field",
             Self::BadId => "bad_id",
             Self::BadItem => "bad_item",
+            Self::BadList => "bad_list",
+            Self::ListClosed => "list_closed",
             Self::NoRoute => "no_route",
             Self::BadTarget => "bad_target",
             Self::TooLarge => "too_large",
@@ -177,10 +190,10 @@ fn message(
     item: Option<ItemId>,
 ) -> Result<TaskMessage, Rejection> {
     for name in fields.keys() {
-        if !matches!(name.as_str(), "version" | "id" | "payload" | "item") {
+        if !matches!(name.as_str(), "version" | "id" | "payload" | "item" | "list") {
             // Short: the detail travels beside the message, whose size leaves little room.
             let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
-            let detail = format!("the field `{shown}` is not one of `version`, `id`, `payload`, `item`");
+            let detail = format!("the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`");
             return Err(Rejection::new(Code::UnknownField, detail));
         }
     }
@@ -202,7 +215,14 @@ fn message(
     if !payload.starts_with('{') {
         return Err(Rejection::new(Code::NotAnObject, "`payload` must be an object"));
     }
-    Ok(TaskMessage { id, payload: compact(payload), item })
+    Ok(TaskMessage { id, payload: compact(payload), item, list: list(fields)? })
+}
+
+fn list(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Option<ListId>, Rejection> {
+    let Some(raw) = present(fields, "list") else { return Ok(None) };
+    let name = serde_json::from_str::<String>(raw.get())
+        .map_err(|_| Rejection::new(Code::BadList, "`list` must be a string"))?;
+    ListId::parse(&name).map(Some).map_err(|why| Rejection::new(Code::BadList, format!("`list`: {why}")))
 }
 
 fn object(body: &str) -> Result<BTreeMap<String, Box<RawValue>>, Rejection> {
@@ -272,7 +292,9 @@ mod tests {
 
     #[test]
     fn a_message_is_sent_as_it_was_understood() {
-        for body in [r#"{"payload":{"a":1.0}}"#, r#"{"id":"a\"\\","payload":{"a":"\u00e9"},"item":"t:1:2"}"#] {
+        for body in
+            [r#"{"payload":{"a":1.0}}"#, r#"{"id":"a\"\\","payload":{"a":"\u00e9"},"item":"t:1:2","list":"l-1"}"#]
+        {
             let message = parse(body, "m1").unwrap();
             assert_eq!(parse(&message.body(), "other"), Ok(message));
         }
@@ -288,6 +310,8 @@ mod tests {
         assert_eq!(code(r#"{"payload":{},"color":1}"#), Code::UnknownField);
         assert_eq!(code(r#"{"payload":{},"version":2}"#), Code::BadField);
         assert_eq!(code(r#"{"payload":{},"id":7}"#), Code::BadId);
+        assert_eq!(code(r#"{"payload":{},"list":7}"#), Code::BadList);
+        assert_eq!(code(r#"{"payload":{},"list":"a b"}"#), Code::BadList);
         assert_eq!(code(&format!(r#"{{"payload":{{}},"id":"{}"}}"#, "x".repeat(200))), Code::BadId);
         assert_eq!(code(&format!(r#"{{"payload":{{"a":"{}"}}}}"#, "x".repeat(256_000))), Code::TooLarge);
     }

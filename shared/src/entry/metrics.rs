@@ -17,6 +17,8 @@ pub const NAMESPACE: &str = "Groupage";
 pub enum Metric {
     /// Tasks written for the first time.
     TasksRegistered,
+    /// Tasks put on the list that their message names.
+    TasksListed,
     /// Registrations that found their task there.
     TasksRepeated,
     /// Messages sent to the rejected queue.

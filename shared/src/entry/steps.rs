@@ -66,6 +66,7 @@ pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, 
     let report = step.run(records).await;
     let mut counts = Counts::default();
     counts.add(Metric::TasksRegistered, report.registered);
+    counts.add(Metric::TasksListed, report.listed);
     counts.add(Metric::TasksRepeated, report.repeated);
     counts.add(Metric::TasksRejected, report.rejected);
     counts.add(Metric::RecordsFailed, report.failed.len());

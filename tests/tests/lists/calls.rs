@@ -65,8 +65,12 @@ impl Step {
     }
 }
 
+/// Calls in any order; some lists are opened with a time to live, and some are left alone in the end.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(step(call()), 6..30)
+    let opened = prop::option::weighted(0.3, step(Just(Call::Open { hours: Some(5) })));
+    let idle = prop::option::weighted(0.3, prop::collection::vec(step(Just(Call::Sweep { hours: 3 })), 4));
+    let steps = (opened, prop::collection::vec(step(call()), 6..30), idle);
+    steps.prop_map(|(opened, calls, idle)| opened.into_iter().chain(calls).chain(idle.unwrap_or_default()).collect())
 }
 
 fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step> {

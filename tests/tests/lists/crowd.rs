@@ -138,7 +138,7 @@ impl Crowd {
     }
 
     async fn check(&self) {
-        let tokens = self.tokens.borrow();
+        let tokens = self.tokens.borrow().clone();
         let given = tokens.len() as u64;
         assert!(tokens.keys().copied().eq(0..given), "there is a hole");
         let list = self.store.inner().list(&id()).await.unwrap().unwrap();

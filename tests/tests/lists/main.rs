@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod arrive;
 mod calls;
 mod case;
 mod crowd;

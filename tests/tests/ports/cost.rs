@@ -2,13 +2,15 @@
 
 use shared::aws::{Capacity, Units, Usage};
 use shared::domain::batch::{Assumes, Claim};
-use shared::domain::id::{BatchId, Part, RouteName, TrackerId};
+use shared::domain::id::{BatchId, ListId, Part, RouteName, TrackerId};
+use shared::domain::list::{Move, Purpose};
 use shared::domain::outcome::Results;
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
 use shared::memory::MemoryQueues;
-use shared::ports::{Batches, Freshness, Locks, Marked, Segment, Sessions, Settlement, Tasks, Trackers};
+use shared::ports::{Batches, Freshness, Lists, Locks, Marked, Moved, Segment, Sessions, Settlement, Tasks, Trackers};
+use shared::steps::list::Listing;
 use shared::steps::track::Tracking;
 
 use crate::fixture::{Fixture, OnDynamo, Turned};
@@ -175,4 +177,68 @@ async fn the_progress_of_a_million_items_costs_some_twenty_read_units() {
     });
     let read = progress.await.trackers.read;
     assert!(read > Units::whole(10) && read <= Units::whole(30), "{read} read units");
+}
+
+/// Puts so many small tasks, as many at once as a call takes.
+async fn put(fixture: &OnDynamo, id: &ListId, count: usize) {
+    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
+    let numbers: Vec<usize> = (0..count).collect();
+    for numbers in numbers.chunks(97) {
+        let message = |n: &usize| format!("{{\"id\":\"t-{n}\",\"payload\":{{}}}}");
+        let messages: Vec<String> = numbers.iter().map(message).collect();
+        listing.put(id, &format!("k{}", numbers[0]), &messages).await.unwrap().unwrap();
+    }
+}
+
+/// A transaction doubles each write. A new list has two entries in the index.
+#[tokio::test]
+async fn putting_tasks_costs_two_writes_a_task_and_four_a_call() {
+    let fixture = OnDynamo::start().await;
+    let id = ListId::new("l");
+    let first = cost(&fixture, put(&fixture, &id, 1)).await;
+    assert!(first.lists_due.write <= Units::whole(2), "{}", first.lists_due.write);
+    let id = ListId::new("m");
+    put(&fixture, &id, 1).await;
+    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
+    let tasks: Vec<String> = (0..90).map(|n| format!("{{\"id\":\"n-{n}\",\"payload\":{{}}}}")).collect();
+    let more = cost(&fixture, async { listing.put(&id, "more", &tasks).await.unwrap().unwrap() }).await;
+    assert_eq!((more.lists.write, more.lists_due.write), (Units::whole(2 * 90 + 4), Units::default()));
+}
+
+#[tokio::test]
+async fn taking_costs_one_write_however_long_the_list_is_and_however_much_is_taken() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    for (length, asked) in [(10, 1), (1_000, 1), (1_000, 900)] {
+        let id = ListId::new(format!("l-{length}-{asked}"));
+        put(&fixture, &id, length).await;
+        let list = store.list(&id).await.unwrap().unwrap();
+        let reserve = list.taking("k", Purpose::Release { asked }, Timestamp(1)).unwrap();
+        let taking = Move::Reserve(reserve);
+        let taken = cost(&fixture, async {
+            assert!(matches!(store.move_head(&list.tail.life, &taking).await.unwrap(), Moved::Yes(_)));
+        });
+        let taken = taken.await;
+        assert_eq!((taken.lists, taken.lists_due), (writes(1), writes(1)), "{length} {asked}");
+    }
+}
+
+/// Two reads and three writes, and one to remove each task; the index is entered once, and left by sweep.
+#[tokio::test]
+async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
+    let fixture = OnDynamo::start().await;
+    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
+    let id = ListId::new("l");
+    put(&fixture, &id, 500).await;
+    listing.release(&id, "first", 1).await.unwrap().unwrap();
+    for (key, count) in [("one", 1), ("hundred", 100)] {
+        let released =
+            cost(&fixture, async { assert_eq!(listing.release(&id, key, count).await.unwrap().unwrap().count, count) });
+        let released = released.await;
+        assert_eq!((released.lists.write, released.lists_due.write), (Units::whole(count + 3), Units::default()));
+        assert!(released.lists.read <= Units::whole(10), "{}", released.lists.read);
+    }
 }

@@ -3,6 +3,8 @@
 //! A task gets its id when it is put, so that however often it is fed on it stays one task. Whoever brings none gets one
 //! that follows from the caller's key, and a repeat of the call makes the same one.
 
+use std::collections::HashSet;
+
 use super::{Listing, Outcome, Refused, TRIES, is_key};
 use crate::domain::id::{ListId, TaskId, digest};
 use crate::domain::list::{Addition, Life, MAX_PUT, MAX_PUT_BYTES, Options, Put, Slot, State, Tail};
@@ -46,7 +48,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         }
         let mut bodies = Vec::with_capacity(messages.len());
         for (position, message) in messages.iter().enumerate() {
-            match body(message, &digest(&["list", id.as_str(), key, &position.to_string()])) {
+            match body(id, message, &digest(&["list", id.as_str(), key, &position.to_string()])) {
                 Ok(body) => bodies.push(body),
                 Err(why) => return Ok(Err(Refused::BadTask { position, why })),
             }
@@ -64,8 +66,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         })
     }
 
-    /// Puts tasks on a list, each under its own id as the key, in this order as far as none was put before. Says what
-    /// became of each, in any order.
+    /// Puts tasks on a list, each under its own id as the key, in this order. Says what became of each: an answer for every
+    /// task, those of one id in the order in which they came.
     ///
     /// # Errors
     /// A port did not answer, or the list is just being removed: the call may be repeated. Some may be put by then.
@@ -73,17 +75,18 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         let mut placed = Vec::with_capacity(tasks.len());
         let mut rest: &[TaskMessage] = tasks;
         while !rest.is_empty() {
-            let mut bytes = 0;
+            let (mut bytes, mut keys) = (0, HashSet::new());
             let fits = |task: &TaskMessage| {
                 bytes += task.payload.len() + MAX_OVERHEAD;
-                bytes <= MAX_PUT_BYTES
+                // No transaction writes one key twice.
+                bytes <= MAX_PUT_BYTES && keys.insert(task.id.clone())
             };
             let count = rest.iter().take(CALLERS).map(fits).take_while(|fits| *fits).count().max(1);
             let (now, later) = rest.split_at(count);
             let caller = |task: &TaskMessage| Caller {
                 key: task.id.as_str().to_owned(),
                 digest: task.digest(),
-                bodies: vec![task.body()],
+                bodies: vec![fed_on(task)],
             };
             let found = self.place(id, now.iter().map(caller).collect()).await?;
             placed.extend(found.into_iter().map(|(key, placed)| (TaskId::new(key), placed)));
@@ -163,13 +166,20 @@ fn take_out(callers: &mut Vec<Caller>, before: &[Addition]) -> Vec<(String, Plac
 }
 
 /// The message that a task is fed on by: checked, and with an id.
-fn body(message: &str, derived_id: &str) -> Result<String, Rejection> {
-    let body = task_message::parse(message, derived_id)?.body();
+fn body(list: &ListId, message: &str, derived_id: &str) -> Result<String, Rejection> {
+    let message = task_message::parse(message, derived_id)?;
+    if message.list.as_ref().is_some_and(|named| named != list) {
+        return Err(Rejection::new(Code::BadList, "`list` names another list").of(message.item));
+    }
+    let body = fed_on(&message);
     if body.len() > MAX_MESSAGE_BYTES {
-        return Err(Rejection::new(
-            Code::TooLarge,
-            format!("with its id the message is over {MAX_MESSAGE_BYTES} bytes"),
-        ));
+        let detail = format!("with its id the message is over {MAX_MESSAGE_BYTES} bytes");
+        return Err(Rejection::new(Code::TooLarge, detail));
     }
     Ok(body)
+}
+
+/// The same message without its list: it has waited.
+fn fed_on(message: &TaskMessage) -> String {
+    TaskMessage { list: None, ..message.clone() }.body()
 }

@@ -6,19 +6,20 @@
 
 mod plan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Next, drive_on};
+use super::list::{Listing, Placed};
 use super::track::Tracking;
 use super::{CONCURRENCY, Error};
-use crate::domain::id::{Target, TaskId, WorkflowId};
+use crate::domain::id::{ListId, Target, TaskId, WorkflowId};
 use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task};
-use crate::domain::task_message::{self, Code, Rejection};
+use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
 use crate::domain::tracker::{ItemId, Outcome};
-use crate::ports::{Batches, Env, Freshness, Outbox, Outgoing, Registered, Tasks, Trackers};
+use crate::ports::{Batches, Env, Freshness, Lists, Outbox, Outgoing, Registered, Tasks, Trackers};
 use crate::routes::Routes;
 use plan::{Lost, Plan};
 
@@ -40,6 +41,8 @@ pub struct Report {
     pub registered: usize,
     /// Records whose task was there already.
     pub repeated: usize,
+    /// Records whose task was put on its list by this call.
+    pub listed: usize,
     /// Records sent to the rejected queue.
     pub rejected: usize,
 }
@@ -71,37 +74,54 @@ struct Refused {
     id: Option<TaskId>,
 }
 
+impl Refused {
+    fn of(rejection: Rejection, message: TaskMessage) -> Self {
+        Self { rejection: rejection.of(message.item), id: Some(message.id) }
+    }
+}
+
 /// A parsed record with the task that it asks for.
 struct Parsed {
     task: Task,
     target: Target,
+    /// The list that it waits on first, and as what.
+    list: Option<(ListId, TaskMessage)>,
 }
 
-impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
+impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     /// Registers records. Every record is answered for: one that is not among the report's failures is done.
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
         let mut plan = Plan::default();
-        let mut first_of_id: HashMap<TaskId, (String, String)> = HashMap::new();
+        let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
         let mut to_put = Vec::new();
+        let mut to_list: BTreeMap<ListId, Vec<(Record, TaskMessage)>> = BTreeMap::new();
         for record in records {
             match self.parse(&record) {
                 Err(refused) => plan.reject(&record, refused),
-                Ok(parsed) => match first_of_id.get(&parsed.task.id) {
-                    // A second record of the same task shares the first one's fate.
-                    Some((first, digest)) if *digest == parsed.task.digest => {
-                        plan.twins.push((record.message_id, first.clone()));
-                        report.repeated += 1;
+                Ok(parsed) => {
+                    // With a list it is another record: that its task waits does not mean that it goes on.
+                    let id = (parsed.task.id.clone(), parsed.list.as_ref().map(|(list, _)| list.clone()));
+                    match first_of_id.get(&id) {
+                        // A second record of the same task shares the first one's fate.
+                        Some((first, digest)) if *digest == parsed.task.digest => {
+                            plan.twins.push((record.message_id, first.clone()));
+                            report.repeated += 1;
+                            continue;
+                        }
+                        // The put decides which of two tasks with one id was there first; it may have been in another event.
+                        Some(_) => {}
+                        None => drop(first_of_id.insert(id, (record.message_id.clone(), parsed.task.digest.clone()))),
                     }
-                    // The put decides which of two tasks with one id was there first; it may have been in another event.
-                    Some(_) => to_put.push((record, parsed)),
-                    None => {
-                        let digest = parsed.task.digest.clone();
-                        first_of_id.insert(parsed.task.id.clone(), (record.message_id.clone(), digest));
-                        to_put.push((record, parsed));
+                    match parsed.list {
+                        Some((list, message)) => to_list.entry(list).or_default().push((record, message)),
+                        None => to_put.push((record, parsed)),
                     }
-                },
+                }
             }
+        }
+        for (list, arrived) in to_list {
+            self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
         let done: Vec<_> = stream::iter(to_put)
             .map(|(record, parsed)| async move {
@@ -133,18 +153,15 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, id: None })?;
         let assigned = caught(|| self.routes.assign(&message.payload));
-        let refused = |rejection: Rejection| Refused {
-            rejection: rejection.of(message.item.clone()),
-            id: Some(message.id.clone()),
-        };
-        let (_, target) = assigned.map_err(refused)?;
+        let (_, target) = assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
         let digest = message.digest();
+        let list = message.list.clone().map(|list| (list, message.clone()));
         let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
-        Ok(Parsed { task: task.with_item(message.item), target })
+        Ok(Parsed { task: task.with_item(message.item), target, list })
     }
 
     async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
-        let Parsed { task, target } = parsed;
+        let Parsed { task, target, list: _ } = parsed;
         match self.store.register(&task).await? {
             Registered::New => Ok(Put::New(Next::Elect(target, task.candidate()))),
             Registered::Existing(existing) if existing.digest == task.digest => {
@@ -152,6 +169,35 @@ impl<S: Tasks + Batches + Trackers, Q: Outbox, E: Env> Register<'_, S, Q, E> {
             }
             Registered::Existing(_) => {
                 Ok(Put::Refused(Refused { rejection: conflict().of(task.item), id: Some(task.id) }))
+            }
+        }
+    }
+
+    /// Puts tasks on their list, each under its own id: a redelivered record finds what it put.
+    async fn put_on_list(
+        &self,
+        list: &ListId,
+        arrived: Vec<(Record, TaskMessage)>,
+        plan: &mut Plan,
+        report: &mut Report,
+    ) {
+        let Self { store, outbox, env, .. } = *self;
+        let (records, tasks): (Vec<Record>, Vec<TaskMessage>) = arrived.into_iter().unzip();
+        let mut placed = match (Listing { store, outbox, env }).put_each(list, &tasks).await {
+            Ok(placed) => placed,
+            Err(error) => {
+                report.failed.extend(records.into_iter().map(|record| (record.message_id, error.clone())));
+                return;
+            }
+        };
+        for (record, task) in records.iter().zip(tasks) {
+            let at = placed.iter().position(|(id, _)| *id == task.id);
+            match at.map(|at| placed.remove(at).1) {
+                Some(Placed::Now(_)) => report.listed += 1,
+                Some(Placed::Before(_)) => report.repeated += 1,
+                Some(Placed::KeyUsed) => plan.reject(record, Refused::of(conflict(), task)),
+                Some(Placed::Closed) => plan.reject(record, Refused::of(closed(), task)),
+                None => report.failed.push((record.message_id.clone(), Error::Conflict("no answer of its list"))),
             }
         }
     }
@@ -224,6 +270,10 @@ fn caught<T>(look: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection
 
 fn conflict() -> Rejection {
     Rejection::new(Code::IdConflict, "a task with this `id` and another payload or item is registered already")
+}
+
+fn closed() -> Rejection {
+    Rejection::new(Code::ListClosed, "its list is closed: open it again, then redrive")
 }
 
 /// Election messages for tasks of one Target: one, or as many as their number needs.

@@ -2,6 +2,7 @@
 
 mod claims;
 mod gates;
+mod lists;
 mod locks;
 mod trackers;
 
@@ -34,7 +35,7 @@ async fn on_dynamodb_losing_answers() {
 }
 
 /// Runs every race `rounds` times, and those in which all must win, with their many more writes, `turns` times;
-/// those of trackers as well, and once at least.
+/// those of trackers and lists as well, and once at least.
 async fn races<F: Fixture>(fixture: F, rounds: u64, turns: u64) {
     let store = fixture.store();
     let mut fence = Fence(0);
@@ -53,6 +54,9 @@ async fn races<F: Fixture>(fixture: F, rounds: u64, turns: u64) {
         trackers::additions_are_gapless_and_share_no_item(&store, turn).await;
         trackers::one_key_adds_once(&store, turn).await;
         trackers::one_write_completes(&store, turn).await;
+        lists::tokens_have_no_holes(&store, turn).await;
+        lists::no_token_is_taken_twice(&store, turn).await;
+        lists::one_key_takes_once(&store, turn).await;
     }
     for turn in 0..turns {
         locks::everybody_leads_once(&store, turn).await;
