@@ -88,6 +88,9 @@ pub enum Command {
     /// The exit code is 0 if every line was sent, now or earlier, and with --track if every task succeeded.
     #[command(after_help = SEND_EXAMPLES)]
     Send(Send),
+    /// Hold tasks back on a list, and release them when you say so.
+    #[command(after_help = crate::list::args::EXAMPLE)]
+    List(crate::list::args::ListOptions),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(RoutesFile),
     /// Check a routes file and put it in force. Functions take it over within a minute.
@@ -278,6 +281,27 @@ pub enum BenchCommand {
     /// Units and bytes hardly depend on the machine; refused writes depend on how many workers really run at once; time
     /// and memory are this machine's. Begin with --items 100000: a million acks of one item each take a while.
     Trackers(BenchTrackers),
+    /// Long lists: what taking a task costs at each length, and many who release at once, some of whom are killed.
+    Lists(BenchLists),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchLists {
+    /// How many tasks are on the list; one run for each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 10_000, 1_000_000], value_parser = clap::value_parser!(u64).range(10..=10_000_000))]
+    pub lengths: Vec<u64>,
+    /// How many release at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    pub releasers: usize,
+    /// Tasks of one release; one crowd for each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub counts: Vec<u64>,
+    /// Releases whose caller is killed, in a hundred.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub killed_percent: u8,
+    /// Chooses who is killed, and when.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub seed: u64,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,14 +1,38 @@
 //! `groupage bench`: what things cost and how fast they are, measured on the embedded stack, in this process.
 
+mod lists;
 mod memory;
 mod plan;
 mod trackers;
 
 use crate::Ending;
+use shared::{ports, steps};
+
 use crate::args::{BenchCommand, BenchOptions};
 use crate::output::Output;
 
-pub use trackers::Error;
+/// The benchmark could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The embedded stack did not start.
+    #[error(transparent)]
+    Stack(#[from] embedded::Error),
+    /// A table did not answer.
+    #[error("cannot go on: {0}")]
+    Step(#[from] steps::Error),
+    /// A table did not answer.
+    #[error("cannot go on: {0}")]
+    Port(#[from] ports::Error),
+    /// The tracker refused: a bug.
+    #[error("the tracker refused: {0}")]
+    Refused(#[from] steps::track::Refused),
+    /// The list refused: a bug.
+    #[error("the list refused: {0}")]
+    RefusedByList(#[from] steps::list::Refused),
+    /// Everything is acked and the tracker is not complete: a bug.
+    #[error("everything is acked, and the tracker is {0}")]
+    NotComplete(&'static str),
+}
 
 /// Runs a benchmark and prints its figures.
 ///
@@ -17,6 +41,7 @@ pub use trackers::Error;
 pub async fn run(options: &BenchOptions, output: &Output) -> Result<Ending, Error> {
     match &options.command {
         BenchCommand::Trackers(options) => trackers::run(options, *output).await?,
+        BenchCommand::Lists(options) => lists::run(options, *output).await?,
     }
     Ok(Ending::Well)
 }

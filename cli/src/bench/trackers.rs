@@ -16,31 +16,14 @@ use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
 use shared::domain::id::TrackerId;
 use shared::domain::notice::NotificationQueue;
 use shared::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
-use shared::steps;
 use shared::steps::track::{Refused, Tracking};
 
+use super::Error;
 use super::memory::resident;
 use super::plan::{Plan, Range};
 use crate::args::BenchTrackers;
 use crate::connection::Connection;
 use crate::output::{Output, summary};
-
-/// The benchmark could not run to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The embedded stack did not start.
-    #[error(transparent)]
-    Stack(#[from] embedded::Error),
-    /// A table did not answer.
-    #[error("cannot go on: {0}")]
-    Step(#[from] steps::Error),
-    /// The tracker refused: a bug.
-    #[error("the tracker refused: {0}")]
-    Refused(#[from] Refused),
-    /// Everything is acked and the tracker is not complete: a bug.
-    #[error("everything is acked, and the tracker is {0}")]
-    NotComplete(&'static str),
-}
 
 /// What one run came to.
 #[derive(Debug, Serialize)]

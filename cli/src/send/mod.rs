@@ -6,11 +6,11 @@
 
 pub mod bundle;
 mod fan_out;
-mod input;
-mod lines;
+pub mod input;
+pub mod lines;
 mod lookup;
 pub mod queue;
-mod report;
+pub mod report;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, Write};
@@ -141,7 +141,7 @@ fn announce_waiting(tracker: &TrackerId, output: Output) {
 }
 
 /// On standard error, and only if that is a terminal.
-fn progress(bytes: Option<u64>) -> ProgressBar {
+pub fn progress(bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match bytes {
         Some(bytes) => (ProgressBar::new(bytes), "{bar:40} {percent:>3} %  {msg}  {eta}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),

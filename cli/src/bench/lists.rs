@@ -1,0 +1,330 @@
+//! Long lists: what taking costs at each length, and many who release at once, some of whom are killed.
+//!
+//! Everything goes through the AWS SDK to the embedded DynamoDB, which says what each request consumed; released tasks
+//! go into a ledger instead of a queue, which says whether one was lost or released twice. Units do not depend on the
+//! machine; times do.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use embedded::{Ports, Storage};
+use futures::future::join_all;
+use indicatif::{ProgressBar, ProgressStyle};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde::Serialize;
+use shared::aws::{Dynamo, Meter, System};
+use shared::domain::id::ListId;
+use shared::domain::list::{MAX_PUT, Move, Purpose};
+use shared::domain::time::Timestamp;
+use shared::ports::{self, Env, Lists, Moved, Outbox, Outgoing};
+use shared::steps::list::{Listing, Refused};
+
+use super::Error;
+use crate::args;
+use crate::connection::Connection;
+use crate::output::{Output, summary};
+
+/// What one length came to.
+#[derive(Debug, Serialize)]
+struct Figures {
+    length: u64,
+    puts_per_second: f64,
+    write_units_per_put_task: f64,
+    /// One conditional write that takes a task, at this length.
+    taking_ms_median: f64,
+    taking_ms_p99: f64,
+    write_units_per_taking: f64,
+    read_units_per_taking: f64,
+    /// Many at once.
+    crowds: Vec<Crowd>,
+}
+
+/// Many who release at once.
+#[derive(Debug, Serialize)]
+struct Crowd {
+    releasers: usize,
+    /// Tasks of one release.
+    count: u64,
+    releases: u64,
+    killed: u64,
+    released_per_second: f64,
+    write_units_per_release: f64,
+    read_units_per_release: f64,
+    /// Takings that met another's.
+    collisions: u64,
+    /// Tasks that sweep had to feed on.
+    fed_on_by_sweep: u64,
+    /// Tasks that were sent more than once, under one id.
+    sent_again: u64,
+    lost: u64,
+    doubled: u64,
+}
+
+/// Takings that are measured at each length.
+const TAKINGS: usize = 200;
+/// What is put or recorded is kept for so long: longer than the benchmark.
+const RETENTION_MS: u64 = 86_400_000;
+/// Tasks that a crowd releases at most.
+const MAX_CROWD: u64 = 20_000;
+
+/// Runs the benchmark once for each length.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(options: &args::BenchLists, output: Output) -> Result<(), Error> {
+    let mut all = Vec::new();
+    for length in &options.lengths {
+        let figures = Bench::start(options, *length).await?.run().await?;
+        if !output.is_json() {
+            output.line(&figures, || format!("{}\n", figures.text()));
+        }
+        all.push(figures);
+    }
+    if output.is_json() {
+        output.result(&all, String::new);
+    }
+    Ok(())
+}
+
+/// Every task that was sent, and how often.
+#[derive(Debug, Default)]
+struct Ledger(Mutex<HashMap<String, u64>>);
+
+impl Outbox for Ledger {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<ports::Result<()>> {
+        // Somebody may be killed while a request is under way.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.into_iter().map(|message| *sent.entry(message.body).or_default() += 1).map(Ok).collect()
+    }
+}
+
+impl Ledger {
+    /// Different tasks, and all that were sent.
+    fn counts(&self) -> (u64, u64) {
+        let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (sent.len() as u64, sent.values().sum())
+    }
+}
+
+/// This machine, some minutes later: for whom the dead have had their time.
+struct Later;
+
+impl Env for Later {
+    fn now(&self) -> Timestamp {
+        System.now().plus_ms(300_000)
+    }
+
+    fn random(&self) -> f64 {
+        System.random()
+    }
+
+    fn fresh_id(&self) -> String {
+        System.fresh_id()
+    }
+
+    async fn sleep(&self, ms: u64) {
+        System.sleep(ms).await;
+    }
+}
+
+struct Bench<'a> {
+    options: &'a args::BenchLists,
+    length: u64,
+    stack: embedded::Stack,
+    meter: Arc<Meter>,
+    store: Dynamo,
+    ledger: Ledger,
+    id: ListId,
+}
+
+impl<'a> Bench<'a> {
+    async fn start(options: &'a args::BenchLists, length: u64) -> Result<Self, Error> {
+        let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
+        let meter = Arc::new(Meter::new());
+        let Connection { config, tables, .. } = Connection::to(&stack);
+        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
+        Ok(Self { options, length, stack, meter, store, ledger: Ledger::default(), id: ListId::new("bench") })
+    }
+
+    async fn run(self) -> Result<Figures, Error> {
+        let (before, started) = (self.meter.snapshot(), Instant::now());
+        self.put().await?;
+        let (seconds, put) = (started.elapsed().as_secs_f64(), self.meter.snapshot() - before);
+        let before = self.meter.snapshot();
+        let mut times = self.take().await?;
+        let takings = times.len() as f64;
+        let taken = (self.meter.snapshot() - before).lists;
+        times.sort_by(f64::total_cmp);
+        let at = |part: f64| times.get((takings * part) as usize).copied().unwrap_or_default();
+        let (taking_ms_median, taking_ms_p99) = (at(0.5), at(0.99));
+        let mut crowds = Vec::new();
+        for count in &self.options.counts {
+            crowds.push(self.crowd(*count).await?);
+        }
+        let figures = Figures {
+            length: self.length,
+            puts_per_second: self.length as f64 / seconds,
+            write_units_per_put_task: put.capacity().write.count() / self.length as f64,
+            taking_ms_median,
+            taking_ms_p99,
+            write_units_per_taking: taken.write.count() / takings,
+            read_units_per_taking: taken.read.count() / takings,
+            crowds,
+        };
+        self.stack.shutdown().await;
+        Ok(figures)
+    }
+
+    async fn put(&self) -> Result<(), Error> {
+        let bar = bar(self.length);
+        let mut next = 0;
+        while next < self.length {
+            let end = self.length.min(next + MAX_PUT as u64);
+            let message = |n| format!("{{\"id\":\"task-{n}\",\"payload\":{{\"n\":{n}}}}}");
+            let messages: Vec<String> = (next..end).map(message).collect();
+            self.listing().put(&self.id, &next.to_string(), &messages).await??;
+            next = end;
+            bar.set_position(next);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Takes single tasks, one after the other, and says how long each taking took, in milliseconds. They are forgotten
+    /// unsent, and not counted by the crowds.
+    async fn take(&self) -> Result<Vec<f64>, Error> {
+        let mut times = Vec::new();
+        let takings = TAKINGS.min(usize::try_from(self.length / 4).unwrap_or(usize::MAX));
+        let Some(mut list) = self.store.list(&self.id).await? else { return Ok(times) };
+        for n in 0..takings {
+            let key = format!("take-{n}");
+            let Some(reserve) = list.taking(&key, Purpose::Release { asked: 1 }, System.now()) else { break };
+            let started = Instant::now();
+            if let Moved::Yes(head) = self.store.move_head(&list.tail.life, &Move::Reserve(reserve)).await? {
+                times.push(started.elapsed().as_secs_f64() * 1_000.0);
+                list.head = head;
+            }
+            // So that the head is as small as it mostly is.
+            if let Some(forget) = list.head.forgetting(&key)
+                && let Moved::Yes(head) = self.store.move_head(&list.tail.life, &forget).await?
+            {
+                list.head = head;
+            }
+        }
+        Ok(times)
+    }
+
+    /// Releases until enough is released, many at once; some are killed at any moment.
+    async fn crowd(&self, count: u64) -> Result<Crowd, Error> {
+        let start = self.listing().progress(&self.id).await??;
+        let wanted = (start.waiting / 2).min(MAX_CROWD);
+        let (sent_before, all_before) = self.ledger.counts();
+        let (before, started) = (self.meter.snapshot(), Instant::now());
+        let (next, killed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let releases = (wanted / count).max(1);
+        let work = |who: u64| {
+            let (next, killed) = (&next, &killed);
+            async move {
+                let mut dice = StdRng::seed_from_u64(self.options.seed ^ who);
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= releases {
+                        return Ok::<(), Error>(());
+                    }
+                    let key = format!("crowd-{count}-{n}");
+                    let release = self.release(&key, count);
+                    if dice.random_range(0..100) < u32::from(self.options.killed_percent) {
+                        killed.fetch_add(1, Ordering::Relaxed);
+                        let _ = tokio::time::timeout(Duration::from_millis(dice.random_range(0..30)), release).await;
+                    } else {
+                        release.await?;
+                    }
+                }
+            }
+        };
+        let ended = join_all((0..self.options.releasers as u64).map(work)).await;
+        ended.into_iter().collect::<Result<(), Error>>()?;
+        let (seconds, used) = (started.elapsed().as_secs_f64(), self.meter.snapshot() - before);
+        let sweep = Listing { store: &self.store, outbox: &self.ledger, env: &Later };
+        let fed_on_by_sweep = sweep.look_after(&self.id, RETENTION_MS).await?.tasks;
+        let end = self.listing().progress(&self.id).await??;
+        let taken = end.released + end.releasing - start.released - start.releasing;
+        let (sent, all) = self.ledger.counts();
+        let (sent, all) = (sent - sent_before, all - all_before);
+        let made = releases as f64;
+        Ok(Crowd {
+            releasers: self.options.releasers,
+            count,
+            releases,
+            killed: killed.into_inner(),
+            released_per_second: taken as f64 / seconds,
+            write_units_per_release: used.lists.write.count() / made,
+            read_units_per_release: used.lists.read.count() / made,
+            collisions: used.refused_writes,
+            fed_on_by_sweep,
+            sent_again: all - sent,
+            lost: taken.saturating_sub(sent),
+            // A token in two releases would leave fewer different tasks than tokens taken, or more than were put.
+            doubled: sent.saturating_sub(taken),
+        })
+    }
+
+    async fn release(&self, key: &str, count: u64) -> Result<(), Error> {
+        loop {
+            match self.listing().release(&self.id, key, count).await? {
+                Err(Refused::Busy) => {
+                    // What sweep does each minute.
+                    let sweep = Listing { store: &self.store, outbox: &self.ledger, env: &Later };
+                    sweep.look_after(&self.id, RETENTION_MS).await?;
+                }
+                answer => return Ok(answer.map(drop)?),
+            }
+        }
+    }
+
+    const fn listing(&self) -> Listing<'_, Dynamo, Ledger, System> {
+        Listing { store: &self.store, outbox: &self.ledger, env: &System }
+    }
+}
+
+fn bar(tasks: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} tasks put  {per_sec}  {eta}");
+    // The template is a constant; a bar in the default style would do no harm.
+    ProgressBar::new(tasks).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+impl Figures {
+    fn text(&self) -> String {
+        let mut rows = vec![
+            ("tasks on the list", self.length.to_string()),
+            ("put per second, by one", format!("{:.0}", self.puts_per_second)),
+            ("write units per task put", format!("{:.2}", self.write_units_per_put_task)),
+            ("to take one", format!("{:.2} ms, p99 {:.2} ms", self.taking_ms_median, self.taking_ms_p99)),
+            (
+                "units to take and forget one",
+                format!("{:.2} write, {:.2} read", self.write_units_per_taking, self.read_units_per_taking),
+            ),
+        ];
+        for crowd in &self.crowds {
+            rows.extend([
+                ("", String::new()),
+                ("released at once", format!("{} by each of {}", crowd.count, crowd.releasers)),
+                ("releases, killed", format!("{}, {}", crowd.releases, crowd.killed)),
+                ("tasks released per second", format!("{:.0}", crowd.released_per_second)),
+                (
+                    "units per release",
+                    format!("{:.2} write, {:.2} read", crowd.write_units_per_release, crowd.read_units_per_release),
+                ),
+                ("collisions", crowd.collisions.to_string()),
+                ("tasks fed on by sweep", crowd.fed_on_by_sweep.to_string()),
+                ("tasks sent again under one id", crowd.sent_again.to_string()),
+                ("lost, doubled", format!("{}, {}", crowd.lost, crowd.doubled)),
+            ]);
+        }
+        summary(rows)
+    }
+}
