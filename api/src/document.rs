@@ -8,14 +8,14 @@ use utoipa::openapi::{ContentBuilder, Header, Object, Ref, RefOr, Response, Resp
 use utoipa::{IntoResponses, OpenApi};
 
 use crate::problem::{MEDIA_TYPE, Problem};
-use crate::{acks, batches, items, lists, tasks, trackers};
+use crate::{acks, batches, items, lists, peek, tasks, trackers, waiting};
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Groupage",
-        description = "Tasks are sent and looked up; trackers count the items of a fan-out. Every call that brings \
-                       its own ids may be repeated. Everything that goes wrong is answered as problem details (RFC \
+        description = "Tasks are sent and looked up; trackers count the items of a fan-out; lists hold tasks \
+                       back until they are released. Every call that brings its own ids may be repeated. Everything that goes wrong is answered as problem details (RFC \
                        9457), which name the field. A deployed stack takes requests signed for IAM; before they \
                        reach Groupage, AWS answers what is not signed with 403, and what is too much with 429, in a \
                        form of its own.",
@@ -31,12 +31,20 @@ use crate::{acks, batches, items, lists, tasks, trackers};
         acks::ack,
         trackers::seal,
         trackers::abandon,
+        waiting::open,
+        waiting::show,
+        waiting::put,
+        peek::peek,
+        waiting::release,
+        waiting::discard,
+        waiting::close,
         show,
     ),
     components(schemas(Problem)),
     tags(
         (name = "tasks", description = "Units of work, grouped into batches."),
         (name = "trackers", description = "Fan-outs being counted."),
+        (name = "lists", description = "Tasks that wait until they are released."),
         (name = "document", description = "This document."),
     ),
 )]
@@ -86,12 +94,12 @@ impl IntoResponses for ById {
     }
 }
 
-/// Answers of a call that needs a tracker in some state.
+/// Answers of a call that needs a tracker or a list in some state.
 pub struct Conflicts;
 
 impl IntoResponses for Conflicts {
     fn responses() -> Responses {
-        of(&[(409, "The tracker's state, or an earlier call, does not allow it.")])
+        of(&[(409, "Its state, or an earlier call, does not allow it.")])
     }
 }
 

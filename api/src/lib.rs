@@ -1,4 +1,5 @@
-//! Groupage's HTTP API: tasks are sent, trackers opened, filled, acked and ended, and statuses read.
+//! Groupage's HTTP API: tasks are sent, or held back on lists and released; trackers opened, filled, acked and ended; and
+//! statuses read.
 //!
 //! The router stands on the same [`Stack`] as the steps, so it is the same in the Lambda function, in `groupage local`
 //! and in the tests. Whatever is wrong with a request is answered as a [`Problem`] that names the field and never a
@@ -13,10 +14,12 @@ mod document;
 mod items;
 mod lists;
 mod parameters;
+mod peek;
 mod problem;
 mod tasks;
 mod times;
 mod trackers;
+mod waiting;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use axum::routing::{get, post};
 use futures::FutureExt;
 use shared::entry::Stack;
 use shared::ports::{Env, Outbox, Store};
+use shared::steps::list::Listing;
 use shared::steps::track::Tracking;
 use tracing::error;
 
@@ -54,6 +58,12 @@ pub trait Backend: Send + Sync + 'static {
     fn tracking(&self) -> Tracking<'_, Self::Store, Self::Queues, Self::Env> {
         let Stack { store, queues: outbox, env, .. } = self.stack();
         Tracking { store, outbox, env }
+    }
+
+    /// The lists in them.
+    fn listing(&self) -> Listing<'_, Self::Store, Self::Queues, Self::Env> {
+        let Stack { store, queues: outbox, env, .. } = self.stack();
+        Listing { store, outbox, env }
     }
 }
 
@@ -84,6 +94,12 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/trackers/{id}/acks", post(acks::ack::<B>))
         .route("/trackers/{id}/seal", post(trackers::seal::<B>))
         .route("/trackers/{id}/abandon", post(trackers::abandon::<B>))
+        .route("/lists", post(waiting::open::<B>))
+        .route("/lists/{id}", get(waiting::show::<B>))
+        .route("/lists/{id}/tasks", post(waiting::put::<B>).get(peek::peek::<B>))
+        .route("/lists/{id}/releases", post(waiting::release::<B>))
+        .route("/lists/{id}/discards", post(waiting::discard::<B>))
+        .route("/lists/{id}/close", post(waiting::close::<B>))
         .route("/openapi.json", get(document::show))
         .method_not_allowed_fallback(|| async { Problem::new(Kind::NoSuchMethod, "see the header Allow") })
         .fallback(|| async { Problem::new(Kind::NoSuchPath, "no resource has this path; /openapi.json lists them") })

@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
-use shared::domain::id::{BatchId, TaskId, TrackerId};
+use shared::domain::id::{BatchId, ListId, TaskId, TrackerId};
 
 use crate::problem::Problem;
 
@@ -22,6 +22,12 @@ impl PathId for TaskId {
 }
 
 impl PathId for TrackerId {
+    fn checked(text: &str) -> Result<Self, &'static str> {
+        Self::parse(text)
+    }
+}
+
+impl PathId for ListId {
     fn checked(text: &str) -> Result<Self, &'static str> {
         Self::parse(text)
     }

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use shared::domain::retry::Retryable;
 use shared::ports;
-use shared::steps::{self, track::Refused};
+use shared::steps::{self, list, track::Refused};
 use tracing::{error, warn};
 use utoipa::ToSchema;
 
@@ -24,7 +24,7 @@ pub enum Kind {
     BadParameter,
     /// No resource has this path.
     NoSuchPath,
-    /// No task, batch or tracker has this id (any more).
+    /// No task, batch, tracker or list has this id (any more).
     NotFound,
     /// The resource does not take this method.
     NoSuchMethod,
@@ -171,6 +171,25 @@ impl From<Refused> for Problem {
             Refused::BadKey => Self::field("key", detail),
             Refused::BadCount | Refused::TooMany => Self::field("count", detail),
             Refused::NotAnItem { position, .. } => Self::field(format!("items[{position}]"), detail),
+        }
+    }
+}
+
+impl From<list::Refused> for Problem {
+    fn from(refused: list::Refused) -> Self {
+        let detail = refused.to_string();
+        match refused {
+            list::Refused::Unknown(_) => Self::not_found("list"),
+            list::Refused::Closed | list::Refused::OpenedOtherwise | list::Refused::KeyUsed => {
+                Self::new(Kind::Conflict, detail)
+            }
+            list::Refused::Busy => Self::new(Kind::Unavailable, detail),
+            list::Refused::BadKey => Self::field("key", detail),
+            list::Refused::BadCount => Self::field("count", detail),
+            list::Refused::BadTtl => Self::field("ttl_s", detail),
+            list::Refused::BadLimit => Self::parameter("limit", detail),
+            list::Refused::TooMany => Self::field("tasks", detail),
+            list::Refused::BadTask { position, .. } => Self::field(format!("tasks[{position}]"), detail),
         }
     }
 }

@@ -5,5 +5,6 @@ mod bad_input;
 mod desk;
 mod document;
 mod failures;
+mod lists;
 mod tasks;
 mod trackers;
