@@ -61,22 +61,23 @@ impl Crowd {
             begun.set(true);
             run(&second).await
         };
-        let mut beside = std::pin::pin!(beside);
-        let mut ended = None;
-        let answer = tokio::select! {
-            answer = run(&first) => answer,
-            answer = &mut beside => {
-                // Whoever comes second may be done first; the first still sleeps, or is about to die.
-                ended = Some(answer);
-                None
-            }
-        };
-        let other = match ended {
-            Some(answer) => answer,
-            None if begun.get() => beside.await,
-            None => None,
-        };
-        [answer, other].into_iter().flatten().collect()
+        let (mut alone, mut beside) = (std::pin::pin!(run(&first)), std::pin::pin!(beside));
+        let (mut answers, mut is_over, mut is_over_beside) = (Vec::new(), false, false);
+        // Whoever comes second may be done first; the first sleeps then, and goes on.
+        while !is_over || (begun.get() && !is_over_beside) {
+            let answer = tokio::select! {
+                answer = &mut alone, if !is_over => {
+                    is_over = true;
+                    answer
+                }
+                answer = &mut beside, if !is_over_beside => {
+                    is_over_beside = true;
+                    answer
+                }
+            };
+            answers.extend(answer);
+        }
+        answers
     }
 
     /// Puts tasks until an answer comes.
