@@ -50,13 +50,15 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         }
         // Whoever wrote the record may have died before it removed what is done.
         self.remove_done(&life, &record).await?;
-        let mut looks = 0;
+        let (mut looks, mut is_alone) = (0, true);
         while !record.is_done() && worked.pages < pages {
             let page = self.store.slots(&life, record.done, record.reservation.end(), PAGE).await?;
             let next = page.first().map_or(record.reservation.end(), |slot| slot.token);
             if next > record.done {
                 looks += 1;
-                record = self.passing_over(&life, record, next, looks, &mut worked).await?;
+                let now = self.passing_over(&life, record.clone(), next, looks, &mut worked).await?;
+                is_alone &= now == record;
+                record = now;
                 continue;
             }
             looks = 0;
@@ -65,10 +67,16 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             self.carry_out(record.reservation.purpose, page).await?;
             worked.done += tokens.len() as u64;
             worked.pages += 1;
-            record = self.advance(&life, &record, record.done.plus(tokens.len() as u64)).await?;
+            let done = record.done.plus(tokens.len() as u64);
+            record = self.advance(&life, &record, done).await?;
+            is_alone &= record.done == done;
             self.store.remove_slots(&life, &tokens).await?;
         }
         if record.is_done() {
+            if !is_alone {
+                // Somebody else did some of it, and may have died before removing that: nobody looks there again.
+                self.remove_done(&life, &record).await?;
+            }
             self.forget(head, &record.key).await?;
         }
         worked.left = record.reservation.end().0.saturating_sub(record.done.0);
