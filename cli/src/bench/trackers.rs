@@ -16,7 +16,7 @@ use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
 use shared::domain::id::TrackerId;
 use shared::domain::notice::NotificationQueue;
 use shared::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
-use shared::steps::track::{Refused, Tracking};
+use shared::steps::track::Tracking;
 
 use super::Error;
 use super::memory::resident;

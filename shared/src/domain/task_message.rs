@@ -64,7 +64,8 @@ impl TaskMessage {
     pub fn body(&self) -> String {
         let id = serde_json::Value::from(self.id.as_str());
         // Quoted as they are: ids of items and lists hold nothing that JSON would write otherwise.
-        let field = |name, value: Option<String>| value.map_or_else(String::new, |value| format!(r#","{name}":"{value}""#));
+        let field =
+            |name, value: Option<String>| value.map_or_else(String::new, |value| format!(r#","{name}":"{value}""#));
         let item = field("item", self.item.as_ref().map(ToString::to_string));
         let list = field("list", self.list.as_ref().map(ToString::to_string));
         format!(r#"{{"id":{id},"payload":{}{item}{list}}}"#, self.payload)

@@ -12,7 +12,7 @@ use shared::domain::outcome::Reason;
 use shared::domain::task::Task;
 use shared::domain::tracker::{Options, State, Which};
 use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Batches, Destination, Env, Freshness, Outbox, Settlement, Tasks, Trackers};
+use shared::ports::{Batches, Destination, Env, Freshness, Lists, Outbox, Settlement, Tasks, Trackers};
 use shared::routes::Routes;
 use shared::steps::register::{Record, Register, Report};
 use shared::steps::track::Tracking;
@@ -84,7 +84,7 @@ impl Stack {
 }
 
 async fn register(
-    store: &(impl Tasks + Batches + Trackers),
+    store: &(impl Tasks + Batches + Trackers + Lists),
     outbox: &impl Outbox,
     env: &TestEnv,
     routes: &str,

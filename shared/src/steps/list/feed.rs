@@ -101,7 +101,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                 let items: Vec<_> = page.iter().filter_map(item).map(|item| (item, tracker::Outcome::Failed)).collect();
                 if !items.is_empty() {
                     let Self { store, outbox, env } = *self;
-                    Tracking { store, outbox, env }.settle(items).await?;
+                    Tracking { store, outbox, env }.settle(items).await.all()?;
                 }
                 Ok(())
             }
