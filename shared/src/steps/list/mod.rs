@@ -1,7 +1,7 @@
 //! Lists: tasks put to wait, and released, discarded, looked at, by any number of callers at once.
 //!
 //! Every call may be repeated under its caller's key: a repeat finds what the first did and goes on where that stopped.
-//! A release or a discard takes its tokens first, by one write that says who owes them; what follows ([`feed`]) can be
+//! A release or a discard takes its tokens first, by one write that says who owes them; what follows (`feed.rs`) can be
 //! done by anybody: the caller, its repeat, or sweep ([`look_after`](Listing::look_after)).
 
 mod feed;
