@@ -237,8 +237,8 @@ impl<S: Lists> Lists for Faulty<'_, S> {
         self.process.around("due_lists", self.inner.due_lists(part, before, limit)).await
     }
 
-    async fn clear_list(&self, id: &ListId) -> Result<Cleared> {
-        self.process.around("clear_list", self.inner.clear_list(id)).await
+    async fn clear_list(&self, life: &Life) -> Result<Cleared> {
+        self.process.around("clear_list", self.inner.clear_list(life)).await
     }
 
     async fn remove_list(&self, tail: &Tail) -> Result<Stored> {

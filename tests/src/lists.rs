@@ -45,8 +45,8 @@ macro_rules! all_but_tasks {
             self.$inner.due_lists(part, before, limit).await
         }
 
-        async fn clear_list(&self, id: &ListId) -> Result<Cleared> {
-            self.$inner.clear_list(id).await
+        async fn clear_list(&self, life: &Life) -> Result<Cleared> {
+            self.$inner.clear_list(life).await
         }
 
         async fn remove_list(&self, tail: &Tail) -> Result<Stored> {

@@ -164,11 +164,11 @@ impl Lists for MemoryStore {
         Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
     }
 
-    async fn clear_list(&self, id: &ListId) -> Result<Cleared> {
-        if let Some(listed) = self.tables().lists.get_mut(id) {
-            listed.additions.clear();
-            listed.records.clear();
-            listed.slots.clear();
+    async fn clear_list(&self, life: &Life) -> Result<Cleared> {
+        if let Some(listed) = self.tables().lists.get_mut(&life.id) {
+            listed.additions.retain(|(opened_at, _), _| *opened_at != life.opened_at);
+            listed.records.retain(|(opened_at, _), _| *opened_at != life.opened_at);
+            listed.slots.retain(|(opened_at, _), _| *opened_at != life.opened_at);
         }
         Ok(Cleared::All)
     }

@@ -75,8 +75,8 @@ pub trait Lists: Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<ListId>>> + Send;
 
-    /// Removes some of what belongs to a list, but neither of its ends.
-    fn clear_list(&self, id: &ListId) -> impl Future<Output = Result<Cleared>> + Send;
+    /// Removes some of what belongs to a list, but neither of its ends, and nothing of another list that has its name by now.
+    fn clear_list(&self, life: &Life) -> impl Future<Output = Result<Cleared>> + Send;
 
     /// Removes both ends of a list. Assumes: its tail is at this revision, or gone.
     fn remove_list(&self, tail: &Tail) -> impl Future<Output = Result<Stored>> + Send;

@@ -49,7 +49,7 @@ impl Lists for Recorder {
         Err(unasked())
     }
 
-    async fn clear_list(&self, _: &ListId) -> Result<Cleared> {
+    async fn clear_list(&self, _: &Life) -> Result<Cleared> {
         Err(unasked())
     }
 

@@ -7,6 +7,7 @@ mod calls;
 mod case;
 mod crowd;
 mod model;
+mod reused;
 mod told;
 
 use std::cell::Cell;

@@ -388,7 +388,10 @@ async fn a_list_is_cleared_and_then_removed_at_its_revision<F: Fixture>(fixture:
     }
     let reservation = Reservation { start: Token(0), count: 1, purpose: Purpose::Discard, at: NOW };
     store.store_record(&life("l"), &Record::of("r", reservation), NOW).await.unwrap();
-    while store.clear_list(&ListId::new("l")).await.unwrap() == Cleared::Some {}
+    let next = Life { opened_at: NOW, ..life("l") };
+    while store.clear_list(&next).await.unwrap() == Cleared::Some {}
+    assert_eq!(all_slots(&*store, &life("l")).await.len(), 80, "those of another list that had the name");
+    while store.clear_list(&life("l")).await.unwrap() == Cleared::Some {}
     assert_eq!(listed(&*store, "l").await.unwrap().tail, tail, "neither end is cleared");
     assert_eq!(all_slots(&*store, &life("l")).await, []);
     assert_eq!(store.record(&life("l"), "r").await.unwrap(), None);

@@ -24,8 +24,8 @@ use crate::domain::time::Timestamp;
 use crate::ports::{Cleared, Error, Freshness, Lists, Moved, PutOn, Result, Stored};
 use moves::moving;
 use stored::{
-    HEAD, TAIL, addition_item, addition_key, addition_of, head_of, key_item, new_head_item, record_item, record_key,
-    record_of, revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
+    HEAD, TAIL, addition_item, addition_key, addition_of, head_of, key_item, new_head_item, prefixes, record_item,
+    record_key, record_of, revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
 };
 
 const TABLE: &str = "list table";
@@ -57,6 +57,28 @@ struct Entry {
 impl Dynamo {
     fn list_key<'a>(&'a self, id: &'a ListId, sort: &'a str) -> Key<'a> {
         Key { sort: Some((SLOT, sort)), ..Key::of(&self.tables.lists, Place::Lists, LIST_ID, id.as_str()) }
+    }
+
+    /// The keys of some items whose sort keys begin like this; none if there are none.
+    async fn keys_of(&self, id: &ListId, prefix: String) -> Result<Vec<Item>> {
+        let found = self
+            .client
+            .query()
+            .table_name(&self.tables.lists)
+            .key_condition_expression("#ListId = :id AND begins_with(#Slot, :prefix)")
+            .projection_expression("#ListId, #Slot")
+            .expression_attribute_names("#ListId", LIST_ID)
+            .expression_attribute_names("#Slot", SLOT)
+            .expression_attribute_values(":id", text(id.as_str()))
+            .expression_attribute_values(":prefix", text(prefix))
+            .consistent_read(true)
+            .limit(i32::try_from(DELETED_AT_ONCE).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed("find what belongs to a list", error))?;
+        self.meter.count_read(Place::Lists, found.consumed_capacity());
+        Ok(found.items.unwrap_or_default())
     }
 
     async fn delete_keys(&self, what: &'static str, keys: &[Item]) -> Result<()> {
@@ -260,31 +282,15 @@ impl Lists for Dynamo {
         Ok(ids)
     }
 
-    async fn clear_list(&self, id: &ListId) -> Result<Cleared> {
-        const WHAT: &str = "remove what belongs to a list";
-        let found = self
-            .client
-            .query()
-            .table_name(&self.tables.lists)
-            .key_condition_expression("#ListId = :id")
-            .projection_expression("#ListId, #Slot")
-            .expression_attribute_names("#ListId", LIST_ID)
-            .expression_attribute_names("#Slot", SLOT)
-            .expression_attribute_values(":id", text(id.as_str()))
-            .consistent_read(true)
-            .limit(i32::try_from(DELETED_AT_ONCE).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Lists, found.consumed_capacity());
-        let items = found.items.unwrap_or_default().into_iter();
-        let parts: Vec<Item> = items.filter(|item| !matches!(sort_key(item), Some(HEAD | TAIL))).collect();
-        if parts.is_empty() {
-            return Ok(Cleared::All);
+    async fn clear_list(&self, life: &Life) -> Result<Cleared> {
+        for prefix in prefixes(life) {
+            let parts = self.keys_of(&life.id, prefix).await?;
+            if !parts.is_empty() {
+                self.delete_keys("remove what belongs to a list", &parts).await?;
+                return Ok(Cleared::Some);
+            }
         }
-        self.delete_keys(WHAT, &parts).await?;
-        Ok(Cleared::Some)
+        Ok(Cleared::All)
     }
 
     async fn remove_list(&self, tail: &Tail) -> Result<Stored> {

@@ -99,6 +99,11 @@ pub(super) fn addition_key(life: &Life, key: &str) -> String {
     format!("put#{:012x}#{key}", life.opened_at.0)
 }
 
+/// How the sort keys of everything that belongs to a list begin, but for its ends.
+pub(super) fn prefixes(life: &Life) -> [String; 3] {
+    ["slot", "put", "done"].map(|kind| format!("{kind}#{:012x}#", life.opened_at.0))
+}
+
 /// The sort key of a record.
 pub(super) fn record_key(life: &Life, key: &str) -> String {
     format!("done#{:012x}#{key}", life.opened_at.0)

@@ -3,7 +3,7 @@
 use super::feed::Worked;
 use super::{Listing, TRIES};
 use crate::domain::id::ListId;
-use crate::domain::list::{Head, List, Move, Purpose, Record, State};
+use crate::domain::list::{Head, Life, List, Move, Purpose, Record, State};
 use crate::domain::time::Timestamp;
 use crate::ports::{Cleared, Env, Lists, Moved, Outbox, Stored, Trackers};
 use crate::steps::Error;
@@ -119,7 +119,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                 return Ok(());
             }
         };
-        if self.discard_the_rest(&tail.life.id, report).await? && self.clear(&tail.life.id).await? {
+        if self.discard_the_rest(&tail.life, report).await? && self.clear(&tail.life).await? {
             report.removed += usize::from(self.store.remove_list(&tail).await? == Stored::Yes);
         }
         Ok(())
@@ -127,9 +127,12 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
 
     /// Whether nothing waits on a list that is being removed, and nothing is under way. Nobody else takes from it, but
     /// whoever took before may still be at work.
-    async fn discard_the_rest(&self, id: &ListId, report: &mut Report) -> Result<bool, Error> {
+    async fn discard_the_rest(&self, life: &Life, report: &mut Report) -> Result<bool, Error> {
         for tries in 0..TRIES {
-            let Some(list) = self.store.list(id).await? else { return Ok(false) };
+            // Another sweep may have removed it, and somebody may have put tasks under its name since.
+            let Some(list) = self.store.list(&life.id).await?.filter(|list| list.tail.life == *life) else {
+                return Ok(false);
+            };
             let mut head = list.head.clone();
             if let Some(reserve) = list.taking(EXPIRED, Purpose::Discard, self.env.now()) {
                 match self.store.move_head(&list.tail.life, &Move::Reserve(reserve)).await? {
@@ -162,9 +165,9 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     }
 
     /// Whether nothing but its ends is left of a list.
-    async fn clear(&self, id: &ListId) -> Result<bool, Error> {
+    async fn clear(&self, life: &Life) -> Result<bool, Error> {
         for _ in 0..PAGES {
-            if self.store.clear_list(id).await? == Cleared::All {
+            if self.store.clear_list(life).await? == Cleared::All {
                 return Ok(true);
             }
         }
