@@ -1,12 +1,14 @@
 //! Bodies of requests, read field by field: serde's own messages would quote values, which may be secret.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::de::DeserializeOwned;
+use serde_json::Number;
 use serde_json::value::RawValue;
 
 use crate::MAX_BODY_BYTES;
@@ -90,4 +92,37 @@ impl Fields {
     pub fn optional<T: DeserializeOwned>(&self, name: &str, expected: &str) -> Result<Option<T>, Problem> {
         if self.0.contains_key(name) { self.required(name, expected) } else { Ok(None) }
     }
+
+    /// A whole number within bounds that must be there.
+    ///
+    /// # Errors
+    /// A [`Problem`] that names it.
+    pub fn whole(&self, name: &str, bounds: RangeInclusive<u64>) -> Result<u64, Problem> {
+        let number = self.optional_whole(name, bounds)?;
+        number.ok_or_else(|| Problem::field(name, format!("the field `{name}` is required")))
+    }
+
+    /// A whole number within bounds that may be missing, or null.
+    ///
+    /// # Errors
+    /// A [`Problem`] that names it.
+    pub fn optional_whole(&self, name: &str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, Problem> {
+        let expected = format!("a whole number from {} to {}", bounds.start(), bounds.end());
+        let Some(number) = self.optional::<Number>(name, &expected)? else { return Ok(None) };
+        let within = whole(&number).filter(|number| bounds.contains(number));
+        within.map(Some).ok_or_else(|| Problem::field(name, format!("`{name}` must be {expected}")))
+    }
 }
+
+/// A number that is whole: to JSON Schema, `5.0` is.
+fn whole(number: &Number) -> Option<u64> {
+    number.as_u64().or_else(|| {
+        let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+        // Every whole number up to there has a float of its own.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within bounds")]
+        (0.0..=MAX_WHOLE as f64).contains(&number).then_some(number as u64)
+    })
+}
+
+/// The largest whole number that every JSON parser keeps as it is.
+pub const MAX_WHOLE: u64 = (1 << 53) - 1;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use serde_json::Number;
 use shared::domain::id::TrackerId;
 use shared::domain::tracker::{self, GROUP_SIZE, MAX_ADDED};
 use utoipa::ToSchema;
@@ -32,21 +31,8 @@ impl Contents for NewItems {
     const FIELDS: &[&str] = &["key", "count"];
 
     fn read(fields: &Fields) -> Result<Self, Problem> {
-        const EXPECTED: &str = "a whole number from 1 to 7168000";
-        let key = fields.required("key", "a string")?;
-        let count = whole(&fields.required("count", EXPECTED)?);
-        Ok(Self { key, count: count.ok_or_else(|| Problem::field("count", format!("`count` must be {EXPECTED}")))? })
+        Ok(Self { key: fields.required("key", "a string")?, count: fields.whole("count", 1..=MAX_ADDED)? })
     }
-}
-
-/// A number that is whole: to JSON Schema, `5.0` is.
-fn whole(number: &Number) -> Option<u64> {
-    number.as_u64().or_else(|| {
-        let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
-        // Every whole number up to there has a float of its own.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within bounds")]
-        (1.0..=MAX_ADDED as f64).contains(&number).then_some(number as u64)
-    })
 }
 
 /// Items that were added, all consecutive.

@@ -11,6 +11,7 @@ use shared::steps::list::MAX_PEEKED;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::Backend;
+use crate::body::MAX_WHOLE;
 use crate::document::{AnyPort, ById};
 use crate::parameters::{Id, Parameters};
 use crate::problem::Problem;
@@ -24,7 +25,7 @@ const DEFAULT_LIMIT: usize = 20;
 #[expect(dead_code, reason = "the published contract; the parameters are taken one by one")]
 pub struct Peek {
     /// Where to go on: the `next` of the page before.
-    #[param(nullable = false)]
+    #[param(maximum = 9_007_199_254_740_991_u64, nullable = false)]
     from: Option<u64>,
     /// How many at most; 20 if it is missing.
     #[param(minimum = 1, maximum = 100, nullable = false)]
@@ -66,7 +67,11 @@ pub async fn peek<B: Backend>(
     parameters: Parameters,
 ) -> Result<Json<WaitingTasks>, Problem> {
     let [from, limit] = parameters.only(["from", "limit"])?;
-    let from = from.map(str::parse).transpose().map_err(|_| Problem::parameter("from", "must be a token"))?;
+    let from = match from.map(str::parse) {
+        None => None,
+        Some(Ok(token)) if token <= MAX_WHOLE => Some(token),
+        Some(_) => return Err(Problem::parameter("from", format!("must be a token, from 0 to {MAX_WHOLE}"))),
+    };
     let limit = match limit.map(str::parse) {
         None => DEFAULT_LIMIT,
         Some(Ok(limit)) if (1..=MAX_PEEKED).contains(&limit) => limit,

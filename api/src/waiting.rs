@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use shared::domain::id::ListId;
-use shared::domain::list::{Options, State as Stored};
+use shared::domain::list::{MAX_RELEASED, Options, State as Stored};
 use shared::steps::list::{Progress, Taken as TakenTasks};
 use utoipa::ToSchema;
 
@@ -36,7 +36,7 @@ impl Contents for NewList {
     const FIELDS: &[&str] = &["id", "ttl_s"];
 
     fn read(fields: &Fields) -> Result<Self, Problem> {
-        Ok(Self { id: fields.required("id", "a string")?, ttl_s: fields.optional("ttl_s", "a whole number")? })
+        Ok(Self { id: fields.required("id", "a string")?, ttl_s: fields.optional_whole("ttl_s", 60..=315_360_000)? })
     }
 }
 
@@ -86,7 +86,7 @@ impl Contents for Release {
     const FIELDS: &[&str] = &["key", "count"];
 
     fn read(fields: &Fields) -> Result<Self, Problem> {
-        Ok(Self { key: fields.required("key", "a string")?, count: fields.required("count", "a whole number")? })
+        Ok(Self { key: fields.required("key", "a string")?, count: fields.whole("count", 1..=MAX_RELEASED)? })
     }
 }
 
