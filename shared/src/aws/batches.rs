@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, TransactWriteItem};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 use serde::{Deserialize, Serialize};
 
+use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::Clause;
-use super::fault::failed;
-use super::item::{Item, decode, encode, nonsense, number, text};
+use super::item::{Item, decode, encode, nonsense, number};
 use super::meter::Place;
 use crate::config::Tables;
 use crate::domain::batch::{Assumes, Batch, Claim, FollowUp, Member, Status};
@@ -229,25 +229,15 @@ impl Batches for Dynamo {
     }
 
     async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
-        const WHAT: &str = "query the unfinished batches";
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.batches)
-            .index_name(Tables::UNFINISHED_INDEX)
-            .key_condition_expression("#Open = :open AND #Due < :before")
-            .expression_attribute_names("#Open", "Open")
-            .expression_attribute_names("#Due", "Due")
-            .expression_attribute_values(":open", text(part.key(route)))
-            .expression_attribute_values(":before", number(before.0))
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Batches, output.consumed_capacity());
-        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
-        entries.map(|entry| entry.map(|entry| entry.batch_id)).collect()
+        let index = DueIndex {
+            what: "query the unfinished batches",
+            table: &self.tables.batches,
+            place: Place::Batches,
+            index: Tables::UNFINISHED_INDEX,
+            part: ("Open", part.key(route)),
+        };
+        let entries = self.due::<Entry>(index, before, limit).await?;
+        Ok(entries.into_iter().map(|entry| entry.batch_id).collect())
     }
 }
 

@@ -10,6 +10,7 @@
 mod batches;
 mod census;
 mod downstream;
+mod due;
 mod dynamo;
 mod env;
 mod expression;

@@ -12,10 +12,11 @@ use aws_sdk_dynamodb::types::{DeleteRequest, ReturnConsumedCapacity, ReturnValue
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
+use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::{Change, Clause};
 use super::fault::failed;
-use super::item::{Item, decode, number, text};
+use super::item::{Item, number, text};
 use super::meter::Place;
 use crate::config::Tables;
 use crate::domain::id::{ListId, Part, Token};
@@ -254,26 +255,15 @@ impl Lists for Dynamo {
     }
 
     async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
-        const WHAT: &str = "query the lists that are due";
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.lists)
-            .index_name(Tables::DUE_INDEX)
-            .key_condition_expression("#Part = :part AND #Due < :before")
-            .expression_attribute_names("#Part", "Part")
-            .expression_attribute_names("#Due", DUE)
-            .expression_attribute_values(":part", text(part.list_key()))
-            .expression_attribute_values(":before", number(before.0))
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Lists, output.consumed_capacity());
+        let index = DueIndex {
+            what: "query the lists that are due",
+            table: &self.tables.lists,
+            place: Place::Lists,
+            index: Tables::DUE_INDEX,
+            part: ("Part", part.list_key()),
+        };
         let mut ids: Vec<ListId> = Vec::new();
-        for item in output.items.unwrap_or_default() {
-            let Entry { list_id } = decode(TABLE, "", item)?;
+        for Entry { list_id } in self.due(index, before, limit).await? {
             // Both ends of a list may be due.
             if !ids.contains(&list_id) {
                 ids.push(list_id);

@@ -10,10 +10,11 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity, ReturnValue};
 use serde::Deserialize;
 
+use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::{Change as Writing, Clause};
 use super::fault::failed;
-use super::item::{decode, number, text};
+use super::item::{number, text};
 use super::many::READ_AT_ONCE;
 use super::meter::Place;
 use crate::config::Tables;
@@ -183,25 +184,15 @@ impl Trackers for Dynamo {
     }
 
     async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
-        const WHAT: &str = "query the trackers that are due";
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.trackers)
-            .index_name(Tables::DUE_INDEX)
-            .key_condition_expression("#Part = :part AND #Due < :before")
-            .expression_attribute_names("#Part", "Part")
-            .expression_attribute_names("#Due", "Due")
-            .expression_attribute_values(":part", text(part.tracker_key()))
-            .expression_attribute_values(":before", number(before.0))
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Trackers, output.consumed_capacity());
-        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
-        entries.map(|entry| entry.map(|entry| entry.tracker_id)).collect()
+        let index = DueIndex {
+            what: "query the trackers that are due",
+            table: &self.tables.trackers,
+            place: Place::Trackers,
+            index: Tables::DUE_INDEX,
+            part: ("Part", part.tracker_key()),
+        };
+        let entries = self.due::<Entry>(index, before, limit).await?;
+        Ok(entries.into_iter().map(|entry| entry.tracker_id).collect())
     }
 
     async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
