@@ -124,6 +124,15 @@ async fn a_second_copy_that_is_rejected_fails_no_item_of_a_task() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_second_copy_that_is_rejected_fails_no_item_of_a_task_on_a_list() {
+    let stack = Stack::tracking(1).await;
+    let body = [parcel("p", 1, "t:0:0").replace("\"item\"", "\"list\":\"l\",\"item\"")];
+    assert_eq!(stack.register(ROUTES, &body).await.listed, 1);
+    assert_eq!(stack.register(OTHER_ROUTES, &body).await.rejected, 1);
+    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"], "the task waits");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_conflicting_message_fails_its_own_item_and_not_that_of_the_task() {
     let stack = Stack::tracking(2).await;
     assert_eq!(stack.register(ROUTES, &[parcel("p", 1, "t:0:0")]).await.registered, 1);

@@ -70,13 +70,13 @@ enum Put {
 /// A record that can never be registered.
 struct Refused {
     rejection: Rejection,
-    /// The task's id, as far as it is known: a task with this id may be there, and may be for the same item.
-    id: Option<TaskId>,
+    /// The message, if it could be read: an earlier copy of it may have been registered, or wait on its list.
+    message: Option<Box<TaskMessage>>,
 }
 
 impl Refused {
     fn of(rejection: Rejection, message: TaskMessage) -> Self {
-        Self { rejection: rejection.of(message.item), id: Some(message.id) }
+        Self { rejection: rejection.of(message.item.clone()), message: Some(Box::new(message)) }
     }
 }
 
@@ -151,7 +151,7 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
 
     fn parse(&self, record: &Record) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
-            .map_err(|rejection| Refused { rejection, id: None })?;
+            .map_err(|rejection| Refused { rejection, message: None })?;
         let assigned = caught(|| self.routes.assign(&message.payload));
         let (_, target) = assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
         let digest = message.digest();
@@ -168,7 +168,8 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
                 Ok(Put::Repeated(drive_on(self.store, self.env, &existing, &target).await?))
             }
             Registered::Existing(_) => {
-                Ok(Put::Refused(Refused { rejection: conflict().of(task.item), id: Some(task.id) }))
+                let message = TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None };
+                Ok(Put::Refused(Refused::of(conflict(), message)))
             }
         }
     }
@@ -206,25 +207,44 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
     /// will never be. But a task of the same id may be there for the same item, from an earlier copy of the message; then
     /// its own outcome counts. Returns the records whose items may not be acked.
     async fn ack(&self, mut acks: Vec<(String, ItemId, Outcome)>, lost: Vec<Lost>) -> Vec<(String, Error)> {
-        let ids: BTreeSet<TaskId> = lost.iter().filter_map(|lost| lost.id.clone()).collect();
-        let tasks = match self.store.read(&Vec::from_iter(ids), Freshness::Latest).await {
-            Ok(tasks) => tasks,
+        let lost_records: Vec<String> = lost.iter().map(|lost| lost.record.clone()).collect();
+        let lost = match self.without_task(lost).await {
+            Ok(lost) => lost,
             Err(error) => {
-                let lost = lost.into_iter().map(|lost| lost.record);
-                let unacked = acks.into_iter().map(|(record, ..)| record).chain(lost);
-                return unacked.map(|record| (record, error.clone().into())).collect();
+                let unacked = acks.into_iter().map(|(record, ..)| record).chain(lost_records);
+                return unacked.map(|record| (record, error.clone())).collect();
             }
         };
-        let is_anothers = |lost: &Lost| {
-            tasks.iter().any(|task| Some(&task.id) == lost.id.as_ref() && task.item.as_ref() == Some(&lost.item))
-        };
-        let failed = lost.into_iter().filter(|lost| !is_anothers(lost));
-        acks.extend(failed.map(|lost| (lost.record, lost.item, Outcome::Failed)));
+        acks.extend(lost.into_iter().map(|lost| (lost.record, lost.item, Outcome::Failed)));
         let Self { store, outbox, env, .. } = *self;
         let items = acks.iter().map(|(_, item, outcome)| (item.clone(), *outcome)).collect();
         let unanswered = Tracking { store, outbox, env }.settle(items).await.unanswered;
         let why = |item: &ItemId| unanswered.iter().find(|(tracker, _)| *tracker == item.tracker);
         acks.into_iter().filter_map(|(record, item, _)| Some((record, why(&item)?.1.clone()))).collect()
+    }
+
+    /// Those of the items of rejected messages for which no task is there, and none waits on a list.
+    async fn without_task(&self, lost: Vec<Lost>) -> Result<Vec<Lost>, Error> {
+        let messages = || lost.iter().filter_map(|lost| lost.message.as_deref());
+        let ids: BTreeSet<TaskId> = messages().map(|message| message.id.clone()).collect();
+        let tasks = self.store.read(&Vec::from_iter(ids), Freshness::Latest).await?;
+        let mut waiting = BTreeSet::new();
+        for message in messages() {
+            let Some(list) = &message.list else { continue };
+            let Some(list) = self.store.list(list).await? else { continue };
+            let put = self.store.additions(&list.tail.life, &[message.id.as_str().to_owned()]).await?;
+            if put.iter().any(|put| put.digest == message.digest()) {
+                waiting.insert((message.id.clone(), message.digest()));
+            }
+        }
+        let has_task = |lost: &Lost| {
+            lost.message.as_ref().is_some_and(|message| {
+                let is_its = |task: &Task| task.id == message.id && task.item.as_ref() == Some(&lost.item);
+                waiting.contains(&(message.id.clone(), message.digest())) || tasks.iter().any(is_its)
+            })
+        };
+        let (kept, _): (Vec<Lost>, Vec<Lost>) = lost.into_iter().partition(|lost| !has_task(lost));
+        Ok(kept)
     }
 
     /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What drives

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Record, Refused};
-use crate::domain::id::{Target, TaskId};
+use crate::domain::id::Target;
 use crate::domain::task::Candidate;
-use crate::domain::task_message::Rejection;
+use crate::domain::task_message::{Rejection, TaskMessage};
 use crate::domain::tracker::{ItemId, Outcome};
 use crate::ports::{Destination, Outgoing};
 use crate::steps::drive_on::Next;
@@ -30,8 +30,8 @@ pub(super) struct Plan {
 pub(super) struct Lost {
     pub(super) record: String,
     pub(super) item: ItemId,
-    /// The message's task id, as far as it is known.
-    pub(super) id: Option<TaskId>,
+    /// The message, if it could be read.
+    pub(super) message: Option<Box<TaskMessage>>,
 }
 
 impl Plan {
@@ -54,8 +54,8 @@ impl Plan {
 
     /// Plans what becomes of a record that is refused.
     pub(super) fn reject(&mut self, record: &Record, refused: Refused) {
-        let Refused { rejection: Rejection { code, detail, item }, id } = refused;
-        self.lost.extend(item.map(|item| Lost { record: record.message_id.clone(), item, id }));
+        let Refused { rejection: Rejection { code, detail, item }, message } = refused;
+        self.lost.extend(item.map(|item| Lost { record: record.message_id.clone(), item, message }));
         let outgoing = Outgoing {
             to: Destination::Rejected,
             body: record.body.clone(),
