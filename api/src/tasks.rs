@@ -164,6 +164,8 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
+    /// Waits for its turn: a task of its order key before it is not settled yet.
+    Queued,
     /// Waits for a batch.
     Created,
     /// In a batch that is not being called yet, or waits for its next attempt.
@@ -179,6 +181,7 @@ pub enum TaskState {
 impl From<Shown> for TaskState {
     fn from(shown: Shown) -> Self {
         match shown {
+            Shown::Queued => Self::Queued,
             Shown::Created => Self::Created,
             Shown::Batched => Self::Batched,
             Shown::InProgress => Self::InProgress,
@@ -252,6 +255,7 @@ pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TaskId>)
     let status = Shown::of(&task, batch.as_ref()).into();
     let task::Task { id, status: stored, round, created_at, item, .. } = task;
     let (target, reason) = match &stored {
+        Status::Queued => (None, None),
         Status::Created { target } => (Some(target.clone()), None),
         Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
         Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),

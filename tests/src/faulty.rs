@@ -10,9 +10,9 @@ use shared::domain::id::{
 use shared::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Task};
+use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
+use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use shared::ports::{
     Acquired, Added, Advanced, Answer, Batches, Call, Cleared, Downstream, Ended, Freshness, Gates, Inbox, Joined,
     Lists, Locks, Looked, Marked, Moved, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, PutOn, Registered,
@@ -75,13 +75,7 @@ impl<S: Tasks<Cursor: std::fmt::Debug>> Tasks for Faulty<'_, S> {
         self.process.around("put_back", self.inner.put_back(member, batch, target, attempts, now)).await
     }
 
-    async fn settle(
-        &self,
-        member: &Member,
-        batch: &BatchId,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> Result<Option<ItemId>> {
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
         self.process.around("settle", self.inner.settle(member, batch, settlement, now)).await
     }
 }

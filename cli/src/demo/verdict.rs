@@ -46,11 +46,13 @@ pub fn told_otherwise(parcels: &[Parcel], notices: &[Notice]) -> Vec<String> {
 fn disagreement(parcel: &Parcel, task: Option<&Task>, answer: Option<&Answer>) -> Option<String> {
     let Some(task) = task else { return Some("was sent and is not in the task table".to_owned()) };
     let said = match &task.status {
-        Status::Created { .. } | Status::Batched { .. } => {
+        Status::Queued | Status::Created { .. } | Status::Batched { .. } => {
             return Some(format!("is not settled: {}", task.status.word()));
         }
         Status::Succeeded { batch } => (batch.as_str(), Outcome::Loaded),
-        Status::Failed { batch, reason } if reason.as_str() == TOO_HEAVY => (batch.as_str(), Outcome::TooHeavy),
+        Status::Failed { batch: Some(batch), reason } if reason.as_str() == TOO_HEAVY => {
+            (batch.as_str(), Outcome::TooHeavy)
+        }
         Status::Failed { reason, .. } => return Some(format!("failed for another reason: {reason}")),
     };
     let Some(answer) = answer else { return Some("is settled, and the ledger does not know it".to_owned()) };
@@ -104,7 +106,7 @@ mod tests {
         let light = parcel(1);
         assert_eq!(check(&light, Some(task(succeeded())), &ledger(&light, "k1")), 0);
         let heavy = parcel(MAX_KG + 1);
-        let failed = Status::Failed { batch: BatchId::new("k1"), reason: Reason::new(TOO_HEAVY) };
+        let failed = Status::Failed { batch: Some(BatchId::new("k1")), reason: Reason::new(TOO_HEAVY) };
         assert_eq!(check(&heavy, Some(task(failed)), &ledger(&heavy, "k1")), 0);
     }
 
@@ -112,7 +114,7 @@ mod tests {
     fn whatever_differs_is_found() {
         let light = parcel(1);
         let waits = Status::Created { target: Target::new("r:t") };
-        let gave_up = Status::Failed { batch: BatchId::new("k1"), reason: Reason::new("http_503") };
+        let gave_up = Status::Failed { batch: Some(BatchId::new("k1")), reason: Reason::new("http_503") };
         assert_eq!(check(&light, None, &ledger(&light, "k1")), 1, "lost");
         assert_eq!(check(&light, Some(task(waits)), &ledger(&light, "k1")), 1, "not settled");
         assert_eq!(check(&light, Some(task(gave_up)), &ledger(&light, "k1")), 1, "loaded and reported as failed");

@@ -132,6 +132,7 @@ async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error>
         status: Shown::of(&task, batch.as_ref()),
         target: match status {
             Status::Created { target } => Some(target.clone()),
+            Status::Queued => None,
             Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
                 batch.map(|batch| batch.target)
             }
@@ -139,7 +140,7 @@ async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error>
         batch: status.batch().cloned(),
         reason: match status {
             Status::Failed { reason, .. } => Some(reason.to_string()),
-            Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
         },
         returned: round.0,
         item: task.item.as_ref().map(ToString::to_string),

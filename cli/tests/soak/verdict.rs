@@ -87,10 +87,10 @@ impl Verdict {
 /// In which batch a task was settled and how; `None` as fate if the table gives a reason that the downstream never gave.
 fn ending(status: &Status) -> Option<(&str, Option<Fate>)> {
     match status {
-        Status::Created { .. } | Status::Batched { .. } => None,
+        Status::Queued | Status::Created { .. } | Status::Batched { .. } => None,
         Status::Succeeded { batch } => Some((batch.as_str(), Some(Fate::Succeeded))),
         Status::Failed { batch, reason } => {
-            Some((batch.as_str(), (reason.as_str() == "refused").then_some(Fate::Refused)))
+            Some((batch.as_ref()?.as_str(), (reason.as_str() == "refused").then_some(Fate::Refused)))
         }
     }
 }
@@ -148,7 +148,7 @@ mod tests {
         let (ledger, key) = ledger("a");
         let told = [notice(&key, "a", SUCCEEDED)];
         let done = |batch: &str| Some(task("a", Status::Succeeded { batch: BatchId::new(batch) }));
-        let failed = Status::Failed { batch: BatchId::new(&key), reason: Reason::new("http_503") };
+        let failed = Status::Failed { batch: Some(BatchId::new(&key)), reason: Reason::new("http_503") };
         assert_eq!(counts("a", None, &told, &ledger)[0], 1, "not there");
         let waits = task("a", Status::Created { target: Target::new("r:t") });
         assert_eq!(counts("a", Some(waits), &told, &ledger)[0], 1, "not settled");

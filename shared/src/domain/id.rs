@@ -90,6 +90,10 @@ string_id! {
     ListId
 }
 string_id! {
+    /// The tasks of one order key: `route:value`, as its route's `ordered_by` gives it.
+    LaneId
+}
+string_id! {
     /// The key that makes tasks groupable, as stored: `route:value`. Two routes may compute the same value.
     Target
 }
@@ -115,7 +119,11 @@ number! {
     Token(u64)
 }
 number! {
-    /// Rises with every write of a batch, a tracker or a list's tail; each write names the one it read.
+    /// A task's number in its lane: counted from 0 in the order of acceptance, or given by the task itself.
+    Turn(u64)
+}
+number! {
+    /// Rises with every write of a batch, a tracker, a lane or a list's tail; each write names the one it read.
     Revision(u64)
 }
 
@@ -203,6 +211,26 @@ impl Token {
 /// The longest value a `target` expression may give, in bytes: with its route it stays inside the 2,048 bytes that
 /// DynamoDB allows a partition key, and keeps a lock inside one write unit.
 pub const MAX_TARGET_BYTES: usize = 512;
+
+impl LaneId {
+    /// The stored form of the order key that `route` computed.
+    #[must_use]
+    pub fn of(route: &RouteName, key: &str) -> Self {
+        Self(format!("{route}:{key}"))
+    }
+
+    /// The route that orders these tasks.
+    #[must_use]
+    pub fn route(&self) -> RouteName {
+        RouteName(self.0.split_once(':').map_or(self.0.as_str(), |(route, _)| route).to_owned())
+    }
+
+    /// The order key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.0.split_once(':').map_or("", |(_, key)| key)
+    }
+}
 
 impl Target {
     /// The stored form of `value` as computed by `route`.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::{self, Batch};
-use super::id::{BatchId, Round, Target, TaskId};
+use super::id::{BatchId, LaneId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::time::Timestamp;
 use super::tracker::{ItemId, Outcome};
@@ -13,6 +13,8 @@ use super::tracker::{ItemId, Outcome};
 /// A task whose batch is being called is *shown* as in progress ([`Shown`]), from its batch, without a write per task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// Waits for its turn: a task before it in its lane is not settled yet. Its turn makes it `Created`.
+    Queued,
     /// Waits for a batch, in the index under `target`. A leader's [`join`](crate::ports::Tasks::join) moves it to
     /// `Batched`.
     Created {
@@ -30,10 +32,10 @@ pub enum Status {
         /// The batch that settled it.
         batch: BatchId,
     },
-    /// Settled: refused for good, or its attempts are used up. Final.
+    /// Settled: refused for good, its attempts are used up, or a task before it in its lane failed. Final.
     Failed {
-        /// The batch that settled it.
-        batch: BatchId,
+        /// The batch that settled it; none did if it never had its turn.
+        batch: Option<BatchId>,
         /// Why.
         reason: Reason,
     },
@@ -44,6 +46,7 @@ impl Status {
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
+            Self::Queued => QUEUED,
             Self::Created { .. } => CREATED,
             Self::Batched { .. } => BATCHED,
             Self::Succeeded { .. } => SUCCEEDED,
@@ -55,8 +58,9 @@ impl Status {
     #[must_use]
     pub const fn batch(&self) -> Option<&BatchId> {
         match self {
-            Self::Created { .. } => None,
-            Self::Batched { batch } | Self::Succeeded { batch } | Self::Failed { batch, .. } => Some(batch),
+            Self::Queued | Self::Created { .. } => None,
+            Self::Batched { batch } | Self::Succeeded { batch } => Some(batch),
+            Self::Failed { batch, .. } => batch.as_ref(),
         }
     }
 
@@ -64,7 +68,7 @@ impl Status {
     #[must_use]
     pub const fn outcome(&self) -> Option<Outcome> {
         match self {
-            Self::Created { .. } | Self::Batched { .. } => None,
+            Self::Queued | Self::Created { .. } | Self::Batched { .. } => None,
             Self::Succeeded { .. } => Some(Outcome::Succeeded),
             Self::Failed { .. } => Some(Outcome::Failed),
         }
@@ -77,6 +81,8 @@ impl Status {
     }
 }
 
+/// The stored word for [`Status::Queued`].
+pub const QUEUED: &str = "queued";
 /// The stored word for [`Status::Created`].
 pub const CREATED: &str = "created";
 /// The stored word for [`Status::Batched`].
@@ -107,6 +113,17 @@ pub struct Task {
     pub waits_since: Timestamp,
     /// The tracker's item that is acked when it settles.
     pub item: Option<ItemId>,
+    /// The lane that it goes in, if its route is ordered.
+    pub lane: Option<LaneId>,
+}
+
+/// Who must hear that a task is settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ties {
+    /// The tracker's item that is acked.
+    pub item: Option<ItemId>,
+    /// The lane whose next task has its turn.
+    pub lane: Option<LaneId>,
 }
 
 impl Task {
@@ -123,6 +140,7 @@ impl Task {
             created_at: now,
             waits_since: now,
             item: None,
+            lane: None,
         }
     }
 
@@ -130,6 +148,18 @@ impl Task {
     #[must_use]
     pub fn with_item(self, item: Option<ItemId>) -> Self {
         Self { item, ..self }
+    }
+
+    /// The same task in a lane, where it waits for its turn.
+    #[must_use]
+    pub fn queued_in(self, lane: LaneId) -> Self {
+        Self { status: Status::Queued, lane: Some(lane), ..self }
+    }
+
+    /// Who must hear that it is settled.
+    #[must_use]
+    pub fn ties(&self) -> Ties {
+        Ties { item: self.item.clone(), lane: self.lane.clone() }
     }
 
     /// What grouping needs to know of it.
@@ -167,6 +197,8 @@ pub fn payload_bytes(payload: &str) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shown {
+    /// Waits for its turn in its lane.
+    Queued,
     /// Waits for a batch.
     Created,
     /// In a batch that is not being called yet, or waits for its next attempt.
@@ -184,6 +216,7 @@ impl Shown {
     #[must_use]
     pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
         match &task.status {
+            Status::Queued => Self::Queued,
             Status::Created { .. } => Self::Created,
             Status::Batched { .. } => match batch.map(|batch| &batch.status) {
                 Some(batch::Status::InProgress { .. }) => Self::InProgress,

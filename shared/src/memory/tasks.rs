@@ -6,9 +6,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
-use crate::domain::task::{Candidate, Status, Task};
+use crate::domain::task::{Candidate, Status, Task, Ties};
 use crate::domain::time::Timestamp;
-use crate::domain::tracker::ItemId;
 use crate::ports::{
     Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
@@ -98,7 +97,9 @@ impl Tasks for MemoryStore {
                 Ok(Joined::Yes)
             }
             Status::Batched { batch: named } if named == batch => Ok(Joined::Yes),
-            Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => Ok(Joined::Elsewhere),
+            Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
+                Ok(Joined::Elsewhere)
+            }
         }
     }
 
@@ -127,22 +128,16 @@ impl Tasks for MemoryStore {
         Ok(PutBack::Waits)
     }
 
-    async fn settle(
-        &self,
-        member: &Member,
-        batch: &BatchId,
-        settlement: &Settlement,
-        _: Timestamp,
-    ) -> Result<Option<ItemId>> {
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<Ties> {
         let mut tables = self.tables();
-        let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(None) };
+        let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(Ties::default()) };
         if task.round == member.round && task.status == (Status::Batched { batch: batch.clone() }) {
             task.status = match settlement {
                 Settlement::Succeeded => Status::Succeeded { batch: batch.clone() },
-                Settlement::Failed(reason) => Status::Failed { batch: batch.clone(), reason: reason.clone() },
+                Settlement::Failed(reason) => Status::Failed { batch: Some(batch.clone()), reason: reason.clone() },
             };
         }
-        Ok(task.item.clone())
+        Ok(task.ties())
     }
 }
 

@@ -6,9 +6,8 @@ use super::Result;
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
-use crate::domain::task::{Candidate, Task};
+use crate::domain::task::{Candidate, Task, Ties};
 use crate::domain::time::Timestamp;
-use crate::domain::tracker::ItemId;
 
 /// What a registration found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,13 +135,12 @@ pub trait Tasks: Sync {
     ) -> impl Future<Output = Result<PutBack>> + Send;
 
     /// Writes a member's final status. Assumes: it names the batch in this round. A member for which that does not
-    /// hold was settled or put back by an earlier repeat; nothing is written then. Returns the item that the task is for,
-    /// either way.
+    /// hold was settled or put back by an earlier repeat; nothing is written then. Returns who must hear of it, either way.
     fn settle(
         &self,
         member: &Member,
         batch: &BatchId,
         settlement: &Settlement,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Option<ItemId>>> + Send;
+    ) -> impl Future<Output = Result<Ties>> + Send;
 }

@@ -32,6 +32,8 @@ pub async fn drive_on<S: Tasks + Batches>(
     target: &Target,
 ) -> Result<Next, Error> {
     match &task.status {
+        // The task before it drives it on.
+        task::Status::Queued => Ok(Next::Nothing),
         task::Status::Created { target } => Ok(Next::Elect(target.clone(), task.candidate())),
         task::Status::Batched { batch } => match store.batch(batch).await? {
             Some(found) => by_batch(store, env, task, target, found).await,

@@ -67,8 +67,8 @@ pub async fn follow_up(
     let settlements: Vec<(Member, Settlement)> =
         batch.members.iter().filter_map(|member| Some((member.clone(), settlement(results, member)?))).collect();
     let settle = |(member, settlement): (Member, Settlement)| async move {
-        let item = store.settle(&member, &batch.id, &settlement, *at).await?;
-        Ok::<_, Error>(item.map(|item| (item, outcome(&settlement))))
+        let ties = store.settle(&member, &batch.id, &settlement, *at).await?;
+        Ok::<_, Error>(ties.item.map(|item| (item, outcome(&settlement))))
     };
     let items: Vec<Option<(ItemId, tracker::Outcome)>> =
         stream::iter(settlements).map(settle).buffer_unordered(CONCURRENCY).try_collect().await?;

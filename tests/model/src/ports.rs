@@ -5,9 +5,9 @@ use shared::domain::gate::{Gate, Scope};
 use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Task};
+use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, ItemId, Node, NodeId, Tracker};
+use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use shared::ports::{
     self, Acquired, Added, Advanced, Batches, Call, Cleared, Destination, Downstream, Ended, Env, Error, Freshness,
     Gates, Inbox, Joined, Locks, Looked, Marked, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, Registered,
@@ -68,14 +68,8 @@ impl Tasks for Recorder {
         ask!(self, Op::PutBack(member.clone(), batch.clone(), attempts), Answer::PutBack(put_back) => *put_back)
     }
 
-    async fn settle(
-        &self,
-        member: &Member,
-        batch: &BatchId,
-        settlement: &Settlement,
-        _: Timestamp,
-    ) -> Result<Option<ItemId>> {
-        ask!(self, Op::Settle(member.clone(), batch.clone(), settlement.clone()), Answer::Done => None)
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<Ties> {
+        ask!(self, Op::Settle(member.clone(), batch.clone(), settlement.clone()), Answer::Done => Ties::default())
     }
 }
 

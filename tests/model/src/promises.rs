@@ -119,7 +119,7 @@ pub fn broken_in(tables: &Tables) -> Option<Promise> {
         let me = Member { id: task.id.clone(), round: task.round };
         let found = task.status.batch().map(|id| tables.batches.iter().find(|batch| batch.id == *id));
         match (&task.status, found.flatten()) {
-            (task::Status::Created { .. }, _) | (task::Status::Batched { .. }, None) => None,
+            (task::Status::Queued | task::Status::Created { .. }, _) | (task::Status::Batched { .. }, None) => None,
             (task::Status::Batched { .. }, Some(batch)) => {
                 (is_fixed(batch) && !batch.members.contains(&me)).then_some(Promise::NamedIsMember)
             }

@@ -17,9 +17,8 @@ use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, Sessi
 use shared::domain::list::Life;
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Status, Task};
+use shared::domain::task::{Candidate, Status, Task, Ties};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::ItemId;
 use shared::ports::{
     Acquired, Advanced, Batches, Ended, Env, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released,
     Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
@@ -216,13 +215,7 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(put_back)
     }
 
-    async fn settle(
-        &self,
-        member: &Member,
-        batch: &BatchId,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> Result<Option<ItemId>> {
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
         self.inner.settle(member, batch, settlement, now).await
     }
 }

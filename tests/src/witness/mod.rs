@@ -10,9 +10,8 @@ use shared::domain::gate::{Gate, Scope};
 use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{self, Acquisition, Held, Lock, Term};
 use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Task};
+use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::ItemId;
 use shared::memory::MemoryStore;
 use shared::ports::{
     Acquired, Advanced, Batches, Ended, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released, Renewed,
@@ -192,15 +191,9 @@ impl Tasks for Witness {
         self.tables.put_back(member, batch, target, attempts, now).await
     }
 
-    async fn settle(
-        &self,
-        member: &Member,
-        batch: &BatchId,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> Result<Option<ItemId>> {
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
         let task = self.task(&member.id).await?;
-        let item = self.tables.settle(member, batch, settlement, now).await?;
+        let ties = self.tables.settle(member, batch, settlement, now).await?;
         let after = self.task(&member.id).await?;
         if let (Some(before), Some(after)) = (task, after)
             && before.status != after.status
@@ -212,7 +205,7 @@ impl Tasks for Witness {
                 self.note(format!("settled once: {} was settled by a batch it is not in", member.id));
             }
         }
-        Ok(item)
+        Ok(ties)
     }
 }
 

@@ -188,7 +188,7 @@ async fn what_follows_is_derived_from_the_outcome_as_from_any_other() {
     let status = async |n: usize| now(&*store, &claimed.members[n].id).await.status;
     assert_eq!(status(0).await, task::Status::Succeeded { batch: claimed.id.clone() });
     let reason = Reason::new("no_city");
-    assert_eq!(status(1).await, task::Status::Failed { batch: claimed.id.clone(), reason });
+    assert_eq!(status(1).await, task::Status::Failed { batch: Some(claimed.id.clone()), reason });
     let done = store.batch(&claimed.id).await.unwrap().expect("it is there");
     assert!(matches!(done.status, Status::Settled { follow_up: FollowUp::Done, .. }));
 }

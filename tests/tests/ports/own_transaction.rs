@@ -117,7 +117,7 @@ async fn every_batch_is_settled_with_its_results_and_followed_up() {
     assert_eq!(office.labels().await, BTreeMap::from([("p1".to_owned(), label.clone()), ("p3".to_owned(), label)]));
     assert_eq!(office.status("p1").await, task::Status::Succeeded { batch: first.id.clone() });
     let reason = Reason::new("no_city");
-    assert_eq!(office.status("p2").await, task::Status::Failed { batch: first.id.clone(), reason });
+    assert_eq!(office.status("p2").await, task::Status::Failed { batch: Some(first.id.clone()), reason });
     assert_eq!(office.status("p3").await, task::Status::Succeeded { batch: second.id.clone() });
     for batch in [&first, &second] {
         let status = office.current(batch).await.status;

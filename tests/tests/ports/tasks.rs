@@ -244,7 +244,7 @@ async fn a_failed_task_keeps_its_reason<F: Fixture>(fixture: F) {
     let reason = Reason::new("too_heavy");
     let settlement = Settlement::Failed(reason.clone());
     store.settle(&member(&candidate), &batch, &settlement, AT).await.unwrap();
-    assert_eq!(now(&*store, &candidate.id).await.status, Status::Failed { batch, reason });
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Failed { batch: Some(batch), reason });
 }
 
 async fn only_the_batch_a_task_names_settles_it<F: Fixture>(fixture: F) {

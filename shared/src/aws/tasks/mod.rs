@@ -19,14 +19,13 @@ use super::meter::Place;
 use crate::config::Tables;
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
-use crate::domain::task::{self, Candidate, Status, Task};
+use crate::domain::task::{self, Candidate, Status, Task, Ties};
 use crate::domain::time::Timestamp;
-use crate::domain::tracker::ItemId;
 use crate::ports::{
     Error, Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
 pub(super) use stored::task_of;
-use stored::{StoredTask, item_of};
+use stored::{StoredTask, ties_of};
 
 pub(super) const TABLE: &str = "task table";
 const ID: &str = "Id";
@@ -193,13 +192,7 @@ impl Tasks for Dynamo {
         }
     }
 
-    async fn settle(
-        &self,
-        member: &Member,
-        batch: &BatchId,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> Result<Option<ItemId>> {
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
         let change = match settlement {
             Settlement::Succeeded => Change::default().set(STATUS, text(task::SUCCEEDED)),
             Settlement::Failed(reason) => {
@@ -213,7 +206,7 @@ impl Tasks for Dynamo {
         // Either way the whole item comes back, which costs nothing.
         let what = "settle a task";
         match self.update(what, self.task_key(&member.id), change, &assumes, ReturnValue::AllNew).await? {
-            Written::Done(item) | Written::Refused(item) => item.as_ref().map_or(Ok(None), item_of),
+            Written::Done(item) | Written::Refused(item) => item.as_ref().map_or_else(|| Ok(Ties::default()), ties_of),
         }
     }
 }

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{BATCH_ID, ID, STATUS, TABLE, TARGET};
 use crate::aws::item::{Item, decode, nonsense};
-use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::id::{BatchId, LaneId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
-use crate::domain::task::{self, Status, Task, payload_bytes};
+use crate::domain::task::{self, Status, Task, Ties, payload_bytes};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::ItemId;
 use crate::ports::Result;
@@ -32,13 +32,15 @@ pub(super) struct StoredTask {
     reason: Option<Reason>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     item: Option<ItemId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lane: Option<LaneId>,
 }
 
 impl StoredTask {
     pub(super) fn of(task: &Task) -> Self {
         let (target, reason) = match &task.status {
             Status::Created { target } => (Some(target.clone()), None),
-            Status::Batched { .. } | Status::Succeeded { .. } => (None, None),
+            Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } => (None, None),
             Status::Failed { reason, .. } => (None, Some(reason.clone())),
         };
         Self {
@@ -55,6 +57,7 @@ impl StoredTask {
             bytes: payload_bytes(&task.payload),
             reason,
             item: task.item.clone(),
+            lane: task.lane.clone(),
         }
     }
 
@@ -64,11 +67,13 @@ impl StoredTask {
         };
         let batch = || self.batch_id.clone().ok_or_else(|| missing(BATCH_ID));
         let status = match self.status.as_str() {
+            task::QUEUED => Status::Queued,
             task::CREATED => Status::Created { target: self.target.clone().ok_or_else(|| missing(TARGET))? },
             task::BATCHED => Status::Batched { batch: batch()? },
             task::SUCCEEDED => Status::Succeeded { batch: batch()? },
             task::FAILED => {
-                Status::Failed { batch: batch()?, reason: self.reason.clone().ok_or_else(|| missing("Reason"))? }
+                let reason = self.reason.clone().ok_or_else(|| missing("Reason"))?;
+                Status::Failed { batch: self.batch_id.clone(), reason }
             }
             unknown => return Err(nonsense(TABLE, self.id.as_str(), STATUS, format_args!("`{unknown}` is no status"))),
         };
@@ -82,6 +87,7 @@ impl StoredTask {
             created_at: self.created_at,
             waits_since: self.waits_since,
             item: self.item,
+            lane: self.lane,
         })
     }
 }
@@ -96,12 +102,14 @@ fn id_of(item: &Item) -> String {
     item.get(ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default()
 }
 
-/// Reads the tracker's item that a task is for out of the task's own item, whatever the rest of that is.
-pub(super) fn item_of(item: &Item) -> Result<Option<ItemId>> {
-    let Some(id) = item.get("Item") else { return Ok(None) };
-    let nonsense = |why| nonsense(TABLE, &id_of(item), "Item", why);
-    let id = id.as_s().map_err(|_| nonsense("is no string"))?;
-    ItemId::parse(id).map(Some).map_err(|why| nonsense(why.0))
+/// Reads who must hear that a task is settled out of the task's own item, whatever the rest of that is.
+pub(super) fn ties_of(item: &Item) -> Result<Ties> {
+    let nonsense = |attribute, why| nonsense(TABLE, &id_of(item), attribute, why);
+    let tie = |attribute| {
+        item.get(attribute).map(|value| value.as_s().map_err(|_| nonsense(attribute, "is no string"))).transpose()
+    };
+    let item = tie("Item")?.map(|id| ItemId::parse(id).map_err(|why| nonsense("Item", why.0))).transpose()?;
+    Ok(Ties { item, lane: tie("Lane")?.map(LaneId::new) })
 }
 
 #[cfg(test)]
@@ -122,16 +130,18 @@ mod tests {
             created_at: Timestamp(1_700_000_000_123),
             waits_since: Timestamp(1_700_000_000_123),
             item: Some(ItemId::parse("0f3c8a5155f04f5e9a326d4c5f8e2b10:17:4711").unwrap()),
+            lane: None,
         }
     }
 
-    fn all() -> [Status; 4] {
+    fn all() -> [Status; 5] {
         let batch = BatchId::new("9".repeat(32));
         [
+            Status::Queued,
             Status::Created { target: Target::of(&RouteName::new("parcels"), "truck-7") },
             Status::Batched { batch: batch.clone() },
             Status::Succeeded { batch: batch.clone() },
-            Status::Failed { batch, reason: Reason::new("too_heavy") },
+            Status::Failed { batch: Some(batch), reason: Reason::new("too_heavy") },
         ]
     }
 
