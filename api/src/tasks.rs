@@ -153,6 +153,8 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         | Code::ListClosed
         | Code::NoRoute
         | Code::BadTarget
+        | Code::BadOrder
+        | Code::BadSequence
         | Code::IdConflict
         | Code::Panicked => None,
     };

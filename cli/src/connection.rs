@@ -88,6 +88,7 @@ fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Table
         sessions: get("SessionTableName")?,
         trackers: get("TrackerTableName")?,
         lists: get("ListTableName")?,
+        lanes: get("LaneTableName")?,
         routes: get("RouteTableName")?,
     };
     let queues = Queues {

@@ -42,6 +42,8 @@ pub struct Tables {
     pub trackers: String,
     /// Lists with their waiting tasks, and the index [`Tables::DUE_INDEX`].
     pub lists: String,
+    /// Lanes of ordered routes with who waits in them, and the index [`Tables::STOPPED_INDEX`].
+    pub lanes: String,
     /// The routes file, as `groupage push` wrote it.
     pub routes: String,
 }
@@ -56,7 +58,10 @@ impl Tables {
     /// The index of trackers, or of lists, by when sweep looks at them, on (`Part`, `Due`).
     pub const DUE_INDEX: &str = "Due";
 
-    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,LIST,ROUTE}_TABLE`.
+    /// The index of lanes that a failure stopped, on (`Stopped`, `ActiveAt`).
+    pub const STOPPED_INDEX: &str = "Stopped";
+
+    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,LIST,LANE,ROUTE}_TABLE`.
     ///
     /// # Errors
     /// [`Error::Missing`] names the first variable that is not set.
@@ -68,6 +73,7 @@ impl Tables {
             sessions: required("GROUPAGE_SESSION_TABLE")?,
             trackers: required("GROUPAGE_TRACKER_TABLE")?,
             lists: required("GROUPAGE_LIST_TABLE")?,
+            lanes: required("GROUPAGE_LANE_TABLE")?,
             routes: required("GROUPAGE_ROUTE_TABLE")?,
         })
     }
@@ -91,6 +97,9 @@ pub struct Queues {
 }
 
 impl Queues {
+    /// The index of lanes that a failure stopped, on (`Stopped`, `ActiveAt`).
+    pub const STOPPED_INDEX: &str = "Stopped";
+
     /// Reads `GROUPAGE_{TASK,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
     ///
     /// # Errors

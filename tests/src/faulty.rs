@@ -9,14 +9,16 @@ use shared::domain::id::{
 };
 use shared::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::outcome::Reason;
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use shared::ports::{
     Acquired, Added, Advanced, Answer, Batches, Call, Cleared, Downstream, Ended, Freshness, Gates, Inbox, Joined,
-    Lists, Locks, Looked, Marked, Moved, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, PutOn, Registered,
-    Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers, WaitingPage,
+    Lists, Locks, Looked, Marked, Moved, NoAnswer, Opened, Outbox, Outgoing, Page, PassedOver, PutBack, PutOn,
+    Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers,
+    WaitingPage,
 };
 
 use crate::process::Process;
@@ -24,8 +26,8 @@ use crate::process::Process;
 /// A port as one process sees it.
 #[derive(Debug)]
 pub struct Faulty<'a, P> {
-    inner: &'a P,
-    process: &'a Process,
+    pub(crate) inner: &'a P,
+    pub(crate) process: &'a Process,
 }
 
 impl<'a, P> Faulty<'a, P> {
@@ -62,6 +64,14 @@ impl<S: Tasks<Cursor: std::fmt::Debug>> Tasks for Faulty<'_, S> {
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         self.process.around("join", self.inner.join(id, round, batch)).await
+    }
+
+    async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        self.process.around("take_turn", self.inner.take_turn(task, target, now)).await
+    }
+
+    async fn pass_over(&self, task: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        self.process.around("pass_over", self.inner.pass_over(task, reason, now)).await
     }
 
     async fn put_back(

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
+use shared::domain::id::LaneId;
 use shared::domain::time::Timestamp;
 use shared::memory::Delivery;
 use shared::ports::{Destination, Env};
@@ -28,6 +29,8 @@ pub(crate) enum Job {
     Delivery(Delivery),
     /// A fan-out's owner.
     Own(Arc<FanOut>),
+    /// A person who lets a lane go on.
+    Resume(LaneId),
 }
 
 impl World {
@@ -100,6 +103,8 @@ impl World {
                     self.queues.now().delete(&delivery.receipt);
                 }
             }
+            // If that person dies, the lane is still stopped, or another looks after it.
+            Job::Resume(lane) => drop(process.run(self.resume_as(&process, lane), twin).await),
             Job::Own(fan_out) => {
                 // Somebody notices after a while that it died.
                 let next = self.later(VISIBILITY_MS + fan_out.pauses_ms(), job.clone());
@@ -115,6 +120,7 @@ const fn step(job: &Job) -> &'static str {
     match job {
         Job::Event(_) => "register-task",
         Job::Own(_) => "own",
+        Job::Resume(_) => "resume",
         Job::Delivery(delivery) => match delivery.outgoing.to {
             Destination::Tasks => "register-task",
             Destination::Elect => "elect-leader",

@@ -11,6 +11,7 @@ pub mod fan_out;
 pub mod faulty;
 mod jobs;
 pub mod lag;
+mod lanes;
 pub mod limits;
 mod lists;
 pub mod mutation;

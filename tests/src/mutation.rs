@@ -49,11 +49,15 @@ pub enum Mutation {
     AddsWithoutItsKey,
     /// A tracker is written whatever revision it has.
     WritesTrackersUnconditionally,
+    /// A lane is written whatever revision it has.
+    WritesLanesUnconditionally,
+    /// Tasks come to their lane whatever has become of it since it was read.
+    LinesUpUnconditionally,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::WritesBatchesUnconditionally,
         Self::SettlesWithoutTheClaim,
         Self::JoinsInAnyRound,
@@ -76,6 +80,8 @@ impl Mutation {
         Self::SealsWithoutLooking,
         Self::AddsWithoutItsKey,
         Self::WritesTrackersUnconditionally,
+        Self::WritesLanesUnconditionally,
+        Self::LinesUpUnconditionally,
     ];
 
     /// What becomes of a batch's write: `None` if it is not made.

@@ -1,6 +1,6 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
-use shared::domain::id::{Pool, RouteName, SessionId};
+use shared::domain::id::{LaneId, Pool, RouteName, SessionId};
 use shared::domain::message::{Elect, Group, Handle};
 use shared::domain::session::Timing;
 use shared::memory::Delivery;
@@ -10,6 +10,7 @@ use shared::steps::elect::ElectLeader;
 use shared::steps::group::GroupBatch;
 use shared::steps::handle::{self, HandleBatch};
 use shared::steps::keeper::Keeper;
+use shared::steps::lane::{Ordering, Resumed};
 use shared::steps::process::Processor;
 use shared::steps::register::{Record, Register, Report};
 use shared::steps::sweep::{Budget, Sweep};
@@ -30,6 +31,12 @@ impl World {
         let (store, outbox) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
         let step = Register { store: &store, outbox: &outbox, env: process.env(), routes: &self.routes };
         step.run(records).await
+    }
+
+    pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        let notify = self.routes.get(&lane.route()).map(|route| route.notify.clone()).unwrap_or_default();
+        Ordering { store, outbox, env: process.env() }.resume(lane, &notify).await
     }
 
     pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {

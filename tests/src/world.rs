@@ -1,12 +1,14 @@
 //! The whole pipeline in virtual time: every step as a process of its own, many at once, over tables and queues in memory
 //! and a scripted downstream.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
+use shared::domain::id::LaneId;
+use shared::domain::lane::{self, Lane};
 use shared::domain::tracker::{State, Tracker};
 use shared::memory::{Delivery, MemoryStore};
 use shared::ports::Env;
@@ -92,6 +94,8 @@ pub struct World {
     pub(crate) jobs_changed: Notify,
     fan_outs: Mutex<Vec<Arc<FanOut>>>,
     complaints: Mutex<Vec<String>>,
+    /// Lanes that somebody wanted to go on. Whoever did may have died half way, so it is looked after until nobody waits.
+    resumed: Mutex<BTreeSet<LaneId>>,
 }
 
 /// How long a message in hand is hidden, in milliseconds.
@@ -126,6 +130,7 @@ impl World {
             jobs_changed: Notify::new(),
             fan_outs: Mutex::default(),
             complaints: Mutex::default(),
+            resumed: Mutex::default(),
         }
     }
 
@@ -216,6 +221,9 @@ impl World {
                 if next.is_none() && self.is_at_rest() {
                     return Ok(());
                 }
+                if next.is_none() && self.somebody_lets_lanes_go_on() {
+                    continue;
+                }
                 if next.is_none() && background.is_empty() {
                     return Err(self.stuck());
                 }
@@ -254,6 +262,20 @@ impl World {
             }
         }
         keys
+    }
+
+    /// When nothing else is under way, a person looks after the lanes that a failure stopped with tasks behind it.
+    fn somebody_lets_lanes_go_on(&self) -> bool {
+        let stopped = |(lane, waiting): &(Lane, usize)| {
+            let half_done = self.resumed.lock().unwrap_or_else(PoisonError::into_inner).contains(&lane.id);
+            *waiting > 0 && (matches!(lane.state, lane::State::Held(_)) || half_done)
+        };
+        let stopped: Vec<LaneId> = self.tables().lanes().into_iter().filter(stopped).map(|(lane, _)| lane.id).collect();
+        for lane in &stopped {
+            self.resumed.lock().unwrap_or_else(PoisonError::into_inner).insert(lane.clone());
+            self.later(VISIBILITY_MS, Job::Resume(lane.clone()));
+        }
+        !stopped.is_empty()
     }
 
     fn is_at_rest(&self) -> bool {

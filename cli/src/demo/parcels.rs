@@ -54,7 +54,7 @@ routes:
 #[cfg(test)]
 mod tests {
     use shared::domain::task_message::parse;
-    use shared::routes::Routes;
+    use shared::routes::{Assigned, Routes};
 
     use super::*;
     use crate::send::bundle::bundles;
@@ -73,7 +73,9 @@ mod tests {
             let message = message(&parcel, ItemId::parse("demo:0:7").ok());
             let sent = bundles(vec![(1, message.clone(), true)]);
             assert_eq!(parse(&sent[0][0].body, "other").unwrap(), message);
-            let Ok((_, target)) = routes.assign(&message.payload) else { panic!("{parcel:?} has no route") };
+            let Ok(Assigned { target, .. }) = routes.assign(&message.payload) else {
+                panic!("{parcel:?} has no route")
+            };
             assert_eq!(target.value(), parcel.truck);
         }
     }

@@ -41,6 +41,7 @@ impl Tables {
             sessions: variable("GROUPAGE_SESSION_TABLE"),
             trackers: variable("GROUPAGE_TRACKER_TABLE"),
             lists: variable("GROUPAGE_LIST_TABLE"),
+            lanes: variable("GROUPAGE_LANE_TABLE"),
             routes: variable("GROUPAGE_ROUTE_TABLE"),
         };
         let dynamo = sdk_config(stand.variable("AWS_ENDPOINT_URL_DYNAMODB"));

@@ -19,6 +19,7 @@ mod gates;
 mod http;
 mod item;
 mod lambda;
+mod lanes;
 mod lists;
 mod locks;
 mod many;
@@ -29,6 +30,7 @@ mod secrets;
 mod sessions;
 mod tasks;
 mod trackers;
+mod transaction;
 
 use std::time::Duration;
 

@@ -8,6 +8,7 @@ pub mod bisection;
 pub mod drain;
 pub mod gate;
 pub mod id;
+pub mod lane;
 pub mod list;
 pub mod lock;
 pub mod message;

@@ -9,8 +9,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::batch::Batch;
-use super::id::{TaskId, TrackerId};
+use super::id::{BatchId, Target, TaskId, TrackerId};
 use super::outcome::Reason;
 use super::time::Timestamp;
 use super::tracker::{End, Ending, ItemId, ItemRange, Tracker};
@@ -91,7 +90,8 @@ pub struct CloudEvent<D> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OfTask {
     task: String,
-    batch: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<String>,
     target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
@@ -113,21 +113,33 @@ pub const SUCCEEDED: &str = "groupage.task.succeeded.v1";
 /// The event's `type` for a task that failed.
 pub const FAILED: &str = "groupage.task.failed.v1";
 
+/// A task that is settled.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled<'a> {
+    /// The task.
+    pub task: &'a TaskId,
+    /// What it is, or would have been, grouped by.
+    pub target: &'a Target,
+    /// The batch that settled it, if one did.
+    pub batch: Option<&'a BatchId>,
+}
+
 /// The notice of one settled task; `failure` is `None` if it succeeded.
 #[must_use]
-pub fn of_task(batch: &Batch, task: &TaskId, failure: Option<&Failure>, at: Timestamp) -> CloudEvent<OfTask> {
+pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -> CloudEvent<OfTask> {
+    let Settled { task, target, batch } = settled;
     CloudEvent {
         specversion: "1.0",
-        id: format!("{}/{task}", batch.id),
-        source: format!("groupage/{}", batch.target.route()),
+        id: format!("{}/{task}", batch.map_or("queued", BatchId::as_str)),
+        source: format!("groupage/{}", target.route()),
         kind: if failure.is_some() { FAILED } else { SUCCEEDED },
         subject: task.to_string(),
         time: rfc3339(at),
         datacontenttype: "application/json",
         data: OfTask {
             task: task.to_string(),
-            batch: batch.id.to_string(),
-            target: batch.target.value().to_owned(),
+            batch: batch.map(ToString::to_string),
+            target: target.value().to_owned(),
             reason: failure.map(|failure| failure.reason.clone()),
             attempts: failure.map(|failure| failure.attempts),
         },
@@ -191,14 +203,15 @@ fn rfc3339(at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::{BatchId, Fence, RouteName, Target};
+    use crate::domain::id::RouteName;
 
     #[test]
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {
         let target = Target::of(&RouteName::new("parcels"), "truck-7");
-        let batch = Batch::open(BatchId::new("b1"), target, Fence(1), &[], Timestamp(0), 0);
+        let (task, batch) = (TaskId::new("t1"), BatchId::new("b1"));
+        let settled = Settled { task: &task, target: &target, batch: Some(&batch) };
         let failure = Failure { reason: Reason::new("too_heavy"), attempts: 2 };
-        let event = of_task(&batch, &TaskId::new("t1"), Some(&failure), Timestamp(1_000));
+        let event = of_task(settled, Some(&failure), Timestamp(1_000));
         let json = serde_json::to_value(&event).unwrap();
         assert_eq!(json["specversion"], "1.0");
         assert_eq!(json["id"], "b1/t1");
@@ -206,6 +219,6 @@ mod tests {
         assert_eq!(json["type"], FAILED);
         assert_eq!(json["time"], "1970-01-01T00:00:01.000Z");
         assert_eq!(json["data"]["reason"], "too_heavy");
-        assert_eq!(of_task(&batch, &TaskId::new("t1"), Some(&failure), Timestamp(1_000)), event);
+        assert_eq!(of_task(settled, Some(&failure), Timestamp(1_000)), event);
     }
 }

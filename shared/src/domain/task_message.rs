@@ -108,6 +108,10 @@ pub enum Code {
     NoRoute,
     /// The route's `target` expression gave no string for it.
     BadTarget,
+    /// The route's `ordered_by` gave no string for it, or its `sequence` no number.
+    BadOrder,
+    /// Its number in its lane is used, or the lane is numbered otherwise.
+    BadSequence,
     /// Larger than a message, or than its route's batches, may be.
     TooLarge,
     /// Its id belongs to a task with other content.
@@ -130,6 +134,8 @@ impl fmt::Display for Code {
             Self::ListClosed => "list_closed",
             Self::NoRoute => "no_route",
             Self::BadTarget => "bad_target",
+            Self::BadOrder => "bad_order",
+            Self::BadSequence => "bad_sequence",
             Self::TooLarge => "too_large",
             Self::IdConflict => "id_conflict",
             Self::Panicked => "panicked",

@@ -57,6 +57,10 @@ pub enum Metric {
     TasksStranded,
     /// Items of settled tasks that no tracker counts (any more).
     ItemsUnknown,
+    /// Lanes of ordered routes that a failed task stopped.
+    LanesStopped,
+    /// Tasks that failed because one before them in their lane did.
+    TasksPassedOver,
     /// Trackers that sweep completed, or told of, for somebody who died.
     TrackersRevived,
     /// Trackers whose deadline passed.
@@ -90,6 +94,8 @@ impl Counts {
         self.add(Metric::TasksFailed, settled.failed);
         self.add(Metric::TasksReturned, settled.returned);
         self.add(Metric::ItemsUnknown, settled.unknown_items);
+        self.add(Metric::LanesStopped, settled.lanes_stopped);
+        self.add(Metric::TasksPassedOver, settled.passed_over);
     }
 
     /// The value of a metric.

@@ -129,8 +129,18 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         let outcome =
             step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
         match &outcome {
-            handle::Outcome::Settled(follow_up::Counts { succeeded, failed, returned, unknown_items }) => {
+            handle::Outcome::Settled(follow_up::Counts {
+                succeeded,
+                failed,
+                returned,
+                unknown_items,
+                lanes_stopped,
+                passed_over,
+            }) => {
                 info!(%batch, succeeded, failed, returned, "batch settled");
+                if *lanes_stopped > 0 {
+                    warn!(%batch, lanes_stopped, passed_over, "failed tasks stop their order keys: see `groupage lane`");
+                }
                 if *unknown_items > 0 {
                     warn!(%batch, unknown_items, "no tracker counts these items (any more)");
                 }

@@ -5,6 +5,7 @@
 
 mod batches;
 mod gates;
+mod lanes;
 mod lists;
 mod locks;
 mod queues;
@@ -17,10 +18,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Gate, Scope};
-use crate::domain::id::{BatchId, ListId, SessionId, Target, TaskId, TrackerId};
+use crate::domain::id::{BatchId, LaneId, ListId, SessionId, Target, TaskId, TrackerId};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
 use crate::domain::task::{Candidate, Task};
+use crate::domain::time::Timestamp;
 use crate::ports::{Census, Result};
 
 pub use queues::{Delivery, MemoryQueues};
@@ -36,12 +38,15 @@ struct Tables {
     tasks: HashMap<TaskId, Task>,
     /// What the index shows: waiting tasks by Target, in the order of their ids.
     waiting: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
+    /// When the turn of each task was over that never had it.
+    passed_over: HashMap<TaskId, Timestamp>,
     locks: HashMap<Target, Lock>,
     batches: HashMap<BatchId, Batch>,
     sessions: BTreeMap<SessionId, Session>,
     gates: BTreeMap<Scope, Gate>,
     trackers: BTreeMap<TrackerId, trackers::Tracked>,
     lists: BTreeMap<ListId, lists::Listed>,
+    lanes: BTreeMap<LaneId, lanes::InLane>,
 }
 
 impl MemoryStore {

@@ -6,14 +6,15 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::outcome::Reason;
 use crate::domain::task::{Candidate, Status, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::ports::{
-    Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
 
 impl Tables {
-    fn show(&mut self, target: &Target, candidate: Candidate) {
+    pub(super) fn show(&mut self, target: &Target, candidate: Candidate) {
         self.waiting.entry(target.clone()).or_default().insert(candidate.id.clone(), candidate);
     }
 
@@ -82,6 +83,30 @@ impl Tasks for MemoryStore {
             .filter(|waiting| waiting.since < since)
             .collect();
         Ok(WaitingPage { tasks, next })
+    }
+
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let mut tables = self.tables();
+        let Some(task) = tables.tasks.get_mut(id) else { return Ok(PutBack::MovedOn) };
+        if task.status == Status::Queued {
+            task.status = Status::Created { target: target.clone() };
+            task.waits_since = now;
+            let candidate = task.candidate();
+            tables.show(target, candidate);
+            return Ok(PutBack::Waits);
+        }
+        Ok(if task.waits_in(Round(0)) { PutBack::Waits } else { PutBack::MovedOn })
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        let mut guard = self.tables();
+        let tables = &mut *guard;
+        let Some(task) = tables.tasks.get_mut(id) else { return Ok(None) };
+        if task.status == Status::Queued {
+            task.status = Status::Failed { batch: None, reason: reason.clone() };
+            tables.passed_over.insert(id.clone(), now);
+        }
+        Ok(tables.passed_over.get(id).map(|at| PassedOver { ties: task.ties(), at: *at }))
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

@@ -8,6 +8,7 @@ mod batches;
 mod census;
 mod downstream;
 mod gates;
+mod lanes;
 mod lists;
 mod locks;
 mod messages;
@@ -24,11 +25,14 @@ pub use batches::Batches;
 pub use census::Census;
 pub use downstream::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
 pub use gates::Gates;
+pub use lanes::{Lanes, LinedUp, MAX_NEWCOMERS, Newcomer};
 pub use lists::{Lists, Moved, PutOn};
 pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
 pub use messages::{Destination, Inbox, Outbox, Outgoing, send_all};
 pub use sessions::{Ended, Renewed, Sessions};
-pub use tasks::{Freshness, Joined, Page, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage};
+pub use tasks::{
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage,
+};
 pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};
 
 /// A port did not answer.
@@ -91,5 +95,5 @@ pub trait Env: Sync {
 }
 
 /// Everything a store of the protocol's state can do.
-pub trait Store: Tasks + Locks + Batches + Sessions + Gates + Trackers + Lists {}
-impl<T: Tasks + Locks + Batches + Sessions + Gates + Trackers + Lists> Store for T {}
+pub trait Store: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists {}
+impl<T: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists> Store for T {}

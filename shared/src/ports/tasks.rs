@@ -27,10 +27,10 @@ pub enum Joined {
     Elsewhere,
 }
 
-/// What became of a member's return to waiting.
+/// What became of a task that was to wait for a batch, for the first time or again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutBack {
-    /// It waits in its next round, by this write or an earlier one.
+    /// It waits in that round, by this write or an earlier one.
     Waits,
     /// It has moved on since.
     MovedOn,
@@ -92,6 +92,15 @@ pub enum Settlement {
     Failed(Reason),
 }
 
+/// A task whose turn never came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Who must hear of it.
+    pub ties: Ties,
+    /// When it failed.
+    pub at: Timestamp,
+}
+
 /// The tasks.
 pub trait Tasks: Sync {
     /// A position in the index.
@@ -120,6 +129,19 @@ pub trait Tasks: Sync {
         after: Option<&Self::Cursor>,
         limit: usize,
     ) -> impl Future<Output = Result<WaitingPage<Self::Cursor>>> + Send;
+
+    /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
+    fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp)
+    -> impl Future<Output = Result<PutBack>> + Send;
+
+    /// Writes that a queued task failed: its turn will never come. Assumes: it is queued. Says what it came to if
+    /// it failed so, by this write or an earlier one.
+    fn pass_over(
+        &self,
+        task: &TaskId,
+        reason: &Reason,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Option<PassedOver>>> + Send;
 
     /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
     fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> impl Future<Output = Result<Joined>> + Send;

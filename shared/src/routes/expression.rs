@@ -28,6 +28,15 @@ impl Data {
         self.0.as_array().map(|items| items.iter().cloned().map(Self))
     }
 
+    /// As a whole number that is not negative.
+    pub fn as_whole_number(&self) -> Option<u64> {
+        match self.0.as_number() {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
+            Some(number) if number >= 0.0 && number.fract() == 0.0 && number < u64::MAX as f64 => Some(number as u64),
+            Some(_) | None => None,
+        }
+    }
+
     /// As text: a string, or a number as JSON writes it.
     pub fn as_text(&self) -> Option<String> {
         self.0.as_string().cloned().or_else(|| self.0.is_number().then(|| self.0.to_string()))

@@ -8,9 +8,10 @@ use serde::{Deserialize, Deserializer, de};
 use super::answer::ResponseMapping;
 use super::expression::Expression;
 use super::limited::Limited;
-use super::{Error, InFlight, Route, Routes, body};
+use super::{Error, InFlight, Ordered, Route, Routes, body};
 use crate::domain::batch;
-use crate::domain::id::RouteName;
+use crate::domain::id::{RouteName, Turn};
+use crate::domain::lane::OnFailure;
 use crate::domain::notice::NotificationQueue;
 use crate::domain::retry;
 
@@ -39,6 +40,12 @@ struct RouteEntry {
     when: Option<Expression>,
     /// What a task is grouped by: JMESPath over the payload that gives a string.
     target: Expression,
+    /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one after
+    /// the other, in the order in which they were accepted; each waits until the one before it is settled. Absent: in any
+    /// order.
+    ordered_by: Option<Expression>,
+    /// How the tasks of an order key follow each other.
+    order: Option<Order>,
     /// How much one call carries.
     #[serde(default)]
     batch: BatchLimits,
@@ -73,6 +80,25 @@ struct BatchLimits {
 impl Default for BatchLimits {
     fn default() -> Self {
         Self { max_items: Limited(100), max_bytes: Limited(1_000_000), wait_ms: Limited(1_000) }
+    }
+}
+
+/// How the tasks of an order key follow each other.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Order {
+    /// The task's number within its key: JMESPath over the payload that gives a whole number. A task waits for those
+    /// with lower numbers, even if it comes first. Absent: tasks are numbered as they are accepted.
+    sequence: Option<Expression>,
+    /// The number of a key's first task, if tasks bring their numbers along.
+    first: Limited<0, 1_000_000_000>,
+    /// What a failed task means to those behind it.
+    on_failure: OnFailure,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self { sequence: None, first: Limited(1), on_failure: OnFailure::default() }
     }
 }
 
@@ -282,6 +308,9 @@ impl File {
                 let what = format!("`on_reject: bisect` of route `{}` needs a downstream that is called", entry.name);
                 return Err(whole(what));
             }
+            if entry.ordered_by.is_none() && entry.order.is_some() {
+                return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
+            }
             if !names.insert(&entry.name) {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }
@@ -296,6 +325,7 @@ impl RouteEntry {
             name: self.name,
             when: self.when.unwrap_or_else(Expression::always),
             target: self.target,
+            ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
             batch: batch::Limits {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
@@ -317,6 +347,13 @@ impl RouteEntry {
             on_reject: self.on_reject,
             notify: self.notify,
         }
+    }
+}
+
+impl Order {
+    fn compile(self, by: Expression) -> Ordered {
+        let Self { sequence, first, on_failure } = self;
+        Ordered { by, sequence, first: Turn(first.0), on_failure }
     }
 }
 

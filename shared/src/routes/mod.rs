@@ -16,7 +16,8 @@ pub use file::{Downstream, File, HeaderValue, Http, Lambda, Method, Notify, OnRe
 
 use crate::domain::batch;
 use crate::domain::gate::Scope;
-use crate::domain::id::{MAX_TARGET_BYTES, RouteName, Target};
+use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, Turn};
+use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::retry;
 use crate::domain::task_message::{Code, Rejection};
 
@@ -45,6 +46,7 @@ pub struct Route {
     pub name: RouteName,
     when: Expression,
     target: Expression,
+    ordered: Option<Ordered>,
     /// How much one call carries, and how long a batch waits.
     pub batch: batch::Limits,
     /// Where the call goes.
@@ -64,6 +66,26 @@ pub struct Route {
     pub notify: Notify,
 }
 
+/// How a route's tasks follow each other.
+#[derive(Clone, Debug)]
+struct Ordered {
+    by: Expression,
+    sequence: Option<Expression>,
+    first: Turn,
+    on_failure: OnFailure,
+}
+
+/// Where a task goes.
+#[derive(Clone, Debug)]
+pub struct Assigned<'a> {
+    /// Its route.
+    pub route: &'a Route,
+    /// What it is grouped by.
+    pub target: Target,
+    /// Its place among the tasks of its order key, if the route is ordered.
+    pub order: Option<Order>,
+}
+
 /// Limits on calls in flight; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
@@ -81,6 +103,56 @@ impl Route {
             Downstream::Pull => true,
             Downstream::Http(_) | Downstream::Lambda(_) => false,
         }
+    }
+
+    /// What a failed task means to those behind it; only a person lets tasks go on whose route is not ordered any more.
+    #[must_use]
+    pub fn on_failure(&self) -> OnFailure {
+        self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
+    }
+
+    /// The place of a task among those of its order key.
+    fn order(&self, data: &expression::Data) -> Result<Option<Order>, Rejection> {
+        let Some(Ordered { by, sequence, first, .. }) = &self.ordered else { return Ok(None) };
+        let key = self.text("ordered_by", by, data, Code::BadOrder)?;
+        let (numbering, sequence) = match sequence {
+            None => (Numbering::ByArrival, None),
+            Some(expression) => {
+                let number = expression.value(data).as_whole_number().filter(|number| *number <= MAX_SEQUENCE);
+                let number = number.ok_or_else(|| {
+                    let detail = format!(
+                        "`sequence` of route `{}`, `{}`, gives no whole number from 0 to {MAX_SEQUENCE} for the payload",
+                        self.name,
+                        expression.as_str()
+                    );
+                    Rejection::new(Code::BadOrder, detail)
+                })?;
+                (Numbering::BySequence { first: *first }, Some(Turn(number)))
+            }
+        };
+        Ok(Some(Order { lane: LaneId::of(&self.name, &key), numbering, sequence }))
+    }
+
+    /// The string that an expression of this route gives for a payload.
+    fn text(
+        &self,
+        field: &str,
+        expression: &Expression,
+        data: &expression::Data,
+        code: Code,
+    ) -> Result<String, Rejection> {
+        let bad = |what: &str| {
+            let detail = format!("`{field}` of route `{}`, `{}`, {what}", self.name, expression.as_str());
+            Rejection::new(code, detail)
+        };
+        let value = expression.string(data).ok_or_else(|| bad("gives no string for the payload"))?;
+        if value.is_empty() {
+            return Err(bad("gives an empty string"));
+        }
+        if value.len() > MAX_TARGET_BYTES {
+            return Err(bad("gives a string of over 512 bytes"));
+        }
+        Ok(value)
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.
@@ -119,11 +191,12 @@ impl Routes {
         self.routes.iter()
     }
 
-    /// Finds a payload's route and computes its Target.
+    /// Finds a payload's route, and computes its Target and its place in an order.
     ///
     /// # Errors
-    /// A [`Rejection`] if no route wants it, its Target is no usable string, or it is larger than its route's batches.
-    pub fn assign(&self, payload: &str) -> Result<(&Route, Target), Rejection> {
+    /// A [`Rejection`] if no route wants it, its Target or order key is no usable string, or it is larger than its route's
+    /// batches.
+    pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
         let data = expression::Data::parse(payload)
             .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;
         let route = self
@@ -131,23 +204,14 @@ impl Routes {
             .iter()
             .find(|route| route.when.holds(&data))
             .ok_or_else(|| Rejection::new(Code::NoRoute, "no route's `when` holds for the payload"))?;
-        let bad = |what: &str| {
-            let detail = format!("`target` of route `{}`, `{}`, {what}", route.name, route.target.as_str());
-            Rejection::new(Code::BadTarget, detail)
-        };
-        let value = route.target.string(&data).ok_or_else(|| bad("gives no string for the payload"))?;
-        if value.is_empty() {
-            return Err(bad("gives an empty string"));
-        }
-        if value.len() > MAX_TARGET_BYTES {
-            return Err(bad("gives a string of over 512 bytes"));
-        }
+        let value = route.text("target", &route.target, &data, Code::BadTarget)?;
+        let order = route.order(&data)?;
         if payload.len() as u64 > route.batch.max_bytes {
             let detail =
                 format!("the payload is over `max_bytes` of route `{}`, {}", route.name, route.batch.max_bytes);
             return Err(Rejection::new(Code::TooLarge, detail));
         }
-        Ok((route, Target::of(&route.name, &value)))
+        Ok(Assigned { route, target: Target::of(&route.name, &value), order })
     }
 }
 

@@ -71,9 +71,9 @@ fn a_bad_template_is_found_when_the_file_is_read() {
 #[test]
 fn a_payload_takes_the_first_route_that_wants_it() {
     let routes = Routes::parse(GOOD).unwrap();
-    let (route, target) = routes.assign(r#"{"type":"parcel","truck":"t7"}"#).unwrap();
+    let Assigned { route, target, .. } = routes.assign(r#"{"type":"parcel","truck":"t7"}"#).unwrap();
     assert_eq!((route.name.as_str(), target.as_str()), ("parcels", "parcels:t7"));
-    let (_, target) = routes.assign(r#"{"type":"letter","kind":"air"}"#).unwrap();
+    let Assigned { target, .. } = routes.assign(r#"{"type":"letter","kind":"air"}"#).unwrap();
     assert_eq!(target.as_str(), "rest:letter-air");
 }
 

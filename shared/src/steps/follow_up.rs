@@ -1,13 +1,14 @@
-//! What follows from a recorded outcome: the members' own statuses, notifications, acks of the items that they are for, and
-//! the way back to waiting.
+//! What follows from a recorded outcome: the members' own statuses, notifications, acks of the items that they are for,
+//! the turns of those behind them, and the way back to waiting.
 //!
 //! All of it is derived from the settled batch, so it can be repeated: statuses are conditional on the batch, notices
-//! carry derived ids, an item is acked once, and a member that went back already has moved on.
+//! carry derived ids, an item is acked once, a turn is handed over once, and a member that went back already has moved on.
 
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::lane::{HandedOver, Ordering};
 use super::track::Tracking;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
@@ -15,10 +16,12 @@ use crate::domain::id::TaskId;
 use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
 use crate::domain::notice::{self, Failure, NotificationQueue};
 use crate::domain::outcome::{Exception, Results};
-use crate::domain::task::{self, Candidate};
+use crate::domain::task::{self, Candidate, Ties};
 use crate::domain::time::Timestamp;
-use crate::domain::tracker::{self, ItemId};
-use crate::ports::{Batches, Destination, Env, Freshness, Outbox, Outgoing, Settlement, Tasks, Trackers, send_all};
+use crate::domain::tracker;
+use crate::ports::{
+    Batches, Destination, Env, Freshness, Lanes, Outbox, Outgoing, Settlement, Tasks, Trackers, send_all,
+};
 use crate::routes::{Notify, Route};
 
 /// What an outcome came to, counted in members.
@@ -32,6 +35,10 @@ pub struct Counts {
     pub returned: usize,
     /// Items of settled members that no tracker counts (any more).
     pub unknown_items: usize,
+    /// Lanes that a failed member stopped.
+    pub lanes_stopped: usize,
+    /// Tasks that failed because a member before them in their lane did.
+    pub passed_over: usize,
 }
 
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
@@ -40,7 +47,7 @@ pub struct Counts {
 /// # Errors
 /// A port did not answer; the whole may be repeated.
 pub async fn follow_up(
-    store: &(impl Tasks + Batches + Trackers),
+    store: &(impl Tasks + Batches + Lanes + Trackers),
     outbox: &impl Outbox,
     env: &impl Env,
     route: &Route,
@@ -68,12 +75,18 @@ pub async fn follow_up(
         batch.members.iter().filter_map(|member| Some((member.clone(), settlement(results, member)?))).collect();
     let settle = |(member, settlement): (Member, Settlement)| async move {
         let ties = store.settle(&member, &batch.id, &settlement, *at).await?;
-        Ok::<_, Error>(ties.item.map(|item| (item, outcome(&settlement))))
+        Ok::<_, Error>((member.id, ties, outcome(&settlement)))
     };
-    let items: Vec<Option<(ItemId, tracker::Outcome)>> =
+    let settled: Vec<(TaskId, Ties, tracker::Outcome)> =
         stream::iter(settlements).map(settle).buffer_unordered(CONCURRENCY).try_collect().await?;
-    let acked = Tracking { store, outbox, env }.settle(items.into_iter().flatten().collect()).await;
-    let unknown_items = acked.all()?;
+    let (mut items, mut turns) = (Vec::new(), Vec::new());
+    for (task, Ties { item, lane }, outcome) in settled {
+        items.extend(item.map(|item| (item, outcome)));
+        turns.extend(lane.map(|lane| (task, lane, outcome)));
+    }
+    let handed = Ordering { store, outbox, env }.hand_over(&turns, route.on_failure(), &route.notify).await;
+    let unknown_items = Tracking { store, outbox, env }.settle(items).await.all()?;
+    let HandedOver { stopped, passed_over } = handed?;
     sent?;
     let next = match last_return_ms(results) {
         None => batch.followed_up(),
@@ -81,7 +94,7 @@ pub async fn follow_up(
     };
     // Whoever was faster has done just the same.
     store.store(&next, Assumes::At(batch.revision)).await?;
-    Ok(Counts { unknown_items, ..count(batch, results) })
+    Ok(Counts { unknown_items, lanes_stopped: stopped, passed_over, ..count(batch, results) })
 }
 
 /// Marks a batch that waits for members to return as done if all of them have; says whether it is.
@@ -154,7 +167,8 @@ fn returns(batch: &Batch, results: &Results) -> Vec<Outgoing> {
 
 fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Timestamp) -> Vec<Outgoing> {
     let notice = |member: &Member, queue: &NotificationQueue, failure: Option<&Failure>| {
-        let event = notice::of_task(batch, &member.id, failure, at);
+        let settled = notice::Settled { task: &member.id, target: &batch.target, batch: Some(&batch.id) };
+        let event = notice::of_task(settled, failure, at);
         (*queue != NotificationQueue::None).then(|| Outgoing::json(Destination::Notification(queue.clone()), &event, 0))
     };
     batch
@@ -173,5 +187,5 @@ fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Timestamp) -> 
 fn count(batch: &Batch, results: &Results) -> Counts {
     let returned = results.values().filter(|exception| matches!(exception, Exception::Returned { .. })).count();
     let failed = results.len() - returned;
-    Counts { succeeded: batch.members.len() - results.len(), failed, returned, unknown_items: 0 }
+    Counts { succeeded: batch.members.len() - results.len(), failed, returned, ..Counts::default() }
 }

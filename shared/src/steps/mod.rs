@@ -14,6 +14,7 @@ pub mod follow_up;
 pub mod group;
 pub mod handle;
 pub mod keeper;
+pub mod lane;
 pub mod list;
 pub mod process;
 pub mod register;

@@ -13,7 +13,7 @@ use crate::domain::lock::Term;
 use crate::domain::message::{Group, Lead};
 use crate::domain::task::Candidate;
 use crate::ports::{Batches, Census, Env, Outbox, Outgoing, Tasks, send_all};
-use crate::routes::Routes;
+use crate::routes::{Assigned, Routes};
 
 /// What was driven on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub async fn revive<S: Tasks + Batches + Census>(
     let mut waiting: BTreeMap<Target, Vec<Candidate>> = BTreeMap::new();
     let mut driven = HashSet::new();
     for task in store.unsettled_tasks().await? {
-        let Ok((_, target)) = routes.assign(&task.payload) else {
+        let Ok(Assigned { target, .. }) = routes.assign(&task.payload) else {
             report.stranded += 1;
             continue;
         };

@@ -45,6 +45,7 @@ pub mod check;
 mod choices;
 pub mod io;
 pub mod kept;
+mod lanes;
 mod lists;
 pub mod model;
 mod ports;

@@ -4,14 +4,16 @@ use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
 use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::outcome::Reason;
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use shared::ports::{
     self, Acquired, Added, Advanced, Batches, Call, Cleared, Destination, Downstream, Ended, Env, Error, Freshness,
-    Gates, Inbox, Joined, Locks, Looked, Marked, NoAnswer, Opened, Outbox, Outgoing, Page, PutBack, Registered,
-    Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers, WaitingPage,
+    Gates, Inbox, Joined, Locks, Looked, Marked, NoAnswer, Opened, Outbox, Outgoing, Page, PassedOver, PutBack,
+    Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers,
+    WaitingPage,
 };
 
 use crate::io::{Answer, Body, Op, Says, Sent};
@@ -55,6 +57,14 @@ impl Tasks for Recorder {
 
     async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         ask!(self, Op::Join(task.clone(), round, batch.clone()), Answer::Joined(joined) => *joined)
+    }
+
+    async fn take_turn(&self, _: &TaskId, _: &Target, _: Timestamp) -> Result<PutBack> {
+        Err(unasked())
+    }
+
+    async fn pass_over(&self, _: &TaskId, _: &Reason, _: Timestamp) -> Result<Option<PassedOver>> {
+        Err(unasked())
     }
 
     async fn put_back(

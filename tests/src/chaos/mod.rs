@@ -1,6 +1,7 @@
 //! A run in which anything may happen: what, follows from its seed.
 
 mod fan_out;
+mod order;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -79,9 +80,13 @@ impl Chaos {
             mutation: None,
             traced: false,
         };
-        let routes = routes(&mut dice, workers.is_some());
+        // Of dice of their own, so that the rest of a seed stays what it is.
+        let order = order::of(&mut StdRng::seed_from_u64(seed ^ 0x000A_DE55));
+        let routes = routes(&mut dice, workers.is_some()) + &order.map(order::Random::route).unwrap_or_default();
         let (tasks, trucks) = (dice.random_range(1..=16), dice.random_range(1..=3));
-        let bodies: Vec<String> = (0..tasks).map(|n| parcel(n, n % trucks)).collect();
+        let bodies: Vec<String> = (0..tasks)
+            .map(|n| order.map_or_else(|| parcel(n, n % trucks), |order| order.parcel(n, n % trucks)))
+            .collect();
         let mut events = Vec::new();
         for chunk in bodies.chunks(dice.random_range(1..=8)) {
             let at = one_of(&mut dice, &[0, 0, 100, 2_500, 20_000]);

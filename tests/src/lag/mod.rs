@@ -16,12 +16,13 @@ use shared::domain::gate::{Gate, Scope};
 use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, Token};
 use shared::domain::list::Life;
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::outcome::Reason;
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Status, Task, Ties};
 use shared::domain::time::Timestamp;
 use shared::ports::{
-    Acquired, Advanced, Batches, Ended, Env, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released,
-    Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
+    Acquired, Advanced, Batches, Ended, Env, Freshness, Gates, Joined, Locks, Page, PassedOver, PutBack, Registered,
+    Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 /// How far behind a store may show things, in milliseconds.
@@ -97,6 +98,14 @@ impl<S, E: Env> Lagging<S, E> {
         self.clock.now().plus_ms(index.random.random_range(0..=max_ms))
     }
 
+    /// A task was written for the first time.
+    pub(crate) fn appeared(&self, task: &Task) {
+        if let Status::Created { target } = &task.status {
+            self.change(Shift::Show(target.clone(), task.candidate()));
+        }
+        self.version(&task.id, |_| Some(task.clone()));
+    }
+
     /// Adds a version of a task, made from the latest one.
     fn version(&self, id: &TaskId, next: impl FnOnce(Option<&Task>) -> Option<Task>) {
         if self.lag.read_ms == 0 {
@@ -137,9 +146,8 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
 
     async fn register(&self, task: &Task) -> Result<Registered> {
         let registered = self.inner.register(task).await?;
-        if let (Registered::New, Status::Created { target }) = (&registered, &task.status) {
-            self.change(Shift::Show(target.clone(), task.candidate()));
-            self.version(&task.id, |_| Some(task.clone()));
+        if registered == Registered::New {
+            self.appeared(task);
         }
         Ok(registered)
     }
@@ -193,6 +201,21 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
             self.version(id, |task| task.map(|task| Task { status, ..task.clone() }));
         }
         Ok(joined)
+    }
+
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let taken = self.inner.take_turn(id, target, now).await?;
+        if taken == PutBack::Waits
+            && let Some(task) = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop()
+        {
+            self.change(Shift::Show(target.clone(), task.candidate()));
+            self.version(id, |_| Some(task));
+        }
+        Ok(taken)
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        self.inner.pass_over(id, reason, now).await
     }
 
     async fn put_back(

@@ -1,5 +1,6 @@
 //! Every promise, looked at after a run has come to rest.
 
+mod order;
 mod trackers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(each_round_is_in_one_batch(world));
     broken.extend(everything_is_at_rest(world));
     broken.extend(limits::broken(world));
+    broken.extend(order::broken(world));
     broken.extend(trackers::broken(world));
     broken
 }

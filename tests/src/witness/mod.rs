@@ -1,5 +1,6 @@
 //! A store that notes every write that must happen once, or never.
 
+mod order;
 mod trackers;
 
 use std::collections::BTreeMap;
@@ -9,13 +10,14 @@ use shared::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use shared::domain::gate::{Gate, Scope};
 use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{self, Acquisition, Held, Lock, Term};
+use shared::domain::outcome::Reason;
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
 use shared::ports::{
-    Acquired, Advanced, Batches, Ended, Freshness, Gates, Joined, Locks, Page, PutBack, Registered, Released, Renewed,
-    Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
+    Acquired, Advanced, Batches, Ended, Freshness, Gates, Joined, Locks, Page, PassedOver, PutBack, Registered,
+    Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 use tokio::time::Instant;
@@ -36,6 +38,8 @@ pub struct Witness {
     signalled: Mutex<BTreeMap<Target, Vec<Candidate>>>,
     /// Whether the index shows everything at once, so that a leader that looks again finds it.
     sees_all: bool,
+    /// Who came to which lane, by turn.
+    accepted: Mutex<order::Accepted>,
     /// What was seen of trackers.
     trackers: Mutex<trackers::Seen>,
 }
@@ -65,7 +69,7 @@ impl Witness {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, what: String) {
+    pub(crate) fn note(&self, what: String) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 
@@ -171,6 +175,18 @@ impl Tasks for Witness {
             Some(_) | None => round,
         };
         self.tables.join(id, round, batch).await
+    }
+
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let taken = self.tables.take_turn(id, target, now).await?;
+        if taken == PutBack::Waits {
+            self.comes_in_order(id).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        self.tables.pass_over(id, reason, now).await
     }
 
     async fn put_back(

@@ -12,7 +12,7 @@ use shared::domain::outcome::Reason;
 use shared::domain::task::Task;
 use shared::domain::tracker::{Options, State, Which};
 use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Batches, Destination, Env, Freshness, Lists, Outbox, Settlement, Tasks, Trackers};
+use shared::ports::{Destination, Env, Freshness, Outbox, Settlement, Store, Tasks};
 use shared::routes::Routes;
 use shared::steps::register::{Record, Register, Report};
 use shared::steps::track::Tracking;
@@ -83,13 +83,7 @@ impl Stack {
     }
 }
 
-async fn register(
-    store: &(impl Tasks + Batches + Trackers + Lists),
-    outbox: &impl Outbox,
-    env: &TestEnv,
-    routes: &str,
-    bodies: &[String],
-) -> Report {
+async fn register(store: &impl Store, outbox: &impl Outbox, env: &TestEnv, routes: &str, bodies: &[String]) -> Report {
     let routes = Routes::parse(routes).unwrap();
     let record = |(n, body): (usize, &String)| Record { message_id: format!("m{n}"), body: body.clone() };
     let records = bodies.iter().enumerate().map(record).collect();

@@ -105,6 +105,7 @@ impl Stack {
             ("GROUPAGE_SESSION_TABLE", tables.sessions.clone()),
             ("GROUPAGE_TRACKER_TABLE", tables.trackers.clone()),
             ("GROUPAGE_LIST_TABLE", tables.lists.clone()),
+            ("GROUPAGE_LANE_TABLE", tables.lanes.clone()),
             ("GROUPAGE_ROUTE_TABLE", tables.routes.clone()),
             ("GROUPAGE_TASK_QUEUE", queues.tasks.clone()),
             ("GROUPAGE_ELECT_QUEUE", queues.elect.clone()),

@@ -45,6 +45,7 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         sessions: "groupage-sessions".to_owned(),
         trackers: "groupage-trackers".to_owned(),
         lists: "groupage-lists".to_owned(),
+        lanes: "groupage-lanes".to_owned(),
         routes: "groupage-routes".to_owned(),
     };
     let waiting = Index {
@@ -56,6 +57,12 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
     let unfinished =
         Index { name: Tables::UNFINISHED_INDEX, hash: "Open", range: ("Due", ScalarAttributeType::N), carries: &[] };
     let due = || Index { name: Tables::DUE_INDEX, hash: "Part", range: ("Due", ScalarAttributeType::N), carries: &[] };
+    let stopped = Index {
+        name: Tables::STOPPED_INDEX,
+        hash: "Stopped",
+        range: ("ActiveAt", ScalarAttributeType::N),
+        carries: &[],
+    };
     let plain = |name, key| Shape { name, key, sort: None, index: None, expires: true };
     let shapes = [
         Shape { index: Some(waiting), ..plain(&tables.tasks, "Id") },
@@ -64,6 +71,7 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         Shape { sort: Some("SessionId"), ..plain(&tables.sessions, "Pool") },
         Shape { sort: Some("Node"), index: Some(due()), expires: false, ..plain(&tables.trackers, "TrackerId") },
         Shape { sort: Some("Slot"), index: Some(due()), ..plain(&tables.lists, "ListId") },
+        Shape { sort: Some("Turn"), index: Some(stopped), ..plain(&tables.lanes, "LaneId") },
         Shape { expires: false, ..plain(&tables.routes, "Name") },
     ];
     for shape in shapes {

@@ -6,7 +6,6 @@
 
 mod moves;
 mod stored;
-mod transaction;
 
 use aws_sdk_dynamodb::types::{DeleteRequest, ReturnConsumedCapacity, ReturnValue, WriteRequest};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -18,6 +17,7 @@ use super::expression::{Change, Clause};
 use super::fault::failed;
 use super::item::{Item, number, text};
 use super::meter::Place;
+use super::transaction;
 use crate::config::Tables;
 use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
@@ -146,7 +146,7 @@ impl Lists for Dynamo {
         if put.is_new() {
             writes.push(put_in_transaction(WHAT, table, new_head_item(&Head::open(tail.life.clone()))?, &absent)?);
         }
-        let Err(reasons) = self.transact(WHAT, writes).await? else { return Ok(PutOn::Yes) };
+        let Err(reasons) = self.transact(WHAT, Place::Lists, writes).await? else { return Ok(PutOn::Yes) };
         let there =
             |reason: &aws_sdk_dynamodb::types::CancellationReason| reason.item.clone().filter(|item| !item.is_empty());
         let before = reasons.iter().skip(1).take(additions.len()).filter_map(there).map(addition_of);
@@ -245,7 +245,7 @@ impl Lists for Dynamo {
             put_in_transaction(WHAT, &self.tables.lists, tail_item(tail)?, &unchanged)?,
             transaction::update(WHAT, head, Change::default().set_or_remove(CLOSED, closed), &[same_life])?,
         ];
-        let Err(reasons) = self.transact(WHAT, writes).await? else { return Ok(Stored::Yes) };
+        let Err(reasons) = self.transact(WHAT, Place::Lists, writes).await? else { return Ok(Stored::Yes) };
         let old = reasons.first().and_then(|reason| reason.item.clone()).filter(|item| !item.is_empty());
         // The very same content is our own write, whose answer was lost.
         Ok(match old.map(tail_of).transpose()? {
@@ -291,7 +291,7 @@ impl Lists for Dynamo {
             transaction::delete(WHAT, self.list_key(&tail.life.id, TAIL), &[revision, life.clone()])?,
             transaction::delete(WHAT, self.list_key(&tail.life.id, HEAD), &[life])?,
         ];
-        Ok(match self.transact(WHAT, writes).await? {
+        Ok(match self.transact(WHAT, Place::Lists, writes).await? {
             Ok(()) => Stored::Yes,
             Err(_) => Stored::Conflict,
         })

@@ -36,6 +36,10 @@ pub enum Place {
     Lists,
     /// The list table's index of lists by when sweep looks at them.
     ListsDue,
+    /// The lane table.
+    Lanes,
+    /// The lane table's index of lanes that a failure stopped.
+    Stopped,
     /// The route table.
     Routes,
 }
@@ -50,6 +54,7 @@ impl Place {
             Self::Batches | Self::Unfinished => Self::Unfinished,
             Self::Trackers | Self::Due => Self::Due,
             Self::Lists | Self::ListsDue => Self::ListsDue,
+            Self::Lanes | Self::Stopped => Self::Stopped,
             // No other table has one.
             Self::Tasks | Self::Waiting | Self::Locks | Self::Sessions | Self::Routes => Self::Waiting,
         }
@@ -111,6 +116,8 @@ impl Meter {
             due: capacity(Place::Due),
             lists: capacity(Place::Lists),
             lists_due: capacity(Place::ListsDue),
+            lanes: capacity(Place::Lanes),
+            stopped: capacity(Place::Stopped),
             routes: capacity(Place::Routes),
             refused_writes: self.refused_writes.load(Ordering::Relaxed),
             sqs: Requests {

@@ -104,6 +104,10 @@ pub struct Usage {
     pub lists: Capacity,
     /// By its index of lists that are due.
     pub lists_due: Capacity,
+    /// By the lane table.
+    pub lanes: Capacity,
+    /// By its index of lanes that a failure stopped.
+    pub stopped: Capacity,
     /// By the route table.
     pub routes: Capacity,
     /// Writes whose condition failed; their units are counted above.
@@ -121,11 +125,24 @@ impl Usage {
             .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
     }
 
-    const fn places(&self) -> [Capacity; 11] {
+    const fn places(&self) -> [Capacity; 13] {
         let Self {
-            tasks, waiting, locks, batches, unfinished, sessions, trackers, due, lists, lists_due, routes, ..
+            tasks,
+            waiting,
+            locks,
+            batches,
+            unfinished,
+            sessions,
+            trackers,
+            due,
+            lists,
+            lists_due,
+            lanes,
+            stopped,
+            routes,
+            ..
         } = *self;
-        [tasks, waiting, locks, batches, unfinished, sessions, trackers, due, lists, lists_due, routes]
+        [tasks, waiting, locks, batches, unfinished, sessions, trackers, due, lists, lists_due, lanes, stopped, routes]
     }
 }
 
@@ -170,6 +187,8 @@ impl Sub for Usage {
             due: self.due - earlier.due,
             lists: self.lists - earlier.lists,
             lists_due: self.lists_due - earlier.lists_due,
+            lanes: self.lanes - earlier.lanes,
+            stopped: self.stopped - earlier.stopped,
             routes: self.routes - earlier.routes,
             refused_writes: self.refused_writes.saturating_sub(earlier.refused_writes),
             sqs: self.sqs - earlier.sqs,

@@ -8,10 +8,10 @@ mod stored;
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
 use serde::Deserialize;
 
-use super::dynamo::{Dynamo, Key, Written};
+use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::{Change, Clause};
 use super::fault::failed;
 use super::item::{decode, encode, number, text};
@@ -19,13 +19,15 @@ use super::meter::Place;
 use crate::config::Tables;
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::outcome::Reason;
 use crate::domain::task::{self, Candidate, Status, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::ports::{
-    Error, Freshness, Joined, Page, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
+    Error, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
+    WaitingPage,
 };
 pub(super) use stored::task_of;
-use stored::{StoredTask, ties_of};
+use stored::{StoredTask, passed_over, ties_of};
 
 pub(super) const TABLE: &str = "task table";
 const ID: &str = "Id";
@@ -34,6 +36,7 @@ const TARGET: &str = "Target";
 const BATCH_ID: &str = "BatchId";
 const ROUND: &str = "Round";
 const WAITS_SINCE: &str = "WaitsSince";
+const SETTLED_AT: &str = "SettledAt";
 
 /// An entry of the index.
 #[derive(Debug, Deserialize)]
@@ -69,6 +72,20 @@ fn is_member(batch: &BatchId, round: Round) -> [Clause; 3] {
 impl Dynamo {
     fn task_key<'a>(&'a self, id: &'a TaskId) -> Key<'a> {
         Key::of(&self.tables.tasks, Place::Tasks, ID, id.as_str())
+    }
+
+    /// A new task as one of a transaction's writes. Assumes: no task has its id.
+    pub(super) fn new_task(&self, what: &'static str, task: &Task) -> Result<TransactWriteItem> {
+        let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
+        put_in_transaction(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
+    }
+
+    /// The change that settles a task, but for the reason of a failure.
+    fn settling(&self, status: &str, now: Timestamp) -> Change {
+        Change::default()
+            .set(STATUS, text(status))
+            .set(SETTLED_AT, number(now.0))
+            .set("Ttl", number(now.plus_ms(self.retention_ms).as_secs()))
     }
 }
 
@@ -147,6 +164,30 @@ impl Tasks for Dynamo {
         Ok(WaitingPage { tasks, next: output.last_evaluated_key.map(Cursor) })
     }
 
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let change = Change::default()
+            .set(STATUS, text(task::CREATED))
+            .set(TARGET, text(target.as_str()))
+            .set(WAITS_SINCE, number(now.0));
+        let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
+        match self.update("let a task have its turn", self.task_key(id), change, &queued, ReturnValue::None).await? {
+            Written::Done(_) => Ok(PutBack::Waits),
+            Written::Refused(None) => Ok(PutBack::MovedOn),
+            Written::Refused(Some(old)) => {
+                Ok(if task_of(old)?.waits_in(Round(0)) { PutBack::Waits } else { PutBack::MovedOn })
+            }
+        }
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        let change = self.settling(task::FAILED, now).set("Reason", text(reason.as_str()));
+        let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
+        match self.update("pass a task over", self.task_key(id), change, &queued, ReturnValue::AllNew).await? {
+            Written::Done(None) | Written::Refused(None) => Ok(None),
+            Written::Done(Some(item)) | Written::Refused(Some(item)) => passed_over(item),
+        }
+    }
+
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let change = Change::default()
             .set(STATUS, text(task::BATCHED))
@@ -194,13 +235,9 @@ impl Tasks for Dynamo {
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
         let change = match settlement {
-            Settlement::Succeeded => Change::default().set(STATUS, text(task::SUCCEEDED)),
-            Settlement::Failed(reason) => {
-                Change::default().set(STATUS, text(task::FAILED)).set("Reason", text(reason.as_str()))
-            }
-        }
-        .set("SettledAt", number(now.0))
-        .set("Ttl", number(now.plus_ms(self.retention_ms).as_secs()));
+            Settlement::Succeeded => self.settling(task::SUCCEEDED, now),
+            Settlement::Failed(reason) => self.settling(task::FAILED, now).set("Reason", text(reason.as_str())),
+        };
         let assumes = is_member(batch, member.round);
         // Refused means that an earlier repeat did it, or put the task back: nothing is left to do either way.
         // Either way the whole item comes back, which costs nothing.

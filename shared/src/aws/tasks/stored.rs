@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BATCH_ID, ID, STATUS, TABLE, TARGET};
+use super::{BATCH_ID, ID, SETTLED_AT, STATUS, TABLE, TARGET};
 use crate::aws::item::{Item, decode, nonsense};
 use crate::domain::id::{BatchId, LaneId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
 use crate::domain::task::{self, Status, Task, Ties, payload_bytes};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::ItemId;
-use crate::ports::Result;
+use crate::ports::{PassedOver, Result};
 
 /// A task as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -96,6 +96,14 @@ impl StoredTask {
 pub(in crate::aws) fn task_of(item: Item) -> Result<Task> {
     let id = id_of(&item);
     decode::<StoredTask>(TABLE, &id, item)?.into_task()
+}
+
+/// Whether a task failed without ever having its turn, and when.
+pub(super) fn passed_over(item: Item) -> Result<Option<PassedOver>> {
+    let at = item.get(SETTLED_AT).and_then(|at| at.as_n().ok()).and_then(|at| at.parse().ok()).map(Timestamp);
+    let task = task_of(item)?;
+    let was = matches!(task.status, Status::Failed { batch: None, .. });
+    Ok(at.filter(|_| was).map(|at| PassedOver { ties: task.ties(), at }))
 }
 
 fn id_of(item: &Item) -> String {

@@ -11,16 +11,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Next, drive_on};
+use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::track::Tracking;
 use super::{CONCURRENCY, Error};
-use crate::domain::id::{ListId, Target, TaskId, WorkflowId};
+use crate::domain::id::{LaneId, ListId, Target, TaskId, WorkflowId};
+use crate::domain::lane::{Numbering, Order};
 use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task};
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
 use crate::domain::tracker::{ItemId, Outcome};
-use crate::ports::{Batches, Env, Freshness, Lists, Outbox, Outgoing, Registered, Tasks, Trackers};
-use crate::routes::Routes;
+use crate::ports::{Batches, Env, Freshness, Lanes, Lists, Outbox, Outgoing, Registered, Tasks, Trackers};
+use crate::routes::{Assigned, Routes};
 use plan::{Lost, Plan};
 
 /// One message of the intake queue.
@@ -84,11 +86,13 @@ impl Refused {
 struct Parsed {
     task: Task,
     target: Target,
+    /// Its place among the tasks of its order key.
+    order: Option<Order>,
     /// The list that it waits on first, and as what.
     list: Option<(ListId, TaskMessage)>,
 }
 
-impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q, E> {
+impl<S: Tasks + Batches + Lanes + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     /// Registers records. Every record is answered for: one that is not among the report's failures is done.
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
@@ -96,6 +100,7 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
         let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
         let mut to_put = Vec::new();
         let mut to_list: BTreeMap<ListId, Vec<(Record, TaskMessage)>> = BTreeMap::new();
+        let mut to_lane: BTreeMap<LaneId, (Numbering, Vec<(Record, Parsed)>)> = BTreeMap::new();
         for record in records {
             match self.parse(&record) {
                 Err(refused) => plan.reject(&record, refused),
@@ -113,9 +118,15 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
                         Some(_) => {}
                         None => drop(first_of_id.insert(id, (record.message_id.clone(), parsed.task.digest.clone()))),
                     }
-                    match parsed.list {
-                        Some((list, message)) => to_list.entry(list).or_default().push((record, message)),
-                        None => to_put.push((record, parsed)),
+                    match (&parsed.list, &parsed.order) {
+                        (Some((list, message)), _) => {
+                            to_list.entry(list.clone()).or_default().push((record, message.clone()));
+                        }
+                        (None, Some(Order { lane, numbering, .. })) => {
+                            let lane = to_lane.entry(lane.clone()).or_insert_with(|| (*numbering, Vec::new()));
+                            lane.1.push((record, parsed));
+                        }
+                        (None, None) => to_put.push((record, parsed)),
                     }
                 }
             }
@@ -123,7 +134,7 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
         for (list, arrived) in to_list {
             self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
-        let done: Vec<_> = stream::iter(to_put)
+        let mut done: Vec<_> = stream::iter(to_put)
             .map(|(record, parsed)| async move {
                 let next = self.put(parsed).await;
                 (record, next)
@@ -131,6 +142,10 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
             .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
+        let lanes: Vec<_> =
+            to_lane.into_iter().map(|(lane, (numbering, coming))| self.line_up(lane, numbering, coming)).collect();
+        let lined_up: Vec<_> = stream::iter(lanes).buffer_unordered(CONCURRENCY).collect().await;
+        done.extend(lined_up.into_iter().flatten());
         for (record, next) in done {
             match next {
                 Err(error) => report.failed.push((record.message_id, error)),
@@ -153,25 +168,65 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, message: None })?;
         let assigned = caught(|| self.routes.assign(&message.payload));
-        let (_, target) = assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
+        let Assigned { target, order, .. } = assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
         let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
-        Ok(Parsed { task: task.with_item(message.item), target, list })
+        Ok(Parsed { task: task.with_item(message.item), target, order, list })
     }
 
     async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
-        let Parsed { task, target, list: _ } = parsed;
+        let Parsed { task, target, .. } = parsed;
         match self.store.register(&task).await? {
             Registered::New => Ok(Put::New(Next::Elect(target, task.candidate()))),
-            Registered::Existing(existing) if existing.digest == task.digest => {
-                Ok(Put::Repeated(drive_on(self.store, self.env, &existing, &target).await?))
-            }
-            Registered::Existing(_) => {
-                let message = TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None };
-                Ok(Put::Refused(Refused::of(conflict(), message)))
-            }
+            Registered::Existing(existing) => self.found(task, &target, &existing).await,
         }
+    }
+
+    /// What becomes of a task whose id is there already.
+    async fn found(&self, task: Task, target: &Target, existing: &Task) -> Result<Put, Error> {
+        if existing.digest == task.digest {
+            return Ok(Put::Repeated(drive_on(self.store, self.env, existing, target).await?));
+        }
+        Ok(Put::Refused(Refused::of(conflict(), message_of(task))))
+    }
+
+    /// Lets tasks come to their lane, in the order of their records. If one cannot be written, those behind it must not be
+    /// written before it: their records fail with it.
+    async fn line_up(
+        &self,
+        lane: LaneId,
+        numbering: Numbering,
+        coming: Vec<(Record, Parsed)>,
+    ) -> Vec<(Record, Result<Put, Error>)> {
+        let Self { store, outbox, env, .. } = *self;
+        let notify = self.routes.get(&lane.route()).map(|route| route.notify.clone()).unwrap_or_default();
+        let (records, arrivals): (Vec<Record>, Vec<Arrival>) = coming
+            .into_iter()
+            .map(|(record, Parsed { task, target, order, .. })| {
+                (record, Arrival { task, target, sequence: order.and_then(|order| order.sequence) })
+            })
+            .unzip();
+        let mut lined =
+            (Ordering { store, outbox, env }).line_up(&lane, numbering, &arrivals, &notify).await.into_iter();
+        let mut last = Error::Conflict("a task before it in its lane");
+        let mut done = Vec::with_capacity(records.len());
+        for (record, Arrival { task, target, .. }) in records.into_iter().zip(arrivals) {
+            let put = match lined.next() {
+                Some(Ok(Lined::First)) => Ok(Put::New(Next::Elect(target, task.candidate()))),
+                Some(Ok(Lined::Behind)) => Ok(Put::New(Next::Nothing)),
+                Some(Ok(Lined::Existing(existing))) => self.found(task, &target, &existing).await,
+                Some(Ok(Lined::Used)) => Ok(Put::Refused(Refused::of(used(), message_of(task)))),
+                Some(Ok(Lined::OtherNumbering)) => Ok(Put::Refused(Refused::of(other_numbering(), message_of(task)))),
+                Some(Err(error)) => {
+                    last = error;
+                    Err(last.clone())
+                }
+                None => Err(last.clone()),
+            };
+            done.push((record, put));
+        }
+        done
     }
 
     /// Puts tasks on their list, each under its own id: a redelivered record finds what it put.
@@ -286,6 +341,23 @@ impl<S: Tasks + Batches + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q
 fn caught<T>(look: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(look))
         .unwrap_or_else(|_| Err(Rejection::new(Code::Panicked, "looking into the message panicked; this is a bug")))
+}
+
+/// The message that asked for a task.
+fn message_of(task: Task) -> TaskMessage {
+    TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None }
+}
+
+fn used() -> Rejection {
+    let detail =
+        "its `sequence` is used by another task of its order key, or the tasks with that number have had their turn";
+    Rejection::new(Code::BadSequence, detail)
+}
+
+fn other_numbering() -> Rejection {
+    let detail =
+        "earlier tasks of its order key were numbered otherwise: by their `sequence`, or as they were accepted";
+    Rejection::new(Code::BadSequence, detail)
 }
 
 fn conflict() -> Rejection {

@@ -1,21 +1,25 @@
-//! Transactions over a list's items.
+//! Transactions: several writes, all or none.
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
-    CancellationReason, Delete, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    CancellationReason, ConsumedCapacity, Delete, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
+    TransactWriteItem, Update,
 };
 
-use crate::aws::dynamo::{Dynamo, Key};
-use crate::aws::expression::{Change, Clause, Terms};
-use crate::aws::fault::failed;
-use crate::aws::meter::Place;
+use super::dynamo::{Dynamo, Key};
+use super::expression::{Change, Clause, Terms};
+use super::fault::failed;
+use super::meter::Place;
 use crate::ports::{Error, Result};
 
 impl Dynamo {
-    /// Makes all writes or none; then why, write by write.
+    /// Makes all writes or none; then why, write by write. What was refused is counted at `place`.
+    ///
+    /// A write that meets another transaction's is refused like one whose condition failed: without an item.
     pub(super) async fn transact(
         &self,
         what: &'static str,
+        place: Place,
         writes: Vec<TransactWriteItem>,
     ) -> Result<std::result::Result<(), Vec<CancellationReason>>> {
         let answer = self
@@ -28,7 +32,8 @@ impl Dynamo {
         match answer {
             Ok(output) => {
                 for consumed in output.consumed_capacity() {
-                    self.meter.count_write(Place::Lists, Some(consumed));
+                    let place = self.place_of(consumed).unwrap_or(place);
+                    self.meter.count_write(place, Some(consumed));
                 }
                 Ok(Ok(()))
             }
@@ -37,14 +42,21 @@ impl Dynamo {
                     let reasons = cancelled.cancellation_reasons().to_vec();
                     for reason in &reasons {
                         // A transaction's write is billed twice, a refused one, too.
-                        self.meter.count_refused_write(Place::Lists, reason.item.as_ref());
-                        self.meter.count_refused_write(Place::Lists, reason.item.as_ref());
+                        self.meter.count_refused_write(place, reason.item.as_ref());
+                        self.meter.count_refused_write(place, reason.item.as_ref());
                     }
                     Ok(Err(reasons))
                 }
                 _ => Err(failed(what, error)),
             },
         }
+    }
+}
+
+impl Dynamo {
+    /// The place of the table that consumed, if a transaction may write there beside other tables.
+    fn place_of(&self, consumed: &ConsumedCapacity) -> Option<Place> {
+        consumed.table_name().filter(|table| *table == self.tables.tasks).map(|_| Place::Tasks)
     }
 }
 

@@ -1,0 +1,320 @@
+//! Lanes: the tasks of one order key, each of which has its turn when the one before it is settled.
+//!
+//! The index of waiting tasks cannot give order, since it lags. A lane numbers its tasks as they are accepted, in one
+//! transaction with the tasks themselves, so numbers have no holes; or the tasks bring their numbers along, and a hole waits
+//! for the task that fills it. Only the task whose turn it is enters the pipeline. From there on it is grouped, called and
+//! retried as any other, beside tasks of other lanes, and its successor follows when its outcome is recorded.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::id::{LaneId, Revision, Target, TaskId, Turn};
+use super::task::{Candidate, Task};
+use super::time::Timestamp;
+use super::tracker::Outcome;
+
+/// What a failed task means to those behind it in its lane. Other lanes never notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// They wait until a person lets the lane go on (`groupage lane resume`).
+    #[default]
+    Hold,
+    /// The next one has its turn.
+    Skip,
+    /// They fail too, and so does whatever comes, until a person lets the lane go on.
+    FailRest,
+}
+
+/// Who says in which order a lane's tasks go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbering {
+    /// Whoever is accepted first goes first.
+    ByArrival,
+    /// The tasks' own numbers, from this one on, without holes.
+    BySequence {
+        /// The number of a lane's first task.
+        first: Turn,
+    },
+}
+
+/// The highest number that a task may bring along: whole numbers up to here survive any JSON parser.
+pub const MAX_SEQUENCE: u64 = (1 << 53) - 1;
+
+/// Where a route wants a task to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Its lane.
+    pub lane: LaneId,
+    /// Who numbers the lane's tasks.
+    pub numbering: Numbering,
+    /// The task's own number, if tasks bring theirs along.
+    pub sequence: Option<Turn>,
+}
+
+/// Where a lane stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody has the turn: whoever gets the number `head` goes on at once.
+    Free,
+    /// This task has the turn; it is on its way through the pipeline.
+    Taken(TaskId),
+    /// This task failed, and nobody goes on until a person says so.
+    Held(TaskId),
+    /// This task failed, and so does whoever comes, until a person says otherwise.
+    Failing(TaskId),
+}
+
+/// A lane as its item says it; its size does not depend on how many tasks wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Its id.
+    pub id: LaneId,
+    /// Where it stands.
+    pub state: State,
+    /// Whose turn it is, or will be. All numbers below have had their turn, or never will.
+    pub head: Turn,
+    /// One more than the highest number of all.
+    pub next: Turn,
+    /// Whether its tasks bring their numbers along. Such a lane is never forgotten, as its numbers would begin anew.
+    pub by_sequence: bool,
+    /// Rises with every write.
+    pub revision: Revision,
+    /// When it was written last.
+    pub active_at: Timestamp,
+}
+
+/// A task that waits for its turn: what its successor's turn needs to know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// Its number.
+    pub turn: Turn,
+    /// What it will be grouped by.
+    pub target: Target,
+    /// The task, in the round in which it will wait for a batch.
+    pub candidate: Candidate,
+}
+
+/// What a task that comes to its lane finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It has its turn at once.
+    First,
+    /// It waits for its turn.
+    Behind(Turn),
+    /// It brings a number that is used already, by another task.
+    Used,
+    /// It brings a number, and the lane counts arrivals; or the other way round.
+    OtherNumbering,
+}
+
+impl Lane {
+    /// A lane that nobody has ever been in. Its revisions begin at `now`, so that they differ from those of a lane of this id
+    /// that was forgotten.
+    #[must_use]
+    pub const fn open(id: LaneId, numbering: Numbering, now: Timestamp) -> Self {
+        let (head, by_sequence) = match numbering {
+            Numbering::ByArrival => (Turn(0), false),
+            Numbering::BySequence { first } => (first, true),
+        };
+        Self { id, state: State::Free, head, next: head, by_sequence, revision: Revision(now.0), active_at: now }
+    }
+
+    /// The lane after these tasks have come to it, in this order, and what each of them finds; `None` if it has not changed.
+    #[must_use]
+    pub fn lined_up(&self, tasks: &[(TaskId, Option<Turn>)], now: Timestamp) -> (Option<Self>, Vec<Place>) {
+        let mut lane = self.clone();
+        let mut used = BTreeSet::new();
+        let places: Vec<Place> = tasks
+            .iter()
+            .map(|(task, sequence)| {
+                let turn = sequence.unwrap_or(lane.next);
+                if sequence.is_some() != lane.by_sequence {
+                    return Place::OtherNumbering;
+                }
+                // Where everybody fails it does not matter whose number is used.
+                let is_over = !matches!(lane.state, State::Failing(_))
+                    && (turn < lane.head || (turn == lane.head && lane.state != State::Free));
+                if is_over || !used.insert(turn) {
+                    return Place::Used;
+                }
+                lane.next = lane.next.max(turn.next());
+                match &lane.state {
+                    State::Free if turn == lane.head => {
+                        lane.state = State::Taken(task.clone());
+                        return Place::First;
+                    }
+                    // Its turn is over before it came.
+                    State::Failing(_) => lane.head = lane.next,
+                    State::Free | State::Taken(_) | State::Held(_) => {}
+                }
+                Place::Behind(turn)
+            })
+            .collect();
+        let came = places.iter().any(|place| matches!(place, Place::First | Place::Behind(_)));
+        (came.then(|| lane.written(now)), places)
+    }
+
+    /// The number whose task has its turn when the one at the head is settled.
+    #[must_use]
+    pub const fn following(&self) -> Turn {
+        self.head.next()
+    }
+
+    /// The lane after a task was settled; `next` is the task with the number that follows, if it has come. `None` if that
+    /// task does not have the turn: its successor was let in already.
+    #[must_use]
+    pub fn settled(
+        &self,
+        task: &TaskId,
+        outcome: Outcome,
+        on_failure: OnFailure,
+        next: Option<&Queued>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        if self.state != State::Taken(task.clone()) {
+            return None;
+        }
+        Some(match (outcome, on_failure) {
+            (Outcome::Failed, OnFailure::Hold) => Self { state: State::Held(task.clone()), ..self.written(now) },
+            (Outcome::Failed, OnFailure::FailRest) => {
+                Self { state: State::Failing(task.clone()), head: self.next, ..self.written(now) }
+            }
+            (Outcome::Failed, OnFailure::Skip) | (Outcome::Succeeded, _) => self.gone_on(next, now),
+        })
+    }
+
+    /// The lane after a person let it go on; `None` if nothing stops it.
+    #[must_use]
+    pub fn resumed(&self, next: Option<&Queued>, now: Timestamp) -> Option<Self> {
+        match &self.state {
+            State::Free | State::Taken(_) => None,
+            State::Held(_) => Some(self.gone_on(next, now)),
+            State::Failing(_) => Some(Self { state: State::Free, ..self.written(now) }),
+        }
+    }
+
+    /// Whether a failure stopped it, until a person lets it go on.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        match self.state {
+            State::Free | State::Taken(_) => false,
+            State::Held(_) | State::Failing(_) => true,
+        }
+    }
+
+    /// Whether it may be forgotten once nothing has happened for long.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Free && !self.by_sequence
+    }
+
+    /// Who has the turn and has not had it before: the task at the head, if it still waits there.
+    #[must_use]
+    pub fn has_turn(&self, queued: &Queued) -> bool {
+        queued.turn == self.head && self.state == State::Taken(queued.candidate.id.clone())
+    }
+
+    fn gone_on(&self, next: Option<&Queued>, now: Timestamp) -> Self {
+        let state = next.map_or(State::Free, |next| State::Taken(next.candidate.id.clone()));
+        Self { state, head: self.following(), ..self.written(now) }
+    }
+
+    fn written(&self, now: Timestamp) -> Self {
+        Self { revision: self.revision.next(), active_at: now, ..self.clone() }
+    }
+}
+
+impl Queued {
+    /// A task that waits for this turn.
+    #[must_use]
+    pub fn of(task: &Task, target: Target, turn: Turn) -> Self {
+        Self { turn, target, candidate: task.candidate() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::{Round, RouteName};
+
+    const NOW: Timestamp = Timestamp(7);
+
+    fn id(n: u64) -> TaskId {
+        TaskId::new(format!("t{n}"))
+    }
+
+    fn lane(numbering: Numbering) -> Lane {
+        Lane::open(LaneId::of(&RouteName::new("r"), "k"), numbering, NOW)
+    }
+
+    fn queued(n: u64, turn: u64) -> Queued {
+        let candidate = Candidate { id: id(n), round: Round(0), bytes: 2 };
+        Queued { turn: Turn(turn), target: Target::of(&RouteName::new("r"), "t"), candidate }
+    }
+
+    #[test]
+    fn tasks_go_in_the_order_of_their_arrival() {
+        let (lane, places) = lane(Numbering::ByArrival).lined_up(&[(id(0), None), (id(1), None)], NOW);
+        let lane = lane.unwrap();
+        assert_eq!(places, [Place::First, Place::Behind(Turn(1))]);
+        assert_eq!((&lane.state, lane.next), (&State::Taken(id(0)), Turn(2)));
+        let settled = |lane: &Lane, n, next: Option<&Queued>| {
+            lane.settled(&id(n), Outcome::Succeeded, OnFailure::Hold, next, NOW)
+        };
+        let lane = settled(&lane, 0, Some(&queued(1, 1))).unwrap();
+        assert_eq!((&lane.state, lane.head), (&State::Taken(id(1)), Turn(1)));
+        assert_eq!(settled(&lane, 0, None), None, "a repeat changes nothing");
+        let lane = settled(&lane, 1, None).unwrap();
+        assert!(lane.is_idle());
+        assert_eq!(lane.head, lane.next);
+    }
+
+    #[test]
+    fn a_task_that_comes_too_early_waits_for_the_hole_to_be_filled() {
+        let by_sequence = lane(Numbering::BySequence { first: Turn(1) });
+        let (lane, places) = by_sequence.lined_up(&[(id(3), Some(Turn(3))), (id(1), Some(Turn(1)))], NOW);
+        let lane = lane.unwrap();
+        assert_eq!(places, [Place::Behind(Turn(3)), Place::First]);
+        let lane = lane.settled(&id(1), Outcome::Succeeded, OnFailure::Hold, None, NOW).unwrap();
+        assert_eq!((&lane.state, lane.head), (&State::Free, Turn(2)));
+        assert!(!lane.is_idle());
+        let (lane, places) = lane.lined_up(&[(id(2), Some(Turn(2)))], NOW);
+        assert_eq!(places, [Place::First]);
+        let lane = lane.unwrap();
+        let lane = lane.settled(&id(2), Outcome::Succeeded, OnFailure::Hold, Some(&queued(3, 3)), NOW).unwrap();
+        assert_eq!(lane.state, State::Taken(id(3)));
+    }
+
+    #[test]
+    fn a_number_is_used_once() {
+        let by_sequence = lane(Numbering::BySequence { first: Turn(1) });
+        let twice = [(id(1), Some(Turn(1))), (id(2), Some(Turn(1))), (id(3), Some(Turn(0))), (id(4), None)];
+        let (lane, places) = by_sequence.lined_up(&twice, NOW);
+        assert_eq!(places, [Place::First, Place::Used, Place::Used, Place::OtherNumbering]);
+        let (unchanged, places) = lane.unwrap().lined_up(&[(id(9), Some(Turn(1)))], NOW);
+        assert_eq!((unchanged, places), (None, vec![Place::Used]));
+    }
+
+    #[test]
+    fn a_failure_holds_skips_or_fails_the_rest() {
+        let (lane, _) = lane(Numbering::ByArrival).lined_up(&[(id(0), None), (id(1), None)], NOW);
+        let lane = lane.unwrap();
+        let failed = |policy| lane.settled(&id(0), Outcome::Failed, policy, Some(&queued(1, 1)), NOW).unwrap();
+        assert_eq!(failed(OnFailure::Skip).state, State::Taken(id(1)));
+        let held = failed(OnFailure::Hold);
+        assert_eq!((&held.state, held.head), (&State::Held(id(0)), Turn(0)));
+        let (more, places) = held.lined_up(&[(id(2), None)], NOW);
+        assert_eq!(places, [Place::Behind(Turn(2))]);
+        assert_eq!(more.unwrap().resumed(Some(&queued(1, 1)), NOW).unwrap().state, State::Taken(id(1)));
+        let failing = failed(OnFailure::FailRest);
+        assert_eq!((&failing.state, failing.head), (&State::Failing(id(0)), Turn(2)));
+        let (more, places) = failing.lined_up(&[(id(2), None)], NOW);
+        let more = more.unwrap();
+        assert_eq!((places, more.head), (vec![Place::Behind(Turn(2))], Turn(3)), "its turn is over before it came");
+        let resumed = more.resumed(None, NOW).unwrap();
+        assert_eq!(resumed.lined_up(&[(id(3), None)], NOW).1, [Place::First]);
+    }
+}

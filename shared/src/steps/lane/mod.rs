@@ -1,0 +1,182 @@
+//! Lanes: tasks of one order key reach the downstream one after the other, beside those of other keys.
+//!
+//! A task comes to its lane by one transaction ([`line_up`](Ordering::line_up)). When it is settled, its batch's follow-up hands
+//! the turn over ([`hand_over`](Ordering::hand_over)); the batch is done only after that, so a crash on the way is made good
+//! by whoever finds the batch. The lane is written first and says who has the turn, then that task is let in, then its
+//! message is sent, and only then is its place in the queue forgotten: who repeats this sees by the place what is left to do.
+
+mod hand_over;
+mod line_up;
+mod pass_over;
+
+use super::Error;
+use super::register::elections;
+use crate::domain::id::{LaneId, TaskId, Turn};
+use crate::domain::lane::{Lane, Queued, State};
+use crate::domain::outcome::Reason;
+use crate::domain::task::Candidate;
+use crate::ports::{Env, Lanes, Outbox, PutBack, Stored, Tasks, Trackers, send_all};
+use crate::routes::Notify;
+
+pub use hand_over::HandedOver;
+pub use line_up::{Arrival, Lined};
+
+/// Lanes, over their ports.
+#[derive(Debug)]
+pub struct Ordering<'a, S, Q, E> {
+    /// The lanes, their tasks, and the trackers of tasks that never have their turn.
+    pub store: &'a S,
+    /// Where elections, notifications and trackers' notices go.
+    pub outbox: &'a Q,
+    /// Time and randomness.
+    pub env: &'a E,
+}
+
+/// How a lane stands, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The lane.
+    pub lane: Lane,
+    /// The first of those who wait.
+    pub waiting: Vec<Queued>,
+    /// Whether more wait.
+    pub more: bool,
+}
+
+/// What became of the wish to let a lane go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resumed {
+    /// It goes on.
+    Yes {
+        /// The task that had failed.
+        failed: TaskId,
+        /// The lane now.
+        lane: Lane,
+    },
+    /// No failure stops it.
+    NotStopped(Lane),
+    /// No task of this order key is known.
+    Unknown,
+}
+
+/// Why a task failed that never had its turn.
+pub const PREDECESSOR_FAILED: &str = "predecessor_failed";
+
+/// How many who wait are read at a time.
+const PAGE: usize = 50;
+/// A write that meets others is tried so many times.
+const TRIES: u32 = 64;
+
+impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
+    /// Looks at a lane and at up to `limit` of those who wait in it.
+    ///
+    /// # Errors
+    /// A port did not answer.
+    pub async fn show(&self, id: &LaneId, limit: usize) -> Result<Option<Shown>, Error> {
+        let Some(lane) = self.store.lane(id).await? else { return Ok(None) };
+        // Those below have had their turn, and so has who is at the head of a lane that is taken.
+        let from = if lane.state == State::Free { lane.head } else { lane.following() };
+        let mut waiting = self.store.queued(id, from, Turn(u64::MAX), limit.saturating_add(1)).await?;
+        let more = waiting.len() > limit;
+        waiting.truncate(limit);
+        Ok(Some(Shown { lane, waiting, more }))
+    }
+
+    /// Lets a lane go on that a failure has stopped. What was to fail with the failed task does so first. May be repeated.
+    ///
+    /// # Errors
+    /// A port did not answer: the call may be repeated.
+    pub async fn resume(&self, id: &LaneId, notify: &Notify) -> Result<Resumed, Error> {
+        for tries in 0..TRIES {
+            let Some(lane) = self.store.lane(id).await? else { return Ok(Resumed::Unknown) };
+            self.pass_over(&lane, notify).await?;
+            let (failed, next) = match &lane.state {
+                State::Held(failed) => (failed.clone(), self.next_in(&lane).await?),
+                // Whoever comes meanwhile fails, too.
+                State::Failing(failed) => (failed.clone(), None),
+                State::Free | State::Taken(_) => {
+                    // A call before this one may have died half way.
+                    self.let_in(&lane, None).await?;
+                    return Ok(Resumed::NotStopped(lane));
+                }
+            };
+            let Some(resumed) = lane.resumed(next.as_ref(), self.env.now()) else { continue };
+            if self.store.store_lane(&resumed).await? == Stored::Yes {
+                self.let_in(&resumed, next).await?;
+                return Ok(Resumed::Yes { failed, lane: resumed });
+            }
+            self.pause(tries).await;
+        }
+        Err(Error::Conflict("letting a lane go on"))
+    }
+
+    /// Who has the turn after the one at the head, who is settled. Who lies before them had their turn long ago: somebody
+    /// died before that was forgotten, so it is now.
+    async fn next_in(&self, lane: &Lane) -> Result<Option<Queued>, Error> {
+        loop {
+            let found = self.store.queued(&lane.id, Turn(0), lane.following().next(), PAGE).await?;
+            let had_it: Vec<Turn> = found.iter().map(|queued| queued.turn).filter(|turn| *turn <= lane.head).collect();
+            self.store.leave(&lane.id, &had_it).await?;
+            if found.len() < PAGE || had_it.len() < found.len() {
+                return Ok(found.into_iter().find(|queued| queued.turn == lane.following()));
+            }
+        }
+    }
+
+    /// Lets the task in that has the turn, if it still waits for it, and sends for a leader.
+    async fn let_in(&self, lane: &Lane, known: Option<Queued>) -> Result<(), Error> {
+        let entered = self.enter(lane, known).await?;
+        self.start(entered.map(|queued| (lane.id.clone(), queued)).into_iter().collect()).await
+    }
+
+    /// Makes the task wait for a batch that has the turn, if it still waits for its turn.
+    async fn enter(&self, lane: &Lane, known: Option<Queued>) -> Result<Option<Queued>, Error> {
+        let State::Taken(_) = &lane.state else { return Ok(None) };
+        let known = match known {
+            Some(known) => Some(known),
+            None => self.store.queued(&lane.id, lane.head, lane.following(), 1).await?.pop(),
+        };
+        let Some(queued) = known.filter(|queued| lane.has_turn(queued)) else { return Ok(None) };
+        // Whether it waits by this write or an earlier one, its message may not have been sent yet.
+        match self.store.take_turn(&queued.candidate.id, &queued.target, self.env.now()).await? {
+            PutBack::Waits => Ok(Some(queued)),
+            PutBack::MovedOn => {
+                // It is in a batch or farther, so its message was sent.
+                self.store.leave(&lane.id, &[queued.turn]).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sends for leaders for those who have their turn, then forgets that they waited for it.
+    async fn start(&self, entered: Vec<(LaneId, Queued)>) -> Result<(), Error> {
+        let mut targets: Vec<_> = entered.iter().map(|(_, queued)| &queued.target).collect();
+        targets.sort();
+        targets.dedup();
+        let messages = targets.into_iter().flat_map(|target| {
+            let of_target = entered.iter().filter(|(_, queued)| queued.target == *target);
+            let candidates: Vec<Candidate> = of_target.map(|(_, queued)| queued.candidate.clone()).collect();
+            elections(self.env, target, &candidates, 0)
+        });
+        send_all(self.outbox, messages.collect()).await?;
+        for (lane, queued) in &entered {
+            self.store.leave(lane, &[queued.turn]).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets others go first, for longer each time.
+    async fn pause(&self, tries: u32) {
+        let most_ms = f64::from(5_u32 << tries.min(6));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "some hundred milliseconds at most"
+        )]
+        self.env.sleep((self.env.random() * most_ms) as u64).await;
+    }
+}
+
+fn predecessor_failed() -> Reason {
+    Reason::new(PREDECESSOR_FAILED)
+}

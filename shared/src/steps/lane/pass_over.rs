@@ -1,0 +1,52 @@
+//! Tasks whose turn never comes, since one before them failed.
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{Ordering, PAGE, predecessor_failed};
+use crate::domain::id::Turn;
+use crate::domain::lane::{Lane, Queued};
+use crate::domain::notice::{self, Failure, NotificationQueue};
+use crate::domain::time::Timestamp;
+use crate::domain::tracker::Outcome;
+use crate::ports::{Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Tasks, Trackers, send_all};
+use crate::routes::Notify;
+use crate::steps::track::Tracking;
+use crate::steps::{CONCURRENCY, Error};
+
+impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
+    /// Fails all whose turn is over before they had it; says how many. Who waits below the head and is not queued any more
+    /// had its turn: only that it waited was not forgotten yet.
+    pub(super) async fn pass_over(&self, lane: &Lane, notify: &Notify) -> Result<usize, Error> {
+        let (store, outbox, env) = (self.store, self.outbox, self.env);
+        let mut failed = 0;
+        loop {
+            let page = store.queued(&lane.id, Turn(0), lane.head, PAGE).await?;
+            if page.is_empty() {
+                return Ok(failed);
+            }
+            let passing: Vec<_> = page.iter().map(|queued| self.pass_one_over(queued)).collect();
+            let passed: Vec<_> = stream::iter(passing).buffer_unordered(CONCURRENCY).try_collect().await?;
+            let passed: Vec<(&Queued, PassedOver)> = passed.into_iter().flatten().collect();
+            failed += passed.len();
+            send_all(outbox, passed.iter().filter_map(|(queued, at)| notice(queued, notify, at.at)).collect()).await?;
+            let items =
+                passed.into_iter().filter_map(|(_, passed)| Some((passed.ties.item?, Outcome::Failed))).collect();
+            Tracking { store, outbox, env }.settle(items).await.all()?;
+            // Only now: a repeat finds what is left to do by those who wait.
+            store.leave(&lane.id, &page.iter().map(|queued| queued.turn).collect::<Vec<_>>()).await?;
+        }
+    }
+
+    async fn pass_one_over<'q>(&self, queued: &'q Queued) -> Result<Option<(&'q Queued, PassedOver)>, Error> {
+        let passed = self.store.pass_over(&queued.candidate.id, &predecessor_failed(), self.env.now()).await?;
+        Ok(passed.map(|passed| (queued, passed)))
+    }
+}
+
+fn notice(queued: &Queued, notify: &Notify, at: Timestamp) -> Option<Outgoing> {
+    let failure = Failure { reason: predecessor_failed(), attempts: 0 };
+    let settled = notice::Settled { task: &queued.candidate.id, target: &queued.target, batch: None };
+    let event = notice::of_task(settled, Some(&failure), at);
+    (notify.failure != NotificationQueue::None)
+        .then(|| Outgoing::json(Destination::Notification(notify.failure.clone()), &event, 0))
+}

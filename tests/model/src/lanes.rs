@@ -1,0 +1,34 @@
+//! No route here is ordered, so nobody asks.
+
+use shared::domain::id::{LaneId, RouteName, Turn};
+use shared::domain::lane::{Lane, Queued};
+use shared::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
+
+use crate::ports::unasked;
+use crate::recorder::Recorder;
+
+impl Lanes for Recorder {
+    async fn lane(&self, _: &LaneId) -> Result<Option<Lane>> {
+        Err(unasked())
+    }
+
+    async fn line_up(&self, _: &Lane, _: bool, _: &[Newcomer]) -> Result<LinedUp> {
+        Err(unasked())
+    }
+
+    async fn store_lane(&self, _: &Lane) -> Result<Stored> {
+        Err(unasked())
+    }
+
+    async fn queued(&self, _: &LaneId, _: Turn, _: Turn, _: usize) -> Result<Vec<Queued>> {
+        Err(unasked())
+    }
+
+    async fn stopped(&self, _: &RouteName, _: usize) -> Result<Vec<LaneId>> {
+        Err(unasked())
+    }
+
+    async fn leave(&self, _: &LaneId, _: &[Turn]) -> Result<()> {
+        Err(unasked())
+    }
+}

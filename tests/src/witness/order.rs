@@ -1,0 +1,104 @@
+//! Lanes under observation: whoever has the turn comes after everybody before it is settled.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use shared::domain::id::{LaneId, Revision, RouteName, TaskId, Turn};
+use shared::domain::lane::{Lane, Queued, State};
+use shared::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored, Tasks};
+
+use super::Witness;
+use crate::mutation::Mutation;
+
+/// Who came to which lane, by turn.
+pub(super) type Accepted = BTreeMap<LaneId, BTreeMap<Turn, TaskId>>;
+
+impl Witness {
+    /// Who came to each lane, in the order of their turns.
+    #[must_use]
+    pub fn accepted(&self) -> BTreeMap<LaneId, Vec<TaskId>> {
+        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        accepted.iter().map(|(lane, tasks)| (lane.clone(), tasks.values().cloned().collect())).collect()
+    }
+
+    /// A task that was let in: everybody before it in its lane is settled.
+    pub(super) async fn comes_in_order(&self, id: &TaskId) -> Result<()> {
+        let before: Vec<TaskId> = {
+            let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_lane = accepted.values().find_map(|lane| {
+                let (turn, _) = lane.iter().find(|(_, task)| *task == id)?;
+                Some(lane.range(..turn).map(|(_, task)| task.clone()).collect())
+            });
+            of_lane.unwrap_or_default()
+        };
+        for task in self.tables.read(&before, Freshness::Latest).await? {
+            if !task.status.is_settled() {
+                self.note(format!("in order: {id} has its turn, and {} before it is not settled", task.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same lane at the revision that would be stored whatever is there.
+    async fn anyway(&self, lane: &Lane) -> Result<Lane> {
+        let there = self.tables.lane(&lane.id).await?;
+        let revision = there.map_or(lane.revision, |there| Revision(there.revision.0 + 1));
+        Ok(Lane { revision, ..lane.clone() })
+    }
+}
+
+impl Lanes for Witness {
+    async fn lane(&self, id: &LaneId) -> Result<Option<Lane>> {
+        self.tables.lane(id).await
+    }
+
+    async fn line_up(&self, lane: &Lane, is_new: bool, newcomers: &[Newcomer]) -> Result<LinedUp> {
+        let lane = match self.mutation {
+            Some(Mutation::LinesUpUnconditionally) => self.anyway(lane).await?,
+            Some(_) | None => lane.clone(),
+        };
+        let answer = self.tables.line_up(&lane, is_new, newcomers).await?;
+        if answer == LinedUp::Yes {
+            let mut first = None;
+            {
+                let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+                let of_lane = accepted.entry(lane.id.clone()).or_default();
+                for Newcomer { task, queued } in newcomers {
+                    let turn = queued.as_ref().map_or(lane.head, |queued| queued.turn);
+                    if of_lane.insert(turn, task.id.clone()).is_some() {
+                        self.note(format!("in order: two tasks have turn {turn} of {}", lane.id));
+                    }
+                    if queued.is_none() {
+                        first = Some(task.id.clone());
+                    }
+                }
+            }
+            if let Some(first) = first {
+                self.comes_in_order(&first).await?;
+                if lane.state != State::Taken(first.clone()) {
+                    self.note(format!("in order: {first} has its turn, and its lane says otherwise"));
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn store_lane(&self, lane: &Lane) -> Result<Stored> {
+        match self.mutation {
+            Some(Mutation::WritesLanesUnconditionally) => self.tables.store_lane(&self.anyway(lane).await?).await,
+            Some(_) | None => self.tables.store_lane(lane).await,
+        }
+    }
+
+    async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {
+        self.tables.queued(id, from, to, limit).await
+    }
+
+    async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>> {
+        self.tables.stopped(route, limit).await
+    }
+
+    async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
+        self.tables.leave(id, turns).await
+    }
+}
