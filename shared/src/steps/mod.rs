@@ -26,7 +26,7 @@ pub mod work;
 use crate::domain::id::RouteName;
 use crate::domain::message::{Elect, Group, Handle};
 use crate::domain::retry::Retryable;
-use crate::domain::task::Candidate;
+use crate::domain::task::{Candidate, Status};
 use crate::domain::task_message::sendable;
 use crate::ports::{self, Destination, Freshness, Outgoing, Tasks};
 
@@ -99,7 +99,7 @@ impl Outgoing {
 }
 
 /// Leaves only the candidates that still wait in their round. An eventual read that does not show a task, or shows it in
-/// an earlier round, is older than what is known already: such a task is kept.
+/// an earlier round or before it had its turn, is older than what is known already: such a task is kept.
 async fn still_waiting(
     tasks: &impl Tasks,
     candidates: Vec<Candidate>,
@@ -111,7 +111,9 @@ async fn still_waiting(
     Ok(candidates
         .into_iter()
         .filter(|candidate| match by_id.get(&candidate.id) {
-            Some(task) if task.round < candidate.round => freshness == Freshness::Eventual,
+            Some(task) if task.round < candidate.round || task.status == Status::Queued => {
+                freshness == Freshness::Eventual
+            }
             Some(task) => task.waits_in(candidate.round),
             None => freshness == Freshness::Eventual,
         })

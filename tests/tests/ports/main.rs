@@ -13,6 +13,7 @@ mod downstream;
 mod fixture;
 mod functions;
 mod gates;
+mod lanes;
 mod lists;
 mod locks;
 mod nodes;

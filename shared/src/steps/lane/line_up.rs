@@ -100,9 +100,12 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
                         lined[position] = Some(if newcomer.queued.is_some() { Lined::Behind } else { Lined::First });
                     }
                     self.tell_repeats(arrivals, &mut lined).await?;
+                    // Who failed without a batch may lie there still, if somebody died in between.
                     let waits = |lined: &Lined| match lined {
                         Lined::Behind => true,
-                        Lined::Existing(task) => task.status == Status::Queued,
+                        Lined::Existing(task) => {
+                            matches!(task.status, Status::Queued | Status::Failed { batch: None, .. })
+                        }
                         Lined::First | Lined::Used | Lined::OtherNumbering => false,
                     };
                     let lined: Vec<Lined> = lined.into_iter().flatten().collect();
