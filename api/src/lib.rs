@@ -16,6 +16,7 @@ mod lists;
 mod parameters;
 mod peek;
 mod problem;
+mod routes;
 mod tasks;
 mod times;
 mod trackers;

@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use shared::domain::id::{BatchId, TaskId};
 use shared::domain::task::{self, Shown, Status};
-use shared::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection};
+use shared::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
 use shared::domain::tracker::ItemId;
 use shared::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
+use shared::routes::Routes;
 use utoipa::ToSchema;
 
 use crate::Backend;
@@ -19,6 +20,7 @@ use crate::body::{Body, Contents, Fields};
 use crate::document::{AnyPort, ById, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::routes::pushed;
 use crate::times;
 
 /// Tasks of one call at most.
@@ -85,7 +87,7 @@ pub struct Sent {
 /// Send tasks
 ///
 /// Checks all of them and sends them to the intake queue; if one is wrong, none is sent. They are registered within
-/// seconds. If the answer is lost, repeat the call: tasks that brought their ids are not doubled.
+/// seconds; those of one order key in the order of the call. If the answer is lost, repeat the call: tasks that brought their ids are not doubled.
 #[utoipa::path(
     post, path = "/tasks", tag = "tasks", operation_id = "send_tasks",
     request_body(
@@ -116,25 +118,31 @@ pub async fn send<B: Backend>(
     Body(NewTasks(tasks)): Body<NewTasks>,
 ) -> Result<(StatusCode, Json<Sent>), Problem> {
     let stack = backend.stack();
+    let routes = pushed(&stack.routes).await?;
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
     for (position, task) in tasks.iter().enumerate() {
         let fresh_id = stack.env.fresh_id();
-        let (id, body) = message(task.get(), &fresh_id).map_err(|why| refusal(position, task.get(), &why))?;
-        ids.push(id);
-        messages.push(Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() });
+        let (message, body) = message(task.get(), &fresh_id).map_err(|why| refusal(position, task.get(), &why))?;
+        messages.push(Outgoing { to: intake(routes.as_deref(), &message), body, delay_ms: 0, attributes: Vec::new() });
+        ids.push(message.id);
     }
     send_all(&stack.queues, messages).await?;
     Ok((StatusCode::ACCEPTED, Json(Sent { ids })))
 }
 
+/// The queue that a task is sent to. Without routes nothing is in order.
+fn intake(routes: Option<&Routes>, message: &TaskMessage) -> Destination {
+    routes.map_or(Destination::Tasks, |routes| routes.intake(message))
+}
+
 /// The message of a task that says its id, whether or not the sender did.
-fn message(task: &str, fresh_id: &str) -> Result<(TaskId, String), Rejection> {
+fn message(task: &str, fresh_id: &str) -> Result<(TaskMessage, String), Rejection> {
     let parsed = task_message::parse(task, fresh_id)?;
     let body = parsed.body();
     if body.len() > MAX_MESSAGE_BYTES {
         return Err(Rejection::new(Code::TooLarge, format!("with its id the task is over {MAX_MESSAGE_BYTES} bytes")));
     }
-    Ok((parsed.id, body))
+    Ok((parsed, body))
 }
 
 /// Names the field of the task that the parser refused.

@@ -9,17 +9,18 @@ use serde::Serialize;
 use shared::domain::id::TrackerId;
 use shared::domain::notice::NotificationQueue;
 use shared::domain::tracker::{End, Ending, Options, State as Stored, Tracker as StoredTracker};
-use shared::entry::{NoRoutes, RouteSource};
+use shared::entry::RouteSource;
 use shared::ports::Env as _;
+use shared::routes::Route;
 use shared::steps::track::Progress;
-use tracing::error;
 use utoipa::ToSchema;
 
 use crate::Backend;
 use crate::body::{Body, Contents, Fields};
 use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
+use crate::routes::pushed;
 use crate::times;
 
 /// How a tracker is opened.
@@ -191,15 +192,9 @@ async fn notification_queue(text: &str, routes: &RouteSource) -> Result<Notifica
     if matches!(queue, NotificationQueue::Default | NotificationQueue::None) {
         return Ok(queue);
     }
-    let named = match routes.current().await {
-        Ok(routes) => routes.iter().any(|route| [&route.notify.failure, &route.notify.success].contains(&&queue)),
-        Err(NoRoutes::NotPushed) => false,
-        Err(NoRoutes::Port(failure)) => return Err(failure.into()),
-        Err(NoRoutes::Invalid(failure)) => {
-            error!(%failure, "the stored routes file is wrong");
-            return Err(Problem::new(Kind::Internal, "the stored routes file is wrong; the log says more"));
-        }
-    };
+    let routes = pushed(routes).await?;
+    let names = |route: &Route| [&route.notify.failure, &route.notify.success].contains(&&queue);
+    let named = routes.is_some_and(|routes| routes.iter().any(names));
     if named { Ok(queue) } else { Err(Problem::field("notify", "`notify` names a queue that no route names")) }
 }
 

@@ -91,6 +91,9 @@ pub enum Command {
     /// Hold tasks back on a list, and release them when you say so.
     #[command(after_help = crate::list::args::EXAMPLE)]
     List(crate::list::args::ListOptions),
+    /// Look at the tasks of one order key, and let them go on when one has failed.
+    #[command(after_help = crate::lane::args::EXAMPLE)]
+    Lane(crate::lane::args::LaneOptions),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(RoutesFile),
     /// Check a routes file and put it in force. Functions take it over within a minute.

@@ -93,6 +93,7 @@ fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Table
     };
     let queues = Queues {
         tasks: get("TaskQueueUrl")?,
+        in_order: get("InOrderQueueUrl")?,
         elect: get("ElectQueueUrl")?,
         group: get("GroupQueueUrl")?,
         handle: get("HandleQueueUrl")?,

@@ -16,6 +16,7 @@ mod check;
 mod connection;
 mod demo;
 mod http;
+mod lane;
 mod list;
 mod local;
 mod output;
@@ -61,6 +62,7 @@ async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::
         Command::Local(options) => local::run(&options, output).await?,
         Command::Send(options) => send::run(&options, stack, output).await?,
         Command::List(options) => list::run(&options, stack, output).await?,
+        Command::Lane(options) => lane::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,
         Command::Push(options) => push::run(&options, stack, output).await?,
         Command::Steps => steps::run(stack, output).await?,
@@ -84,6 +86,7 @@ fn init_logging(command: &Command, output: Output) {
         | Command::Demo(_)
         | Command::Send(_)
         | Command::List(_)
+        | Command::Lane(_)
         | Command::Check(_)
         | Command::Push(_)
         | Command::Status(_)

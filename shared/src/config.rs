@@ -84,6 +84,8 @@ impl Tables {
 pub struct Queues {
     /// Intake: task messages, read by register-task.
     pub tasks: String,
+    /// Intake of tasks that must keep their order, a FIFO queue.
+    pub in_order: String,
     /// Election messages, read by elect-leader.
     pub elect: String,
     /// Leaders at work, read by group-batch.
@@ -100,13 +102,14 @@ impl Queues {
     /// The index of lanes that a failure stopped, on (`Stopped`, `ActiveAt`).
     pub const STOPPED_INDEX: &str = "Stopped";
 
-    /// Reads `GROUPAGE_{TASK,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
+    /// Reads `GROUPAGE_{TASK,IN_ORDER,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
     ///
     /// # Errors
     /// [`Error::Missing`] names the first variable that is not set.
     pub fn from_env() -> Result<Self, Error> {
         Ok(Self {
             tasks: required("GROUPAGE_TASK_QUEUE")?,
+            in_order: required("GROUPAGE_IN_ORDER_QUEUE")?,
             elect: required("GROUPAGE_ELECT_QUEUE")?,
             group: required("GROUPAGE_GROUP_QUEUE")?,
             handle: required("GROUPAGE_HANDLE_QUEUE")?,

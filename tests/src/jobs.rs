@@ -122,7 +122,7 @@ const fn step(job: &Job) -> &'static str {
         Job::Own(_) => "own",
         Job::Resume(_) => "resume",
         Job::Delivery(delivery) => match delivery.outgoing.to {
-            Destination::Tasks => "register-task",
+            Destination::Tasks | Destination::InOrder(_) => "register-task",
             Destination::Elect => "elect-leader",
             Destination::Group => "group-batch",
             Destination::Handle => "batch-handler",

@@ -71,7 +71,11 @@ impl Outbox for Queues {
         let mut answers = Vec::new();
         for message in messages {
             let between_steps = match message.to {
-                Destination::Tasks | Destination::Elect | Destination::Group | Destination::Handle => true,
+                Destination::Tasks
+                | Destination::InOrder(_)
+                | Destination::Elect
+                | Destination::Group
+                | Destination::Handle => true,
                 Destination::Rejected | Destination::Notification(_) => false,
             };
             if between_steps && self.loss > 0.0 && self.env.chance(self.loss) {

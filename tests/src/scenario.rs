@@ -65,6 +65,12 @@ pub fn parcel(n: usize, truck: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n}}}}}"#)
 }
 
+/// A message with an order key; those of one key have turns from 1 on.
+#[must_use]
+pub fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
+    format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
+}
+
 /// Messages of the intake queue, for so many trucks.
 #[must_use]
 pub fn parcels(count: usize, trucks: usize) -> Vec<String> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use shared::aws::System;
+use shared::domain::id::LaneId;
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
 use shared::entry::{RouteSource, Stack};
@@ -26,6 +27,11 @@ routes:
     target: truck
     downstream: pull
     notify: { failure: https://sqs.example/1/failures }
+  - name: payments
+    when: type == 'payment'
+    target: bank
+    ordered_by: account
+    downstream: pull
 ";
 
 /// A machine whose clock goes on by a millisecond whenever somebody looks at it. Two calls in the same one that open the
@@ -84,6 +90,11 @@ impl Desk {
     /// Messages sent to the intake queue.
     pub fn intake(&self) -> Vec<Outgoing> {
         self.stack.queues.messages(&Destination::Tasks)
+    }
+
+    /// Messages sent to the intake queue that keeps order, of one order key.
+    pub fn in_order(&self, lane: &str) -> Vec<Outgoing> {
+        self.stack.queues.messages(&Destination::InOrder(LaneId::new(lane)))
     }
 }
 

@@ -31,6 +31,22 @@ async fn tasks_reach_the_intake_as_they_were_written_and_in_their_order() {
 }
 
 #[tokio::test]
+async fn tasks_of_an_ordered_route_reach_the_intake_that_keeps_order() {
+    let desk = Desk::open().await;
+    let payment =
+        |account: &str, n| json!({ "payload": { "type": "payment", "bank": "b", "account": account, "n": n } });
+    let tasks = [payment("x", 1), payment("y", 1), payment("x", 2), json!({ "payload": { "type": "parcel" } })];
+    assert_eq!(desk.post("/tasks", json!({ "tasks": tasks }).to_string()).await.status, 202);
+    let numbers: Vec<Value> = desk
+        .in_order("payments:x")
+        .into_iter()
+        .map(|message| serde_json::from_str::<Value>(&message.body).unwrap()["payload"]["n"].clone())
+        .collect();
+    assert_eq!(numbers, [json!(1), json!(2)]);
+    assert_eq!((desk.in_order("payments:y").len(), desk.intake().len()), (1, 1));
+}
+
+#[tokio::test]
 async fn one_bad_task_holds_all_back_and_is_named() {
     let desk = Desk::open().await;
     for (bad, field) in [

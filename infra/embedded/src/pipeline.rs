@@ -44,11 +44,14 @@ impl Pipeline {
         let counts = Arc::default();
         let sweeper = tokio::spawn(sweep(Arc::clone(stack), Arc::clone(&counts))).abort_handle();
         let mut pipeline = Self { mappings: Vec::new(), sweeper, counts };
-        let register = Arc::clone(stack);
-        pipeline.map(client, settings(&queues.tasks, 500, 1, 8, 30), move |event| {
-            let stack = Arc::clone(&register);
-            async move { entry::register_task(&*stack, event).await }
-        })?;
+        // A FIFO queue's mapping takes tens, and has no window.
+        for mapping in [settings(&queues.tasks, 500, 1, 8, 30), settings(&queues.in_order, 10, 0, 8, 30)] {
+            let register = Arc::clone(stack);
+            pipeline.map(client, mapping, move |event| {
+                let stack = Arc::clone(&register);
+                async move { entry::register_task(&*stack, event).await }
+            })?;
+        }
         let elect = Arc::clone(stack);
         pipeline.map(client, settings(&queues.elect, 10, 0, 8, 15), move |event| {
             let stack = Arc::clone(&elect);

@@ -1,6 +1,6 @@
 //! SQS: sending in tens, and postponing the message in hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
@@ -13,6 +13,7 @@ use futures::{StreamExt, stream};
 use super::fault::{failed, passes};
 use super::meter::{Meter, SqsRequest};
 use crate::config::Queues;
+use crate::domain::id::{LaneId, digest};
 use crate::domain::notice::NotificationQueue;
 use crate::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
 
@@ -55,6 +56,7 @@ impl Sqs {
     fn url<'a>(&'a self, to: &'a Destination) -> Option<&'a str> {
         match to {
             Destination::Tasks => Some(&self.queues.tasks),
+            Destination::InOrder(_) => Some(&self.queues.in_order),
             Destination::Elect => Some(&self.queues.elect),
             Destination::Group => Some(&self.queues.group),
             Destination::Handle => Some(&self.queues.handle),
@@ -87,11 +89,33 @@ impl Sqs {
 impl Outbox for Sqs {
     async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
         let mut outcomes: BTreeMap<usize, Result<()>> = BTreeMap::new();
+        let mut stopped: HashMap<LaneId, Error> = HashMap::new();
+        for wave in waves(messages) {
+            let lanes: HashMap<usize, LaneId> =
+                wave.iter().filter_map(|(at, message)| Some((*at, message.to.lane()?.clone()))).collect();
+            let (behind, wave): (Vec<_>, Vec<_>) =
+                wave.into_iter().partition(|(at, _)| lanes.get(at).is_some_and(|lane| stopped.contains_key(lane)));
+            outcomes.extend(behind.iter().filter_map(|(at, _)| Some((*at, Err(stopped.get(lanes.get(at)?)?.clone())))));
+            for (at, outcome) in self.send_wave(wave).await {
+                if let (Err(error), Some(lane)) = (&outcome, lanes.get(&at)) {
+                    stopped.insert(lane.clone(), error.clone());
+                }
+                outcomes.insert(at, outcome);
+            }
+        }
+        outcomes.into_values().collect()
+    }
+}
+
+impl Sqs {
+    /// Sends messages in any order.
+    async fn send_wave(&self, messages: Vec<(usize, Outgoing)>) -> Vec<(usize, Result<()>)> {
+        let mut outcomes = Vec::with_capacity(messages.len());
         let mut by_queue: BTreeMap<String, Vec<(usize, Outgoing)>> = BTreeMap::new();
-        for (at, message) in messages.into_iter().enumerate() {
+        for (at, message) in messages {
             match self.url(&message.to).map(str::to_owned) {
                 Some(url) => by_queue.entry(url).or_default().push((at, message)),
-                None => drop(outcomes.insert(at, Ok(()))),
+                None => outcomes.push((at, Ok(()))),
             }
         }
         let requests = by_queue
@@ -103,8 +127,27 @@ impl Outbox for Sqs {
             .collect()
             .await;
         outcomes.extend(sent.into_iter().flatten());
-        outcomes.into_values().collect()
+        outcomes
     }
+}
+
+/// Messages with their places, so that each set holds one of a lane at most: a request may fail for one message and
+/// succeed for the next.
+fn waves(messages: Vec<Outgoing>) -> Vec<Vec<(usize, Outgoing)>> {
+    let mut before: HashMap<LaneId, usize> = HashMap::new();
+    let mut waves: Vec<Vec<(usize, Outgoing)>> = Vec::new();
+    for (at, message) in messages.into_iter().enumerate() {
+        let wave = message.to.lane().map_or(0, |lane| {
+            let before = before.entry(lane.clone()).or_default();
+            *before += 1;
+            *before - 1
+        });
+        if waves.len() == wave {
+            waves.push(Vec::new());
+        }
+        waves[wave].push((at, message));
+    }
+    waves
 }
 
 impl Inbox for Sqs {
@@ -156,10 +199,12 @@ fn message_bytes(message: &Outgoing) -> usize {
 fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
     let broken = |error: aws_sdk_sqs::error::BuildError| Error::Broken { what: SEND, why: error.to_string() };
     let delay_s = message.delay_ms.div_ceil(1000).min(MAX_DELAY_S);
-    let mut entry = SendMessageBatchRequestEntry::builder()
-        .id(at.to_string())
-        .message_body(message.body)
-        .delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX));
+    let entry = SendMessageBatchRequestEntry::builder().id(at.to_string()).message_body(message.body);
+    let mut entry = match &message.to {
+        // A group's name is 128 characters at most, and not all of them are allowed.
+        Destination::InOrder(lane) => entry.message_group_id(digest(&["lane", lane.as_str()])),
+        _ => entry.delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX)),
+    };
     for (name, value) in message.attributes {
         let value = MessageAttributeValue::builder().data_type(STRING).string_value(value).build().map_err(broken)?;
         entry = entry.message_attributes(name, value);
@@ -206,6 +251,16 @@ mod tests {
         assert_eq!(packed(&[100_000, 100_000, 56_000, 1]), [3, 1]);
         assert_eq!(packed(&[300_000, 1, 1]), [1, 2]);
         assert_eq!(packed(&[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn messages_of_one_lane_go_one_after_the_other() {
+        let lane = |key: &str| Destination::InOrder(LaneId::new(format!("r:{key}")));
+        let to = [lane("a"), Destination::Elect, lane("a"), lane("b"), Destination::Elect, lane("a")];
+        let messages = to.into_iter().map(|to| Outgoing { to, ..message(1) }).collect();
+        let places: Vec<Vec<usize>> =
+            waves(messages).into_iter().map(|wave| wave.into_iter().map(|(at, _)| at).collect()).collect();
+        assert_eq!(places, [vec![0, 1, 3, 4], vec![2], vec![5]]);
     }
 
     #[test]

@@ -30,7 +30,11 @@ struct Message {
 impl Message {
     const fn is_for_a_step(&self) -> bool {
         match self.outgoing.to {
-            Destination::Tasks | Destination::Elect | Destination::Group | Destination::Handle => true,
+            Destination::Tasks
+            | Destination::InOrder(_)
+            | Destination::Elect
+            | Destination::Group
+            | Destination::Handle => true,
             Destination::Rejected | Destination::Notification(_) => false,
         }
     }

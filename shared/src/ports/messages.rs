@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use super::Result;
+use crate::domain::id::LaneId;
 use crate::domain::notice::NotificationQueue;
 
 /// Where a message goes.
@@ -10,6 +11,8 @@ use crate::domain::notice::NotificationQueue;
 pub enum Destination {
     /// The intake: register-task's queue.
     Tasks,
+    /// The intake in order: register-task's FIFO queue, with this lane as the message group. SQS delays none of its messages.
+    InOrder(LaneId),
     /// elect-leader's queue.
     Elect,
     /// group-batch's queue.
@@ -20,6 +23,17 @@ pub enum Destination {
     Rejected,
     /// A queue that the routes file names for notifications.
     Notification(NotificationQueue),
+}
+
+impl Destination {
+    /// The lane whose order the message keeps.
+    #[must_use]
+    pub const fn lane(&self) -> Option<&LaneId> {
+        match self {
+            Self::InOrder(lane) => Some(lane),
+            Self::Tasks | Self::Elect | Self::Group | Self::Handle | Self::Rejected | Self::Notification(_) => None,
+        }
+    }
 }
 
 /// A message to send.
@@ -37,7 +51,8 @@ pub struct Outgoing {
 
 /// Sends messages.
 pub trait Outbox: Sync {
-    /// Sends messages, in tens where it can. The answers are in the order of the messages.
+    /// Sends messages, in tens where it can. The answers are in the order of the messages. Of those in order, none is sent
+    /// before one that comes earlier for the same lane, and none after one that failed.
     fn send(&self, messages: Vec<Outgoing>) -> impl Future<Output = Vec<Result<()>>> + Send;
 }
 

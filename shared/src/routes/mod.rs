@@ -19,7 +19,8 @@ use crate::domain::gate::Scope;
 use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::retry;
-use crate::domain::task_message::{Code, Rejection};
+use crate::domain::task_message::{Code, Rejection, TaskMessage};
+use crate::ports::Destination;
 
 /// The routes file is wrong: where, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -189,6 +190,18 @@ impl Routes {
     /// All routes, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter()
+    }
+
+    /// The queue that a task is sent to: the one that keeps order, if its order is that of arrival. A message that makes no
+    /// sense is rejected by whoever reads it.
+    #[must_use]
+    pub fn intake(&self, message: &TaskMessage) -> Destination {
+        match self.assign(&message.payload) {
+            Ok(Assigned { order: Some(Order { lane, numbering: Numbering::ByArrival, .. }), .. }) => {
+                Destination::InOrder(lane)
+            }
+            Ok(_) | Err(_) => Destination::Tasks,
+        }
     }
 
     /// Finds a payload's route, and computes its Target and its place in an order.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::domain::id::{BatchId, TaskId};
+use crate::domain::id::{BatchId, LaneId, TaskId, Turn};
 use crate::domain::notice::NotificationQueue;
 use crate::domain::outcome::{Reason, Reply, Said};
 use crate::ports::{Answer, NoAnswer};
@@ -91,6 +91,57 @@ fn a_payload_that_cannot_be_grouped_says_why_without_quoting_it() {
         assert_eq!(rejection.code, code);
         assert!(!rejection.detail.contains("4111"));
     }
+}
+
+fn ordered(lines: &str) -> Result<Routes, Error> {
+    Routes::parse(&format!("version: 1\nroutes:\n  - name: payments\n    target: bank\n    downstream: pull\n{lines}"))
+}
+
+fn order(routes: &Routes, payload: &str) -> Result<Option<Order>, Code> {
+    routes.assign(payload).map(|assigned| assigned.order).map_err(|rejection| {
+        assert!(!rejection.detail.contains("4111"), "a value is repeated: {rejection}");
+        rejection.code
+    })
+}
+
+#[test]
+fn an_ordered_route_finds_each_tasks_lane_and_number() {
+    let lane = LaneId::of(&RouteName::new("payments"), "x");
+    let by_arrival = ordered("    ordered_by: account\n").unwrap();
+    let expected = Order { lane: lane.clone(), numbering: Numbering::ByArrival, sequence: None };
+    assert_eq!(order(&by_arrival, r#"{"bank":"b","account":"x"}"#), Ok(Some(expected)));
+    let by_sequence = ordered("    ordered_by: account\n    order: { sequence: n, first: 0 }\n").unwrap();
+    let expected = |n| {
+        let numbering = Numbering::BySequence { first: Turn(0) };
+        Ok(Some(Order { lane: lane.clone(), numbering, sequence: Some(Turn(n)) }))
+    };
+    assert_eq!(order(&by_sequence, r#"{"bank":"b","account":"x","n":7}"#), expected(7));
+    assert_eq!(order(&by_sequence, r#"{"bank":"b","account":"x","n":9007199254740991}"#), expected((1 << 53) - 1));
+    assert_eq!(order(&ordered("").unwrap(), r#"{"bank":"b"}"#), Ok(None));
+}
+
+#[test]
+fn a_payload_without_an_order_says_why_without_quoting_it() {
+    let routes = ordered("    ordered_by: account\n    order: { sequence: n }\n").unwrap();
+    for payload in [
+        r#"{"bank":"b","n":1}"#,
+        r#"{"bank":"b","n":1,"account":4111}"#,
+        r#"{"bank":"b","n":1,"account":""}"#,
+        &format!(r#"{{"bank":"b","n":1,"account":"{}"}}"#, "4111".repeat(200)),
+        r#"{"bank":"b","account":"x"}"#,
+        r#"{"bank":"b","account":"x","n":"4111"}"#,
+        r#"{"bank":"b","account":"x","n":4111.5}"#,
+        r#"{"bank":"b","account":"x","n":-4111}"#,
+        r#"{"bank":"b","account":"x","n":9007199254740992}"#,
+    ] {
+        assert_eq!(order(&routes, payload), Err(Code::BadOrder), "{payload}");
+    }
+}
+
+#[test]
+fn an_order_without_a_key_is_refused() {
+    assert!(ordered("    order: { on_failure: skip }\n").unwrap_err().what.contains("`ordered_by`"));
+    assert!(ordered("    ordered_by: account\n    order: { on_failure: stop }\n").unwrap_err().what.contains("hold"));
 }
 
 fn read(mapping: &str, answer: Result<Answer, NoAnswer>) -> Reply {

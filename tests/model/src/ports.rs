@@ -232,7 +232,9 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
             handle.waits = handle.waits.min(1);
             Body::Handle(handle)
         }
-        Destination::Tasks | Destination::Rejected | Destination::Notification(_) => return None,
+        Destination::Tasks | Destination::InOrder(_) | Destination::Rejected | Destination::Notification(_) => {
+            return None;
+        }
     };
     Some(Sent { body: Kept::new(body), delayed: outgoing.delay_ms > 0 })
 }

@@ -3,6 +3,8 @@
 use rand::RngExt;
 use rand::rngs::StdRng;
 
+use crate::scenario::keyed;
+
 /// How the tasks of a run follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Random {
@@ -29,7 +31,6 @@ impl Random {
 
     /// The message with this number.
     pub(super) fn parcel(self, n: usize, truck: usize) -> String {
-        let (key, turn) = (n % self.keys, n / self.keys + 1);
-        format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
+        keyed(n, truck, n % self.keys, n / self.keys + 1)
     }
 }

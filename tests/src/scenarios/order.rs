@@ -5,7 +5,7 @@ use futures::future::LocalBoxFuture;
 use shared::ports::{Answer, NoAnswer};
 
 use crate::downstream::{Seen, ok};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, keyed};
 use crate::world::World;
 
 /// All of them.
@@ -20,11 +20,6 @@ pub(super) fn all() -> Vec<Scenario> {
         a_failure_that_fails_the_rest(),
         a_lost_hand_over(),
     ]
-}
-
-/// A message; those of one key have turns from 1 on.
-fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
-    format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
 }
 
 /// So many messages of one key.

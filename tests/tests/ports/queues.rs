@@ -7,6 +7,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use embedded::{Ports, Stack, Storage};
 use shared::aws::{Meter, Sqs};
+use shared::domain::id::{LaneId, RouteName};
 use shared::domain::notice::NotificationQueue;
 use shared::memory::{Delivery, MemoryQueues};
 use shared::ports::{Destination, Error, Inbox, Outbox, Outgoing};
@@ -75,6 +76,7 @@ impl OnSqs {
         let queues = self.stack.queues();
         match to {
             Destination::Tasks => &queues.tasks,
+            Destination::InOrder(_) => &queues.in_order,
             Destination::Elect => &queues.elect,
             Destination::Group => &queues.group,
             Destination::Handle => &queues.handle,
@@ -98,6 +100,11 @@ impl OnSqs {
             if some.is_empty() {
                 return messages;
             }
+            // A message group stands still until those in hand are deleted.
+            for message in &some {
+                let delete = self.client.delete_message().queue_url(self.url(at));
+                delete.set_receipt_handle(message.receipt_handle.clone()).send().await.unwrap();
+            }
             messages.extend(some);
         }
     }
@@ -119,7 +126,7 @@ impl Fixture for OnSqs {
 
     async fn bodies(&self) -> HashMap<Destination, Vec<String>> {
         let mut bodies = HashMap::new();
-        for to in DESTINATIONS {
+        for to in DESTINATIONS.into_iter().chain([Destination::InOrder(LaneId::new("any"))]) {
             let arrived: Vec<_> = self.messages(&to).await.into_iter().filter_map(|message| message.body).collect();
             if !arrived.is_empty() {
                 bodies.insert(to, arrived);
@@ -157,6 +164,7 @@ macro_rules! conformance {
 conformance![
     every_message_arrives_once_where_it_was_sent,
     a_delayed_message_is_not_received_yet,
+    messages_of_one_lane_arrive_in_their_order,
     nothing_is_sent_when_there_is_nothing_to_send,
     a_message_that_is_postponed_comes_again_when_its_time_is_over,
     a_message_that_is_postponed_for_longer_does_not_come_now,
@@ -195,6 +203,18 @@ async fn a_delayed_message_is_not_received_yet<F: Fixture>(fixture: F) {
     let outcomes = fixture.queues().send(vec![late, outgoing(&Destination::Elect, "now")]).await;
     assert!(outcomes.iter().all(Result::is_ok));
     assert_eq!(fixture.bodies().await, HashMap::from([(Destination::Elect, vec!["now".to_owned()])]));
+}
+
+async fn messages_of_one_lane_arrive_in_their_order<F: Fixture>(fixture: F) {
+    let lane = |key: usize| Destination::InOrder(LaneId::of(&RouteName::new("parcels"), &format!("key {key}")));
+    let messages = (0..60).map(|n| outgoing(&lane(n % 3), format!("{} of {}", n / 3, n % 3))).collect();
+    assert!(fixture.queues().send(messages).await.iter().all(Result::is_ok));
+    let found: Vec<String> = fixture.bodies().await.into_values().flatten().collect();
+    for key in 0..3 {
+        let of_key: Vec<&String> = found.iter().filter(|body| body.ends_with(&format!("of {key}"))).collect();
+        let sent: Vec<String> = (0..20).map(|n| format!("{n} of {key}")).collect();
+        assert!(of_key.iter().copied().eq(&sent), "{of_key:?}");
+    }
 }
 
 async fn nothing_is_sent_when_there_is_nothing_to_send<F: Fixture>(fixture: F) {

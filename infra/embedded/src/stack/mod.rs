@@ -108,6 +108,7 @@ impl Stack {
             ("GROUPAGE_LANE_TABLE", tables.lanes.clone()),
             ("GROUPAGE_ROUTE_TABLE", tables.routes.clone()),
             ("GROUPAGE_TASK_QUEUE", queues.tasks.clone()),
+            ("GROUPAGE_IN_ORDER_QUEUE", queues.in_order.clone()),
             ("GROUPAGE_ELECT_QUEUE", queues.elect.clone()),
             ("GROUPAGE_GROUP_QUEUE", queues.group.clone()),
             ("GROUPAGE_HANDLE_QUEUE", queues.handle.clone()),

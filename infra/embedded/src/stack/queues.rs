@@ -19,6 +19,7 @@ struct Step {
     visibility_s: u32,
     max_receives: u32,
     max_bytes: u32,
+    is_fifo: bool,
 }
 
 /// How long a message stays hidden beyond its function's timeout, in seconds. AWS advises six timeouts, since Lambda may
@@ -26,17 +27,24 @@ struct Step {
 /// What is hidden for longer than a handler may take is in the hand of a process that has died.
 const SPARE_S: u32 = 5;
 
-const TASK: Step = Step { name: "task", visibility_s: 30 + SPARE_S, max_receives: 10, max_bytes: 256_000 };
-const ELECT: Step = Step { name: "elect", visibility_s: 15 + SPARE_S, max_receives: 10, max_bytes: 262_144 };
-const GROUP: Step = Step { name: "group", visibility_s: 60 + SPARE_S, max_receives: 10, max_bytes: 262_144 };
+const TASK: Step =
+    Step { name: "task", visibility_s: 30 + SPARE_S, max_receives: 10, max_bytes: 256_000, is_fifo: false };
+/// The same, in order.
+const IN_ORDER: Step = Step { name: "in-order", is_fifo: true, ..TASK };
+const ELECT: Step =
+    Step { name: "elect", visibility_s: 15 + SPARE_S, max_receives: 10, max_bytes: 262_144, is_fifo: false };
+const GROUP: Step =
+    Step { name: "group", visibility_s: 60 + SPARE_S, max_receives: 10, max_bytes: 262_144, is_fifo: false };
 /// Every retry of a call is a receive of this one.
-const HANDLE: Step = Step { name: "handle", visibility_s: 75 + SPARE_S, max_receives: 100, max_bytes: 262_144 };
+const HANDLE: Step =
+    Step { name: "handle", visibility_s: 75 + SPARE_S, max_receives: 100, max_bytes: 262_144, is_fifo: false };
 
 /// Creates every queue, each step's with its dead-letter queue.
 pub(super) async fn create(client: &Client) -> Result<Queues, Error> {
     let kept = || Attributes::from([(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned())]);
     Ok(Queues {
         tasks: create_step(client, &TASK).await?,
+        in_order: create_step(client, &IN_ORDER).await?,
         elect: create_step(client, &ELECT).await?,
         group: create_step(client, &GROUP).await?,
         handle: create_step(client, &HANDLE).await?,
@@ -46,19 +54,32 @@ pub(super) async fn create(client: &Client) -> Result<Queues, Error> {
 }
 
 async fn create_step(client: &Client, step: &Step) -> Result<String, Error> {
-    let kept = Attributes::from([(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned())]);
-    let dead = create_queue(client, format!("groupage-{}-dead", step.name), kept).await?;
+    let (suffix, fifo) = if step.is_fifo { (".fifo", fifo()) } else { ("", Attributes::new()) };
+    let mut kept = fifo.clone();
+    kept.insert(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned());
+    let dead = create_queue(client, format!("groupage-{}-dead{suffix}", step.name), kept).await?;
     let redrive = serde_json::json!({
         "deadLetterTargetArn": mapping::arn(&dead),
         "maxReceiveCount": step.max_receives,
     });
-    let attributes = Attributes::from([
+    let mut attributes = fifo;
+    attributes.extend([
         (Name::VisibilityTimeout, step.visibility_s.to_string()),
         (Name::MessageRetentionPeriod, FOUR_DAYS_S.to_owned()),
         (Name::MaximumMessageSize, step.max_bytes.to_string()),
         (Name::RedrivePolicy, redrive.to_string()),
     ]);
-    create_queue(client, format!("groupage-{}", step.name), attributes).await
+    create_queue(client, format!("groupage-{}{suffix}", step.name), attributes).await
+}
+
+/// What makes a queue keep the order of each message group. A message that is sent twice within five minutes comes once.
+fn fifo() -> Attributes {
+    Attributes::from([
+        (Name::FifoQueue, "true".to_owned()),
+        (Name::ContentBasedDeduplication, "true".to_owned()),
+        (Name::DeduplicationScope, "messageGroup".to_owned()),
+        (Name::FifoThroughputLimit, "perMessageGroupId".to_owned()),
+    ])
 }
 
 async fn create_queue(client: &Client, name: String, attributes: Attributes) -> Result<String, Error> {

@@ -1,0 +1,47 @@
+//! The command line of `groupage lane`. Its doc comments are what `--help` prints.
+
+use clap::Subcommand;
+
+/// What the examples teach.
+pub const EXAMPLE: &str = "\
+Example: a payment failed, and those of the same account wait behind it.
+  groupage lane stopped payments
+  groupage lane show payments DE02120300000000202051
+  groupage lane resume payments DE02120300000000202051";
+
+#[derive(Debug, clap::Args)]
+pub struct LaneOptions {
+    #[command(subcommand)]
+    pub command: LaneCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LaneCommand {
+    /// Show an order key: who has the turn, or what stopped it, and who waits.
+    Show {
+        /// The route.
+        route: String,
+        /// The order key, as the route's `ordered_by` gives it.
+        key: String,
+        /// Show so many of those who wait next.
+        #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+        limit: u64,
+    },
+    /// List the order keys of a route that a failed task stopped, those first that have been so for longest.
+    Stopped {
+        /// The route.
+        route: String,
+        /// List so many at most.
+        #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+        limit: u64,
+    },
+    /// Let an order key go on that a failed task stopped: the next task has its turn. The failed one stays failed.
+    ///
+    /// Repeating it is safe. What should take the failed task's place must be sent as another task, and comes last.
+    Resume {
+        /// The route.
+        route: String,
+        /// The order key, as the route's `ordered_by` gives it.
+        key: String,
+    },
+}

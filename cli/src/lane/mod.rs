@@ -1,0 +1,172 @@
+//! `groupage lane`: tasks of one order key, and what stopped them.
+
+pub mod args;
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::Serialize;
+use shared::aws::{Dynamo, Sqs, System};
+use shared::domain::id::{LaneId, RouteName, TaskId, Turn};
+use shared::domain::lane::{Lane, State};
+use shared::entry::NoRoutes;
+use shared::ports::Lanes;
+use shared::steps::lane::{Ordering, Resumed, Shown};
+
+use crate::Ending;
+use crate::connection::{self, Connection};
+use crate::output::{Output, summary};
+use crate::steps;
+use args::{LaneCommand, LaneOptions};
+
+/// The order key did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no stack.
+    #[error(transparent)]
+    Connection(#[from] connection::Error),
+    /// A variable makes no sense.
+    #[error(transparent)]
+    Config(#[from] shared::config::Error),
+    /// The routes say who is told of failed tasks.
+    #[error(transparent)]
+    Routes(#[from] NoRoutes),
+    /// The name is none.
+    #[error("{0}")]
+    Route(&'static str),
+    /// Nobody has been there, or not for long.
+    #[error("route {route} knows no order key `{key}`: no task of it was accepted, or all were settled long ago")]
+    Unknown {
+        /// The route.
+        route: RouteName,
+        /// The key.
+        key: String,
+    },
+    /// A table or queue did not answer.
+    #[error("{0}: repeat the command")]
+    Step(#[from] shared::steps::Error),
+    /// A table did not answer.
+    #[error(transparent)]
+    Port(#[from] shared::ports::Error),
+}
+
+#[derive(Serialize)]
+struct LaneStatus {
+    route: RouteName,
+    key: String,
+    /// free, taken, held or failing.
+    state: &'static str,
+    /// Who has the turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<TaskId>,
+    /// Who failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<TaskId>,
+    turn: Turn,
+    active_at: String,
+    waiting: Vec<Waiting>,
+    more_wait: bool,
+}
+
+#[derive(Serialize)]
+struct Waiting {
+    turn: Turn,
+    task: TaskId,
+}
+
+#[derive(Serialize)]
+struct Stopped {
+    route: RouteName,
+    keys: Vec<String>,
+}
+
+/// Does something with an order key.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(options: &LaneOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let (LaneCommand::Show { route, .. } | LaneCommand::Stopped { route, .. } | LaneCommand::Resume { route, .. }) =
+        &options.command;
+    let route = RouteName::parse(route).map_err(Error::Route)?;
+    let connection = Connection::open(stack).await?;
+    let (store, outbox) = (steps::unmetered_store(&connection), steps::unmetered_queues(&connection));
+    let ordering = Ordering { store: &store, outbox: &outbox, env: &System };
+    match &options.command {
+        LaneCommand::Show { key, limit, .. } => show(&ordering, &route, key, *limit, output).await,
+        LaneCommand::Stopped { limit, .. } => {
+            let lanes = store.stopped(&route, usize::try_from(*limit).unwrap_or(usize::MAX)).await?;
+            let stopped = Stopped { route, keys: lanes.into_iter().map(|lane| lane.key().to_owned()).collect() };
+            output.result(&stopped, || match stopped.keys.as_slice() {
+                [] => "no order key is stopped".to_owned(),
+                keys => keys.join("\n"),
+            });
+            Ok(Ending::Well)
+        }
+        LaneCommand::Resume { key, .. } => {
+            let routes = steps::remote(&connection)?.routes.current().await?;
+            let notify = routes.get(&route).map(|route| route.notify.clone()).unwrap_or_default();
+            match ordering.resume(&LaneId::of(&route, key), &notify).await? {
+                Resumed::Yes { .. } | Resumed::NotStopped(_) => show(&ordering, &route, key, 10, output).await,
+                Resumed::Unknown => Err(Error::Unknown { route, key: key.clone() }),
+            }
+        }
+    }
+}
+
+async fn show(
+    ordering: &Ordering<'_, Dynamo, Sqs, System>,
+    route: &RouteName,
+    key: &str,
+    limit: u64,
+    output: &Output,
+) -> Result<Ending, Error> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let shown = ordering.show(&LaneId::of(route, key), limit).await?;
+    let unknown = || Error::Unknown { route: route.clone(), key: key.to_owned() };
+    let status = LaneStatus::of(shown.ok_or_else(unknown)?);
+    output.result(&status, || status.text());
+    Ok(Ending::Well)
+}
+
+impl LaneStatus {
+    fn of(Shown { lane, waiting, more }: Shown) -> Self {
+        let Lane { id, state, head, active_at, .. } = lane;
+        let (word, task, failed) = match state {
+            State::Free => ("free", None, None),
+            State::Taken(task) => ("taken", Some(task), None),
+            State::Held(failed) => ("held", None, Some(failed)),
+            State::Failing(failed) => ("failing", None, Some(failed)),
+        };
+        let waiting = waiting.into_iter().map(|queued| Waiting { turn: queued.turn, task: queued.candidate.id });
+        Self {
+            route: id.route(),
+            key: id.key().to_owned(),
+            state: word,
+            task,
+            failed,
+            turn: head,
+            active_at: humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(active_at.0)).to_string(),
+            waiting: waiting.collect(),
+            more_wait: more,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut rows = vec![
+            ("route", self.route.to_string()),
+            ("order key", self.key.clone()),
+            ("state", self.state.to_owned()),
+            ("turn", self.turn.to_string()),
+            ("last used", self.active_at.clone()),
+        ];
+        rows.extend(self.task.iter().map(|task| ("has the turn", task.to_string())));
+        rows.extend(self.failed.iter().map(|task| ("failed", task.to_string())));
+        let mut text = summary(rows);
+        for Waiting { turn, task } in &self.waiting {
+            text.push_str(&format!("\n{turn}  {task}"));
+        }
+        if self.more_wait {
+            text.push_str("\n…");
+        }
+        text
+    }
+}
