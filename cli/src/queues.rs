@@ -47,8 +47,14 @@ pub struct Depth {
 }
 
 /// The step queues, then the queues for people, by name and URL.
-pub fn step_queues(queues: &Queues) -> [(&'static str, &String); 4] {
-    [("tasks", &queues.tasks), ("elect", &queues.elect), ("group", &queues.group), ("handle", &queues.handle)]
+pub fn step_queues(queues: &Queues) -> [(&'static str, &String); 5] {
+    [
+        ("tasks", &queues.tasks),
+        ("in-order", &queues.in_order),
+        ("elect", &queues.elect),
+        ("group", &queues.group),
+        ("handle", &queues.handle),
+    ]
 }
 
 /// The queues whose messages need a person: the rejected queue and each step's dead-letter queue.

@@ -10,6 +10,8 @@ use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use shared::aws::System;
+use shared::ports::Env;
 
 use crate::Ending;
 use crate::args::{Redrive, RedriveCommand};
@@ -156,7 +158,12 @@ async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output
 async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<(), Error> {
     let source = queue.source.as_deref().unwrap_or_default();
     let body = with_id(&message);
-    let sent = client.send_message().queue_url(source).message_body(body).send().await;
+    let group = system_attribute(&message, &MessageSystemAttributeName::MessageGroupId);
+    // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart.
+    let fresh = group.is_some().then(|| System.fresh_id());
+    let request = client.send_message().queue_url(source).message_body(body);
+    let request = request.set_message_group_id(group).set_message_deduplication_id(fresh);
+    let sent = request.send().await;
     sent.map_err(|error| queues::Error::new("sending again from", &queue.name, error))?;
     let deleted = client.delete_message().queue_url(&queue.url).set_receipt_handle(message.receipt_handle).send().await;
     deleted.map_err(|error| queues::Error::new("deleting from", &queue.name, error))?;
@@ -181,6 +188,10 @@ fn attribute(message: &Message, name: &str) -> Option<String> {
     message.message_attributes.as_ref()?.get(name)?.string_value.clone()
 }
 
+fn system_attribute(message: &Message, name: &MessageSystemAttributeName) -> Option<String> {
+    message.attributes.as_ref()?.get(name).cloned()
+}
+
 async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
     let received = client
         .receive_message()
@@ -191,6 +202,7 @@ async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Re
         .wait_time_seconds(1)
         .message_attribute_names("All")
         .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+        .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
         .send()
         .await;
     let received = received.map_err(|error| queues::Error::new("receiving from", &queue.name, error))?;
@@ -198,10 +210,8 @@ async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Re
 }
 
 fn ended(message: Message, with_body: bool) -> Ended {
-    let received = message
-        .attributes
-        .as_ref()
-        .and_then(|attributes| attributes.get(&MessageSystemAttributeName::ApproximateReceiveCount)?.parse().ok());
+    let received = system_attribute(&message, &MessageSystemAttributeName::ApproximateReceiveCount);
+    let received = received.and_then(|count| count.parse().ok());
     Ended {
         message_id: attribute(&message, "MessageId").or_else(|| message.message_id.clone()).unwrap_or_default(),
         reason: attribute(&message, "Reason"),

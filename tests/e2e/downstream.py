@@ -78,7 +78,7 @@ class Downstream:
     - `deadly`: leaves a batch's first call unanswered until its caller is gone.
     - any other: loads. A parcel heavier than 1,000 is refused for good; a fragile one is told once to come back.
 
-    `/sort` answers in AWS's own form: letters without an address fail. `/declare` refuses every call.
+    `/pay` refuses what is declined, and tells a slow payment once to come back. `/sort` answers in AWS's own form: letters without an address fail. `/declare` refuses every call.
     """
 
     def __init__(self):
@@ -128,6 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/sort":
             bad = [item["id"] for item in body["items"] if not item["payload"].get("address")]
             return 200, {"batchItemFailures": [{"itemIdentifier": id} for id in bad]}
+        if self.path == "/pay":
+            return 200, {"results": [self._pay(item, earlier) for item in body["items"]]}
         seen = any(call.key == self.headers["Idempotency-Key"] for call in earlier)
         if body["target"] == "busy" and not seen:
             return 503, None
@@ -143,6 +145,15 @@ class _Handler(BaseHTTPRequestHandler):
             return {"id": item["id"], "status": "failed", "reason": "too_heavy"}
         offered = any(call.status == 200 and item["id"] in call.members for call in earlier)
         if item["payload"].get("fragile") and not offered:
+            return {"id": item["id"], "status": "retry", "reason": "not_now"}
+        return {"id": item["id"], "status": "succeeded"}
+
+    @staticmethod
+    def _pay(item: dict, earlier: list[Call]) -> dict:
+        if item["payload"].get("declined"):
+            return {"id": item["id"], "status": "failed", "reason": "declined"}
+        offered = any(item["id"] in call.members for call in earlier)
+        if item["payload"].get("slow") and not offered:
             return {"id": item["id"], "status": "retry", "reason": "not_now"}
         return {"id": item["id"], "status": "succeeded"}
 

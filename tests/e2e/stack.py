@@ -22,6 +22,8 @@ PATIENCE_S = 300
 class Stack:
     """A deployed stack."""
 
+    STEP_QUEUES = ("TaskQueue", "InOrderQueue", "ElectQueue", "GroupQueue", "HandleQueue")
+
     def __init__(self, emulator: Emulator, name: str, parameters: dict[str, str]):
         self.name = name
         self._emulator = emulator
@@ -73,12 +75,13 @@ class Stack:
         """The names of all queues in the template."""
         return [name.removesuffix("Url") for name in self.outputs if name.endswith("QueueUrl")]
 
-    def send(self, bodies: list[str], queue: str = "TaskQueue") -> None:
-        """Sends messages in tens."""
+    def send(self, bodies: list[str], queue: str = "TaskQueue", group=None) -> None:
+        """Sends messages in tens; to a FIFO queue, each in the group that `group` gives for it."""
         sqs = self.client("sqs")
         for start in range(0, len(bodies), 10):
             entries = [
-                {"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies[start : start + 10])
+                {"Id": str(n), "MessageBody": body} | ({"MessageGroupId": group(body)} if group else {})
+                for n, body in enumerate(bodies[start : start + 10])
             ]
             answer = sqs.send_message_batch(QueueUrl=self.queue(queue), Entries=entries)
             assert not answer.get("Failed"), answer["Failed"]
@@ -96,7 +99,7 @@ class Stack:
 
     def idle(self) -> bool:
         """Whether no step has anything left to do."""
-        return not any(self.waiting(queue) for queue in ("TaskQueue", "ElectQueue", "GroupQueue", "HandleQueue"))
+        return not any(self.waiting(queue) for queue in self.STEP_QUEUES)
 
     def take(self, queue: str, at_least: int) -> list[dict]:
         """Receives and deletes messages until `at_least` have come and no more come."""

@@ -108,7 +108,7 @@ def test_the_dashboard_shows_metrics_that_the_functions_publish(stack):
 
 
 def test_a_dead_letter_queue_outlives_its_source_and_takes_messages_from_nowhere_else(stack):
-    for step in ("Task", "Elect", "Group", "Handle"):
+    for step in ("Task", "InOrder", "Elect", "Group", "Handle"):
         source, dead = stack.attributes(f"{step}Queue"), stack.attributes(f"{step}DeadLetterQueue")
         assert json.loads(source["RedrivePolicy"])["deadLetterTargetArn"] == dead["QueueArn"]
         assert json.loads(dead["RedriveAllowPolicy"])["sourceQueueArns"] == [source["QueueArn"]]
@@ -118,7 +118,7 @@ def test_a_dead_letter_queue_outlives_its_source_and_takes_messages_from_nowhere
 def test_a_message_stays_hidden_for_six_function_timeouts(stack):
     functions, sqs = stack.client("lambda"), stack.client("sqs")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    assert len(mappings) == 4
+    assert len(mappings) == 5
     for mapping in mappings:
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         timeout = functions.get_function_configuration(FunctionName=mapping["FunctionArn"])["Timeout"]
@@ -142,6 +142,7 @@ TABLES = {
     "SESSION": "SessionTable",
     "TRACKER": "TrackerTable",
     "LIST": "ListTable",
+    "LANE": "LaneTable",
     "ROUTE": "RouteTable",
 }
 """Each table's word in the environment, and its name in the template."""
