@@ -2,7 +2,8 @@
 
 use shared::aws::{Capacity, Units, Usage};
 use shared::domain::batch::{Assumes, Claim};
-use shared::domain::id::{BatchId, ListId, Part, RouteName, TrackerId};
+use shared::domain::id::{BatchId, LaneId, ListId, Part, RouteName, TaskId, TrackerId};
+use shared::domain::lane::{Numbering, OnFailure};
 use shared::domain::list::{Move, Purpose};
 use shared::domain::outcome::Results;
 use shared::domain::session::Timing;
@@ -10,6 +11,8 @@ use shared::domain::time::Timestamp;
 use shared::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
 use shared::memory::MemoryQueues;
 use shared::ports::{Batches, Freshness, Lists, Locks, Marked, Moved, Segment, Sessions, Settlement, Tasks, Trackers};
+use shared::routes::Notify;
+use shared::steps::lane::{Arrival, Ordering};
 use shared::steps::list::Listing;
 use shared::steps::track::Tracking;
 
@@ -240,5 +243,41 @@ async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
         let released = released.await;
         assert_eq!((released.lists.write, released.lists_due.write), (Units::whole(count + 3), Units::default()));
         assert!(released.lists.read <= Units::whole(10), "{}", released.lists.read);
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_its_turn_whatever_waits() {
+    let fixture = OnDynamo::start().await;
+    let (store, queues, env, notify) = (fixture.store(), MemoryQueues::new(), Turned::default(), Notify::default());
+    let ordering = Ordering { store: &*store, outbox: &queues, env: &env };
+    let lane = LaneId::of(&RouteName::new("parcels"), "k");
+    let arrival = |n: usize| {
+        let (task, target) = (crate::samples::task(&format!("t{n}"), &target("a")), target("a"));
+        Arrival { task, target, sequence: None }
+    };
+    let come = async |from: usize, to: usize| {
+        let arrivals: Vec<Arrival> = (from..to).map(arrival).collect();
+        cost(&fixture, ordering.line_up(&lane, Numbering::ByArrival, &arrivals, &notify)).await
+    };
+    // A transaction's write is billed twice. The lane, and one task that waits for a batch at once.
+    let first = come(0, 1).await;
+    assert_eq!((first.lanes.write, first.tasks.write), (Units::whole(2), Units::whole(2)));
+    for (from, to) in [(1, 2), (2, 50), (50, 51)] {
+        // The lane once, then for each who waits the task and its place.
+        let come = come(from, to).await;
+        let tasks = (to - from) as u64;
+        assert_eq!((come.lanes.write, come.tasks.write), (Units::whole(2 + 2 * tasks), Units::whole(2 * tasks)));
+        assert_eq!(come.waiting.write, Units::whole(0));
+    }
+    for n in 0..3 {
+        let settled = [(TaskId::new(format!("t{n}")), lane.clone(), Outcome::Succeeded)];
+        let handed = cost(&fixture, ordering.hand_over(&settled, OnFailure::Hold, &notify)).await;
+        // The lane, the place that is left; the task, its entry in the index.
+        assert_eq!(
+            (handed.lanes.write, handed.tasks.write, handed.waiting.write),
+            (Units::whole(2), Units::whole(1), Units::whole(1))
+        );
+        assert!(handed.lanes.read <= Units::whole(2), "{}", handed.lanes.read);
     }
 }
