@@ -1,14 +1,26 @@
 //! Ordered routes end to end on ports in memory: who goes before whom, how fast, and what cannot be ordered.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use groupage_tests::clock::in_virtual_time;
+use std::collections::VecDeque;
+
+use groupage_tests::clock::{TestEnv, in_virtual_time};
 use groupage_tests::downstream::{Scripted, ok};
 use groupage_tests::process::{Fault, Plan, Side};
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::keyed;
 use groupage_tests::world::{Setting, World};
-use shared::domain::task::Status;
-use shared::ports::{Destination, Env};
+use proptest::prelude::*;
+use shared::domain::batch::Member;
+use shared::domain::id::{BatchId, LaneId, Round, RouteName, Target, TaskId};
+use shared::domain::lane::{Numbering, OnFailure};
+use shared::domain::outcome::Reason;
+use shared::domain::task::{Status, Task};
+use shared::domain::time::Timestamp;
+use shared::domain::tracker::Outcome;
+use shared::memory::{MemoryQueues, MemoryStore};
+use shared::ports::{Destination, Env, Freshness, Settlement, Tasks};
+use shared::routes::Notify;
+use shared::steps::lane::{Arrival, Lined, Ordering, Resumed};
 
 fn routes(order: &str) -> String {
     format!(
@@ -116,4 +128,167 @@ fn what_cannot_be_ordered_is_rejected_and_its_neighbours_go_on() {
         assert_eq!(tasks.len(), 2);
         assert!(tasks.iter().all(|task| matches!(task.status, Status::Succeeded { .. })));
     });
+}
+
+/// What happens to a lane.
+#[derive(Clone, Debug)]
+enum Event {
+    /// So many tasks come, some of them again.
+    Come(usize, bool),
+    /// Whoever has the turn is settled, and that is told so many times.
+    Settle(Outcome, usize),
+    /// A person lets it go on.
+    Resume,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (1..60_usize, any::<bool>()).prop_map(|(count, again)| Event::Come(count, again)),
+        (prop_oneof![4 => Just(Outcome::Succeeded), 1 => Just(Outcome::Failed)], 1..3_usize)
+            .prop_map(|(outcome, times)| Event::Settle(outcome, times)),
+        Just(Event::Resume),
+    ]
+}
+
+/// A plain queue, and what stops it.
+#[derive(Debug, Default)]
+struct Plain {
+    came: usize,
+    turn: Option<usize>,
+    waiting: VecDeque<usize>,
+    failed: Vec<usize>,
+    stopped: bool,
+}
+
+impl Plain {
+    fn come(&mut self, on_failure: OnFailure) {
+        let task = self.came;
+        self.came += 1;
+        match (self.stopped, on_failure) {
+            (true, OnFailure::FailRest) => self.failed.push(task),
+            _ if self.stopped || self.turn.is_some() => self.waiting.push_back(task),
+            _ => self.turn = Some(task),
+        }
+    }
+
+    fn settle(&mut self, outcome: Outcome, on_failure: OnFailure) {
+        self.turn = None;
+        match (outcome, on_failure) {
+            (Outcome::Failed, OnFailure::Hold) => self.stopped = true,
+            (Outcome::Failed, OnFailure::FailRest) => {
+                self.stopped = true;
+                self.failed.extend(self.waiting.drain(..));
+            }
+            _ => self.turn = self.waiting.pop_front(),
+        }
+    }
+
+    fn resume(&mut self) {
+        if std::mem::take(&mut self.stopped) {
+            self.turn = self.waiting.pop_front();
+        }
+    }
+}
+
+/// A lane in memory.
+struct Lane {
+    store: MemoryStore,
+    queues: MemoryQueues,
+    env: TestEnv,
+    id: LaneId,
+    target: Target,
+    on_failure: OnFailure,
+}
+
+impl Lane {
+    fn steps(&self) -> Ordering<'_, MemoryStore, MemoryQueues, TestEnv> {
+        Ordering { store: &self.store, outbox: &self.queues, env: &self.env }
+    }
+
+    async fn come(&self, tasks: std::ops::Range<usize>) -> Vec<Lined> {
+        let arrivals: Vec<Arrival> = tasks
+            .map(|n| {
+                let task = Task::new(id(n), self.target.clone(), "{}".into(), String::new(), Timestamp(0));
+                Arrival { task, target: self.target.clone(), sequence: None }
+            })
+            .collect();
+        let lined = self.steps().line_up(&self.id, Numbering::ByArrival, &arrivals, &Notify::default()).await;
+        lined.into_iter().map(Result::unwrap).collect()
+    }
+
+    /// Puts a task into a batch of its own, settles it, and says so.
+    async fn settle(&self, n: usize, outcome: Outcome, times: usize) {
+        let (task, batch) = (id(n), BatchId::new(format!("b{n}")));
+        self.store.join(&task, Round(0), &batch).await.unwrap();
+        let settlement = match outcome {
+            Outcome::Succeeded => Settlement::Succeeded,
+            Outcome::Failed => Settlement::Failed(Reason::new("no")),
+        };
+        self.store
+            .settle(&Member { id: task.clone(), round: Round(0) }, &batch, &settlement, Timestamp(1))
+            .await
+            .unwrap();
+        for _ in 0..times {
+            let settled = [(task.clone(), self.id.clone(), outcome)];
+            self.steps().hand_over(&settled, self.on_failure, &Notify::default()).await.unwrap();
+        }
+    }
+
+    async fn status(&self, n: usize) -> Status {
+        self.store.read(&[id(n)], Freshness::Latest).await.unwrap().pop().expect("it came").status
+    }
+}
+
+fn id(n: usize) -> TaskId {
+    TaskId::new(format!("t{n}"))
+}
+
+proptest! {
+    #[test]
+    fn a_lane_is_a_queue(
+        events in proptest::collection::vec(event(), 1..40),
+        on_failure in prop_oneof![Just(OnFailure::Hold), Just(OnFailure::Skip), Just(OnFailure::FailRest)],
+    ) {
+        in_virtual_time(async {
+            let route = RouteName::new("r");
+            let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(7));
+            let (id, target) = (LaneId::of(&route, "k"), Target::of(&route, "t"));
+            let lane = Lane { store, queues, env, id, target, on_failure };
+            let mut plain = Plain::default();
+            for event in events {
+                match event {
+                    Event::Come(count, again) => {
+                        let from = plain.came;
+                        (0..count).for_each(|_| plain.come(on_failure));
+                        let lined = lane.come(from..plain.came).await;
+                        assert!(lined.iter().all(|lined| matches!(lined, Lined::First | Lined::Behind)));
+                        if again {
+                            let lined = lane.come(from..plain.came).await;
+                            assert!(lined.iter().all(|lined| matches!(lined, Lined::Existing(_))));
+                        }
+                    }
+                    Event::Settle(outcome, times) => {
+                        if let Some(turn) = plain.turn {
+                            lane.settle(turn, outcome, times).await;
+                            plain.settle(outcome, on_failure);
+                        }
+                    }
+                    Event::Resume => {
+                        let resumed = lane.steps().resume(&lane.id, &Notify::default()).await.unwrap();
+                        assert_eq!(matches!(resumed, Resumed::Yes { .. }), plain.stopped);
+                        plain.resume();
+                    }
+                }
+                for task in 0..plain.came {
+                    let status = lane.status(task).await;
+                    assert_eq!(matches!(status, Status::Created { .. }), plain.turn == Some(task), "t{task}: {status:?}");
+                    assert_eq!(status == Status::Queued, plain.waiting.contains(&task), "t{task}: {status:?}");
+                    let passed_over = matches!(status, Status::Failed { batch: None, .. });
+                    assert_eq!(passed_over, plain.failed.contains(&task), "t{task}: {status:?}");
+                }
+                let waiting: usize = lane.store.lanes().iter().map(|(_, waiting)| waiting).sum();
+                assert_eq!(waiting, plain.waiting.len());
+            }
+        });
+    }
 }
