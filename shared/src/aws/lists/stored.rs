@@ -119,22 +119,22 @@ pub(super) fn what_attribute(key: &str) -> String {
     format!("w:{key}")
 }
 
-/// A reservation but for its first token.
+/// A reservation but for its first token: as short as can be, since every write of the head pays for all of them.
 pub(super) fn what(count: u64, purpose: Purpose, at: Timestamp) -> String {
     match purpose {
-        Purpose::Release { asked } => format!("release {count} {} {asked}", at.0),
-        Purpose::Discard => format!("discard {count} {}", at.0),
+        Purpose::Release { asked } if asked == count => format!("r{count} {:x}", at.0),
+        Purpose::Release { asked } => format!("r{count} {:x} {asked}", at.0),
+        Purpose::Discard => format!("d{count} {:x}", at.0),
     }
 }
 
 fn reservation(start: Token, what: &str) -> Option<Reservation> {
     let mut words = what.split(' ');
-    let word = words.next()?;
-    let mut numbers = words.map(str::parse);
-    let (count, at) = (numbers.next()?.ok()?, Timestamp(numbers.next()?.ok()?));
-    let purpose = match word {
-        "release" => Purpose::Release { asked: numbers.next()?.ok()? },
-        "discard" => Purpose::Discard,
+    let (purpose, count) = words.next()?.split_at_checked(1)?;
+    let (count, at) = (count.parse().ok()?, Timestamp(u64::from_str_radix(words.next()?, 16).ok()?));
+    let purpose = match purpose {
+        "r" => Purpose::Release { asked: words.next().map_or(Some(count), |asked| asked.parse().ok())? },
+        "d" => Purpose::Discard,
         _ => return None,
     };
     Some(Reservation { start, count, purpose, at })
@@ -354,7 +354,7 @@ mod tests {
         let said = tail_of(item).unwrap_err().to_string();
         assert!(said.contains("list table") && said.contains("`State`") && said.contains("melted"), "{said}");
         let mut item = new_head_item(&Head::open(life())).unwrap();
-        item.insert("w:k".to_owned(), text("steal 1 2"));
+        item.insert("w:k".to_owned(), text("s1 2"));
         assert!(head_of(item).is_err());
     }
 }

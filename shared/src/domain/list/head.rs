@@ -25,6 +25,15 @@ use crate::domain::time::Timestamp;
 /// The most reservations that are under way at once: it bounds the head's size, and so what a taking costs.
 pub const MAX_RESERVATIONS: usize = 256;
 
+/// A reservation of so many tasks at most is worked off in passing: it is one page.
+const SMALL: u64 = 100;
+
+/// And only when it is under way for longer than this, in milliseconds: its owner mostly needs a tenth.
+const SLOW_MS: u64 = 500;
+
+/// So many may linger until sweep comes: a head that owes no more costs no more.
+const FEW: usize = 4;
+
 /// The item that everybody who takes tasks writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -184,6 +193,21 @@ impl Head {
         let (taken, forgotten) = (Token(0), Token(0));
         let reservations = BTreeMap::new();
         Self { life, taken, discarded: 0, is_closed: false, forgotten, reservations, active_at, due: None }
+    }
+
+    /// A reservation that whoever takes tasks works off in passing, since more linger than a few: their owners died, and
+    /// each makes every write of the head larger. `pick`, from 0 to 1, chooses one, so that not everybody takes the same.
+    #[must_use]
+    pub fn straggler(&self, now: Timestamp, pick: f64) -> Option<&str> {
+        let lingers = |found: &Reservation| found.count <= SMALL && now.since(found.at) > SLOW_MS;
+        let lingering: Vec<&String> =
+            self.reservations.iter().filter(|(_, found)| lingers(found)).map(|(key, _)| key).collect();
+        if lingering.len() <= FEW {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is below the length")]
+        let chosen = (pick * lingering.len() as f64) as usize;
+        lingering.get(chosen).map(|key| key.as_str())
     }
 
     /// The write that forgets a reservation all of which is done; `None` if there is none under this key.
