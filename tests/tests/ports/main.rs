@@ -13,6 +13,7 @@ mod downstream;
 mod fixture;
 mod functions;
 mod gates;
+mod list_heads;
 mod lists;
 mod locks;
 mod nodes;

@@ -4,6 +4,7 @@
 //! Each reservation is two attributes of the head, named by its caller's key: the one update that raises `Taken` sets one
 //! of them to what `Taken` was before.
 
+mod head;
 mod moves;
 mod stored;
 mod transaction;
@@ -23,10 +24,11 @@ use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
 use crate::domain::time::Timestamp;
 use crate::ports::{Cleared, Error, Freshness, Lists, Moved, PutOn, Result, Stored};
+use head::{head_of, new_head_item};
 use moves::moving;
 use stored::{
-    HEAD, TAIL, addition_item, addition_key, addition_of, head_of, key_item, new_head_item, prefixes, record_item,
-    record_key, record_of, revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
+    HEAD, TAIL, addition_item, addition_key, addition_of, key_item, prefixes, record_item, record_key, record_of,
+    revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
 };
 
 const TABLE: &str = "list table";
@@ -35,7 +37,6 @@ const SLOT: &str = "Slot";
 const OPENED_AT: &str = "OpenedAt";
 const REVISION: &str = "Revision";
 const TAKEN: &str = "Taken";
-const FORGOTTEN: &str = "Forgotten";
 const CLOSED: &str = "Closed";
 const OPEN: &str = "Open";
 const DUE: &str = "Due";

@@ -15,12 +15,16 @@
 //! A list's name may be used again after the list was removed. What belongs to one use carries its [`Life`], so that
 //! nobody who slept meanwhile touches the next.
 
+mod forgotten;
 mod head;
+mod reservation;
 
 use super::id::{ListId, Revision, Token};
 use super::time::Timestamp;
 
-pub use head::{Head, MAX_RESERVATIONS, Move, Purpose, Record, Reservation, Reserve};
+pub use forgotten::{Forgotten, Lane};
+pub use head::{Head, MAX_RESERVATIONS, Move, Reserve};
+pub use reservation::{Purpose, Record, Reservation};
 
 /// The most tasks that one transaction puts: with both ends and one key they are a hundred writes.
 pub const MAX_PUT: usize = 97;
