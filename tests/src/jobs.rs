@@ -10,6 +10,7 @@ use shared::steps::register::{Record, Report};
 
 use crate::fan_out::FanOut;
 use crate::mutation::Mutation;
+use crate::shelf::Caller;
 use crate::world::{VISIBILITY_MS, World};
 
 /// Jobs that begin at their time.
@@ -28,6 +29,8 @@ pub(crate) enum Job {
     Delivery(Delivery),
     /// A fan-out's owner.
     Own(Arc<FanOut>),
+    /// Somebody who makes calls to a list.
+    List(Arc<Caller>),
 }
 
 impl World {
@@ -107,6 +110,12 @@ impl World {
                     self.forget(next);
                 }
             }
+            Job::List(caller) => {
+                let next = caller.is_repeated.then(|| self.later(VISIBILITY_MS + caller.pauses_ms(), job.clone()));
+                if process.run(self.call_as(&process, caller), twin).await.is_some() {
+                    next.map(|next| self.forget(next));
+                }
+            }
         }
     }
 }
@@ -115,6 +124,7 @@ const fn step(job: &Job) -> &'static str {
     match job {
         Job::Event(_) => "register-task",
         Job::Own(_) => "own",
+        Job::List(_) => "list",
         Job::Delivery(delivery) => match delivery.outgoing.to {
             Destination::Tasks => "register-task",
             Destination::Elect => "elect-leader",

@@ -23,6 +23,7 @@ use crate::lag::{Lag, Lagging};
 use crate::mutation::Mutation;
 use crate::process::{Fate, Plan, Process};
 use crate::queues::Queues;
+use crate::shelf::{Caller, Told};
 use crate::witness::Witness;
 
 /// What a world is like.
@@ -91,6 +92,11 @@ pub struct World {
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) jobs_changed: Notify,
     fan_outs: Mutex<Vec<Arc<FanOut>>>,
+    callers: Mutex<Vec<Arc<Caller>>>,
+    /// What they were told.
+    pub(crate) told: Mutex<Told>,
+    /// Every message that was put into the intake queue.
+    sent: Mutex<Vec<String>>,
     complaints: Mutex<Vec<String>>,
 }
 
@@ -125,6 +131,9 @@ impl World {
             jobs: Mutex::default(),
             jobs_changed: Notify::new(),
             fan_outs: Mutex::default(),
+            callers: Mutex::default(),
+            told: Mutex::default(),
+            sent: Mutex::default(),
             complaints: Mutex::default(),
         }
     }
@@ -141,12 +150,30 @@ impl World {
 
     /// Puts messages into the intake queue, as one event for register-task.
     pub fn send(&self, bodies: &[String]) {
-        self.later(0, Job::Event(records(bodies)));
+        self.send_later(0, bodies);
     }
 
     /// Puts messages into the intake queue after a while.
     pub fn send_later(&self, delay_ms: u64, bodies: &[String]) {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).extend(bodies.iter().cloned());
         self.later(delay_ms, Job::Event(records(bodies)));
+    }
+
+    /// Every message that was put into the intake queue.
+    pub fn sent_bodies(&self) -> Vec<String> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts somebody who makes calls to a list.
+    pub fn call_list(&self, caller: Caller) {
+        let caller = Arc::new(caller);
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&caller));
+        self.later(0, Job::List(caller));
+    }
+
+    /// All who make calls to lists.
+    pub fn callers(&self) -> Vec<Arc<Caller>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Starts a fan-out's owner after a while.
@@ -260,6 +287,7 @@ impl World {
         self.tables().tasks().iter().all(|task| task.status.is_settled())
             && self.tables().batches().iter().all(|batch| batch.unfinished().is_none())
             && self.tables().trackers().iter().all(is_told_of)
+            && self.tables().lists().iter().all(|list| list.head.reservations.is_empty())
     }
 
     fn stuck(&self) -> String {
@@ -271,8 +299,10 @@ impl World {
         let batches: Vec<String> =
             batches.map(|batch| format!("{} is {:?}, due {}", batch.id, batch.status, batch.due.0)).collect();
         let trackers: Vec<_> = self.tables().trackers().into_iter().filter(|tracker| !is_told_of(tracker)).collect();
+        let heads: Vec<_> = self.tables().lists().into_iter().map(|list| list.head).collect();
+        let heads: Vec<_> = heads.into_iter().filter(|head| !head.reservations.is_empty()).collect();
         let now = self.env.now().0;
-        format!("no task is lost: nothing moves at {now}: {tasks:?}, {batches:?}, {trackers:?}")
+        format!("no task is lost: nothing moves at {now}: {tasks:?}, {batches:?}, {trackers:?}, {heads:?}")
     }
 
     /// A process that nothing befalls.

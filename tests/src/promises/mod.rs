@@ -1,5 +1,6 @@
 //! Every promise, looked at after a run has come to rest.
 
+mod lists;
 mod trackers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(everything_is_at_rest(world));
     broken.extend(limits::broken(world));
     broken.extend(trackers::broken(world));
+    broken.extend(lists::broken(world));
     broken
 }
 

@@ -1,6 +1,7 @@
 //! The stories of the crash matrix.
 
 mod fan_outs;
+mod lists;
 
 use futures::FutureExt;
 use shared::domain::batch::{FollowUp, Status};
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Scenario> {
         workers_that_pull(),
     ];
     all.extend(fan_outs::all());
+    all.extend(lists::all());
     all
 }
 
