@@ -18,6 +18,8 @@ use crate::mutation::Mutation;
 pub(super) struct Seen {
     /// Every taking, by its caller's key.
     takings: BTreeMap<(ListId, String), Reservation>,
+    /// The requests that made them.
+    requests: Vec<(Life, Reserve)>,
     /// Lists whose closing was answered.
     closed: BTreeSet<ListId>,
 }
@@ -40,6 +42,7 @@ impl Witness {
         let mut seen = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         let is_closed = seen.closed.contains(id);
         let taking = Reservation { start: taken, count: *count, purpose: *purpose, at: *at };
+        seen.requests.push((before.tail.life.clone(), made.clone()));
         let earlier = seen.takings.insert((id.clone(), key.clone()), taking);
         drop(seen);
         if is_closed && !purpose.is_discard() {
@@ -57,6 +60,19 @@ impl Witness {
         let record = self.tables.record(life, key).await?;
         if !left.is_empty() || !record.is_some_and(|record| record.is_done()) {
             self.note(format!("a release is forgotten when it is done: {key} of {} was not", life.id));
+        }
+        Ok(())
+    }
+
+    /// The network carries a copy of every taking once more, after something was forgotten: none is made again.
+    async fn late_copies_come(&self, life: &Life) -> Result<()> {
+        let requests = self.lists.lock().unwrap_or_else(PoisonError::into_inner).requests.clone();
+        for (_, copy) in requests.into_iter().filter(|(of, _)| of == life) {
+            let before = self.tables.list(&life.id).await?.map(|list| list.head.taken);
+            self.tables.move_head(life, &Move::Reserve(copy.clone())).await?;
+            if self.tables.list(&life.id).await?.map(|list| list.head.taken) != before {
+                self.note(format!("a call takes once: a late copy of {copy:?} took tokens of {}", life.id));
+            }
         }
         Ok(())
     }
@@ -119,7 +135,10 @@ impl Lists for Witness {
                     self.tables.move_head(life, &forget).await?;
                 }
             }
-            Move::Forget { key, .. } => self.may_be_forgotten(life, key, &before.head).await?,
+            Move::Forget { key, .. } => {
+                self.may_be_forgotten(life, key, &before.head).await?;
+                self.late_copies_come(life).await?;
+            }
             Move::Reserve(_) | Move::Look { .. } => {}
         }
         Ok(moved)
