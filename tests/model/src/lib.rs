@@ -43,8 +43,10 @@
 pub mod action;
 pub mod check;
 mod choices;
+pub mod histories;
 pub mod io;
 pub mod kept;
+pub mod listing;
 mod lists;
 pub mod model;
 mod ports;
