@@ -5,6 +5,7 @@ use shared::domain::list::{
     Addition, Head, Life, List, MAX_PUT, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
 };
 use shared::domain::time::Timestamp;
+use shared::domain::tracker::ItemId;
 use shared::ports::{Cleared, Lists, Moved, PutOn, Stored};
 
 use crate::fixture::{Fixture, conformance};
@@ -45,7 +46,8 @@ pub async fn opened(store: &impl Lists, id: &str) -> Tail {
 }
 
 fn addition(key: &str, start: u64, count: u64) -> Addition {
-    Addition { key: key.to_owned(), start: Token(start), count, digest: format!("digest of {key}") }
+    let item = ItemId::parse("t:0:3").ok();
+    Addition { key: key.to_owned(), start: Token(start), count, digest: format!("digest of {key}"), item }
 }
 
 fn slots(start: u64, count: u64) -> Vec<Slot> {

@@ -9,6 +9,7 @@ use crate::aws::item::{Item, decode, encode, nonsense, number, text};
 use crate::domain::id::{ListId, Part, Revision, Token};
 use crate::domain::list::{Addition, Life, Options, Record, Reservation, Slot, State, Tail};
 use crate::domain::time::Timestamp;
+use crate::domain::tracker::ItemId;
 use crate::ports::Result;
 
 /// The sort key of the item that putters write.
@@ -52,6 +53,8 @@ struct StoredAddition {
     start: Token,
     count: u64,
     digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    item: Option<ItemId>,
     /// When it may go, in seconds since 1970: no repeat comes later.
     ttl: u64,
 }
@@ -133,13 +136,14 @@ pub(super) fn slot_of(item: Item) -> Result<Slot> {
 }
 
 pub(super) fn addition_item(life: &Life, addition: &Addition, until: Timestamp) -> Result<Item> {
-    let Addition { key, start, count, digest } = addition;
+    let Addition { key, start, count, digest, item } = addition;
     let stored = StoredAddition {
         list_id: life.id.clone(),
         slot: addition_key(life, key),
         start: *start,
         count: *count,
         digest: digest.clone(),
+        item: item.clone(),
         ttl: until.as_secs(),
     };
     encode(TABLE, life.id.as_str(), &stored)
@@ -147,9 +151,9 @@ pub(super) fn addition_item(life: &Life, addition: &Addition, until: Timestamp) 
 
 pub(super) fn addition_of(item: Item) -> Result<Addition> {
     let id = id_of(&item);
-    let StoredAddition { slot, start, count, digest, .. } = decode(TABLE, &id, item)?;
+    let StoredAddition { slot, start, count, digest, item, .. } = decode(TABLE, &id, item)?;
     let key = key_in(&slot).ok_or_else(|| nonsense(TABLE, &id, SLOT, "is no addition's"))?;
-    Ok(Addition { key, start, count, digest })
+    Ok(Addition { key, start, count, digest, item })
 }
 
 pub(super) fn record_item(life: &Life, record: &Record, until: Timestamp) -> Result<Item> {
@@ -220,7 +224,8 @@ mod tests {
     #[test]
     fn keys_and_tokens_survive_storage_whatever_they_are() {
         for key in ["k", "a#b##c", "#", &"k".repeat(128)] {
-            let addition = Addition { key: key.to_owned(), start: Token(7), count: 3, digest: "d".to_owned() };
+            let item = ItemId::parse("t:0:3").ok();
+            let addition = Addition { key: key.to_owned(), start: Token(7), count: 3, digest: "d".to_owned(), item };
             assert_eq!(addition_of(addition_item(&life(), &addition, Timestamp(1)).unwrap()).unwrap(), addition);
             for purpose in [Purpose::Release { asked: 9 }, Purpose::Discard] {
                 let reservation = Reservation { start: Token(4), count: 5, purpose, at: Timestamp(6) };

@@ -21,6 +21,7 @@ mod reservation;
 
 use super::id::{ListId, Revision, Token};
 use super::time::Timestamp;
+use super::tracker::ItemId;
 
 pub use forgotten::{Forgotten, Lane};
 pub use head::{Head, MAX_RESERVATIONS, Move, Reserve};
@@ -110,6 +111,9 @@ pub struct Addition {
     pub count: u64,
     /// Tells a repeat from other tasks under the same key.
     pub digest: String,
+    /// The tracker's item of a task that is put under its own id. Another message of that id is refused, and must not
+    /// fail the item.
+    pub item: Option<ItemId>,
 }
 
 /// A task that waits.
