@@ -91,8 +91,8 @@ pub struct World {
     pub(crate) setting: Setting,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) jobs_changed: Notify,
-    fan_outs: Mutex<Vec<Arc<FanOut>>>,
-    callers: Mutex<Vec<Arc<Caller>>>,
+    pub(crate) fan_outs: Mutex<Vec<Arc<FanOut>>>,
+    pub(crate) callers: Mutex<Vec<Arc<Caller>>>,
     /// What they were told.
     pub(crate) told: Mutex<Told>,
     /// Every message that was put into the intake queue.
@@ -162,30 +162,6 @@ impl World {
     /// Every message that was put into the intake queue.
     pub fn sent_bodies(&self) -> Vec<String> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Starts somebody who makes calls to a list.
-    pub fn call_list(&self, caller: Caller) {
-        let caller = Arc::new(caller);
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&caller));
-        self.later(0, Job::List(caller));
-    }
-
-    /// All who make calls to lists.
-    pub fn callers(&self) -> Vec<Arc<Caller>> {
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Starts a fan-out's owner after a while.
-    pub fn fan_out_later(&self, delay_ms: u64, fan_out: FanOut) {
-        let fan_out = Arc::new(fan_out);
-        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&fan_out));
-        self.later(delay_ms, Job::Own(fan_out));
-    }
-
-    /// All fan-outs whose owners were started.
-    pub fn fan_outs(&self) -> Vec<Arc<FanOut>> {
-        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes that somebody outside was told what must not be.

@@ -1,6 +1,6 @@
 //! What every `Lists` must do with a list's head: who takes tokens, who owes what, and how far that is.
 
-use shared::domain::id::{ListId, Token};
+use shared::domain::id::Token;
 use shared::domain::list::{Lane, Move, Options, Purpose, Record, Reservation, Reserve, State, Tail};
 use shared::domain::time::Timestamp;
 use shared::ports::{Lists, Moved, Stored};

@@ -2,7 +2,7 @@
 
 use shared::domain::id::{ListId, Part, Revision, Token};
 use shared::domain::list::{
-    Addition, Head, Life, List, MAX_PUT, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
+    Addition, Head, Life, List, MAX_PUT, Options, Purpose, Put, Record, Reservation, Slot, Tail,
 };
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::ItemId;
