@@ -1,6 +1,8 @@
 //! A tracked fan-out's owner: a process of its own that opens a tracker, adds items, sends the tasks that they are for
 //! and seals. It repeats every call until that is answered, and when it dies another makes the same calls again.
 
+use std::sync::{Arc, PoisonError};
+
 use shared::domain::id::TrackerId;
 use shared::domain::notice::NotificationQueue;
 use shared::domain::time::Timestamp;
@@ -10,6 +12,7 @@ use shared::steps::track::{Outcome, Refused, Tracking};
 
 use crate::clock::TestEnv;
 use crate::faulty::Faulty;
+use crate::jobs::Job;
 use crate::process::Process;
 use crate::world::World;
 
@@ -96,6 +99,18 @@ impl Work {
 }
 
 impl World {
+    /// Starts a fan-out's owner after a while.
+    pub fn fan_out_later(&self, delay_ms: u64, fan_out: FanOut) {
+        let fan_out = Arc::new(fan_out);
+        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&fan_out));
+        self.later(delay_ms, Job::Own(fan_out));
+    }
+
+    /// All fan-outs whose owners were started.
+    pub fn fan_outs(&self) -> Vec<Arc<FanOut>> {
+        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// An owner's life.
     pub(crate) async fn own_as(&self, process: &Process, fan_out: &FanOut) {
         match self.own(process, fan_out).await {

@@ -11,6 +11,7 @@ use shared::steps::register::{Record, Report};
 
 use crate::fan_out::FanOut;
 use crate::mutation::Mutation;
+use crate::shelf::Caller;
 use crate::world::{VISIBILITY_MS, World};
 
 /// Jobs that begin at their time.
@@ -31,6 +32,8 @@ pub(crate) enum Job {
     Own(Arc<FanOut>),
     /// A person who lets a lane go on.
     Resume(LaneId),
+    /// Somebody who makes calls to a list.
+    List(Arc<Caller>),
 }
 
 impl World {
@@ -112,6 +115,12 @@ impl World {
                     self.forget(next);
                 }
             }
+            Job::List(caller) => {
+                let next = caller.is_repeated.then(|| self.later(VISIBILITY_MS + caller.pauses_ms(), job.clone()));
+                if process.run(self.call_as(&process, caller), twin).await.is_some() {
+                    next.map(|next| self.forget(next));
+                }
+            }
         }
     }
 }
@@ -121,6 +130,7 @@ const fn step(job: &Job) -> &'static str {
         Job::Event(_) => "register-task",
         Job::Own(_) => "own",
         Job::Resume(_) => "resume",
+        Job::List(_) => "list",
         Job::Delivery(delivery) => match delivery.outgoing.to {
             Destination::Tasks | Destination::InOrder(_) => "register-task",
             Destination::Elect => "elect-leader",

@@ -53,11 +53,29 @@ pub enum Mutation {
     WritesLanesUnconditionally,
     /// Tasks come to their lane whatever has become of it since it was read.
     LinesUpUnconditionally,
+    /// Tasks are put behind a list's tail whatever revision that has.
+    PutsUnconditionally,
+    /// Tasks are put without looking whether that was done under their key.
+    PutsWithoutItsKey,
+    /// Tokens are taken whether they are given yet or not.
+    TakesPastTheTail,
+    /// A taking that saw an older head than what was forgotten since is made all the same.
+    AdmitsLateCopies,
+    /// Nobody remembers under which key a release was made, once its tasks are on their way.
+    ForgetsKeys,
+    /// A reservation leaves the head at once, before it is worked off.
+    ForgetsAtOnce,
+    /// Tasks leave their list before they are sent.
+    RemovesBeforeSending,
+    /// A released task that is not to be seen counts as sent.
+    TakesMissingForDone,
+    /// A list is not closed, and its owner is told that it is.
+    DropsClosings,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 33] = [
         Self::WritesBatchesUnconditionally,
         Self::SettlesWithoutTheClaim,
         Self::JoinsInAnyRound,
@@ -82,6 +100,15 @@ impl Mutation {
         Self::WritesTrackersUnconditionally,
         Self::WritesLanesUnconditionally,
         Self::LinesUpUnconditionally,
+        Self::PutsUnconditionally,
+        Self::PutsWithoutItsKey,
+        Self::TakesPastTheTail,
+        Self::AdmitsLateCopies,
+        Self::ForgetsKeys,
+        Self::ForgetsAtOnce,
+        Self::RemovesBeforeSending,
+        Self::TakesMissingForDone,
+        Self::DropsClosings,
     ];
 
     /// What becomes of a batch's write: `None` if it is not made.

@@ -71,12 +71,11 @@ impl Outbox for Queues {
         let mut answers = Vec::new();
         for message in messages {
             let between_steps = match message.to {
-                Destination::Tasks
-                | Destination::InOrder(_)
-                | Destination::Elect
-                | Destination::Group
-                | Destination::Handle => true,
-                Destination::Rejected | Destination::Notification(_) => false,
+                Destination::Elect | Destination::Group | Destination::Handle => true,
+                // What is on a task queue is in no table yet: a queue keeps it, as it keeps a sender's message.
+                Destination::Tasks | Destination::InOrder(_) | Destination::Rejected | Destination::Notification(_) => {
+                    false
+                }
             };
             if between_steps && self.loss > 0.0 && self.env.chance(self.loss) {
                 self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(message);

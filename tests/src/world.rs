@@ -25,6 +25,7 @@ use crate::lag::{Lag, Lagging};
 use crate::mutation::Mutation;
 use crate::process::{Fate, Plan, Process};
 use crate::queues::Queues;
+use crate::shelf::{Caller, Told};
 use crate::witness::Witness;
 
 /// What a world is like.
@@ -92,7 +93,12 @@ pub struct World {
     pub(crate) setting: Setting,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) jobs_changed: Notify,
-    fan_outs: Mutex<Vec<Arc<FanOut>>>,
+    pub(crate) fan_outs: Mutex<Vec<Arc<FanOut>>>,
+    pub(crate) callers: Mutex<Vec<Arc<Caller>>>,
+    /// What they were told.
+    pub(crate) told: Mutex<Told>,
+    /// Every message that was put into the intake queue.
+    sent: Mutex<Vec<String>>,
     complaints: Mutex<Vec<String>>,
     /// Lanes that somebody wanted to go on. Whoever did may have died half way, so it is looked after until nobody waits.
     resumed: Mutex<BTreeSet<LaneId>>,
@@ -129,6 +135,9 @@ impl World {
             jobs: Mutex::default(),
             jobs_changed: Notify::new(),
             fan_outs: Mutex::default(),
+            callers: Mutex::default(),
+            told: Mutex::default(),
+            sent: Mutex::default(),
             complaints: Mutex::default(),
             resumed: Mutex::default(),
         }
@@ -146,24 +155,18 @@ impl World {
 
     /// Puts messages into the intake queue, as one event for register-task.
     pub fn send(&self, bodies: &[String]) {
-        self.later(0, Job::Event(records(bodies)));
+        self.send_later(0, bodies);
     }
 
     /// Puts messages into the intake queue after a while.
     pub fn send_later(&self, delay_ms: u64, bodies: &[String]) {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).extend(bodies.iter().cloned());
         self.later(delay_ms, Job::Event(records(bodies)));
     }
 
-    /// Starts a fan-out's owner after a while.
-    pub fn fan_out_later(&self, delay_ms: u64, fan_out: FanOut) {
-        let fan_out = Arc::new(fan_out);
-        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&fan_out));
-        self.later(delay_ms, Job::Own(fan_out));
-    }
-
-    /// All fan-outs whose owners were started.
-    pub fn fan_outs(&self) -> Vec<Arc<FanOut>> {
-        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Every message that was put into the intake queue.
+    pub fn sent_bodies(&self) -> Vec<String> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes that somebody outside was told what must not be.
@@ -282,6 +285,7 @@ impl World {
         self.tables().tasks().iter().all(|task| task.status.is_settled())
             && self.tables().batches().iter().all(|batch| batch.unfinished().is_none())
             && self.tables().trackers().iter().all(is_told_of)
+            && self.tables().lists().iter().all(|list| list.head.reservations.is_empty())
     }
 
     fn stuck(&self) -> String {
@@ -293,8 +297,10 @@ impl World {
         let batches: Vec<String> =
             batches.map(|batch| format!("{} is {:?}, due {}", batch.id, batch.status, batch.due.0)).collect();
         let trackers: Vec<_> = self.tables().trackers().into_iter().filter(|tracker| !is_told_of(tracker)).collect();
+        let heads: Vec<_> = self.tables().lists().into_iter().map(|list| list.head).collect();
+        let heads: Vec<_> = heads.into_iter().filter(|head| !head.reservations.is_empty()).collect();
         let now = self.env.now().0;
-        format!("no task is lost: nothing moves at {now}: {tasks:?}, {batches:?}, {trackers:?}")
+        format!("no task is lost: nothing moves at {now}: {tasks:?}, {batches:?}, {trackers:?}, {heads:?}")
     }
 
     /// A process that nothing befalls.

@@ -25,6 +25,7 @@ mod locks;
 mod many;
 mod meter;
 mod queues;
+mod range;
 mod routes;
 mod secrets;
 mod sessions;

@@ -28,7 +28,7 @@ use crate::domain::message::{Elect, Group, Handle};
 use crate::domain::retry::Retryable;
 use crate::domain::task::{Candidate, Status};
 use crate::domain::task_message::sendable;
-use crate::ports::{self, Destination, Freshness, Outgoing, Tasks};
+use crate::ports::{self, Destination, Env, Freshness, Outgoing, Tasks};
 
 /// A step could not finish; its message comes again.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -62,6 +62,13 @@ impl Error {
 
 /// How many writes or reads a step has under way at once.
 const CONCURRENCY: usize = 32;
+
+/// Pauses after a write that met another: some milliseconds, and longer each time.
+async fn let_others_go_first(env: &impl Env, tries: u32) {
+    let most_ms = f64::from(5_u32 << tries.min(6));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundred milliseconds at most")]
+    env.sleep((env.random() * most_ms) as u64).await;
+}
 
 /// How long a leader is left alone beyond its batch's window, in milliseconds. Longer than any invocation works on one
 /// batch; how long a Target whose leader died may stand still.

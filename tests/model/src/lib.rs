@@ -43,9 +43,11 @@
 pub mod action;
 pub mod check;
 mod choices;
+pub mod histories;
 pub mod io;
 pub mod kept;
 mod lanes;
+pub mod listing;
 mod lists;
 pub mod model;
 mod ports;

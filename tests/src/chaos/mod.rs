@@ -1,7 +1,10 @@
 //! A run in which anything may happen: what, follows from its seed.
 
 mod fan_out;
+mod list;
 mod order;
+
+pub(crate) use list::naming;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +21,7 @@ use crate::mutation::Mutation;
 use crate::process::Plan;
 use crate::promises::broken;
 use crate::scenario::{Told, parcel};
+use crate::shelf::Caller;
 use crate::world::{Setting, World};
 
 /// What a seed stands for.
@@ -31,6 +35,8 @@ pub struct Chaos {
     events: Vec<(u64, Vec<String>)>,
     /// The owner that sends the tasks instead, if they are counted.
     fan_out: Option<fan_out::Random>,
+    /// Those who make calls to a list, if some of the tasks wait on one.
+    callers: Vec<Caller>,
     temper: Temper,
     /// The tasks that are sent.
     sent: BTreeSet<String>,
@@ -111,8 +117,16 @@ impl Chaos {
         if fan_out.is_some() {
             events.clear();
         }
-        let sent = (0..tasks).map(|n| format!("p{n}")).collect();
-        Self { setting, routes, events, fan_out, temper, sent }
+        let mut sent: BTreeSet<String> = (0..tasks).map(|n| format!("p{n}")).collect();
+        let (mut setting, mut callers) = (setting, Vec::new());
+        if fan_out.is_none() && dice.random_bool(0.35) {
+            setting.lag.slots_ms = one_of(&mut dice, &[0, 0, 100, 3_000]);
+            let list = list::of(&mut dice, &bodies);
+            // What becomes of those on the list is looked at apart.
+            sent.clear();
+            (events, callers) = (list.events, list.callers);
+        }
+        Self { setting, routes, events, fan_out, callers, temper, sent }
     }
 
     /// The same with one rule broken.
@@ -134,6 +148,9 @@ impl Chaos {
             if let Some(fan_out::Random { fan_out, deadline_ms }) = self.fan_out.clone() {
                 let deadline = deadline_ms.map(|ms| world.env.now().plus_ms(ms));
                 world.fan_out_later(0, FanOut { deadline, ..fan_out });
+            }
+            for caller in &self.callers {
+                world.call_list(caller.clone());
             }
             let mut all: Vec<String> = world.run_to_rest().await.err().into_iter().collect();
             all.extend(broken(&world, &self.sent));

@@ -4,6 +4,7 @@
 //! from the index after its registration and linger there after it has joined a batch. The versions of a task, a tracker
 //! or a node become visible to eventual reads one after the other, each after a random time.
 
+mod lists;
 mod trackers;
 
 use std::collections::BTreeMap;

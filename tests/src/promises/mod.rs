@@ -1,5 +1,6 @@
 //! Every promise, looked at after a run has come to rest.
 
+mod lists;
 mod order;
 mod trackers;
 
@@ -30,6 +31,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(limits::broken(world));
     broken.extend(order::broken(world));
     broken.extend(trackers::broken(world));
+    broken.extend(lists::broken(world));
     broken
 }
 

@@ -1,6 +1,7 @@
 //! The stories of the crash matrix.
 
 mod fan_outs;
+mod lists;
 mod order;
 
 use futures::FutureExt;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Scenario> {
     ];
     all.extend(fan_outs::all());
     all.extend(order::all());
+    all.extend(lists::all());
     all
 }
 

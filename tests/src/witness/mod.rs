@@ -1,5 +1,6 @@
 //! A store that notes every write that must happen once, or never.
 
+mod lists;
 mod order;
 mod trackers;
 
@@ -24,6 +25,8 @@ use tokio::time::Instant;
 
 use crate::mutation::Mutation;
 
+pub(crate) use lists::is_release;
+
 /// Tables in memory under observation; or, to show that the observation bites, with one rule broken.
 #[derive(Debug, Default)]
 pub struct Witness {
@@ -42,6 +45,8 @@ pub struct Witness {
     accepted: Mutex<order::Accepted>,
     /// What was seen of trackers.
     trackers: Mutex<trackers::Seen>,
+    /// What was seen of lists.
+    lists: Mutex<lists::Seen>,
 }
 
 impl Witness {

@@ -194,25 +194,68 @@ fn what_is_too_much_for_one_call_is_left_to_sweep() {
     });
 }
 
-/// As many died as may be under way at once: others are told to wait, and sweep makes room.
+/// Takes single tasks under so many keys, as somebody who dies at once.
+async fn die_holding(world: &World, dead: usize, count: u64) {
+    let life = world.store.list(&id()).await.unwrap().unwrap().tail.life;
+    for n in 0..dead {
+        let (purpose, at) = (Purpose::Release { asked: count }, world.env.now());
+        let (most_taken, seen) = (Token(9_000), Token(9_000));
+        let reserve = Reserve { key: format!("dead-{n}"), purpose, count, at, most_taken, seen };
+        world.store.move_head(&life, &Move::Reserve(reserve)).await.unwrap();
+    }
+}
+
+/// What the dead have left never piles up in the head: whoever comes next works it off, whether sweep comes or not.
 #[test]
-fn too_many_dead_releases_keep_others_waiting_until_sweep_comes() {
+fn who_releases_works_off_in_passing_what_the_dead_left() {
+    in_virtual_time(async {
+        let world = World::new(0);
+        for n in 0..2 {
+            world.put(&format!("k{n}"), &[TASK; 97]).await;
+        }
+        die_holding(&world, 20, 1).await;
+        let under_way = async || world.store.list(&id()).await.unwrap().unwrap().head.reservations.len();
+        world.steps().release(&id(), "at-once", 1).await.unwrap().unwrap();
+        assert_eq!(under_way().await, 20, "they may live");
+        world.env.sleep(1_000).await;
+        for n in 0..30 {
+            world.steps().release(&id(), &format!("r{n}"), 1).await.unwrap().unwrap();
+        }
+        assert!(under_way().await <= 4, "{}", under_way().await);
+        world.env.sleep(12_000).await;
+        let report = world.steps().look_after(&id(), IDLE_MS).await.unwrap();
+        assert_eq!((report.revived, under_way().await), (4, 0), "sweep does the last ones");
+        assert_eq!(world.sent().len(), 51, "each once");
+    });
+}
+
+/// As many releases are under way as may be at once, none for long: others are told to wait, and sweep makes room.
+#[test]
+fn too_many_fresh_releases_keep_others_waiting_until_sweep_comes() {
     in_virtual_time(async {
         let world = World::new(0);
         for n in 0..3 {
             world.put(&format!("k{n}"), &[TASK; 97]).await;
         }
-        let life = world.store.list(&id()).await.unwrap().unwrap().tail.life;
-        for n in 0..MAX_RESERVATIONS {
-            let (purpose, at) = (Purpose::Release { asked: 1 }, world.env.now());
-            let (most_taken, seen) = (Token(290), Token(290));
-            let reserve = Reserve { key: format!("dead-{n}"), purpose, count: 1, at, most_taken, seen };
-            world.store.move_head(&life, &Move::Reserve(reserve)).await.unwrap();
-        }
+        die_holding(&world, MAX_RESERVATIONS, 1).await;
         assert_eq!(world.steps().release(&id(), "r", 1).await.unwrap(), Err(Refused::Busy));
         world.env.sleep(12_000).await;
         assert_eq!(world.steps().look_after(&id(), IDLE_MS).await.unwrap().revived, MAX_RESERVATIONS);
         assert_eq!(world.sent().len(), MAX_RESERVATIONS);
+        assert_eq!(world.steps().release(&id(), "r", 1).await.unwrap().unwrap().start, Token(256));
+    });
+}
+
+/// As many are under way as may be at once, but their owners are dead: the next one makes room for itself.
+#[test]
+fn who_finds_no_room_makes_some() {
+    in_virtual_time(async {
+        let world = World::new(0);
+        for n in 0..3 {
+            world.put(&format!("k{n}"), &[TASK; 97]).await;
+        }
+        die_holding(&world, MAX_RESERVATIONS, 1).await;
+        world.env.sleep(1_000).await;
         assert_eq!(world.steps().release(&id(), "r", 1).await.unwrap().unwrap().start, Token(256));
     });
 }

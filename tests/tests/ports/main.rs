@@ -14,6 +14,7 @@ mod fixture;
 mod functions;
 mod gates;
 mod lanes;
+mod list_heads;
 mod lists;
 mod locks;
 mod nodes;

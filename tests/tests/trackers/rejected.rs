@@ -126,6 +126,18 @@ async fn a_second_copy_that_is_rejected_fails_no_item_of_a_task_on_a_list() {
     assert_eq!(stack.items(Which::Missing).await, ["t:0:0"], "the task waits");
 }
 
+/// Another message of the same id is refused; the item is acked by the task that waits, and not by the refusal.
+#[tokio::test(start_paused = true)]
+async fn a_conflicting_message_fails_its_own_item_and_not_that_of_a_task_on_a_list() {
+    let stack = Stack::tracking(2).await;
+    let listed = |n, item| parcel("p", n, item).replace("\"item\"", "\"list\":\"l\",\"item\"");
+    assert_eq!(stack.register(ROUTES, &[listed(1, "t:0:0")]).await.listed, 1);
+    let conflicts = [listed(2, "t:0:0"), listed(1, "t:0:1")];
+    assert_eq!(stack.register(ROUTES, &conflicts).await.rejected, 2);
+    assert_eq!(stack.items(Which::Failed).await, ["t:0:1"]);
+    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"], "the task waits");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conflicting_message_fails_its_own_item_and_not_that_of_the_task() {
     let stack = Stack::tracking(2).await;

@@ -4,6 +4,7 @@
 //! Each reservation is two attributes of the head, named by its caller's key: the one update that raises `Taken` sets one
 //! of them to what `Taken` was before.
 
+mod head;
 mod moves;
 mod stored;
 
@@ -15,18 +16,20 @@ use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::{Change, Clause};
 use super::fault::failed;
-use super::item::{Item, number, text};
+use super::item::{Item, number};
 use super::meter::Place;
+use super::range::Range;
 use super::transaction;
 use crate::config::Tables;
 use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
 use crate::domain::time::Timestamp;
 use crate::ports::{Cleared, Error, Freshness, Lists, Moved, PutOn, Result, Stored};
+use head::{head_of, new_head_item};
 use moves::moving;
 use stored::{
-    HEAD, TAIL, addition_item, addition_key, addition_of, head_of, key_item, new_head_item, prefixes, record_item,
-    record_key, record_of, revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
+    HEAD, TAIL, addition_item, addition_key, addition_of, key_item, prefixes, record_item, record_key, record_of,
+    revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
 };
 
 const TABLE: &str = "list table";
@@ -35,7 +38,6 @@ const SLOT: &str = "Slot";
 const OPENED_AT: &str = "OpenedAt";
 const REVISION: &str = "Revision";
 const TAKEN: &str = "Taken";
-const FORGOTTEN: &str = "Forgotten";
 const CLOSED: &str = "Closed";
 const OPEN: &str = "Open";
 const DUE: &str = "Due";
@@ -60,26 +62,9 @@ impl Dynamo {
         Key { sort: Some((SLOT, sort)), ..Key::of(&self.tables.lists, Place::Lists, LIST_ID, id.as_str()) }
     }
 
-    /// The keys of some items whose sort keys begin like this; none if there are none.
-    async fn keys_of(&self, id: &ListId, prefix: String) -> Result<Vec<Item>> {
-        let found = self
-            .client
-            .query()
-            .table_name(&self.tables.lists)
-            .key_condition_expression("#ListId = :id AND begins_with(#Slot, :prefix)")
-            .projection_expression("#ListId, #Slot")
-            .expression_attribute_names("#ListId", LIST_ID)
-            .expression_attribute_names("#Slot", SLOT)
-            .expression_attribute_values(":id", text(id.as_str()))
-            .expression_attribute_values(":prefix", text(prefix))
-            .consistent_read(true)
-            .limit(i32::try_from(DELETED_AT_ONCE).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed("find what belongs to a list", error))?;
-        self.meter.count_read(Place::Lists, found.consumed_capacity());
-        Ok(found.items.unwrap_or_default())
+    fn list_range<'a>(&'a self, what: &'static str, id: &'a ListId, from: String, last: String) -> Range<'a> {
+        let partition = (LIST_ID, id.as_str());
+        Range { what, table: &self.tables.lists, place: Place::Lists, partition, sort: SLOT, from, last }
     }
 
     async fn delete_keys(&self, what: &'static str, keys: &[Item]) -> Result<()> {
@@ -204,28 +189,12 @@ impl Lists for Dynamo {
     }
 
     async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
-        const WHAT: &str = "read a list's tasks";
         if from >= to {
             return Ok(Vec::new());
         }
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.lists)
-            .key_condition_expression("#ListId = :id AND #Slot BETWEEN :from AND :last")
-            .expression_attribute_names("#ListId", LIST_ID)
-            .expression_attribute_names("#Slot", SLOT)
-            .expression_attribute_values(":id", text(life.id.as_str()))
-            .expression_attribute_values(":from", text(slot_key(life, from)))
-            .expression_attribute_values(":last", text(slot_key(life, Token(to.0 - 1))))
-            .consistent_read(true)
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Lists, output.consumed_capacity());
-        output.items.unwrap_or_default().into_iter().map(slot_of).collect()
+        let (from, last) = (slot_key(life, from), slot_key(life, Token(to.0 - 1)));
+        let range = self.list_range("read a list's tasks", &life.id, from, last);
+        self.range(range, limit, Freshness::Latest).await?.into_iter().map(slot_of).collect()
     }
 
     async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
@@ -274,7 +243,10 @@ impl Lists for Dynamo {
 
     async fn clear_list(&self, life: &Life) -> Result<Cleared> {
         for prefix in prefixes(life) {
-            let parts = self.keys_of(&life.id, prefix).await?;
+            // What comes after the prefix is visible ASCII.
+            let last = format!("{prefix}\u{7f}");
+            let range = self.list_range("find what belongs to a list", &life.id, prefix, last);
+            let parts = self.keys_in(range, DELETED_AT_ONCE).await?;
             if !parts.is_empty() {
                 self.delete_keys("remove what belongs to a list", &parts).await?;
                 return Ok(Cleared::Some);

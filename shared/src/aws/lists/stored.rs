@@ -1,15 +1,15 @@
 //! A list's stored forms: its two ends, tasks, what was put, and how far reservations are.
 
-use std::collections::BTreeMap;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
+use super::head::{reservation, what};
 use super::{LIST_ID, SLOT, TABLE};
 use crate::aws::item::{Item, decode, encode, nonsense, number, text};
 use crate::domain::id::{ListId, Part, Revision, Token};
-use crate::domain::list::{Addition, Head, Life, Options, Purpose, Record, Reservation, Slot, State, Tail};
+use crate::domain::list::{Addition, Life, Options, Record, Reservation, Slot, State, Tail};
 use crate::domain::time::Timestamp;
+use crate::domain::tracker::ItemId;
 use crate::ports::Result;
 
 /// The sort key of the item that putters write.
@@ -35,26 +35,6 @@ struct StoredTail {
     due: Timestamp,
 }
 
-/// A head as its item says it, but for its reservations.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct StoredHead {
-    list_id: ListId,
-    slot: String,
-    opened_at: Timestamp,
-    taken: Token,
-    discarded: u64,
-    forgotten: Token,
-    /// How many reservations there are.
-    open: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    closed: Option<bool>,
-    active_at: Timestamp,
-    part: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    due: Option<Timestamp>,
-}
-
 /// A task as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -73,6 +53,8 @@ struct StoredAddition {
     start: Token,
     count: u64,
     digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    item: Option<ItemId>,
     /// When it may go, in seconds since 1970: no repeat comes later.
     ttl: u64,
 }
@@ -109,37 +91,6 @@ pub(super) fn record_key(life: &Life, key: &str) -> String {
     format!("done#{:012x}#{key}", life.opened_at.0)
 }
 
-/// The attribute that holds a reservation's first token. It is set to what `Taken` was, by the write that raises that.
-pub(super) fn start_attribute(key: &str) -> String {
-    format!("s:{key}")
-}
-
-/// The attribute that holds the rest of a reservation.
-pub(super) fn what_attribute(key: &str) -> String {
-    format!("w:{key}")
-}
-
-/// A reservation but for its first token.
-pub(super) fn what(count: u64, purpose: Purpose, at: Timestamp) -> String {
-    match purpose {
-        Purpose::Release { asked } => format!("release {count} {} {asked}", at.0),
-        Purpose::Discard => format!("discard {count} {}", at.0),
-    }
-}
-
-fn reservation(start: Token, what: &str) -> Option<Reservation> {
-    let mut words = what.split(' ');
-    let word = words.next()?;
-    let mut numbers = words.map(str::parse);
-    let (count, at) = (numbers.next()?.ok()?, Timestamp(numbers.next()?.ok()?));
-    let purpose = match word {
-        "release" => Purpose::Release { asked: numbers.next()?.ok()? },
-        "discard" => Purpose::Discard,
-        _ => return None,
-    };
-    Some(Reservation { start, count, purpose, at })
-}
-
 pub(super) fn tail_item(tail: &Tail) -> Result<Item> {
     let stored = StoredTail {
         list_id: tail.life.id.clone(),
@@ -171,48 +122,6 @@ pub(super) fn tail_of(item: Item) -> Result<Tail> {
     })
 }
 
-/// A head's item. Only a new list's is written as a whole, without reservations.
-pub(super) fn new_head_item(head: &Head) -> Result<Item> {
-    let stored = StoredHead {
-        list_id: head.life.id.clone(),
-        slot: HEAD.to_owned(),
-        opened_at: head.life.opened_at,
-        taken: head.taken,
-        discarded: head.discarded,
-        forgotten: head.forgotten,
-        open: 0,
-        closed: head.is_closed.then_some(true),
-        active_at: head.active_at,
-        part: Part::of_list(&head.life.id).list_key(),
-        due: head.due,
-    };
-    encode(TABLE, head.life.id.as_str(), &stored)
-}
-
-pub(super) fn head_of(mut item: Item) -> Result<Head> {
-    let id = id_of(&item);
-    let mut reservations = BTreeMap::new();
-    let keys: Vec<String> = item.keys().filter_map(|name| name.strip_prefix("w:")).map(str::to_owned).collect();
-    for key in keys {
-        let start = item.remove(&start_attribute(&key)).and_then(|start| start.as_n().ok()?.parse().ok());
-        let what = item.remove(&what_attribute(&key)).and_then(|what| what.as_s().ok().cloned());
-        let found = start.zip(what).and_then(|(start, what)| reservation(Token(start), &what));
-        let found = found.ok_or_else(|| nonsense(TABLE, &id, "w:…", "is no reservation's"))?;
-        reservations.insert(key, found);
-    }
-    let stored: StoredHead = decode(TABLE, &id, item)?;
-    Ok(Head {
-        life: Life { id: stored.list_id, opened_at: stored.opened_at },
-        taken: stored.taken,
-        discarded: stored.discarded,
-        is_closed: stored.closed.is_some(),
-        forgotten: stored.forgotten,
-        reservations,
-        active_at: stored.active_at,
-        due: stored.due,
-    })
-}
-
 pub(super) fn slot_item(life: &Life, slot: &Slot) -> Result<Item> {
     let stored = StoredSlot { list_id: life.id.clone(), slot: slot_key(life, slot.token), body: slot.body.clone() };
     encode(TABLE, life.id.as_str(), &stored)
@@ -227,13 +136,14 @@ pub(super) fn slot_of(item: Item) -> Result<Slot> {
 }
 
 pub(super) fn addition_item(life: &Life, addition: &Addition, until: Timestamp) -> Result<Item> {
-    let Addition { key, start, count, digest } = addition;
+    let Addition { key, start, count, digest, item } = addition;
     let stored = StoredAddition {
         list_id: life.id.clone(),
         slot: addition_key(life, key),
         start: *start,
         count: *count,
         digest: digest.clone(),
+        item: item.clone(),
         ttl: until.as_secs(),
     };
     encode(TABLE, life.id.as_str(), &stored)
@@ -241,9 +151,9 @@ pub(super) fn addition_item(life: &Life, addition: &Addition, until: Timestamp) 
 
 pub(super) fn addition_of(item: Item) -> Result<Addition> {
     let id = id_of(&item);
-    let StoredAddition { slot, start, count, digest, .. } = decode(TABLE, &id, item)?;
+    let StoredAddition { slot, start, count, digest, item, .. } = decode(TABLE, &id, item)?;
     let key = key_in(&slot).ok_or_else(|| nonsense(TABLE, &id, SLOT, "is no addition's"))?;
-    Ok(Addition { key, start, count, digest })
+    Ok(Addition { key, start, count, digest, item })
 }
 
 pub(super) fn record_item(life: &Life, record: &Record, until: Timestamp) -> Result<Item> {
@@ -277,7 +187,7 @@ pub(super) fn sort_key(item: &Item) -> Option<&str> {
     item.get(SLOT)?.as_s().ok().map(String::as_str)
 }
 
-fn id_of(item: &Item) -> String {
+pub(super) fn id_of(item: &Item) -> String {
     item.get(LIST_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default()
 }
 
@@ -295,37 +205,27 @@ pub(super) fn revision_before(tail: &Tail) -> AttributeValue {
 mod tests {
     use super::*;
     use crate::aws::item;
+    use crate::domain::list::Purpose;
 
     fn life() -> Life {
         Life { id: ListId::new("l".repeat(64)), opened_at: Timestamp(1_700_000_000_123) }
     }
 
     #[test]
-    fn both_ends_cost_one_write_unit_with_a_few_reservations_and_survive_storage() {
+    fn a_tail_costs_one_write_unit_and_survives_storage() {
         for state in [State::Open, State::Closed, State::Removing] {
             let tail = Tail::open(life(), Options { ttl_ms: Some(86_400_000) }).in_state(state, Timestamp(9));
             let item = tail_item(&tail).unwrap();
             assert!(item::size(&item) <= 1024, "{} bytes", item::size(&item));
             assert_eq!(tail_of(item).unwrap(), tail);
         }
-        let at = Timestamp(1_700_000_000_123);
-        let of = |n: u64, purpose| (format!("{n:036}"), Reservation { start: Token(n), count: 100, purpose, at });
-        let reservations =
-            (0..5).map(|n| of(n, Purpose::Release { asked: 100 })).chain([of(5, Purpose::Discard)]).collect();
-        let head = Head { reservations, due: Some(at), is_closed: true, ..Head::open(life()) };
-        let mut item = new_head_item(&head).unwrap();
-        for (key, Reservation { start, count, purpose, at }) in &head.reservations {
-            item.insert(start_attribute(key), number(start.0));
-            item.insert(what_attribute(key), text(what(*count, *purpose, *at)));
-        }
-        assert!(item::size(&item) <= 1024, "{} bytes", item::size(&item));
-        assert_eq!(head_of(item).unwrap(), head);
     }
 
     #[test]
     fn keys_and_tokens_survive_storage_whatever_they_are() {
         for key in ["k", "a#b##c", "#", &"k".repeat(128)] {
-            let addition = Addition { key: key.to_owned(), start: Token(7), count: 3, digest: "d".to_owned() };
+            let item = ItemId::parse("t:0:3").ok();
+            let addition = Addition { key: key.to_owned(), start: Token(7), count: 3, digest: "d".to_owned(), item };
             assert_eq!(addition_of(addition_item(&life(), &addition, Timestamp(1)).unwrap()).unwrap(), addition);
             for purpose in [Purpose::Release { asked: 9 }, Purpose::Discard] {
                 let reservation = Reservation { start: Token(4), count: 5, purpose, at: Timestamp(6) };
@@ -353,8 +253,5 @@ mod tests {
         item.insert("State".to_owned(), text("melted"));
         let said = tail_of(item).unwrap_err().to_string();
         assert!(said.contains("list table") && said.contains("`State`") && said.contains("melted"), "{said}");
-        let mut item = new_head_item(&Head::open(life())).unwrap();
-        item.insert("w:k".to_owned(), text("steal 1 2"));
-        assert!(head_of(item).is_err());
     }
 }

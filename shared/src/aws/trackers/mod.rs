@@ -14,9 +14,10 @@ use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::{Change as Writing, Clause};
 use super::fault::failed;
-use super::item::{number, text};
+use super::item::number;
 use super::many::READ_AT_ONCE;
 use super::meter::Place;
+use super::range::Range;
 use crate::config::Tables;
 use crate::domain::id::{Part, TrackerId};
 use crate::domain::time::Timestamp;
@@ -161,26 +162,17 @@ impl Trackers for Dynamo {
     }
 
     async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
-        const WHAT: &str = "read a tracker's groups";
         let last = NodeId { index: u32::MAX, ..from };
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.trackers)
-            .key_condition_expression("#TrackerId = :id AND #Node BETWEEN :from AND :last")
-            .expression_attribute_names("#TrackerId", TRACKER_ID)
-            .expression_attribute_names("#Node", NODE)
-            .expression_attribute_values(":id", text(id.as_str()))
-            .expression_attribute_values(":from", text(node_key(from)))
-            .expression_attribute_values(":last", text(node_key(last)))
-            .consistent_read(freshness == Freshness::Latest)
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Trackers, output.consumed_capacity());
-        output.items().iter().map(node_of).collect()
+        let range = Range {
+            what: "read a tracker's groups",
+            table: &self.tables.trackers,
+            place: Place::Trackers,
+            partition: (TRACKER_ID, id.as_str()),
+            sort: NODE,
+            from: node_key(from),
+            last: node_key(last),
+        };
+        self.range(range, limit, freshness).await?.iter().map(node_of).collect()
     }
 
     async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {

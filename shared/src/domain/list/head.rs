@@ -11,19 +11,22 @@
 //! one or the other, if it reads the head first.
 //!
 //! One repeat reads nothing: a request that was sent twice, because the first answer was lost, may be carried out long
-//! after the reservation was forgotten. Hence `forgotten`: the head remembers the highest end of any reservation that it
-//! forgot, and refuses a taking that saw fewer tokens taken than that. A reservation ends above what its own taking saw,
-//! so its late copy is always refused. Others are, too, if a reservation was made *and* fed on since they looked, which
-//! is rare, and they look again. No clock is asked.
+//! after the reservation was forgotten. Hence [`Forgotten`], which refuses it. No clock is asked.
+//!
+//! Every write of the head pays for all of it, so nothing may pile up there: what the dead leave, whoever takes tasks
+//! next works off in passing ([`Head::straggler`]), and not only sweep.
 
 use std::collections::BTreeMap;
 
-use super::Life;
+use super::{Forgotten, Life, Purpose, Reservation};
 use crate::domain::id::Token;
 use crate::domain::time::Timestamp;
 
 /// The most reservations that are under way at once: it bounds the head's size, and so what a taking costs.
 pub const MAX_RESERVATIONS: usize = 256;
+
+/// So many may linger until sweep comes: a head that owes no more costs no more.
+const FEW: usize = 4;
 
 /// The item that everybody who takes tasks writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,50 +39,14 @@ pub struct Head {
     pub discarded: u64,
     /// Whether the list is not open: nothing is released. Written together with the tail's state.
     pub is_closed: bool,
-    /// The highest end of any reservation that was forgotten.
-    pub forgotten: Token,
+    /// What refuses late copies of takings whose reservation was forgotten.
+    pub forgotten: Forgotten,
     /// What is under way, by the callers' keys.
     pub reservations: BTreeMap<String, Reservation>,
     /// When tokens were taken last.
     pub active_at: Timestamp,
     /// When sweep looks for reservations whose owner died; `None` if there were none when it looked last.
     pub due: Option<Timestamp>,
-}
-
-/// A range of tokens that somebody took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    /// The first token.
-    pub start: Token,
-    /// How many.
-    pub count: u64,
-    /// What becomes of the tasks.
-    pub purpose: Purpose,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// What becomes of tasks that are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// They are fed into the pipeline.
-    Release {
-        /// How many the caller asked for; fewer may have waited.
-        asked: u64,
-    },
-    /// They are removed, and the items that they carry fail.
-    Discard,
-}
-
-/// How far a reservation is, in an item of its own. It outlives the reservation by the stack's retention.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The caller's key.
-    pub key: String,
-    /// What was taken.
-    pub reservation: Reservation,
-    /// All tokens below are on their way, or discarded; their slots may be removed.
-    pub done: Token,
 }
 
 /// One conditional write of the head.
@@ -93,7 +60,7 @@ pub enum Move {
         key: String,
         /// Its end.
         end: Token,
-        /// Whether a higher end was forgotten before, as far as the writer knows: nothing is raised then.
+        /// Whether a higher end was forgotten before in the key's lane, as far as the writer knows: nothing is raised then.
         below: bool,
     },
     /// Sweep has looked.
@@ -124,73 +91,43 @@ pub struct Reserve {
     pub seen: Token,
 }
 
-impl Purpose {
-    /// Whether it takes from a list that is not open.
-    #[must_use]
-    pub const fn is_discard(self) -> bool {
-        match self {
-            Self::Release { .. } => false,
-            Self::Discard => true,
-        }
-    }
-}
-
-impl Reservation {
-    /// The token after the last.
-    #[must_use]
-    pub const fn end(&self) -> Token {
-        self.start.plus(self.count)
-    }
-
-    /// Until when its owner is left alone: longer for more tasks, up to a minute. Feeding it on beside its owner does no
-    /// harm; it only costs twice.
-    #[must_use]
-    pub fn due(&self) -> Timestamp {
-        due(self.at, self.count)
-    }
-}
-
-fn due(at: Timestamp, count: u64) -> Timestamp {
-    at.plus_ms(count.saturating_mul(5).saturating_add(10_000).min(60_000))
-}
-
-impl Record {
-    /// A record of which nothing is done yet.
-    #[must_use]
-    pub fn of(key: &str, reservation: Reservation) -> Self {
-        Self { key: key.to_owned(), reservation, done: reservation.start }
-    }
-
-    /// Whether all of it is done.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.done >= self.reservation.end()
-    }
-}
-
 impl Reserve {
     /// When sweep looks for it, if it looks for nothing earlier.
     #[must_use]
     pub fn due(&self) -> Timestamp {
-        due(self.at, self.count)
+        Reservation::due_of(self.at, self.count)
     }
 }
 
 impl Head {
     /// The head of a new list.
     #[must_use]
-    pub const fn open(life: Life) -> Self {
+    pub fn open(life: Life) -> Self {
         let active_at = life.opened_at;
-        let (taken, forgotten) = (Token(0), Token(0));
+        let (taken, forgotten) = (Token(0), Forgotten::default());
         let reservations = BTreeMap::new();
         Self { life, taken, discarded: 0, is_closed: false, forgotten, reservations, active_at, due: None }
+    }
+
+    /// A reservation that whoever takes tasks works off in passing, since more linger than a few: their owners died, and
+    /// each makes every write of the head larger. `pick`, from 0 to 1, chooses one, so that not everybody takes the same.
+    #[must_use]
+    pub fn straggler(&self, now: Timestamp, pick: f64) -> Option<&str> {
+        let lingering = self.reservations.iter().filter(|(_, found)| found.lingers(now));
+        let lingering: Vec<&String> = lingering.map(|(key, _)| key).collect();
+        if lingering.len() <= FEW {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is below the length")]
+        let chosen = (pick * lingering.len() as f64) as usize;
+        lingering.get(chosen).map(|key| key.as_str())
     }
 
     /// The write that forgets a reservation all of which is done; `None` if there is none under this key.
     #[must_use]
     pub fn forgetting(&self, key: &str) -> Option<Move> {
         let end = self.reservations.get(key)?.end();
-        Some(Move::Forget { key: key.to_owned(), end, below: self.forgotten >= end })
+        Some(Move::Forget { key: key.to_owned(), end, below: self.forgotten.end(key) >= end })
     }
 
     /// The write that says when sweep looks next.
@@ -223,7 +160,7 @@ impl Head {
                 let may = (!self.is_closed || purpose.is_discard())
                     && !self.reservations.contains_key(key)
                     && self.taken <= *most_taken
-                    && self.forgotten <= *seen
+                    && self.forgotten.end(key) <= *seen
                     && self.reservations.len() < MAX_RESERVATIONS;
                 if !may {
                     return None;
@@ -236,11 +173,11 @@ impl Head {
                 head.due = self.due.or(Some(reserve.due()));
             }
             Move::Forget { key, end, below } => {
-                if *below != (self.forgotten >= *end) {
+                if *below != (self.forgotten.end(key) >= *end) {
                     return None;
                 }
                 head.reservations.remove(key)?;
-                head.forgotten = self.forgotten.max(*end);
+                head.forgotten.raise(key, *end);
             }
             Move::Look { was, reservations, due } => {
                 if self.due != *was || self.reservations.len() != *reservations {

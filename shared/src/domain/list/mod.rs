@@ -15,12 +15,17 @@
 //! A list's name may be used again after the list was removed. What belongs to one use carries its [`Life`], so that
 //! nobody who slept meanwhile touches the next.
 
+mod forgotten;
 mod head;
+mod reservation;
 
 use super::id::{ListId, Revision, Token};
 use super::time::Timestamp;
+use super::tracker::ItemId;
 
-pub use head::{Head, MAX_RESERVATIONS, Move, Purpose, Record, Reservation, Reserve};
+pub use forgotten::{Forgotten, Lane};
+pub use head::{Head, MAX_RESERVATIONS, Move, Reserve};
+pub use reservation::{Purpose, Record, Reservation};
 
 /// The most tasks that one transaction puts: with both ends and one key they are a hundred writes.
 pub const MAX_PUT: usize = 97;
@@ -106,6 +111,9 @@ pub struct Addition {
     pub count: u64,
     /// Tells a repeat from other tasks under the same key.
     pub digest: String,
+    /// The tracker's item of a task that is put under its own id. Another message of that id is refused, and must not
+    /// fail the item.
+    pub item: Option<ItemId>,
 }
 
 /// A task that waits.

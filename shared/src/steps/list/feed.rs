@@ -83,6 +83,13 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         Ok(worked)
     }
 
+    /// The same for a reservation as a head shows it, by its key.
+    pub(super) async fn work_off_by_key(&self, head: &Head, key: &str, pages: usize) -> Result<Worked, Error> {
+        let Some(reservation) = head.reservations.get(key) else { return Ok(Worked::default()) };
+        let record = self.store.record(&head.life, key).await?.unwrap_or_else(|| Record::of(key, *reservation));
+        self.work_off(head.clone(), record, pages).await
+    }
+
     /// Does with tasks what they were taken for.
     async fn carry_out(&self, purpose: Purpose, page: Vec<Slot>) -> Result<(), Error> {
         match purpose {

@@ -1,9 +1,8 @@
 //! What sweep does for a list: works off what the dead have taken, and removes the list when its time is over.
 
-use super::feed::Worked;
 use super::{Listing, TRIES};
 use crate::domain::id::ListId;
-use crate::domain::list::{Head, Life, List, Move, Purpose, Record, State};
+use crate::domain::list::{Head, Life, List, Move, Purpose, State};
 use crate::domain::time::Timestamp;
 use crate::ports::{Cleared, Env, Lists, Moved, Outbox, Stored, Trackers};
 use crate::steps::Error;
@@ -85,12 +84,6 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             self.store.move_head(&head.life, &list.head.looking()).await?;
         }
         Ok(())
-    }
-
-    async fn work_off_by_key(&self, head: &Head, key: &str, pages: usize) -> Result<Worked, Error> {
-        let Some(reservation) = head.reservations.get(key) else { return Ok(Worked::default()) };
-        let record = self.store.record(&head.life, key).await?.unwrap_or_else(|| Record::of(key, *reservation));
-        self.work_off(head.clone(), record, pages).await
     }
 
     /// Ends a list whose time is over, or says when to look again.

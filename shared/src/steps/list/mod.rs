@@ -10,7 +10,7 @@ mod look_after;
 mod put;
 mod take;
 
-use super::Error;
+use super::{Error, let_others_go_first};
 use crate::domain::id::ListId;
 use crate::domain::list::{
     Life, List, MAX_KEY_BYTES, MAX_PUT, MAX_PUT_BYTES, MAX_RELEASED, Options, Put, State, TTL_MS, Tail,
@@ -148,13 +148,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
 
     /// Lets others go first, for longer each time.
     async fn pause(&self, tries: u32) {
-        let most_ms = f64::from(5_u32 << tries.min(6));
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "some hundred milliseconds at most"
-        )]
-        self.env.sleep((self.env.random() * most_ms) as u64).await;
+        let_others_go_first(self.env, tries).await;
     }
 }
 

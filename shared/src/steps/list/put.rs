@@ -9,6 +9,7 @@ use super::{Listing, Outcome, Refused, TRIES, is_key};
 use crate::domain::id::{ListId, TaskId, digest};
 use crate::domain::list::{Addition, Life, MAX_PUT, MAX_PUT_BYTES, Options, Put, Slot, State, Tail};
 use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
+use crate::domain::tracker::ItemId;
 use crate::ports::{Env, Lists, Outbox, PutOn, Trackers};
 use crate::steps::Error;
 
@@ -30,6 +31,8 @@ pub enum Placed {
 struct Caller {
     key: String,
     digest: String,
+    /// Of a task that is put under its own id.
+    item: Option<ItemId>,
     bodies: Vec<String>,
 }
 
@@ -57,7 +60,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             return Ok(Err(Refused::TooMany));
         }
         let parts: Vec<&str> = bodies.iter().map(String::as_str).collect();
-        let caller = Caller { key: key.to_owned(), digest: digest(&parts), bodies };
+        let caller = Caller { key: key.to_owned(), digest: digest(&parts), item: None, bodies };
         Ok(match self.place(id, vec![caller]).await?.pop() {
             Some((_, Placed::Now(addition))) => Ok((addition, true)),
             Some((_, Placed::Before(addition))) => Ok((addition, false)),
@@ -86,6 +89,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             let caller = |task: &TaskMessage| Caller {
                 key: task.id.as_str().to_owned(),
                 digest: task.digest(),
+                item: task.item.clone(),
                 bodies: vec![fed_on(task)],
             };
             let found = self.place(id, now.iter().map(caller).collect()).await?;
@@ -139,9 +143,10 @@ const MAX_OVERHEAD: usize = 512;
 /// The transaction that puts callers' tasks behind a tail.
 fn putting(tail: &Tail, is_new: bool, callers: &[Caller], now: crate::domain::time::Timestamp) -> Put {
     let (mut next, mut additions, mut slots) = (tail.given, Vec::new(), Vec::new());
-    for Caller { key, digest, bodies } in callers {
+    for Caller { key, digest, item, bodies } in callers {
         let count = bodies.len() as u64;
-        additions.push(Addition { key: key.clone(), start: next, count, digest: digest.clone() });
+        let (key, digest, item) = (key.clone(), digest.clone(), item.clone());
+        additions.push(Addition { key, start: next, count, digest, item });
         slots.extend((0..).zip(bodies).map(|(n, body)| Slot { token: next.plus(n), body: body.clone() }));
         next = next.plus(count);
     }

@@ -70,17 +70,29 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                 return Ok(Ok(Taken { start: list.head.taken, count: 0, left: 0, repeated: false }));
             };
             if list.head.reservations.len() >= MAX_RESERVATIONS {
+                if self.help(&list.head).await {
+                    continue;
+                }
                 return Ok(Err(Refused::Busy));
             }
             match self.store.move_head(&list.tail.life, &Move::Reserve(reserve)).await? {
                 Moved::Yes(head) => {
                     let Some(reservation) = head.reservations.get(key).copied() else { continue };
-                    return self.go_on(head, Record::of(key, reservation), false).await.map(Ok);
+                    let taken = self.go_on(head.clone(), Record::of(key, reservation), false).await?;
+                    self.help(&head).await;
+                    return Ok(Ok(taken));
                 }
                 Moved::No(_) => self.pause(tries).await,
             }
         }
         Err(Error::Conflict("taking tasks from a list"))
+    }
+
+    /// Works off a reservation that lingers in the head, if more than a few do, as sweep would later; whether it did. If it
+    /// cannot, sweep still does: the caller's own tasks are on their way.
+    async fn help(&self, head: &Head) -> bool {
+        let Some(key) = head.straggler(self.env.now(), self.env.random()) else { return false };
+        self.work_off_by_key(head, key, 1).await.is_ok_and(|worked| worked.left == 0)
     }
 
     /// Works off what was taken, by this call or an earlier one.

@@ -288,14 +288,13 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists, Q: Outbox, E: Env> Register<
             let Some(list) = &message.list else { continue };
             let Some(list) = self.store.list(list).await? else { continue };
             let put = self.store.additions(&list.tail.life, &[message.id.as_str().to_owned()]).await?;
-            if put.iter().any(|put| put.digest == message.digest()) {
-                waiting.insert((message.id.clone(), message.digest()));
-            }
+            // Whatever else it says: what waits under this id is acked by its own outcome.
+            waiting.extend(put.into_iter().filter_map(|put| Some((message.id.clone(), put.item?))));
         }
         let has_task = |lost: &Lost| {
             lost.message.as_ref().is_some_and(|message| {
                 let is_its = |task: &Task| task.id == message.id && task.item.as_ref() == Some(&lost.item);
-                waiting.contains(&(message.id.clone(), message.digest())) || tasks.iter().any(is_its)
+                waiting.contains(&(message.id.clone(), lost.item.clone())) || tasks.iter().any(is_its)
             })
         };
         let (kept, _): (Vec<Lost>, Vec<Lost>) = lost.into_iter().partition(|lost| !has_task(lost));

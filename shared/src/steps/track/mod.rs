@@ -11,7 +11,7 @@ mod climb;
 mod look_after;
 mod survey;
 
-use super::Error;
+use super::{Error, let_others_go_first};
 use crate::domain::id::TrackerId;
 use crate::domain::tracker::{
     Addition, Ending, ItemRange, MAX_ADDED, MAX_KEY_BYTES, NoItem, NodeId, Options, Place, State, Tracker,
@@ -208,13 +208,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
 
     /// Lets others go first, for longer each time.
     async fn pause(&self, tries: u32) {
-        let most_ms = f64::from(5_u32 << tries.min(6));
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "some hundred milliseconds at most"
-        )]
-        self.env.sleep((self.env.random() * most_ms) as u64).await;
+        let_others_go_first(self.env, tries).await;
     }
 }
 

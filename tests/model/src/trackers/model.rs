@@ -10,15 +10,16 @@ use super::io::{Answer, Op};
 use super::process::{Calls, Process, Role};
 use super::rules::{Promise, Rule};
 use super::setting::Setting;
-use super::state::{Action, After, Place, Running, State};
+use super::state::{Action, After, Place, State};
 use super::world::{Ago, World};
+use crate::histories::{self, Known};
 
 /// One tracker in one setting, perhaps with a rule removed.
 #[derive(Debug)]
 pub struct OneTracker {
     pub(super) setting: Setting,
     pub(super) removed: Option<Rule>,
-    pub(super) calls: Calls,
+    pub(super) calls: Known<Calls>,
 }
 
 /// A tracker that so many sweeps do not complete never will be.
@@ -26,7 +27,7 @@ const MOST_SWEEPS: u8 = 4;
 
 impl OneTracker {
     pub(super) fn new(setting: Setting, removed: Option<Rule>) -> Self {
-        Self { setting, removed, calls: Calls::new(setting) }
+        Self { setting, removed, calls: Known::new(Calls(setting)) }
     }
 
     fn role(&self, place: usize, sweeps: u8) -> Role {
@@ -40,7 +41,7 @@ impl OneTracker {
     /// The process at a place, if it may act.
     pub(super) fn actor(&self, state: &State, place: usize) -> Option<Arc<Process>> {
         match state.places.get(place)? {
-            Place::Runs(Running(process)) => return Some(Arc::clone(process)),
+            Place::Runs(running) => return Some(Arc::clone(&running.0)),
             Place::Ended => return None,
             Place::Waits => {}
         }
@@ -145,7 +146,7 @@ impl Model for OneTracker {
         let next = match after {
             After::GoesOn => {
                 let process = self.go_on(&mut state, &process, *call, answer);
-                if process.ended { Place::Ended } else { Place::Runs(Running(process)) }
+                if process.ended { Place::Ended } else { Place::Runs(histories::Running(process)) }
             }
             After::Dies => Place::Waits,
             After::DiesForGood if self.is_written(&state, process.role) => Place::Ended,

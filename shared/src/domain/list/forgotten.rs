@@ -1,0 +1,68 @@
+//! What a head remembers of reservations that it forgot: enough to refuse a late copy of any of their takings.
+//!
+//! The highest end of those forgotten: a taking that saw fewer tokens taken than that is refused. A reservation ends above
+//! what its own taking saw, so its late copy is always refused. Others are, too, if a reservation was made *and* forgotten
+//! since they looked; they look again.
+//!
+//! The end is kept for each *lane* of keys, since a copy has its original's key: so who takes meets, and who forgets
+//! overtakes, only a sixteenth of the others. With one lane, half of all forgetting was refused where 32 release at once.
+
+use crate::domain::id::{Token, digest};
+
+/// A sixteenth of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lane(usize);
+
+/// The highest end of any reservation that was forgotten, for each lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten([Token; Lane::COUNT]);
+
+impl Lane {
+    /// How many there are.
+    pub const COUNT: usize = 16;
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(Self)
+    }
+
+    /// The lane of a caller's key.
+    #[must_use]
+    pub fn of(key: &str) -> Self {
+        let first = digest(&["lane", key]).chars().next().and_then(|digit| digit.to_digit(16));
+        Self(first.unwrap_or_default() as usize % Self::COUNT)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.0
+    }
+}
+
+impl Forgotten {
+    /// These ends.
+    #[must_use]
+    pub fn new(of: impl Fn(Lane) -> Token) -> Self {
+        Self(std::array::from_fn(|number| of(Lane(number))))
+    }
+
+    /// The highest end that was forgotten in a lane; zero if none was.
+    #[must_use]
+    pub fn in_lane(&self, lane: Lane) -> Token {
+        self.0.get(lane.0).copied().unwrap_or_default()
+    }
+
+    /// The same for the lane of a key.
+    #[must_use]
+    pub fn end(&self, key: &str) -> Token {
+        self.in_lane(Lane::of(key))
+    }
+
+    /// Remembers one more end.
+    pub(super) fn raise(&mut self, key: &str, end: Token) {
+        if let Some(highest) = self.0.get_mut(Lane::of(key).0) {
+            *highest = end.max(*highest);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Ranges of tokens that were taken, and how far each is worked off.
+
+use crate::domain::id::Token;
+use crate::domain::time::Timestamp;
+
+/// A reservation of so many tasks at most is worked off in passing: it is one page.
+const SMALL: u64 = 100;
+
+/// And only when it is under way for longer than this, in milliseconds: its owner mostly needs a tenth.
+const SLOW_MS: u64 = 500;
+
+/// A range of tokens that somebody took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The first token.
+    pub start: Token,
+    /// How many.
+    pub count: u64,
+    /// What becomes of the tasks.
+    pub purpose: Purpose,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What becomes of tasks that are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// They are fed into the pipeline.
+    Release {
+        /// How many the caller asked for; fewer may have waited.
+        asked: u64,
+    },
+    /// They are removed, and the items that they carry fail.
+    Discard,
+}
+
+/// How far a reservation is, in an item of its own. It outlives the reservation by the stack's retention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The caller's key.
+    pub key: String,
+    /// What was taken.
+    pub reservation: Reservation,
+    /// All tokens below are on their way, or discarded; their slots may be removed.
+    pub done: Token,
+}
+
+impl Purpose {
+    /// Whether it takes from a list that is not open.
+    #[must_use]
+    pub const fn is_discard(self) -> bool {
+        match self {
+            Self::Release { .. } => false,
+            Self::Discard => true,
+        }
+    }
+}
+
+impl Reservation {
+    /// The token after the last.
+    #[must_use]
+    pub const fn end(&self) -> Token {
+        self.start.plus(self.count)
+    }
+
+    /// Until when its owner is left alone: longer for more tasks, up to a minute. Feeding it on beside its owner does no
+    /// harm; it only costs twice.
+    #[must_use]
+    pub fn due(&self) -> Timestamp {
+        Self::due_of(self.at, self.count)
+    }
+
+    pub(super) fn due_of(at: Timestamp, count: u64) -> Timestamp {
+        at.plus_ms(count.saturating_mul(5).saturating_add(10_000).min(60_000))
+    }
+
+    /// Whether it lingers: its owner is slow, or died, and whoever takes tasks next can work it off in passing.
+    #[must_use]
+    pub const fn lingers(&self, now: Timestamp) -> bool {
+        self.count <= SMALL && now.since(self.at) > SLOW_MS
+    }
+}
+
+impl Record {
+    /// A record of which nothing is done yet.
+    #[must_use]
+    pub fn of(key: &str, reservation: Reservation) -> Self {
+        Self { key: key.to_owned(), reservation, done: reservation.start }
+    }
+
+    /// Whether all of it is done.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done >= self.reservation.end()
+    }
+}
