@@ -87,8 +87,8 @@ impl Chaos {
             traced: false,
         };
         // Of dice of their own, so that the rest of a seed stays what it is.
-        let order = order::of(&mut StdRng::seed_from_u64(seed ^ 0x000A_DE55));
-        let routes = routes(&mut dice, workers.is_some()) + &order.map(order::Random::route).unwrap_or_default();
+        let mut order = order::of(&mut StdRng::seed_from_u64(seed ^ 0x000A_DE55));
+        let mut routes = routes(&mut dice, workers.is_some());
         let (tasks, trucks) = (dice.random_range(1..=16), dice.random_range(1..=3));
         let bodies: Vec<String> = (0..tasks)
             .map(|n| order.map_or_else(|| parcel(n, n % trucks), |order| order.parcel(n, n % trucks)))
@@ -124,8 +124,11 @@ impl Chaos {
             let list = list::of(&mut dice, &bodies);
             // What becomes of those on the list is looked at apart.
             sent.clear();
+            // Numbers of tasks that are discarded, or stay on the list, would be waited for in vain.
+            order = order.map(order::Random::by_arrival);
             (events, callers) = (list.events, list.callers);
         }
+        routes.push_str(&order.map(order::Random::route).unwrap_or_default());
         Self { setting, routes, events, fan_out, callers, temper, sent }
     }
 

@@ -23,6 +23,11 @@ pub(super) fn of(dice: &mut StdRng) -> Option<Random> {
 }
 
 impl Random {
+    /// The same, but numbered as they are accepted.
+    pub(super) const fn by_arrival(self) -> Self {
+        Self { by_sequence: false, ..self }
+    }
+
     /// The lines of the route.
     pub(super) fn route(self) -> String {
         let sequence = if self.by_sequence { "sequence: turn, " } else { "" };

@@ -1,7 +1,7 @@
 //! What every `Lists` must do with a list's head: who takes tokens, who owes what, and how far that is.
 
 use shared::domain::id::Token;
-use shared::domain::list::{Lane, Move, Options, Purpose, Record, Reservation, Reserve, State, Tail};
+use shared::domain::list::{Move, Options, Purpose, Record, Reservation, Reserve, State, Strand, Tail};
 use shared::domain::time::Timestamp;
 use shared::ports::{Lists, Moved, Stored};
 
@@ -31,10 +31,10 @@ fn discarding(key: &str, count: u64, at: u64) -> Move {
     Move::Reserve(Reserve { key: key.to_owned(), purpose, count, at: Timestamp(at), most_taken, seen })
 }
 
-/// A key that begins like this and lies in the lane of `a`, or in another.
-fn key(name: &str, same_lane: bool) -> String {
+/// A key that begins like this and lies in the strand of `a`, or in another.
+fn key(name: &str, same_strand: bool) -> String {
     let keys = (0..).map(|n| format!("{name}{n}"));
-    keys.into_iter().find(|key| (Lane::of(key) == Lane::of("a")) == same_lane).unwrap()
+    keys.into_iter().find(|key| (Strand::of(key) == Strand::of("a")) == same_strand).unwrap()
 }
 
 /// Each of many moves, good ones and bad, against the domain's decision.

@@ -8,7 +8,7 @@ use super::TABLE;
 use super::stored::{HEAD, id_of};
 use crate::aws::item::{Item, decode, encode, nonsense};
 use crate::domain::id::{ListId, Part, Token};
-use crate::domain::list::{Forgotten, Head, Lane, Life, Purpose, Reservation};
+use crate::domain::list::{Forgotten, Head, Life, Purpose, Reservation, Strand};
 use crate::domain::time::Timestamp;
 use crate::ports::Result;
 
@@ -41,11 +41,11 @@ pub(super) fn what_attribute(key: &str) -> String {
     format!("w:{key}")
 }
 
-/// The attribute that holds the highest end that was forgotten in a lane; it is not there if none was.
-pub(super) const fn forgotten_attribute(lane: Lane) -> &'static str {
-    const NAMES: [&str; Lane::COUNT] =
+/// The attribute that holds the highest end that was forgotten in a strand; it is not there if none was.
+pub(super) const fn forgotten_attribute(strand: Strand) -> &'static str {
+    const NAMES: [&str; Strand::COUNT] =
         ["F0", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "Fa", "Fb", "Fc", "Fd", "Fe", "Ff"];
-    NAMES[lane.number()]
+    NAMES[strand.number()]
 }
 
 /// A reservation but for its first token: as short as can be, since every write of the head pays for all of them.
@@ -97,8 +97,8 @@ pub(super) fn head_of(mut item: Item) -> Result<Head> {
         let found = found.ok_or_else(|| nonsense(TABLE, &id, "w:…", "is no reservation's"))?;
         reservations.insert(key, found);
     }
-    let end = |lane| Some(Token(item.get(forgotten_attribute(lane))?.as_n().ok()?.parse().ok()?));
-    let forgotten = Forgotten::new(|lane| end(lane).unwrap_or_default());
+    let end = |strand| Some(Token(item.get(forgotten_attribute(strand))?.as_n().ok()?.parse().ok()?));
+    let forgotten = Forgotten::new(|strand| end(strand).unwrap_or_default());
     let stored: StoredHead = decode(TABLE, &id, item)?;
     Ok(Head {
         life: Life { id: stored.list_id, opened_at: stored.opened_at },
@@ -124,14 +124,14 @@ mod tests {
     #[test]
     fn a_head_costs_one_write_unit_with_a_few_reservations_and_survives_storage() {
         let at = Timestamp(1_700_000_000_123);
-        let forgotten = Forgotten::new(|lane| Token(1_000_000 + lane.number() as u64));
+        let forgotten = Forgotten::new(|strand| Token(1_000_000 + strand.number() as u64));
         let of = |n: u64, purpose| (format!("{n:036}"), Reservation { start: Token(n), count: 100, purpose, at });
         let reservations =
             (0..5).map(|n| of(n, Purpose::Release { asked: 100 })).chain([of(5, Purpose::Discard)]).collect();
         let head = Head { reservations, due: Some(at), is_closed: true, forgotten, ..Head::open(life()) };
         let mut item = new_head_item(&head).unwrap();
-        for lane in Lane::all() {
-            item.insert(forgotten_attribute(lane).to_owned(), number(head.forgotten.in_lane(lane).0));
+        for strand in Strand::all() {
+            item.insert(forgotten_attribute(strand).to_owned(), number(head.forgotten.in_strand(strand).0));
         }
         for (key, Reservation { start, count, purpose, at }) in &head.reservations {
             item.insert(start_attribute(key), number(start.0));

@@ -4,7 +4,7 @@ use super::head::{forgotten_attribute, start_attribute, what, what_attribute};
 use super::{CLOSED, DUE, OPEN, OPENED_AT, TAKEN};
 use crate::aws::expression::{Change, Clause};
 use crate::aws::item::{number, text};
-use crate::domain::list::{Lane, Life, MAX_RESERVATIONS, Move, Reserve};
+use crate::domain::list::{Life, MAX_RESERVATIONS, Move, Reserve, Strand};
 
 /// A move of the head as a change with its preconditions, which are those of [`Head::after`].
 pub(super) fn moving(life: &Life, next: &Move) -> (Change, Vec<Clause>) {
@@ -15,7 +15,7 @@ pub(super) fn moving(life: &Life, next: &Move) -> (Change, Vec<Clause>) {
             clauses.extend([
                 Clause::KeyAbsent(what_attribute(key)),
                 Clause::AtMost(TAKEN, number(most_taken.0)),
-                Clause::AbsentOrBelow(forgotten_attribute(Lane::of(key)), number(seen.next().0)),
+                Clause::AbsentOrBelow(forgotten_attribute(Strand::of(key)), number(seen.next().0)),
                 Clause::Below(OPEN, number(MAX_RESERVATIONS)),
             ]);
             let change = Change::default()
@@ -36,7 +36,7 @@ pub(super) fn moving(life: &Life, next: &Move) -> (Change, Vec<Clause>) {
             clauses.push(Clause::KeyPresent(what_attribute(key)));
             let change =
                 Change::default().remove(&start_attribute(key)).remove(&what_attribute(key)).increase(OPEN, number(-1));
-            let forgotten = forgotten_attribute(Lane::of(key));
+            let forgotten = forgotten_attribute(Strand::of(key));
             if *below {
                 clauses.push(Clause::AtLeast(forgotten, number(end.0)));
                 change

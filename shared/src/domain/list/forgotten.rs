@@ -4,20 +4,20 @@
 //! what its own taking saw, so its late copy is always refused. Others are, too, if a reservation was made *and* forgotten
 //! since they looked; they look again.
 //!
-//! The end is kept for each *lane* of keys, since a copy has its original's key: so who takes meets, and who forgets
-//! overtakes, only a sixteenth of the others. With one lane, half of all forgetting was refused where 32 release at once.
+//! The end is kept for each *strand* of keys, since a copy has its original's key: so who takes meets, and who forgets
+//! overtakes, only a sixteenth of the others. With one strand, half of all forgetting was refused where 32 release at once.
 
 use crate::domain::id::{Token, digest};
 
 /// A sixteenth of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lane(usize);
+pub struct Strand(usize);
 
-/// The highest end of any reservation that was forgotten, for each lane.
+/// The highest end of any reservation that was forgotten, for each strand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Forgotten([Token; Lane::COUNT]);
+pub struct Forgotten([Token; Strand::COUNT]);
 
-impl Lane {
+impl Strand {
     /// How many there are.
     pub const COUNT: usize = 16;
 
@@ -26,10 +26,10 @@ impl Lane {
         (0..Self::COUNT).map(Self)
     }
 
-    /// The lane of a caller's key.
+    /// The strand of a caller's key.
     #[must_use]
     pub fn of(key: &str) -> Self {
-        let first = digest(&["lane", key]).chars().next().and_then(|digit| digit.to_digit(16));
+        let first = digest(&["strand", key]).chars().next().and_then(|digit| digit.to_digit(16));
         Self(first.unwrap_or_default() as usize % Self::COUNT)
     }
 
@@ -43,25 +43,25 @@ impl Lane {
 impl Forgotten {
     /// These ends.
     #[must_use]
-    pub fn new(of: impl Fn(Lane) -> Token) -> Self {
-        Self(std::array::from_fn(|number| of(Lane(number))))
+    pub fn new(of: impl Fn(Strand) -> Token) -> Self {
+        Self(std::array::from_fn(|number| of(Strand(number))))
     }
 
-    /// The highest end that was forgotten in a lane; zero if none was.
+    /// The highest end that was forgotten in a strand; zero if none was.
     #[must_use]
-    pub fn in_lane(&self, lane: Lane) -> Token {
-        self.0.get(lane.0).copied().unwrap_or_default()
+    pub fn in_strand(&self, strand: Strand) -> Token {
+        self.0.get(strand.0).copied().unwrap_or_default()
     }
 
-    /// The same for the lane of a key.
+    /// The same for the strand of a key.
     #[must_use]
     pub fn end(&self, key: &str) -> Token {
-        self.in_lane(Lane::of(key))
+        self.in_strand(Strand::of(key))
     }
 
     /// Remembers one more end.
     pub(super) fn raise(&mut self, key: &str, end: Token) {
-        if let Some(highest) = self.0.get_mut(Lane::of(key).0) {
+        if let Some(highest) = self.0.get_mut(Strand::of(key).0) {
             *highest = end.max(*highest);
         }
     }

@@ -60,7 +60,7 @@ pub enum Move {
         key: String,
         /// Its end.
         end: Token,
-        /// Whether a higher end was forgotten before in the key's lane, as far as the writer knows: nothing is raised then.
+        /// Whether a higher end was forgotten before in the key's strand, as far as the writer knows: nothing is raised then.
         below: bool,
     },
     /// Sweep has looked.

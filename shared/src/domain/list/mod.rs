@@ -23,7 +23,7 @@ use super::id::{ListId, Revision, Token};
 use super::time::Timestamp;
 use super::tracker::ItemId;
 
-pub use forgotten::{Forgotten, Lane};
+pub use forgotten::{Forgotten, Strand};
 pub use head::{Head, MAX_RESERVATIONS, Move, Reserve};
 pub use reservation::{Purpose, Record, Reservation};
 

@@ -8,7 +8,7 @@ use crate::domain::lane::{OnFailure, Queued, State};
 use crate::domain::tracker::Outcome;
 use crate::ports::{Env, Lanes, Outbox, Stored, Tasks, Trackers};
 use crate::routes::Notify;
-use crate::steps::{CONCURRENCY, Error};
+use crate::steps::{CONCURRENCY, Error, let_others_go_first};
 
 /// What handing turns over came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
                 next = self.next_in(&lane).await?;
                 if let Some(moved) = lane.settled(task, outcome, on_failure, next.as_ref(), self.env.now()) {
                     if self.store.store_lane(&moved).await? == Stored::Conflict {
-                        self.pause(tries).await;
+                        let_others_go_first(self.env, tries).await;
                         continue;
                     }
                     came_to.stopped = usize::from(moved.is_stopped());

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use super::{Ordering, TRIES};
 use crate::domain::id::{LaneId, Target, TaskId, Turn};
-use crate::domain::lane::{Lane, Numbering, Place, Queued};
+use crate::domain::lane::{Lane, Numbering, Place, Queued, State};
 use crate::domain::task::{Status, Task};
 use crate::ports::{Env, Freshness, Lanes, LinedUp, MAX_NEWCOMERS, Newcomer, Outbox, Tasks, Trackers};
 use crate::routes::Notify;
-use crate::steps::Error;
+use crate::steps::{Error, let_others_go_first};
 
 /// A task that comes to its lane: as it would wait for a batch if nobody were before it.
 #[derive(Clone, Debug)]
@@ -100,17 +100,10 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
                         lined[position] = Some(if newcomer.queued.is_some() { Lined::Behind } else { Lined::First });
                     }
                     self.tell_repeats(arrivals, &mut lined).await?;
-                    // Who failed without a batch may lie there still, if somebody died in between.
-                    let waits = |lined: &Lined| match lined {
-                        Lined::Behind => true,
-                        Lined::Existing(task) => {
-                            matches!(task.status, Status::Queued | Status::Failed { batch: None, .. })
-                        }
-                        Lined::First | Lined::Used | Lined::OtherNumbering => false,
-                    };
                     let lined: Vec<Lined> = lined.into_iter().flatten().collect();
-                    if lined.iter().any(waits) {
-                        self.pass_over(&after.unwrap_or(before), notify).await?;
+                    let lane = after.unwrap_or(before);
+                    if matches!(lane.state, State::Failing(_)) || lined.iter().any(is_half_done) {
+                        self.pass_over(&lane, notify).await?;
                     }
                     return Ok(lined);
                 }
@@ -129,7 +122,7 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
                         }
                     }
                 }
-                LinedUp::Conflict => self.pause(tries).await,
+                LinedUp::Conflict => let_others_go_first(self.env, tries).await,
             }
         }
         Err(Error::Conflict("lining tasks up in a lane"))
@@ -154,6 +147,14 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether somebody may have died who was to fail the task, since its turn was over before it came.
+fn is_half_done(lined: &Lined) -> bool {
+    match lined {
+        Lined::Existing(task) => matches!(task.status, Status::Queued | Status::Failed { batch: None, .. }),
+        Lined::First | Lined::Behind | Lined::Used | Lined::OtherNumbering => false,
     }
 }
 

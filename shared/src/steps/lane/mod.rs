@@ -9,8 +9,8 @@ mod hand_over;
 mod line_up;
 mod pass_over;
 
-use super::Error;
 use super::register::elections;
+use super::{Error, let_others_go_first};
 use crate::domain::id::{LaneId, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};
 use crate::domain::outcome::Reason;
@@ -105,7 +105,7 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
                 self.let_in(&resumed, next).await?;
                 return Ok(Resumed::Yes { failed, lane: resumed });
             }
-            self.pause(tries).await;
+            let_others_go_first(self.env, tries).await;
         }
         Err(Error::Conflict("letting a lane go on"))
     }
@@ -163,17 +163,6 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
             self.store.leave(lane, &[queued.turn]).await?;
         }
         Ok(())
-    }
-
-    /// Lets others go first, for longer each time.
-    async fn pause(&self, tries: u32) {
-        let most_ms = f64::from(5_u32 << tries.min(6));
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "some hundred milliseconds at most"
-        )]
-        self.env.sleep((self.env.random() * most_ms) as u64).await;
     }
 }
 
