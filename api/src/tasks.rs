@@ -154,6 +154,7 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         Code::BadId => Some("id"),
         Code::BadItem => Some("item"),
         Code::BadList => Some("list"),
+        Code::BadEvent => Some("event"),
         Code::NotAnObject
         | Code::NotJson
         | Code::UnknownField

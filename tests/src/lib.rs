@@ -21,6 +21,7 @@ pub mod queues;
 pub mod scenario;
 pub mod scenarios;
 mod steps;
+mod streams;
 pub mod tally;
 pub mod tracked;
 pub mod witness;

@@ -1,21 +1,38 @@
-//! Reading many items of one table at once.
+//! Reading and removing many items of one table at once.
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{KeysAndAttributes, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, ReturnConsumedCapacity, WriteRequest};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::dynamo::Dynamo;
 use super::fault::failed;
-use super::item::Item;
+use super::item::{Item, text};
 use super::meter::Place;
 use crate::ports::{Error, Freshness, Result};
 
 /// `BatchGetItem` takes this many keys.
 pub(super) const READ_AT_ONCE: usize = 100;
-/// Tries of one read: keys come back unprocessed when a partition throttles, or past 16 MB of items.
+/// `BatchWriteItem` takes this many requests.
+pub(super) const REMOVED_AT_ONCE: usize = 25;
+/// And so many such calls are under way at once.
+const REMOVALS_IN_FLIGHT: usize = 4;
+/// Tries of one call: keys come back unprocessed when a partition throttles, or past 16 MB of items.
 const TRIES: u32 = 7;
 /// It doubles with every try: all pauses together are under two seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
+
+/// Items of one table that lie together.
+pub(super) struct Range<'a> {
+    pub(super) table: &'a str,
+    pub(super) place: Place,
+    /// The attribute that is the partition key, and its value.
+    pub(super) id: (&'static str, &'a str),
+    /// The attribute that is the sort key.
+    pub(super) sort: &'static str,
+    pub(super) from: String,
+    pub(super) to: String,
+}
 
 impl Dynamo {
     /// Reads up to [`READ_AT_ONCE`] items, all keys of which differ; those that are not there are left out.
@@ -39,6 +56,76 @@ impl Dynamo {
             pause *= 2;
         }
         Err(Error::Unavailable { what, why: format!("{} keys were left unprocessed", keys.len()) })
+    }
+
+    /// Removes items by their keys.
+    pub(super) async fn remove_many(
+        &self,
+        what: &'static str,
+        (table, place): (&str, Place),
+        keys: &[Item],
+    ) -> Result<()> {
+        let removals: Vec<_> =
+            keys.chunks(REMOVED_AT_ONCE).map(|keys| self.remove_some(what, (table, place), keys)).collect();
+        stream::iter(removals).buffer_unordered(REMOVALS_IN_FLIGHT).try_collect().await
+    }
+
+    async fn remove_some(&self, what: &'static str, (table, place): (&str, Place), keys: &[Item]) -> Result<()> {
+        let request = |key: &Item| {
+            let delete = DeleteRequest::builder().set_key(Some(key.clone())).build().ok()?;
+            Some(WriteRequest::builder().delete_request(delete).build())
+        };
+        let mut requests: Vec<WriteRequest> = keys.iter().filter_map(request).collect();
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..TRIES {
+            let output = self
+                .client
+                .batch_write_item()
+                .request_items(table, requests)
+                .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+                .send()
+                .await
+                .map_err(|error| failed(what, error))?;
+            for consumed in output.consumed_capacity() {
+                self.meter.count_write(place, Some(consumed));
+            }
+            requests = output.unprocessed_items.into_iter().flatten().flat_map(|(_, requests)| requests).collect();
+            if requests.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
+            pause *= 2;
+        }
+        Err(Error::Unavailable { what, why: format!("{} removals were left unprocessed", requests.len()) })
+    }
+
+    /// Reads up to `limit` of the items under one key whose sort keys lie between two, both included, in order.
+    pub(super) async fn range(
+        &self,
+        what: &'static str,
+        range: Range<'_>,
+        limit: usize,
+        freshness: Freshness,
+    ) -> Result<Vec<Item>> {
+        let Range { table, place, id: (id_attribute, id), sort, from, to } = range;
+        let output = self
+            .client
+            .query()
+            .table_name(table)
+            .key_condition_expression("#id = :id AND #sort BETWEEN :from AND :to")
+            .expression_attribute_names("#id", id_attribute)
+            .expression_attribute_names("#sort", sort)
+            .expression_attribute_values(":id", text(id))
+            .expression_attribute_values(":from", text(from))
+            .expression_attribute_values(":to", text(to))
+            .consistent_read(freshness == Freshness::Latest)
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(what, error))?;
+        self.meter.count_read(place, output.consumed_capacity());
+        Ok(output.items.unwrap_or_default())
     }
 
     async fn read_once(

@@ -55,6 +55,7 @@ pub mod recorder;
 pub mod rules;
 pub mod setting;
 pub mod state;
+mod streams;
 pub mod tables;
 pub mod trackers;
 mod turn;

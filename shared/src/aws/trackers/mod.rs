@@ -7,29 +7,28 @@ mod parts;
 mod stored;
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity, ReturnValue};
+use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
 use serde::Deserialize;
 
 use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
-use super::expression::{Change as Writing, Clause};
+use super::expression::Clause;
 use super::fault::failed;
-use super::item::{number, text};
-use super::many::READ_AT_ONCE;
+use super::item::number;
+use super::many::{READ_AT_ONCE, Range};
 use super::meter::Place;
+use super::nodes::{NODE, node_key, node_of};
 use crate::config::Tables;
 use crate::domain::id::{Part, TrackerId};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use crate::ports::{Added, Cleared, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
 use stored::{
-    DONE, FAILED, FAILURES, OWN, addition_item, addition_key, addition_of, key_item, node_key, node_of, revision,
-    sort_key, tracker_item, tracker_of, word,
+    OWN, addition_item, addition_key, addition_of, key_item, revision, sort_key, tracker_item, tracker_of,
 };
 
 const TABLE: &str = "tracker table";
 const TRACKER_ID: &str = "TrackerId";
-const NODE: &str = "Node";
 const REVISION: &str = "Revision";
 
 /// What the index shows of a tracker.
@@ -84,7 +83,7 @@ impl Trackers for Dynamo {
             if sort_key(&item) == Some(OWN) {
                 looked.tracker = Some(tracker_of(item)?);
             } else {
-                looked.nodes.push(node_of(&item)?);
+                looked.nodes.push(node_of(TABLE, &item)?);
             }
         }
         Ok(looked)
@@ -139,48 +138,15 @@ impl Trackers for Dynamo {
 
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
         let sort = node_key(change.id);
-        let mut writing = Writing::default();
-        let mut assumes = Vec::with_capacity(change.words.len());
-        for (position, changed) in &change.words {
-            let position = usize::from(*position);
-            assumes.push(Clause::unchanged(DONE[position], changed.was.map(word)));
-            writing = writing.set(DONE[position], word(changed.done));
-            if let Some(failed) = changed.failed {
-                writing = writing.set(FAILED[position], word(failed));
-            }
-        }
-        if change.failures > 0 {
-            writing = writing.add(FAILURES, number(change.failures));
-        }
-        let key = self.tracker_key(id, &sort);
-        match self.update("mark items", key, writing, &assumes, ReturnValue::AllNew).await? {
-            Written::Done(Some(item)) => node_of(&item).map(Marked::Yes),
-            Written::Done(None) | Written::Refused(None) => Ok(Marked::Changed(Node::empty(change.id))),
-            Written::Refused(Some(item)) => node_of(&item).map(Marked::Changed),
-        }
+        self.mark_node(("mark items", TABLE), self.tracker_key(id, &sort), change).await
     }
 
     async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
-        const WHAT: &str = "read a tracker's groups";
-        let last = NodeId { index: u32::MAX, ..from };
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.trackers)
-            .key_condition_expression("#TrackerId = :id AND #Node BETWEEN :from AND :last")
-            .expression_attribute_names("#TrackerId", TRACKER_ID)
-            .expression_attribute_names("#Node", NODE)
-            .expression_attribute_values(":id", text(id.as_str()))
-            .expression_attribute_values(":from", text(node_key(from)))
-            .expression_attribute_values(":last", text(node_key(last)))
-            .consistent_read(freshness == Freshness::Latest)
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Trackers, output.consumed_capacity());
-        output.items().iter().map(node_of).collect()
+        let (from, to) = (node_key(from), node_key(NodeId { index: u32::MAX, ..from }));
+        let (table, place, id) = (self.tables.trackers.as_str(), Place::Trackers, (TRACKER_ID, id.as_str()));
+        let range = Range { table, place, id, sort: NODE, from, to };
+        let items = self.range("read a tracker's groups", range, limit, freshness).await?;
+        items.iter().map(|item| node_of(TABLE, item)).collect()
     }
 
     async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {

@@ -169,7 +169,7 @@ fn take_out(callers: &mut Vec<Caller>, before: &[Addition]) -> Vec<(String, Plac
 fn body(list: &ListId, message: &str, derived_id: &str) -> Result<String, Rejection> {
     let message = task_message::parse(message, derived_id)?;
     if message.list.as_ref().is_some_and(|named| named != list) {
-        return Err(Rejection::new(Code::BadList, "`list` names another list").of(message.item));
+        return Err(Rejection::new(Code::BadList, "`list` names another list").of(message.item, None));
     }
     let body = fed_on(&message);
     if body.len() > MAX_MESSAGE_BYTES {
