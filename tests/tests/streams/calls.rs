@@ -140,13 +140,18 @@ fn first(behind: i64, model: &Model) -> u64 {
     model.next.saturating_add_signed(-behind)
 }
 
+/// Which event is another than the source had there before, if it had one.
+fn fed_before(from: u64, changed: Option<u64>, model: &Model) -> Option<u64> {
+    changed.map(|changed| from + changed).filter(|changed| *changed < model.next)
+}
+
 /// What the call must be answered with, and does to the model.
 pub fn expect(call: &Call, model: &mut Model) -> Option<Expected> {
     Some(match call {
         Call::Open { window } => model.open(&options(*window)),
         Call::Feed { behind, count, changed } => {
             let from = first(*behind, model);
-            model.feed(from, *count, changed.map(|changed| from + changed))
+            model.feed(from, *count, fed_before(from, *changed, model))
         }
         Call::FeedFar { pages } => {
             let mut last = Expected::Done;
@@ -204,7 +209,7 @@ pub async fn make(
         }
         Call::Feed { behind, count, changed } => {
             let from = first(*behind, model);
-            let events = events(from, *count, changed.map(|changed| from + changed));
+            let events = events(from, *count, fed_before(from, *changed, model));
             of_fed(steps.feed(&id(), from, &events).await?)
         }
         Call::FeedFar { pages } => {

@@ -17,7 +17,7 @@ use shared::domain::stream::State;
 use calls::steps;
 use case::Case;
 
-const CASES: u32 = 300;
+const CASES: u32 = 120;
 
 /// What the cases came to, so that they show that they try what they say.
 #[derive(Default)]
