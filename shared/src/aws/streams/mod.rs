@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::Clause;
-use super::item::{Item, number, text};
+use super::item::{Item, number, size, text};
 use super::many::{READ_AT_ONCE, Range};
 use super::meter::Place;
 use super::nodes::{NODE, node_key, node_of};
@@ -54,6 +54,26 @@ impl Dynamo {
         let life = life_key(life);
         let (table, place, id) = (self.tables.streams.as_str(), Place::Streams, (STREAM_ID, life.as_str()));
         self.range(what, Range { table, place, id, sort: NODE, from, to }, limit, Freshness::Latest).await
+    }
+
+    /// How many items a stream has, its own included, and their size in bytes, as DynamoDB bills it.
+    ///
+    /// # Errors
+    /// The table did not answer.
+    pub async fn stream_size(&self, life: &Life) -> Result<(u64, u64)> {
+        const PAGE: usize = 100;
+        let own = self.get("measure a stream", self.stream_key(life.id.as_str(), OWN)).await?;
+        let (mut items, mut bytes) = own.map_or((0, 0), |item| (1, size(&item)));
+        let mut from = String::from("!");
+        loop {
+            let found = self.stream_range("measure a stream", life, (from, "~".to_owned()), PAGE).await?;
+            let last = found.last().and_then(|item| item.get(NODE)?.as_s().ok());
+            let Some(last) = last else { return Ok((items, bytes)) };
+            // Right behind the last: no sort key holds a blank.
+            from = format!("{last} ");
+            items += found.len() as u64;
+            bytes += found.iter().map(size).sum::<u64>();
+        }
     }
 
     async fn remove_parts_of(&self, what: &'static str, life: &Life, sorts: Vec<String>) -> Result<()> {

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::Streaming;
 use super::commit::When;
 use super::report::with_ancestors;
-use crate::domain::stream::{EventId, Life, Run, Stream, path};
+use crate::domain::stream::{Bits, EventId, Life, Run, Stream, path};
 use crate::domain::tracker::{Acks, Mark, Node, NodeId, Outcome, Place};
 use crate::ports::{Env, Marked, Outbox, Streams};
 use crate::steps::{CONCURRENCY, Error};
@@ -93,7 +93,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         for node in marked.into_iter().flatten() {
             bits.see(node);
         }
-        self.commit_if_due(stream, &bits).await?;
+        self.commit_after(stream, &bits).await?;
         Ok(unknown)
     }
 
@@ -115,7 +115,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     }
 
     /// Commits if these events can have moved the watermark, and it is time.
-    async fn commit_if_due(&self, stream: Stream, bits: &crate::domain::stream::Bits) -> Result<(), Error> {
+    async fn commit_after(&self, stream: Stream, bits: &Bits) -> Result<(), Error> {
         let at = stream.watermark.number;
         let was_seen = path(at).is_some_and(|path| bits.has(path[0]) || bits.is_reported(path[0]));
         if !was_seen {

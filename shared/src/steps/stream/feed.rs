@@ -10,13 +10,15 @@ use super::report::with_ancestors;
 use super::{Outcome, Refused, Streaming, TRIES};
 use crate::domain::id::StreamId;
 use crate::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Page, State, Stream, Trace};
-use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
+use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage, sendable};
 use crate::domain::tracker::{self, Acks, NodeId, Place};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Streams, Tasks};
 use crate::steps::Error;
 
 /// Messages of one request.
 const SENT_AT_ONCE: usize = 10;
+/// The most that the rejected queue holds of an event, in bytes.
+const MAX_REJECTED_BYTES: usize = 200_000;
 /// Tries of one request.
 const SENDS: u32 = 5;
 
@@ -197,7 +199,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                     let id = EventId { life: life.clone(), number: *number }.to_string();
                     Outgoing {
                         to: Destination::Rejected,
-                        body: event.body.clone(),
+                        body: as_rejected(&event.body),
                         delay_ms: 0,
                         attributes: vec![("Reason", code.to_string()), ("Detail", detail), ("MessageId", id)],
                     }
@@ -250,6 +252,16 @@ fn out_of_order(stream: &Stream, from: u64, traces: &[Trace]) -> Option<Refused>
     }
     let is_repeated = from == next && traces.first().map(|trace| &trace.offset) == stream.last.as_ref();
     is_repeated.then_some(Refused::SameOffset(from))
+}
+
+/// What the rejected queue holds of an event: it takes no empty message, and none that is too large.
+fn as_rejected(body: &str) -> String {
+    let mut end = body.len().min(MAX_REJECTED_BYTES);
+    while !body.is_char_boundary(end) {
+        end -= 1;
+    }
+    let kept: String = body[..end].chars().filter(|c| !c.is_control() || c.is_whitespace()).collect();
+    if kept.is_empty() { "\"\"".to_owned() } else { sendable(kept) }
 }
 
 /// The task that an event becomes.

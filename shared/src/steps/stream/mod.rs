@@ -167,6 +167,17 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         }
     }
 
+    /// Commits what is settled, if it is time.
+    ///
+    /// # Errors
+    /// A port did not answer: the call may be repeated.
+    pub async fn commit_if_due(&self, id: &StreamId) -> Outcome<Stream> {
+        match self.stream(id).await? {
+            Ok(stream) => Ok(Ok(self.commit(stream, commit::When::Due).await?)),
+            Err(refused) => Ok(Err(refused)),
+        }
+    }
+
     /// Lets others go first, for longer each time.
     async fn pause(&self, tries: u32) {
         let most_ms = f64::from(5_u32 << tries.min(6));
