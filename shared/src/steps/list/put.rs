@@ -171,6 +171,10 @@ fn body(list: &ListId, message: &str, derived_id: &str) -> Result<String, Reject
     if message.list.as_ref().is_some_and(|named| named != list) {
         return Err(Rejection::new(Code::BadList, "`list` names another list").of(message.item, None));
     }
+    if message.event.is_some() {
+        let why = "a stream's event goes on at once: it waits on no list";
+        return Err(Rejection::new(Code::BadEvent, why).of(message.item, message.event));
+    }
     let body = fed_on(&message);
     if body.len() > MAX_MESSAGE_BYTES {
         let detail = format!("with its id the message is over {MAX_MESSAGE_BYTES} bytes");
