@@ -59,6 +59,14 @@ fn is_json(headers: &HeaderMap) -> bool {
 pub struct Fields(BTreeMap<String, Box<RawValue>>);
 
 impl Fields {
+    /// The fields of an object within a body, which is known to be JSON.
+    ///
+    /// # Errors
+    /// A [`Problem`] if it is none, or names a field that is not known.
+    pub fn of(json: &str, known: &[&str]) -> Result<Self, Problem> {
+        Self::parse(json.as_bytes(), known)
+    }
+
     fn parse(body: &[u8], known: &[&str]) -> Result<Self, Problem> {
         // Whether it is JSON at all is asked first: then a wrong type can only be that of the whole.
         let whole: &RawValue = serde_json::from_slice(body).map_err(|error| {

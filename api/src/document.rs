@@ -8,14 +8,15 @@ use utoipa::openapi::{ContentBuilder, Header, Object, Ref, RefOr, Response, Resp
 use utoipa::{IntoResponses, OpenApi};
 
 use crate::problem::{MEDIA_TYPE, Problem};
-use crate::{acks, batches, items, lists, peek, tasks, trackers, waiting};
+use crate::{acks, batches, items, lists, peek, streams, tasks, trackers, waiting};
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Groupage",
         description = "Tasks are sent and looked up; trackers count the items of a fan-out; lists hold tasks \
-                       back until they are released. Every call that brings its own ids may be repeated. Everything that goes wrong is answered as problem details (RFC \
+                       back until they are released; streams number the events of an ordered source, and say up to where all \
+                       is settled. Every call that brings its own ids may be repeated. Everything that goes wrong is answered as problem details (RFC \
                        9457), which name the field. A deployed stack takes requests signed for IAM; before they \
                        reach Groupage, AWS answers what is not signed with 403, and what is too much with 429, in a \
                        form of its own.",
@@ -38,6 +39,11 @@ use crate::{acks, batches, items, lists, peek, tasks, trackers, waiting};
         waiting::release,
         waiting::discard,
         waiting::close,
+        streams::open,
+        streams::show,
+        streams::feed,
+        streams::end,
+        streams::fail,
         show,
     ),
     components(schemas(Problem)),
@@ -45,6 +51,7 @@ use crate::{acks, batches, items, lists, peek, tasks, trackers, waiting};
         (name = "tasks", description = "Units of work, grouped into batches."),
         (name = "trackers", description = "Fan-outs being counted."),
         (name = "lists", description = "Tasks that wait until they are released."),
+        (name = "streams", description = "Ordered sources, and up to where all of them is settled."),
         (name = "document", description = "This document."),
     ),
 )]

@@ -1,4 +1,4 @@
-//! Groupage's HTTP API: tasks are sent, or held back on lists and released; trackers opened, filled, acked and ended; and
+//! Groupage's HTTP API: tasks are sent, held back on lists and released, or fed by streams; trackers opened, filled, acked and ended; and
 //! statuses read.
 //!
 //! The router stands on the same [`Stack`] as the steps, so it is the same in the Lambda function, in `groupage local`
@@ -17,6 +17,7 @@ mod parameters;
 mod peek;
 mod problem;
 mod routes;
+mod streams;
 mod tasks;
 mod times;
 mod trackers;
@@ -34,6 +35,7 @@ use futures::FutureExt;
 use shared::entry::Stack;
 use shared::ports::{Env, Outbox, Store};
 use shared::steps::list::Listing;
+use shared::steps::stream::Streaming;
 use shared::steps::track::Tracking;
 use tracing::error;
 
@@ -65,6 +67,12 @@ pub trait Backend: Send + Sync + 'static {
     fn listing(&self) -> Listing<'_, Self::Store, Self::Queues, Self::Env> {
         let Stack { store, queues: outbox, env, .. } = self.stack();
         Listing { store, outbox, env }
+    }
+
+    /// The streams in them.
+    fn streaming(&self) -> Streaming<'_, Self::Store, Self::Queues, Self::Env> {
+        let Stack { store, queues: outbox, env, .. } = self.stack();
+        Streaming { store, outbox, env }
     }
 }
 
@@ -101,6 +109,11 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/lists/{id}/releases", post(waiting::release::<B>))
         .route("/lists/{id}/discards", post(waiting::discard::<B>))
         .route("/lists/{id}/close", post(waiting::close::<B>))
+        .route("/streams", post(streams::open::<B>))
+        .route("/streams/{id}", get(streams::show::<B>))
+        .route("/streams/{id}/events", post(streams::feed::<B>))
+        .route("/streams/{id}/end", post(streams::end::<B>))
+        .route("/streams/{id}/fail", post(streams::fail::<B>))
         .route("/openapi.json", get(document::show))
         .method_not_allowed_fallback(|| async { Problem::new(Kind::NoSuchMethod, "see the header Allow") })
         .fallback(|| async { Problem::new(Kind::NoSuchPath, "no resource has this path; /openapi.json lists them") })

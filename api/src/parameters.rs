@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
-use shared::domain::id::{BatchId, ListId, TaskId, TrackerId};
+use shared::domain::id::{BatchId, ListId, StreamId, TaskId, TrackerId};
 
 use crate::problem::Problem;
 
@@ -28,6 +28,12 @@ impl PathId for TrackerId {
 }
 
 impl PathId for ListId {
+    fn checked(text: &str) -> Result<Self, &'static str> {
+        Self::parse(text)
+    }
+}
+
+impl PathId for StreamId {
     fn checked(text: &str) -> Result<Self, &'static str> {
         Self::parse(text)
     }

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use shared::domain::retry::Retryable;
 use shared::ports;
-use shared::steps::{self, list, track::Refused};
+use shared::steps::{self, list, stream, track::Refused};
 use tracing::{error, warn};
 use utoipa::ToSchema;
 
@@ -24,12 +24,14 @@ pub enum Kind {
     BadParameter,
     /// No resource has this path.
     NoSuchPath,
-    /// No task, batch, tracker or list has this id (any more).
+    /// No task, batch, tracker, list or stream has this id (any more).
     NotFound,
     /// The resource does not take this method.
     NoSuchMethod,
     /// What was asked for does not go with what is there.
     Conflict,
+    /// Too much is under way: the same call may succeed when some of it is done.
+    Full,
     /// The body is too large.
     TooLarge,
     /// The body is not declared to be JSON.
@@ -49,6 +51,7 @@ impl Kind {
             Self::NoSuchPath | Self::NotFound => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::Conflict => StatusCode::CONFLICT,
+            Self::Full => StatusCode::TOO_MANY_REQUESTS,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BadField => StatusCode::UNPROCESSABLE_ENTITY,
@@ -66,6 +69,7 @@ impl Kind {
             Self::NotFound => "urn:groupage:not-found",
             Self::NoSuchMethod => "urn:groupage:no-such-method",
             Self::Conflict => "urn:groupage:conflict",
+            Self::Full => "urn:groupage:full",
             Self::TooLarge => "urn:groupage:too-large",
             Self::NotJson => "urn:groupage:not-json",
             Self::BadField => "urn:groupage:bad-field",
@@ -82,6 +86,7 @@ impl Kind {
             Self::NotFound => "Not known",
             Self::NoSuchMethod => "The method is not allowed here",
             Self::Conflict => "The state does not allow it",
+            Self::Full => "Too much is under way",
             Self::TooLarge => "The body is too large",
             Self::NotJson => "The body must be JSON",
             Self::BadField => "A field is wrong",
@@ -121,6 +126,13 @@ impl Problem {
     /// A field of the body holds what it may not.
     pub fn field(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { field: Some(name.into()), ..Self::new(Kind::BadField, detail) }
+    }
+
+    /// The same problem, of a field within another one.
+    #[must_use]
+    pub fn within(self, parent: &str) -> Self {
+        let field = self.field.map_or_else(|| parent.to_owned(), |field| format!("{parent}.{field}"));
+        Self { field: Some(field), ..self }
     }
 
     /// An id in the path, or a parameter of the query, is malformed.
@@ -190,6 +202,25 @@ impl From<list::Refused> for Problem {
             list::Refused::BadLimit => Self::parameter("limit", detail),
             list::Refused::TooMany => Self::field("tasks", detail),
             list::Refused::BadTask { position, .. } => Self::field(format!("tasks[{position}]"), detail),
+        }
+    }
+}
+
+impl From<stream::Refused> for Problem {
+    fn from(refused: stream::Refused) -> Self {
+        let detail = refused.to_string();
+        match refused {
+            stream::Refused::Unknown(_) => Self::not_found("stream"),
+            stream::Refused::OpenedOtherwise
+            | stream::Refused::Over(_)
+            | stream::Refused::Gap { .. }
+            | stream::Refused::Behind { .. }
+            | stream::Refused::Changed(_) => Self::new(Kind::Conflict, detail),
+            stream::Refused::WindowFull { .. } => Self::new(Kind::Full, detail),
+            stream::Refused::BadOption(_) => Self::new(Kind::BadField, detail),
+            stream::Refused::BadCount | stream::Refused::TooMany | stream::Refused::SameOffset(_) => {
+                Self::field("events", detail)
+            }
         }
     }
 }

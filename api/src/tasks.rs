@@ -138,6 +138,9 @@ fn intake(routes: Option<&Routes>, message: &TaskMessage) -> Destination {
 /// The message of a task that says its id, whether or not the sender did.
 fn message(task: &str, fresh_id: &str) -> Result<(TaskMessage, String), Rejection> {
     let parsed = task_message::parse(task, fresh_id)?;
+    if parsed.event.is_some() {
+        return Err(Rejection::new(Code::BadEvent, "`event` is given by the stream that the task is fed to"));
+    }
     let body = parsed.body();
     if body.len() > MAX_MESSAGE_BYTES {
         return Err(Rejection::new(Code::TooLarge, format!("with its id the task is over {MAX_MESSAGE_BYTES} bytes")));
@@ -154,6 +157,7 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         Code::BadId => Some("id"),
         Code::BadItem => Some("item"),
         Code::BadList => Some("list"),
+        Code::BadEvent => Some("event"),
         Code::NotAnObject
         | Code::NotJson
         | Code::UnknownField

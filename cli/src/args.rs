@@ -94,6 +94,21 @@ pub enum Command {
     /// Look at the tasks of one order key, and let them go on when one has failed.
     #[command(after_help = crate::lane::args::EXAMPLE)]
     Lane(crate::lane::args::LaneOptions),
+    /// Feed an ordered file to a stream, event by event, and go on where it stood after any crash.
+    ///
+    /// Each line is a task: {"id": "…", "payload": {…}}; a task without an id gets one from its number in the file. The
+    /// stream knows up to which line all are settled: its watermark. Feeding the same file again begins there. Lines after it
+    /// that were fed before are recognised, and sent again only if they are not settled; a line that has changed since is
+    /// refused. A line that is no task is rejected, counts as failed, and holds nobody up.
+    ///
+    /// When too many lines are unsettled (--window), it waits until some settle. Ctrl-C stops feeding and commits what is
+    /// settled; a second drops everything.
+    ///
+    /// The exit code is 0 if every line was fed, now or earlier, and none was rejected or has failed.
+    #[command(after_help = crate::feed::args::EXAMPLES)]
+    Feed(crate::feed::args::Feed),
+    /// Show a stream, or end it.
+    Stream(crate::stream::StreamOptions),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(RoutesFile),
     /// Check a routes file and put it in force. Functions take it over within a minute.
@@ -286,6 +301,31 @@ pub enum BenchCommand {
     Trackers(BenchTrackers),
     /// Long lists: what taking a task costs at each length, and many who release at once, some of whom are killed.
     Lists(BenchLists),
+    /// Long streams: what settling an event costs, and what ten million events leave behind when one of them hangs.
+    ///
+    /// It settles --events events by --workers at once, in random order of their batches, all but the first; then says how
+    /// many bytes the stream's items take, settles the first, and measures how long the watermark takes to pass all others.
+    /// Capacity units are counted as DynamoDB bills them.
+    Streams(BenchStreams),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchStreams {
+    /// How many events.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    pub events: u64,
+    /// Events that one batch settles.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub batch: u64,
+    /// How many settle at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    pub workers: usize,
+    /// Keep the tables in plain memory, without DynamoDB's protocol: faster, and without capacity units.
+    #[arg(long)]
+    pub memory: bool,
+    /// Chooses the order.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub seed: u64,
 }
 
 #[derive(Debug, clap::Args)]

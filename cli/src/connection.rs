@@ -89,6 +89,7 @@ fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Table
         trackers: get("TrackerTableName")?,
         lists: get("ListTableName")?,
         lanes: get("LaneTableName")?,
+        streams: get("StreamTableName")?,
         routes: get("RouteTableName")?,
     };
     let queues = Queues {

@@ -15,6 +15,7 @@ mod bench;
 mod check;
 mod connection;
 mod demo;
+mod feed;
 mod http;
 mod lane;
 mod list;
@@ -28,6 +29,7 @@ mod send;
 mod status;
 mod steps;
 mod stop;
+mod stream;
 mod work;
 
 /// How a command ended that did what it could.
@@ -63,6 +65,8 @@ async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::
         Command::Send(options) => send::run(&options, stack, output).await?,
         Command::List(options) => list::run(&options, stack, output).await?,
         Command::Lane(options) => lane::run(&options, stack, output).await?,
+        Command::Feed(options) => feed::run(&options, stack, output).await?,
+        Command::Stream(options) => stream::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,
         Command::Push(options) => push::run(&options, stack, output).await?,
         Command::Steps => steps::run(stack, output).await?,
@@ -87,6 +91,8 @@ fn init_logging(command: &Command, output: Output) {
         | Command::Send(_)
         | Command::List(_)
         | Command::Lane(_)
+        | Command::Feed(_)
+        | Command::Stream(_)
         | Command::Check(_)
         | Command::Push(_)
         | Command::Status(_)

@@ -44,6 +44,8 @@ pub struct Tables {
     pub lists: String,
     /// Lanes of ordered routes with who waits in them, and the index [`Tables::STOPPED_INDEX`].
     pub lanes: String,
+    /// Streams with their bits, and the index [`Tables::DUE_INDEX`].
+    pub streams: String,
     /// The routes file, as `groupage push` wrote it.
     pub routes: String,
 }
@@ -55,13 +57,13 @@ impl Tables {
     /// The index of batches with work left, on (`Open`, `Due`).
     pub const UNFINISHED_INDEX: &str = "Unfinished";
 
-    /// The index of trackers, or of lists, by when sweep looks at them, on (`Part`, `Due`).
+    /// The index of trackers, lists or streams by when sweep looks at them, on (`Part`, `Due`).
     pub const DUE_INDEX: &str = "Due";
 
     /// The index of lanes that a failure stopped, on (`Stopped`, `ActiveAt`).
     pub const STOPPED_INDEX: &str = "Stopped";
 
-    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,LIST,LANE,ROUTE}_TABLE`.
+    /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,LIST,LANE,STREAM,ROUTE}_TABLE`.
     ///
     /// # Errors
     /// [`Error::Missing`] names the first variable that is not set.
@@ -74,6 +76,7 @@ impl Tables {
             trackers: required("GROUPAGE_TRACKER_TABLE")?,
             lists: required("GROUPAGE_LIST_TABLE")?,
             lanes: required("GROUPAGE_LANE_TABLE")?,
+            streams: required("GROUPAGE_STREAM_TABLE")?,
             routes: required("GROUPAGE_ROUTE_TABLE")?,
         })
     }

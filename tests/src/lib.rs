@@ -21,6 +21,7 @@ pub mod scenario;
 pub mod scenarios;
 pub mod shelf;
 mod steps;
+mod streams;
 pub mod tally;
 pub mod tracked;
 pub mod witness;

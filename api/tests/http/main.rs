@@ -6,5 +6,6 @@ mod desk;
 mod document;
 mod failures;
 mod lists;
+mod streams;
 mod tasks;
 mod trackers;

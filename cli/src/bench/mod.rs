@@ -3,6 +3,7 @@
 mod lists;
 mod memory;
 mod plan;
+mod streams;
 mod trackers;
 
 use crate::Ending;
@@ -29,6 +30,12 @@ pub enum Error {
     /// The list refused: a bug.
     #[error("the list refused: {0}")]
     RefusedByList(#[from] steps::list::Refused),
+    /// The stream refused: a bug.
+    #[error("the stream refused: {0}")]
+    RefusedByStream(#[from] steps::stream::Refused),
+    /// The stream is not where it should be: a bug.
+    #[error("the watermark is at {0}")]
+    Watermark(u64),
     /// Everything is acked and the tracker is not complete: a bug.
     #[error("everything is acked, and the tracker is {0}")]
     NotComplete(&'static str),
@@ -42,6 +49,7 @@ pub async fn run(options: &BenchOptions, output: &Output) -> Result<Ending, Erro
     match &options.command {
         BenchCommand::Trackers(options) => trackers::run(options, *output).await?,
         BenchCommand::Lists(options) => lists::run(options, *output).await?,
+        BenchCommand::Streams(options) => streams::run(options, *output).await?,
     }
     Ok(Ending::Well)
 }

@@ -363,7 +363,7 @@ mod tests {
         let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
         sender(&connection, Some(&fan_out)).send_all(lines(two)).await;
         let registered = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _ } = registered.clone();
+        let TaskMessage { id, payload, item, list: _, event: _ } = registered.clone();
         let task = Task::new(id, Target::new("r:x"), payload, registered.digest(), Timestamp(0)).with_item(item);
         steps::unmetered_store(&connection).register(&task).await.unwrap();
 
@@ -386,7 +386,7 @@ mod tests {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
         let connection = Connection::to(&stack);
         let message = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _ } = message.clone();
+        let TaskMessage { id, payload, item, list: _, event: _ } = message.clone();
         let task = Task::new(id, Target::new("r:x"), payload, message.digest(), Timestamp(0)).with_item(item);
         let (store, batch) = (steps::unmetered_store(&connection), BatchId::new("b"));
         store.register(&task).await.unwrap();

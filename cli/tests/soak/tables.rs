@@ -42,6 +42,7 @@ impl Tables {
             trackers: variable("GROUPAGE_TRACKER_TABLE"),
             lists: variable("GROUPAGE_LIST_TABLE"),
             lanes: variable("GROUPAGE_LANE_TABLE"),
+            streams: variable("GROUPAGE_STREAM_TABLE"),
             routes: variable("GROUPAGE_ROUTE_TABLE"),
         };
         let dynamo = sdk_config(stand.variable("AWS_ENDPOINT_URL_DYNAMODB"));

@@ -20,7 +20,8 @@ use super::meter::{Meter, Place};
 use crate::config::Tables;
 use crate::ports::{Error, Result};
 
-/// The ports `Tasks`, `Lanes`, `Locks`, `Batches`, `Sessions`, `Gates`, `Trackers`, `Lists` and `Census` in DynamoDB.
+/// The ports `Tasks`, `Lanes`, `Locks`, `Batches`, `Sessions`, `Gates`, `Trackers`, `Lists`, `Streams` and `Census` in
+/// DynamoDB.
 #[derive(Clone, Debug)]
 pub struct Dynamo {
     pub(super) client: Client,

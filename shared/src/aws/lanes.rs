@@ -9,13 +9,14 @@ use super::expression::Clause;
 use super::fault::failed;
 use super::item::{Item, decode, encode, nonsense, number, text};
 use super::meter::Place;
+use super::range::Range;
 use super::tasks::task_of;
 use crate::config::Tables;
 use crate::domain::id::{LaneId, Revision, Round, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};
 use crate::domain::task::{Candidate, Task};
 use crate::domain::time::Timestamp;
-use crate::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
+use crate::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored};
 
 const TABLE: &str = "lane table";
 const LANE_ID: &str = "LaneId";
@@ -181,26 +182,17 @@ impl Lanes for Dynamo {
     }
 
     async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {
-        const WHAT: &str = "read who waits in a lane";
         let Some(last) = to.0.checked_sub(1).filter(|last| from.0 <= *last) else { return Ok(Vec::new()) };
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.lanes)
-            .key_condition_expression("#LaneId = :id AND #Turn BETWEEN :from AND :last")
-            .expression_attribute_names("#LaneId", LANE_ID)
-            .expression_attribute_names("#Turn", TURN)
-            .expression_attribute_values(":id", text(id.as_str()))
-            .expression_attribute_values(":from", text(turn_key(from)))
-            .expression_attribute_values(":last", text(turn_key(Turn(last))))
-            .consistent_read(true)
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Lanes, output.consumed_capacity());
-        output.items.unwrap_or_default().into_iter().map(queued_of).collect()
+        let range = Range {
+            what: "read who waits in a lane",
+            table: &self.tables.lanes,
+            place: Place::Lanes,
+            partition: (LANE_ID, id.as_str()),
+            sort: TURN,
+            from: turn_key(from),
+            last: turn_key(Turn(last)),
+        };
+        self.range(range, limit, Freshness::Latest).await?.into_iter().map(queued_of).collect()
     }
 
     async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>> {
@@ -223,12 +215,8 @@ impl Lanes for Dynamo {
     }
 
     async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
-        for turn in turns {
-            // Refused means that it is gone already.
-            let sort = turn_key(*turn);
-            self.delete("leave a lane", self.lane_key(id, &sort), &[Clause::Present(LANE_ID)]).await?;
-        }
-        Ok(())
+        let keys: Vec<Item> = turns.iter().map(|turn| self.lane_key(id, &turn_key(*turn)).item()).collect();
+        self.remove_many("leave a lane", (&self.tables.lanes, Place::Lanes), &keys).await
     }
 }
 

@@ -1,8 +1,9 @@
-//! Reading many items of one table at once.
+//! Reading and removing many items of one table at once.
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{KeysAndAttributes, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, ReturnConsumedCapacity, WriteRequest};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::dynamo::Dynamo;
 use super::fault::failed;
@@ -12,7 +13,11 @@ use crate::ports::{Error, Freshness, Result};
 
 /// `BatchGetItem` takes this many keys.
 pub(super) const READ_AT_ONCE: usize = 100;
-/// Tries of one read: keys come back unprocessed when a partition throttles, or past 16 MB of items.
+/// `BatchWriteItem` takes this many requests.
+pub(super) const REMOVED_AT_ONCE: usize = 25;
+/// And so many such calls are under way at once.
+const REMOVALS_IN_FLIGHT: usize = 4;
+/// Tries of one call: keys come back unprocessed when a partition throttles, or past 16 MB of items.
 const TRIES: u32 = 7;
 /// It doubles with every try: all pauses together are under two seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -39,6 +44,47 @@ impl Dynamo {
             pause *= 2;
         }
         Err(Error::Unavailable { what, why: format!("{} keys were left unprocessed", keys.len()) })
+    }
+
+    /// Removes items by their keys.
+    pub(super) async fn remove_many(
+        &self,
+        what: &'static str,
+        (table, place): (&str, Place),
+        keys: &[Item],
+    ) -> Result<()> {
+        let removals: Vec<_> =
+            keys.chunks(REMOVED_AT_ONCE).map(|keys| self.remove_some(what, (table, place), keys)).collect();
+        stream::iter(removals).buffer_unordered(REMOVALS_IN_FLIGHT).try_collect().await
+    }
+
+    async fn remove_some(&self, what: &'static str, (table, place): (&str, Place), keys: &[Item]) -> Result<()> {
+        let request = |key: &Item| {
+            let delete = DeleteRequest::builder().set_key(Some(key.clone())).build().ok()?;
+            Some(WriteRequest::builder().delete_request(delete).build())
+        };
+        let mut requests: Vec<WriteRequest> = keys.iter().filter_map(request).collect();
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..TRIES {
+            let output = self
+                .client
+                .batch_write_item()
+                .request_items(table, requests)
+                .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+                .send()
+                .await
+                .map_err(|error| failed(what, error))?;
+            for consumed in output.consumed_capacity() {
+                self.meter.count_write(place, Some(consumed));
+            }
+            requests = output.unprocessed_items.into_iter().flatten().flat_map(|(_, requests)| requests).collect();
+            if requests.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
+            pause *= 2;
+        }
+        Err(Error::Unavailable { what, why: format!("{} removals were left unprocessed", requests.len()) })
     }
 
     async fn read_once(

@@ -94,6 +94,10 @@ string_id! {
     LaneId
 }
 string_id! {
+    /// An ordered source of tasks: its owner's name for it.
+    StreamId
+}
+string_id! {
     /// The key that makes tasks groupable, as stored: `route:value`. Two routes may compute the same value.
     Target
 }
@@ -196,6 +200,24 @@ impl ListId {
             Ok(Self(value.to_owned()))
         } else {
             Err("a list's name has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
+        }
+    }
+}
+
+/// The longest id of a stream, in bytes: a group of its events still fits one write unit.
+pub const MAX_STREAM_ID_BYTES: usize = 40;
+
+impl StreamId {
+    /// Checks an id that came from outside. It holds no `:`, so that it can begin an event's id.
+    ///
+    /// # Errors
+    /// Says which ids are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (1..=MAX_STREAM_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a stream's name has 1 to 40 characters out of A-Z, a-z, 0-9, - and _")
         }
     }
 }
@@ -342,6 +364,12 @@ impl Part {
         Self::of_digest(&digest(&["list", &list.0]))
     }
 
+    /// The part that a stream lies in.
+    #[must_use]
+    pub fn of_stream(stream: &StreamId) -> Self {
+        Self::of_digest(&digest(&["stream", &stream.0]))
+    }
+
     fn of_digest(digest: &str) -> Self {
         let first = digest.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
         Self { number: u8::try_from(first).unwrap_or_default(), pulled: false }
@@ -356,6 +384,12 @@ impl Part {
     /// The key under which the index of lists lists this part.
     #[must_use]
     pub fn list_key(self) -> String {
+        format!("{:x}", self.number)
+    }
+
+    /// The key under which the index of streams lists this part.
+    #[must_use]
+    pub fn stream_key(self) -> String {
         format!("{:x}", self.number)
     }
 

@@ -16,6 +16,7 @@ pub mod notice;
 pub mod outcome;
 pub mod retry;
 pub mod session;
+pub mod stream;
 pub mod task;
 pub mod task_message;
 pub mod time;

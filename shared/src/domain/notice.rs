@@ -1,5 +1,5 @@
 //! What people's programs are told, as CloudEvents 1.0 in JSON: one event for each settled task whose route asks for it,
-//! and one for each tracker that has ended.
+//! one for each tracker that has ended, and one for each commit of a stream that asks for it.
 //!
 //! An event's id is derived from what it tells, so that a receiver can drop a repeat.
 
@@ -9,8 +9,9 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::id::{BatchId, Target, TaskId, TrackerId};
+use super::id::{BatchId, StreamId, Target, TaskId, TrackerId};
 use super::outcome::Reason;
+use super::stream::{Offset, Stream};
 use super::time::Timestamp;
 use super::tracker::{End, Ending, ItemId, ItemRange, Tracker};
 
@@ -191,6 +192,42 @@ pub fn of_tracker(tracker: &Tracker, end: &End, failed_items: Vec<ItemId>) -> Cl
             failed_items,
             missing_items: end.missing_items.clone(),
             more,
+        },
+    }
+}
+
+/// What is told of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OfStream {
+    stream: StreamId,
+    state: &'static str,
+    watermark: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<Offset>,
+    settled: u64,
+    failed: u64,
+}
+
+/// The notice of a stream's last commit. Notices may come in another order than they were sent: the highest watermark counts.
+#[must_use]
+pub fn of_stream(stream: &Stream) -> CloudEvent<OfStream> {
+    let (life, watermark, state) = (&stream.life, &stream.watermark, stream.state.word());
+    CloudEvent {
+        specversion: "1.0",
+        // Its opening goes in, too: the name of a stream that was removed may be used again.
+        id: format!("stream/{}/{}/{}/{state}", life.id, life.opened_at.0, watermark.number),
+        source: "groupage/streams".to_owned(),
+        kind: "groupage.stream.committed.v1",
+        subject: life.id.to_string(),
+        time: rfc3339(watermark.at),
+        datacontenttype: "application/json",
+        data: OfStream {
+            stream: life.id.clone(),
+            state,
+            watermark: watermark.number,
+            offset: watermark.offset.clone(),
+            settled: watermark.settled,
+            failed: watermark.failed,
         },
     }
 }

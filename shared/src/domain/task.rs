@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::batch::{self, Batch};
 use super::id::{BatchId, LaneId, Round, Target, TaskId};
 use super::outcome::Reason;
+use super::stream::EventId;
 use super::time::Timestamp;
 use super::tracker::{ItemId, Outcome};
 
@@ -105,7 +106,7 @@ pub struct Task {
     pub attempts: u32,
     /// The payload as the sender wrote it, less insignificant white space.
     pub payload: String,
-    /// [`digest`](super::id::digest) of payload and item: tells a repeat from another task under the same id.
+    /// [`digest`](super::id::digest) of payload, item and event: tells a repeat from another task under the same id.
     pub digest: String,
     /// When it was registered.
     pub created_at: Timestamp,
@@ -113,6 +114,8 @@ pub struct Task {
     pub waits_since: Timestamp,
     /// The tracker's item that is acked when it settles.
     pub item: Option<ItemId>,
+    /// The stream's event that is settled with it.
+    pub event: Option<EventId>,
     /// The lane that it goes in, if its route is ordered.
     pub lane: Option<LaneId>,
 }
@@ -122,6 +125,8 @@ pub struct Task {
 pub struct Ties {
     /// The tracker's item that is acked.
     pub item: Option<ItemId>,
+    /// The stream's event that is settled.
+    pub event: Option<EventId>,
     /// The lane whose next task has its turn.
     pub lane: Option<LaneId>,
 }
@@ -140,6 +145,7 @@ impl Task {
             created_at: now,
             waits_since: now,
             item: None,
+            event: None,
             lane: None,
         }
     }
@@ -148,6 +154,12 @@ impl Task {
     #[must_use]
     pub fn with_item(self, item: Option<ItemId>) -> Self {
         Self { item, ..self }
+    }
+
+    /// The same task, as a stream's event.
+    #[must_use]
+    pub fn with_event(self, event: Option<EventId>) -> Self {
+        Self { event, ..self }
     }
 
     /// The same task in a lane, where it waits for its turn.
@@ -159,7 +171,7 @@ impl Task {
     /// Who must hear that it is settled.
     #[must_use]
     pub fn ties(&self) -> Ties {
-        Ties { item: self.item.clone(), lane: self.lane.clone() }
+        Ties { item: self.item.clone(), event: self.event.clone(), lane: self.lane.clone() }
     }
 
     /// What grouping needs to know of it.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::id::{self, ListId, TaskId};
+use super::stream::EventId;
 use super::tracker::ItemId;
 
 /// The largest task message, in bytes. A rejected message travels on with its reason in attributes, and both together
@@ -37,6 +38,9 @@ pub struct Contract {
     /// The list that the task waits on until it is released. Without it, the task goes on at once.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,64}$"))]
     list: Option<String>,
+    /// The event of a stream, `stream:opened:number`, that is settled with the task. Whoever feeds the stream gives it.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,40}:[0-9]{1,15}:[0-9]{1,15}$"))]
+    event: Option<String>,
 }
 
 /// The JSON Schema of a task message.
@@ -56,6 +60,8 @@ pub struct TaskMessage {
     pub item: Option<ItemId>,
     /// The list that it waits on.
     pub list: Option<ListId>,
+    /// The stream's event that it is.
+    pub event: Option<EventId>,
 }
 
 impl TaskMessage {
@@ -68,16 +74,21 @@ impl TaskMessage {
             |name, value: Option<String>| value.map_or_else(String::new, |value| format!(r#","{name}":"{value}""#));
         let item = field("item", self.item.as_ref().map(ToString::to_string));
         let list = field("list", self.list.as_ref().map(ToString::to_string));
-        format!(r#"{{"id":{id},"payload":{}{item}{list}}}"#, self.payload)
+        let event = field("event", self.event.as_ref().map(ToString::to_string));
+        format!(r#"{{"id":{id},"payload":{}{item}{list}{event}}}"#, self.payload)
     }
 
     /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other.
     #[must_use]
     pub fn digest(&self) -> String {
-        match &self.item {
-            None => id::digest(&[&self.payload]),
-            // With another item it is another task, else a tracker would wait for an item that nobody acks.
-            Some(item) => id::digest(&[&self.payload, &item.to_string()]),
+        // With another item or event it is another task, else somebody would wait for one that nobody acks.
+        match (&self.item, &self.event) {
+            (None, None) => id::digest(&[&self.payload]),
+            (Some(item), None) => id::digest(&[&self.payload, &item.to_string()]),
+            (item, Some(event)) => {
+                let item = item.as_ref().map(ToString::to_string).unwrap_or_default();
+                id::digest(&[&self.payload, &item, &event.to_string()])
+            }
         }
     }
 }
@@ -102,6 +113,8 @@ pub enum Code {
     BadItem,
     /// The list's name is none, or not the one that was meant.
     BadList,
+    /// The event is none of any stream's, or not its sender's to give.
+    BadEvent,
     /// Its list is closed.
     ListClosed,
     /// No route wants the payload.
@@ -131,6 +144,7 @@ impl fmt::Display for Code {
             Self::BadId => "bad_id",
             Self::BadItem => "bad_item",
             Self::BadList => "bad_list",
+            Self::BadEvent => "bad_event",
             Self::ListClosed => "list_closed",
             Self::NoRoute => "no_route",
             Self::BadTarget => "bad_target",
@@ -153,18 +167,20 @@ pub struct Rejection {
     pub detail: String,
     /// The item that the message was for, if it says so: it fails with the message.
     pub item: Option<ItemId>,
+    /// The event that it was, if it says so: it fails with the message.
+    pub event: Option<EventId>,
 }
 
 impl Rejection {
     /// A refusal with its detail.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), item: None }
+        Self { code, detail: detail.into(), item: None, event: None }
     }
 
-    /// The same refusal, of a message that was for an item.
+    /// The same refusal, of a message that was for an item, or was an event.
     #[must_use]
-    pub fn of(self, item: Option<ItemId>) -> Self {
-        Self { item, ..self }
+    pub fn of(self, item: Option<ItemId>, event: Option<EventId>) -> Self {
+        Self { item, event, ..self }
     }
 }
 
@@ -188,19 +204,22 @@ pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
     if let Some(why) = bad_item {
         return Err(Rejection::new(Code::BadItem, format!("`item`: {why}")));
     }
-    message(&fields, message_id, item.clone()).map_err(|rejection| rejection.of(item))
+    let event = event(&fields).map_err(|rejection| rejection.of(item.clone(), None))?;
+    message(&fields, message_id, item.clone(), event.clone()).map_err(|rejection| rejection.of(item, event))
 }
 
 fn message(
     fields: &BTreeMap<String, Box<RawValue>>,
     message_id: &str,
     item: Option<ItemId>,
+    event: Option<EventId>,
 ) -> Result<TaskMessage, Rejection> {
     for name in fields.keys() {
-        if !matches!(name.as_str(), "version" | "id" | "payload" | "item" | "list") {
+        if !matches!(name.as_str(), "version" | "id" | "payload" | "item" | "list" | "event") {
             // Short: the detail travels beside the message, whose size leaves little room.
             let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
-            let detail = format!("the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`");
+            let detail =
+                format!("the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`, `event`");
             return Err(Rejection::new(Code::UnknownField, detail));
         }
     }
@@ -222,7 +241,18 @@ fn message(
     if !payload.starts_with('{') {
         return Err(Rejection::new(Code::NotAnObject, "`payload` must be an object"));
     }
-    Ok(TaskMessage { id, payload: compact(payload), item, list: list(fields)? })
+    let list = list(fields)?;
+    if list.is_some() && event.is_some() {
+        return Err(Rejection::new(Code::BadEvent, "a stream's event goes on at once: it waits on no list"));
+    }
+    Ok(TaskMessage { id, payload: compact(payload), item, list, event })
+}
+
+fn event(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Option<EventId>, Rejection> {
+    let Some(raw) = present(fields, "event") else { return Ok(None) };
+    let event = serde_json::from_str::<String>(raw.get())
+        .map_err(|_| Rejection::new(Code::BadEvent, "`event` must be a string"))?;
+    EventId::parse(&event).map(Some).map_err(|why| Rejection::new(Code::BadEvent, format!("`event`: {}", why.0)))
 }
 
 fn list(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Option<ListId>, Rejection> {
@@ -299,9 +329,11 @@ mod tests {
 
     #[test]
     fn a_message_is_sent_as_it_was_understood() {
-        for body in
-            [r#"{"payload":{"a":1.0}}"#, r#"{"id":"a\"\\","payload":{"a":"\u00e9"},"item":"t:1:2","list":"l-1"}"#]
-        {
+        for body in [
+            r#"{"payload":{"a":1.0}}"#,
+            r#"{"id":"a\"\\","payload":{"a":"\u00e9"},"item":"t:1:2","list":"l-1"}"#,
+            r#"{"payload":{},"event":"s:1700000000123:4711"}"#,
+        ] {
             let message = parse(body, "m1").unwrap();
             assert_eq!(parse(&message.body(), "other"), Ok(message));
         }
@@ -319,6 +351,9 @@ mod tests {
         assert_eq!(code(r#"{"payload":{},"id":7}"#), Code::BadId);
         assert_eq!(code(r#"{"payload":{},"list":7}"#), Code::BadList);
         assert_eq!(code(r#"{"payload":{},"list":"a b"}"#), Code::BadList);
+        assert_eq!(code(r#"{"payload":{},"event":7}"#), Code::BadEvent);
+        assert_eq!(code(r#"{"payload":{},"event":"s:1"}"#), Code::BadEvent);
+        assert_eq!(code(r#"{"payload":{},"event":"s:1:2","list":"l"}"#), Code::BadEvent);
         assert_eq!(code(&format!(r#"{{"payload":{{}},"id":"{}"}}"#, "x".repeat(200))), Code::BadId);
         assert_eq!(code(&format!(r#"{{"payload":{{"a":"{}"}}}}"#, "x".repeat(256_000))), Code::TooLarge);
     }

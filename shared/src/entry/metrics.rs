@@ -61,6 +61,10 @@ pub enum Metric {
     LanesStopped,
     /// Tasks that failed because one before them in their lane did.
     TasksPassedOver,
+    /// Events of settled tasks that no stream knows (any more).
+    EventsUnknown,
+    /// Watermarks that sweep committed because nobody else did.
+    StreamsCommitted,
     /// Trackers that sweep completed, or told of, for somebody who died.
     TrackersRevived,
     /// Trackers whose deadline passed.
@@ -96,6 +100,7 @@ impl Counts {
         self.add(Metric::ItemsUnknown, settled.unknown_items);
         self.add(Metric::LanesStopped, settled.lanes_stopped);
         self.add(Metric::TasksPassedOver, settled.passed_over);
+        self.add(Metric::EventsUnknown, settled.unknown_events);
     }
 
     /// The value of a metric.

@@ -129,17 +129,15 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         let outcome =
             step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
         match &outcome {
-            handle::Outcome::Settled(follow_up::Counts {
-                succeeded,
-                failed,
-                returned,
-                unknown_items,
-                lanes_stopped,
-                passed_over,
-            }) => {
+            handle::Outcome::Settled(counts) => {
+                let follow_up::Counts { succeeded, failed, returned, unknown_items, unknown_events, .. } = counts;
+                let follow_up::Counts { lanes_stopped, passed_over, .. } = counts;
                 info!(%batch, succeeded, failed, returned, "batch settled");
                 if *lanes_stopped > 0 {
                     warn!(%batch, lanes_stopped, passed_over, "failed tasks stop their order keys: see `groupage lane`");
+                }
+                if *unknown_events > 0 {
+                    warn!(%batch, unknown_events, "no stream knows these events (any more)");
                 }
                 if *unknown_items > 0 {
                     warn!(%batch, unknown_items, "no tracker counts these items (any more)");
@@ -188,6 +186,7 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(
     counts.add(Metric::TrackersRevived, report.trackers.completed + report.trackers.told);
     counts.add(Metric::TrackersOverdue, report.trackers.overdue);
     counts.add(Metric::TrackersAbandoned, report.trackers.abandoned);
+    counts.add(Metric::StreamsCommitted, report.streams.committed);
     counts.add(Metric::ListsRevived, report.lists.revived);
     counts.add(Metric::ListsRemoved, report.lists.removed);
     counts.add(Metric::ListTasksExpired, usize::try_from(report.lists.expired).unwrap_or(usize::MAX));

@@ -10,6 +10,7 @@ mod lists;
 mod locks;
 mod queues;
 mod sessions;
+mod streams;
 mod tasks;
 mod trackers;
 
@@ -18,9 +19,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Gate, Scope};
-use crate::domain::id::{BatchId, LaneId, ListId, SessionId, Target, TaskId, TrackerId};
+use crate::domain::id::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, TrackerId};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
+use crate::domain::stream::{Life, Stream};
 use crate::domain::task::{Candidate, Task};
 use crate::domain::time::Timestamp;
 use crate::ports::{Census, Result};
@@ -47,6 +49,8 @@ struct Tables {
     trackers: BTreeMap<TrackerId, trackers::Tracked>,
     lists: BTreeMap<ListId, lists::Listed>,
     lanes: BTreeMap<LaneId, lanes::InLane>,
+    streams: BTreeMap<StreamId, Stream>,
+    streamed: BTreeMap<Life, streams::Streamed>,
 }
 
 impl MemoryStore {

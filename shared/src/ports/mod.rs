@@ -13,6 +13,7 @@ mod lists;
 mod locks;
 mod messages;
 mod sessions;
+mod streams;
 mod tasks;
 mod trackers;
 
@@ -30,6 +31,7 @@ pub use lists::{Lists, Moved, PutOn};
 pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
 pub use messages::{Destination, Inbox, Outbox, Outgoing, send_all};
 pub use sessions::{Ended, Renewed, Sessions};
+pub use streams::{Seen, StreamOpened, Streams};
 pub use tasks::{
     Freshness, Joined, Page, PassedOver, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
@@ -95,5 +97,5 @@ pub trait Env: Sync {
 }
 
 /// Everything a store of the protocol's state can do.
-pub trait Store: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists {}
-impl<T: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists> Store for T {}
+pub trait Store: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams {}
+impl<T: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams> Store for T {}

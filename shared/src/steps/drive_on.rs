@@ -4,8 +4,8 @@ use super::Error;
 use crate::domain::batch::{Assumes, Batch, Status};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::message::{Finish, Group, Handle};
-use crate::domain::task::{self, Candidate, Task};
-use crate::domain::tracker::{ItemId, Outcome};
+use crate::domain::task::{self, Candidate, Task, Ties};
+use crate::domain::tracker::Outcome;
 use crate::ports::{Batches, Env, Outgoing, PutBack, Stored, Tasks};
 
 /// What drives a task on.
@@ -15,8 +15,8 @@ pub enum Next {
     Elect(Target, Candidate),
     /// Its batch's own message.
     Send(Outgoing),
-    /// It is settled: the item that it is for has this outcome. Its tracker may be a new one under an id used before.
-    Ack(ItemId, Outcome),
+    /// It is settled: who must hear of it may not have. Its tracker may be a new one under an id used before.
+    Ack(Ties, Outcome),
     /// It is settled, or somebody else is driving it.
     Nothing,
 }
@@ -40,8 +40,7 @@ pub async fn drive_on<S: Tasks + Batches>(
             None => void(store, env, task, target, batch).await,
         },
         task::Status::Succeeded { .. } | task::Status::Failed { .. } => {
-            let ack = task.item.clone().zip(task.status.outcome());
-            Ok(ack.map_or(Next::Nothing, |(item, outcome)| Next::Ack(item, outcome)))
+            Ok(task.status.outcome().map_or(Next::Nothing, |outcome| Next::Ack(task.ties(), outcome)))
         }
     }
 }

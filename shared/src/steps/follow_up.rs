@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::lane::{HandedOver, Ordering};
-use super::track::Tracking;
+use super::ties;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use crate::domain::id::TaskId;
@@ -20,7 +20,7 @@ use crate::domain::task::{self, Candidate, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker;
 use crate::ports::{
-    Batches, Destination, Env, Freshness, Lanes, Outbox, Outgoing, Settlement, Tasks, Trackers, send_all,
+    Batches, Destination, Env, Freshness, Lanes, Outbox, Outgoing, Settlement, Streams, Tasks, Trackers, send_all,
 };
 use crate::routes::{Notify, Route};
 
@@ -35,6 +35,8 @@ pub struct Counts {
     pub returned: usize,
     /// Items of settled members that no tracker counts (any more).
     pub unknown_items: usize,
+    /// Events of settled members that no stream knows (any more).
+    pub unknown_events: usize,
     /// Lanes that a failed member stopped.
     pub lanes_stopped: usize,
     /// Tasks that failed because a member before them in their lane did.
@@ -47,7 +49,7 @@ pub struct Counts {
 /// # Errors
 /// A port did not answer; the whole may be repeated.
 pub async fn follow_up(
-    store: &(impl Tasks + Batches + Lanes + Trackers),
+    store: &(impl Tasks + Batches + Lanes + Trackers + Streams),
     outbox: &impl Outbox,
     env: &impl Env,
     route: &Route,
@@ -79,13 +81,13 @@ pub async fn follow_up(
     };
     let settled: Vec<(TaskId, Ties, tracker::Outcome)> =
         stream::iter(settlements).map(settle).buffer_unordered(CONCURRENCY).try_collect().await?;
-    let (mut items, mut turns) = (Vec::new(), Vec::new());
-    for (task, Ties { item, lane }, outcome) in settled {
-        items.extend(item.map(|item| (item, outcome)));
-        turns.extend(lane.map(|lane| (task, lane, outcome)));
-    }
+    let turn =
+        |(task, ties, outcome): &(TaskId, Ties, tracker::Outcome)| Some((task.clone(), ties.lane.clone()?, *outcome));
+    let turns: Vec<_> = settled.iter().filter_map(turn).collect();
     let handed = Ordering { store, outbox, env }.hand_over(&turns, route.on_failure(), &route.notify).await;
-    let unknown_items = Tracking { store, outbox, env }.settle(items).await.all()?;
+    let settled = settled.into_iter().map(|(_, ties, outcome)| (ties, outcome)).collect();
+    let ties::Unknown { items: unknown_items, events: unknown_events } =
+        ties::tell(store, outbox, env, settled).await.all()?;
     let HandedOver { stopped, passed_over } = handed?;
     sent?;
     let next = match last_return_ms(results) {
@@ -94,7 +96,7 @@ pub async fn follow_up(
     };
     // Whoever was faster has done just the same.
     store.store(&next, Assumes::At(batch.revision)).await?;
-    Ok(Counts { unknown_items, lanes_stopped: stopped, passed_over, ..count(batch, results) })
+    Ok(Counts { unknown_items, unknown_events, lanes_stopped: stopped, passed_over, ..count(batch, results) })
 }
 
 /// Marks a batch that waits for members to return as done if all of them have; says whether it is.

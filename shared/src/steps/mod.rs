@@ -19,7 +19,9 @@ pub mod list;
 pub mod process;
 pub mod register;
 pub mod revive;
+pub mod stream;
 pub mod sweep;
+mod ties;
 pub mod track;
 pub mod work;
 

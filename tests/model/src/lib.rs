@@ -57,6 +57,7 @@ pub mod recorder;
 pub mod rules;
 pub mod setting;
 pub mod state;
+mod streams;
 pub mod tables;
 pub mod trackers;
 mod turn;

@@ -219,7 +219,7 @@ async fn a_task_that_is_passed_over_fails_without_a_batch<F: Fixture>(fixture: F
     newcomers[1].task.item.clone_from(&item);
     assert_eq!(store.line_up(&lane, true, &newcomers).await.unwrap(), LinedUp::Yes);
     let (task, reason) = (TaskId::new("t1"), Reason::new("predecessor_failed"));
-    let passed = PassedOver { ties: Ties { item, lane: Some(id("k")) }, at: NOW };
+    let passed = PassedOver { ties: Ties { item, event: None, lane: Some(id("k")) }, at: NOW };
     for later in [NOW, Timestamp(NOW.0 + 60_000)] {
         assert_eq!(store.pass_over(&task, &reason, later).await.unwrap(), Some(passed.clone()));
     }

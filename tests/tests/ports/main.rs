@@ -24,6 +24,7 @@ mod race;
 mod routes;
 mod samples;
 mod sessions;
+mod streams;
 mod tasks;
 mod trackers;
 mod unfinished;

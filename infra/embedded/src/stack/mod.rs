@@ -106,6 +106,7 @@ impl Stack {
             ("GROUPAGE_TRACKER_TABLE", tables.trackers.clone()),
             ("GROUPAGE_LIST_TABLE", tables.lists.clone()),
             ("GROUPAGE_LANE_TABLE", tables.lanes.clone()),
+            ("GROUPAGE_STREAM_TABLE", tables.streams.clone()),
             ("GROUPAGE_ROUTE_TABLE", tables.routes.clone()),
             ("GROUPAGE_TASK_QUEUE", queues.tasks.clone()),
             ("GROUPAGE_IN_ORDER_QUEUE", queues.in_order.clone()),

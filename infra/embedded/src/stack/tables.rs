@@ -46,6 +46,7 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         trackers: "groupage-trackers".to_owned(),
         lists: "groupage-lists".to_owned(),
         lanes: "groupage-lanes".to_owned(),
+        streams: "groupage-streams".to_owned(),
         routes: "groupage-routes".to_owned(),
     };
     let waiting = Index {
@@ -72,6 +73,7 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         Shape { sort: Some("Node"), index: Some(due()), expires: false, ..plain(&tables.trackers, "TrackerId") },
         Shape { sort: Some("Slot"), index: Some(due()), ..plain(&tables.lists, "ListId") },
         Shape { sort: Some("Turn"), index: Some(stopped), ..plain(&tables.lanes, "LaneId") },
+        Shape { sort: Some("Node"), index: Some(due()), expires: false, ..plain(&tables.streams, "StreamId") },
         Shape { expires: false, ..plain(&tables.routes, "Name") },
     ];
     for shape in shapes {

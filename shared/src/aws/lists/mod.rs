@@ -8,15 +8,14 @@ mod head;
 mod moves;
 mod stored;
 
-use aws_sdk_dynamodb::types::{DeleteRequest, ReturnConsumedCapacity, ReturnValue, WriteRequest};
-use futures::{StreamExt, TryStreamExt, stream};
+use aws_sdk_dynamodb::types::ReturnValue;
 use serde::Deserialize;
 
 use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
 use super::expression::{Change, Clause};
-use super::fault::failed;
 use super::item::{Item, number};
+use super::many::REMOVED_AT_ONCE;
 use super::meter::Place;
 use super::range::Range;
 use super::transaction;
@@ -24,7 +23,7 @@ use crate::config::Tables;
 use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
 use crate::domain::time::Timestamp;
-use crate::ports::{Cleared, Error, Freshness, Lists, Moved, PutOn, Result, Stored};
+use crate::ports::{Cleared, Freshness, Lists, Moved, PutOn, Result, Stored};
 use head::{head_of, new_head_item};
 use moves::moving;
 use stored::{
@@ -43,13 +42,6 @@ const OPEN: &str = "Open";
 const DUE: &str = "Due";
 const DONE: &str = "Done";
 
-/// `BatchWriteItem` takes this many requests.
-const DELETED_AT_ONCE: usize = 25;
-/// And so many such calls are under way at once.
-const DELETES_IN_FLIGHT: usize = 4;
-/// Tries of one removal: requests come back unprocessed when a partition throttles.
-const TRIES: u32 = 7;
-
 /// What the index shows of a list's end.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -65,35 +57,6 @@ impl Dynamo {
     fn list_range<'a>(&'a self, what: &'static str, id: &'a ListId, from: String, last: String) -> Range<'a> {
         let partition = (LIST_ID, id.as_str());
         Range { what, table: &self.tables.lists, place: Place::Lists, partition, sort: SLOT, from, last }
-    }
-
-    async fn delete_keys(&self, what: &'static str, keys: &[Item]) -> Result<()> {
-        let request = |key: &Item| {
-            let delete = DeleteRequest::builder().set_key(Some(key.clone())).build().ok()?;
-            Some(WriteRequest::builder().delete_request(delete).build())
-        };
-        let mut requests: Vec<WriteRequest> = keys.iter().filter_map(request).collect();
-        let mut pause = std::time::Duration::from_millis(25);
-        for _ in 0..TRIES {
-            let output = self
-                .client
-                .batch_write_item()
-                .request_items(&self.tables.lists, requests)
-                .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-                .send()
-                .await
-                .map_err(|error| failed(what, error))?;
-            for consumed in output.consumed_capacity() {
-                self.meter.count_write(Place::Lists, Some(consumed));
-            }
-            requests = output.unprocessed_items.into_iter().flatten().flat_map(|(_, requests)| requests).collect();
-            if requests.is_empty() {
-                return Ok(());
-            }
-            tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
-            pause *= 2;
-        }
-        Err(Error::Unavailable { what, why: format!("{} removals were left unprocessed", requests.len()) })
     }
 }
 
@@ -199,9 +162,7 @@ impl Lists for Dynamo {
 
     async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
         let keys: Vec<Item> = tokens.iter().map(|token| key_item(&life.id, &slot_key(life, *token))).collect();
-        let removals: Vec<_> =
-            keys.chunks(DELETED_AT_ONCE).map(|keys| self.delete_keys("remove a list's tasks", keys)).collect();
-        stream::iter(removals).buffer_unordered(DELETES_IN_FLIGHT).try_collect().await
+        self.remove_many("remove a list's tasks", (&self.tables.lists, Place::Lists), &keys).await
     }
 
     async fn store_tail(&self, tail: &Tail) -> Result<Stored> {
@@ -246,9 +207,10 @@ impl Lists for Dynamo {
             // What comes after the prefix is visible ASCII.
             let last = format!("{prefix}\u{7f}");
             let range = self.list_range("find what belongs to a list", &life.id, prefix, last);
-            let parts = self.keys_in(range, DELETED_AT_ONCE).await?;
+            let parts = self.keys_in(range, REMOVED_AT_ONCE).await?;
             if !parts.is_empty() {
-                self.delete_keys("remove what belongs to a list", &parts).await?;
+                let table = (self.tables.lists.as_str(), Place::Lists);
+                self.remove_many("remove what belongs to a list", table, &parts).await?;
                 return Ok(Cleared::Some);
             }
         }

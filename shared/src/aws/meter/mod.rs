@@ -40,6 +40,10 @@ pub enum Place {
     Lanes,
     /// The lane table's index of lanes that a failure stopped.
     Stopped,
+    /// The stream table.
+    Streams,
+    /// The stream table's index of streams by when sweep looks at them.
+    StreamsDue,
     /// The route table.
     Routes,
 }
@@ -55,6 +59,7 @@ impl Place {
             Self::Trackers | Self::Due => Self::Due,
             Self::Lists | Self::ListsDue => Self::ListsDue,
             Self::Lanes | Self::Stopped => Self::Stopped,
+            Self::Streams | Self::StreamsDue => Self::StreamsDue,
             // No other table has one.
             Self::Tasks | Self::Waiting | Self::Locks | Self::Sessions | Self::Routes => Self::Waiting,
         }
@@ -118,6 +123,8 @@ impl Meter {
             lists_due: capacity(Place::ListsDue),
             lanes: capacity(Place::Lanes),
             stopped: capacity(Place::Stopped),
+            streams: capacity(Place::Streams),
+            streams_due: capacity(Place::StreamsDue),
             routes: capacity(Place::Routes),
             refused_writes: self.refused_writes.load(Ordering::Relaxed),
             sqs: Requests {

@@ -108,6 +108,10 @@ pub struct Usage {
     pub lanes: Capacity,
     /// By its index of lanes that a failure stopped.
     pub stopped: Capacity,
+    /// By the stream table.
+    pub streams: Capacity,
+    /// By its index of streams that are due.
+    pub streams_due: Capacity,
     /// By the route table.
     pub routes: Capacity,
     /// Writes whose condition failed; their units are counted above.
@@ -125,7 +129,7 @@ impl Usage {
             .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
     }
 
-    const fn places(&self) -> [Capacity; 13] {
+    const fn places(&self) -> [Capacity; 15] {
         let Self {
             tasks,
             waiting,
@@ -139,10 +143,28 @@ impl Usage {
             lists_due,
             lanes,
             stopped,
+            streams,
+            streams_due,
             routes,
             ..
         } = *self;
-        [tasks, waiting, locks, batches, unfinished, sessions, trackers, due, lists, lists_due, lanes, stopped, routes]
+        [
+            tasks,
+            waiting,
+            locks,
+            batches,
+            unfinished,
+            sessions,
+            trackers,
+            due,
+            lists,
+            lists_due,
+            lanes,
+            stopped,
+            streams,
+            streams_due,
+            routes,
+        ]
     }
 }
 
@@ -189,6 +211,8 @@ impl Sub for Usage {
             lists_due: self.lists_due - earlier.lists_due,
             lanes: self.lanes - earlier.lanes,
             stopped: self.stopped - earlier.stopped,
+            streams: self.streams - earlier.streams,
+            streams_due: self.streams_due - earlier.streams_due,
             routes: self.routes - earlier.routes,
             refused_writes: self.refused_writes.saturating_sub(earlier.refused_writes),
             sqs: self.sqs - earlier.sqs,

@@ -6,6 +6,7 @@ use super::{BATCH_ID, ID, SETTLED_AT, STATUS, TABLE, TARGET};
 use crate::aws::item::{Item, decode, nonsense};
 use crate::domain::id::{BatchId, LaneId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
+use crate::domain::stream::EventId;
 use crate::domain::task::{self, Status, Task, Ties, payload_bytes};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::ItemId;
@@ -33,6 +34,8 @@ pub(super) struct StoredTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     item: Option<ItemId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    event: Option<EventId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     lane: Option<LaneId>,
 }
 
@@ -57,6 +60,7 @@ impl StoredTask {
             bytes: payload_bytes(&task.payload),
             reason,
             item: task.item.clone(),
+            event: task.event.clone(),
             lane: task.lane.clone(),
         }
     }
@@ -87,6 +91,7 @@ impl StoredTask {
             created_at: self.created_at,
             waits_since: self.waits_since,
             item: self.item,
+            event: self.event,
             lane: self.lane,
         })
     }
@@ -117,7 +122,8 @@ pub(super) fn ties_of(item: &Item) -> Result<Ties> {
         item.get(attribute).map(|value| value.as_s().map_err(|_| nonsense(attribute, "is no string"))).transpose()
     };
     let item = tie("Item")?.map(|id| ItemId::parse(id).map_err(|why| nonsense("Item", why.0))).transpose()?;
-    Ok(Ties { item, lane: tie("Lane")?.map(LaneId::new) })
+    let event = tie("Event")?.map(|id| EventId::parse(id).map_err(|why| nonsense("Event", why.0))).transpose()?;
+    Ok(Ties { item, event, lane: tie("Lane")?.map(LaneId::new) })
 }
 
 #[cfg(test)]
@@ -138,6 +144,7 @@ mod tests {
             created_at: Timestamp(1_700_000_000_123),
             waits_since: Timestamp(1_700_000_000_123),
             item: Some(ItemId::parse("0f3c8a5155f04f5e9a326d4c5f8e2b10:17:4711").unwrap()),
+            event: None,
             lane: None,
         }
     }
@@ -160,6 +167,15 @@ mod tests {
             let item = encode(TABLE, "", &StoredTask::of(&task)).unwrap();
             assert_eq!(task_of(item).unwrap(), task);
         }
+    }
+
+    #[test]
+    fn who_must_hear_of_a_task_survives_storage() {
+        let event = EventId::parse("orders:1700000000123:4711").unwrap();
+        let task = task(Status::Queued).with_event(Some(event));
+        let item = encode(TABLE, "", &StoredTask::of(&task)).unwrap();
+        assert_eq!(ties_of(&item).unwrap(), task.ties());
+        assert_eq!(task_of(item).unwrap(), task);
     }
 
     #[test]

@@ -7,30 +7,27 @@ mod parts;
 mod stored;
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity, ReturnValue};
+use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
 use serde::Deserialize;
 
 use super::due::DueIndex;
 use super::dynamo::{Dynamo, Key, Written, put_in_transaction};
-use super::expression::{Change as Writing, Clause};
+use super::expression::Clause;
 use super::fault::failed;
 use super::item::number;
 use super::many::READ_AT_ONCE;
 use super::meter::Place;
+use super::nodes::{NODE, node_key, node_of};
 use super::range::Range;
 use crate::config::Tables;
 use crate::domain::id::{Part, TrackerId};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use crate::ports::{Added, Cleared, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
-use stored::{
-    DONE, FAILED, FAILURES, OWN, addition_item, addition_key, addition_of, key_item, node_key, node_of, revision,
-    sort_key, tracker_item, tracker_of, word,
-};
+use stored::{OWN, addition_item, addition_key, addition_of, key_item, revision, sort_key, tracker_item, tracker_of};
 
 const TABLE: &str = "tracker table";
 const TRACKER_ID: &str = "TrackerId";
-const NODE: &str = "Node";
 const REVISION: &str = "Revision";
 
 /// What the index shows of a tracker.
@@ -85,7 +82,7 @@ impl Trackers for Dynamo {
             if sort_key(&item) == Some(OWN) {
                 looked.tracker = Some(tracker_of(item)?);
             } else {
-                looked.nodes.push(node_of(&item)?);
+                looked.nodes.push(node_of(TABLE, &item)?);
             }
         }
         Ok(looked)
@@ -140,25 +137,7 @@ impl Trackers for Dynamo {
 
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
         let sort = node_key(change.id);
-        let mut writing = Writing::default();
-        let mut assumes = Vec::with_capacity(change.words.len());
-        for (position, changed) in &change.words {
-            let position = usize::from(*position);
-            assumes.push(Clause::unchanged(DONE[position], changed.was.map(word)));
-            writing = writing.set(DONE[position], word(changed.done));
-            if let Some(failed) = changed.failed {
-                writing = writing.set(FAILED[position], word(failed));
-            }
-        }
-        if change.failures > 0 {
-            writing = writing.add(FAILURES, number(change.failures));
-        }
-        let key = self.tracker_key(id, &sort);
-        match self.update("mark items", key, writing, &assumes, ReturnValue::AllNew).await? {
-            Written::Done(Some(item)) => node_of(&item).map(Marked::Yes),
-            Written::Done(None) | Written::Refused(None) => Ok(Marked::Changed(Node::empty(change.id))),
-            Written::Refused(Some(item)) => node_of(&item).map(Marked::Changed),
-        }
+        self.mark_node(("mark items", TABLE), self.tracker_key(id, &sort), change).await
     }
 
     async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
@@ -172,7 +151,7 @@ impl Trackers for Dynamo {
             from: node_key(from),
             last: node_key(last),
         };
-        self.range(range, limit, freshness).await?.iter().map(node_of).collect()
+        self.range(range, limit, freshness).await?.iter().map(|item| node_of(TABLE, item)).collect()
     }
 
     async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {

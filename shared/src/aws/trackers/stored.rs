@@ -1,6 +1,5 @@
 //! A tracker's stored forms: its own item, a node's words, an addition.
 
-use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
@@ -9,24 +8,11 @@ use crate::aws::item::{Item, decode, encode, nonsense, number, text};
 use crate::domain::id::{Part, Revision, TrackerId};
 use crate::domain::notice::NotificationQueue;
 use crate::domain::time::Timestamp;
-use crate::domain::tracker::{Addition, End, Ending, ItemRange, Node, NodeId, State, Tracker, WORDS, Word};
+use crate::domain::tracker::{Addition, End, Ending, ItemRange, State, Tracker};
 use crate::ports::Result;
 
 /// The sort key of a tracker's own item. It comes after those of its parts.
 pub(super) const OWN: &str = "tracker";
-
-/// The attributes of a node's words of bits done. One letter each: all words together fit one write unit.
-pub(super) const DONE: [&str; WORDS as usize] = [
-    "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u", "v", "w",
-    "x", "y", "z", "A", "B",
-];
-/// The attributes of a node's words of bits failed.
-pub(super) const FAILED: [&str; WORDS as usize] = [
-    "fa", "fb", "fc", "fd", "fe", "ff", "fg", "fh", "fi", "fj", "fk", "fl", "fm", "fn", "fo", "fp", "fq", "fr", "fs",
-    "ft", "fu", "fv", "fw", "fx", "fy", "fz", "fA", "fB",
-];
-/// The attribute of a node's number of failures.
-pub(super) const FAILURES: &str = "F";
 
 /// A tracker as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,19 +57,9 @@ struct StoredAddition {
     count: u64,
 }
 
-/// The sort key of a node.
-pub(super) fn node_key(id: NodeId) -> String {
-    format!("n{}#{:08x}", id.level, id.index)
-}
-
 /// The sort key of what was added under a key.
 pub(super) fn addition_key(key: &str) -> String {
     format!("add#{key}")
-}
-
-/// A word as an attribute.
-pub(super) fn word(word: Word) -> AttributeValue {
-    AttributeValue::B(Blob::new(word))
 }
 
 pub(super) fn tracker_item(tracker: &Tracker) -> Result<Item> {
@@ -165,32 +141,6 @@ pub(super) fn addition_of(item: Item) -> Result<Addition> {
     Ok(Addition { key: key.to_owned(), start, count })
 }
 
-/// A node out of its item. The words are read one by one: serde would take a sequence of numbers for each.
-pub(super) fn node_of(item: &Item) -> Result<Node> {
-    let id = id_of(item);
-    let mut node = Node::empty(node_id(item).ok_or_else(|| nonsense(TABLE, &id, NODE, "is no node's"))?);
-    for (position, (done, failed)) in (0_u8..).zip(DONE.into_iter().zip(FAILED)) {
-        let read = |attribute: &'static str| match item.get(attribute) {
-            None => Ok(None),
-            Some(AttributeValue::B(blob)) => Word::try_from(blob.as_ref()).map(Some).map_err(|_| attribute),
-            Some(_) => Err(attribute),
-        };
-        let wrong = |attribute| nonsense(TABLE, &id, attribute, "is no word of bits");
-        node.done.extend(read(done).map_err(wrong)?.map(|word| (position, word)));
-        node.failed.extend(read(failed).map_err(wrong)?.map(|word| (position, word)));
-    }
-    if let Some(failures) = item.get(FAILURES) {
-        let parsed = failures.as_n().ok().and_then(|failures| failures.parse().ok());
-        node.failures = parsed.ok_or_else(|| nonsense(TABLE, &id, FAILURES, "is no number"))?;
-    }
-    Ok(node)
-}
-
-fn node_id(item: &Item) -> Option<NodeId> {
-    let (level, index) = sort_key(item)?.strip_prefix('n')?.split_once('#')?;
-    Some(NodeId { level: level.parse().ok()?, index: u32::from_str_radix(index, 16).ok()? })
-}
-
 /// An item's sort key.
 pub(super) fn sort_key(item: &Item) -> Option<&str> {
     item.get(NODE)?.as_s().ok().map(String::as_str)
@@ -214,7 +164,8 @@ pub(super) fn revision(tracker: &Tracker) -> AttributeValue {
 mod tests {
     use super::*;
     use crate::aws::item;
-    use crate::domain::tracker::{GROUP_SIZE, Mark};
+    use crate::aws::nodes::{DONE, FAILURES, node_key, node_of, word};
+    use crate::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
 
     fn tracker(state: State) -> Tracker {
         Tracker {
@@ -268,7 +219,7 @@ mod tests {
         item.extend(node.done.iter().map(|(position, done)| (DONE[usize::from(*position)].to_owned(), word(*done))));
         item.insert(FAILURES.to_owned(), number(0));
         assert!(item::size(&item) <= 1024, "{} bytes", item::size(&item));
-        assert_eq!(node_of(&item).unwrap(), node);
+        assert_eq!(node_of(TABLE, &item).unwrap(), node);
     }
 
     #[test]

@@ -169,6 +169,12 @@ impl Node {
         (0..WORDS).all(leads).then_some(count)
     }
 
+    /// The position of the first bit from `from` on that is not set; [`GROUP_SIZE`] if there is none.
+    #[must_use]
+    pub fn first_clear(&self, from: u16) -> u16 {
+        (from..GROUP_SIZE).find(|bit| !self.is_done(*bit)).unwrap_or(GROUP_SIZE)
+    }
+
     /// The positions of those of its first `size` children of which this holds, in order.
     pub fn positions(&self, which: Which, size: u16) -> impl Iterator<Item = u16> {
         let words = (0..WORDS).map(move |word| {

@@ -6,7 +6,7 @@ use super::{Ordering, TRIES};
 use crate::domain::id::{LaneId, TaskId};
 use crate::domain::lane::{OnFailure, Queued, State};
 use crate::domain::tracker::Outcome;
-use crate::ports::{Env, Lanes, Outbox, Stored, Tasks, Trackers};
+use crate::ports::{Env, Lanes, Outbox, Stored, Streams, Tasks, Trackers};
 use crate::routes::Notify;
 use crate::steps::{CONCURRENCY, Error, let_others_go_first};
 
@@ -19,7 +19,7 @@ pub struct HandedOver {
     pub passed_over: usize,
 }
 
-impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
+impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Hands the turns of settled tasks over to those behind them. May be repeated.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::{Ordering, TRIES};
 use crate::domain::id::{LaneId, Target, TaskId, Turn};
 use crate::domain::lane::{Lane, Numbering, Place, Queued, State};
 use crate::domain::task::{Status, Task};
-use crate::ports::{Env, Freshness, Lanes, LinedUp, MAX_NEWCOMERS, Newcomer, Outbox, Tasks, Trackers};
+use crate::ports::{Env, Freshness, Lanes, LinedUp, MAX_NEWCOMERS, Newcomer, Outbox, Streams, Tasks, Trackers};
 use crate::routes::Notify;
 use crate::steps::{Error, let_others_go_first};
 
@@ -39,7 +39,7 @@ pub enum Lined {
 /// Bytes of payloads that come by one transaction: it takes 4 MB of items.
 const MAX_BYTES: usize = 3_000_000;
 
-impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
+impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Lets tasks come to their lane, in this order, and says what became of each, in this order. After an error nobody
     /// else comes: the answers are fewer then, and it is the last.
     pub async fn line_up(

@@ -15,7 +15,7 @@ use crate::domain::id::{LaneId, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};
 use crate::domain::outcome::Reason;
 use crate::domain::task::Candidate;
-use crate::ports::{Env, Lanes, Outbox, PutBack, Stored, Tasks, Trackers, send_all};
+use crate::ports::{Env, Lanes, Outbox, PutBack, Stored, Streams, Tasks, Trackers, send_all};
 use crate::routes::Notify;
 
 pub use hand_over::HandedOver;
@@ -67,7 +67,7 @@ const PAGE: usize = 50;
 /// A write that meets others is tried so many times.
 const TRIES: u32 = 64;
 
-impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
+impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Looks at a lane and at up to `limit` of those who wait in it.
     ///
     /// # Errors

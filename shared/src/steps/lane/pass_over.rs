@@ -8,12 +8,11 @@ use crate::domain::lane::{Lane, Queued};
 use crate::domain::notice::{self, Failure, NotificationQueue};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::Outcome;
-use crate::ports::{Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Tasks, Trackers, send_all};
+use crate::ports::{Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Streams, Tasks, Trackers, send_all};
 use crate::routes::Notify;
-use crate::steps::track::Tracking;
-use crate::steps::{CONCURRENCY, Error};
+use crate::steps::{CONCURRENCY, Error, ties};
 
-impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
+impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Fails all whose turn is over before they had it; says how many. Who waits below the head and is not queued any more
     /// had its turn: only that it waited was not forgotten yet.
     pub(super) async fn pass_over(&self, lane: &Lane, notify: &Notify) -> Result<usize, Error> {
@@ -29,9 +28,8 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
             let passed: Vec<(&Queued, PassedOver)> = passed.into_iter().flatten().collect();
             failed += passed.len();
             send_all(outbox, passed.iter().filter_map(|(queued, at)| notice(queued, notify, at.at)).collect()).await?;
-            let items =
-                passed.into_iter().filter_map(|(_, passed)| Some((passed.ties.item?, Outcome::Failed))).collect();
-            Tracking { store, outbox, env }.settle(items).await.all()?;
+            let failed_ties = passed.into_iter().map(|(_, passed)| (passed.ties, Outcome::Failed)).collect();
+            ties::tell(store, outbox, env, failed_ties).await.all()?;
             // Only now: a repeat finds what is left to do by those who wait.
             store.leave(&lane.id, &page.iter().map(|queued| queued.turn).collect::<Vec<_>>()).await?;
         }

@@ -174,7 +174,11 @@ fn take_out(callers: &mut Vec<Caller>, before: &[Addition]) -> Vec<(String, Plac
 fn body(list: &ListId, message: &str, derived_id: &str) -> Result<String, Rejection> {
     let message = task_message::parse(message, derived_id)?;
     if message.list.as_ref().is_some_and(|named| named != list) {
-        return Err(Rejection::new(Code::BadList, "`list` names another list").of(message.item));
+        return Err(Rejection::new(Code::BadList, "`list` names another list").of(message.item, None));
+    }
+    if message.event.is_some() {
+        let why = "a stream's event goes on at once: it waits on no list";
+        return Err(Rejection::new(Code::BadEvent, why).of(message.item, message.event));
     }
     let body = fed_on(&message);
     if body.len() > MAX_MESSAGE_BYTES {

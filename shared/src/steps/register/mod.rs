@@ -13,15 +13,16 @@ use futures::{StreamExt, stream};
 use super::drive_on::{Next, drive_on};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
-use super::track::Tracking;
+use super::ties;
 use super::{CONCURRENCY, Error};
 use crate::domain::id::{LaneId, ListId, Target, TaskId, WorkflowId};
 use crate::domain::lane::{Numbering, Order};
+use crate::domain::list::Addition;
 use crate::domain::message::{Elect, Election, MAX_TASKS};
-use crate::domain::task::{Candidate, Task};
+use crate::domain::task::{Candidate, Task, Ties};
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
-use crate::domain::tracker::{ItemId, Outcome};
-use crate::ports::{Batches, Env, Freshness, Lanes, Lists, Outbox, Outgoing, Registered, Tasks, Trackers};
+use crate::domain::tracker::Outcome;
+use crate::ports::{Batches, Env, Freshness, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
 use crate::routes::{Assigned, Routes};
 use plan::{Lost, Plan};
 
@@ -78,7 +79,8 @@ struct Refused {
 
 impl Refused {
     fn of(rejection: Rejection, message: TaskMessage) -> Self {
-        Self { rejection: rejection.of(message.item.clone()), message: Some(Box::new(message)) }
+        let rejection = rejection.of(message.item.clone(), message.event.clone());
+        Self { rejection, message: Some(Box::new(message)) }
     }
 }
 
@@ -92,7 +94,7 @@ struct Parsed {
     list: Option<(ListId, TaskMessage)>,
 }
 
-impl<S: Tasks + Batches + Lanes + Trackers + Lists, Q: Outbox, E: Env> Register<'_, S, Q, E> {
+impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     /// Registers records. Every record is answered for: one that is not among the report's failures is done.
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
@@ -172,7 +174,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists, Q: Outbox, E: Env> Register<
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
         let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
-        Ok(Parsed { task: task.with_item(message.item), target, order, list })
+        let task = task.with_item(message.item).with_event(message.event);
+        Ok(Parsed { task, target, order, list })
     }
 
     async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
@@ -258,10 +261,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists, Q: Outbox, E: Env> Register<
         }
     }
 
-    /// Acks the items of settled tasks, and as failed those of rejected messages: a tracker must not wait for a task that
-    /// will never be. But a task of the same id may be there for the same item, from an earlier copy of the message; then
-    /// its own outcome counts. Returns the records whose items may not be acked.
-    async fn ack(&self, mut acks: Vec<(String, ItemId, Outcome)>, lost: Vec<Lost>) -> Vec<(String, Error)> {
+    /// Tells who must hear of settled tasks, and of rejected messages as if they had failed: nobody must wait for a task that
+    /// will never be. But a task of the same id may be there for the same item or event, from an earlier copy of the message;
+    /// then its own outcome counts. Returns the records of which it may not have been heard.
+    async fn ack(&self, mut acks: Vec<(String, Ties, Outcome)>, lost: Vec<Lost>) -> Vec<(String, Error)> {
         let lost_records: Vec<String> = lost.iter().map(|lost| lost.record.clone()).collect();
         let lost = match self.without_task(lost).await {
             Ok(lost) => lost,
@@ -270,31 +273,35 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists, Q: Outbox, E: Env> Register<
                 return unacked.map(|record| (record, error.clone())).collect();
             }
         };
-        acks.extend(lost.into_iter().map(|lost| (lost.record, lost.item, Outcome::Failed)));
+        acks.extend(lost.into_iter().map(|lost| (lost.record, lost.ties, Outcome::Failed)));
         let Self { store, outbox, env, .. } = *self;
-        let items = acks.iter().map(|(_, item, outcome)| (item.clone(), *outcome)).collect();
-        let unanswered = Tracking { store, outbox, env }.settle(items).await.unanswered;
-        let why = |item: &ItemId| unanswered.iter().find(|(tracker, _)| *tracker == item.tracker);
-        acks.into_iter().filter_map(|(record, item, _)| Some((record, why(&item)?.1.clone()))).collect()
+        let settled = acks.iter().map(|(_, ties, outcome)| (ties.clone(), *outcome)).collect();
+        let heard = ties::tell(store, outbox, env, settled).await;
+        acks.into_iter().filter_map(|(record, ties, _)| Some((record, heard.error(&ties)?.clone()))).collect()
     }
 
-    /// Those of the items of rejected messages for which no task is there, and none waits on a list.
+    /// Those of the rejected messages for whose item or event no task is there, and none waits on a list.
     async fn without_task(&self, lost: Vec<Lost>) -> Result<Vec<Lost>, Error> {
         let messages = || lost.iter().filter_map(|lost| lost.message.as_deref());
         let ids: BTreeSet<TaskId> = messages().map(|message| message.id.clone()).collect();
         let tasks = self.store.read(&Vec::from_iter(ids), Freshness::Latest).await?;
-        let mut waiting = BTreeSet::new();
+        let mut waiting: Vec<(TaskId, Addition)> = Vec::new();
         for message in messages() {
             let Some(list) = &message.list else { continue };
             let Some(list) = self.store.list(list).await? else { continue };
             let put = self.store.additions(&list.tail.life, &[message.id.as_str().to_owned()]).await?;
             // Whatever else it says: what waits under this id is acked by its own outcome.
-            waiting.extend(put.into_iter().filter_map(|put| Some((message.id.clone(), put.item?))));
+            waiting.extend(put.into_iter().map(|put| (message.id.clone(), put)));
         }
         let has_task = |lost: &Lost| {
             lost.message.as_ref().is_some_and(|message| {
-                let is_its = |task: &Task| task.id == message.id && task.item.as_ref() == Some(&lost.item);
-                waiting.contains(&(message.id.clone(), lost.item.clone())) || tasks.iter().any(is_its)
+                let is_its =
+                    |task: &Task| task.id == message.id && task.item == lost.ties.item && task.event == lost.ties.event;
+                let waits_for_it = |(id, put): &(TaskId, Addition)| {
+                    let is_item = put.item.is_some() && put.item == lost.ties.item;
+                    *id == message.id && (is_item || put.digest == message.digest())
+                };
+                waiting.iter().any(waits_for_it) || tasks.iter().any(is_its)
             })
         };
         let (kept, _): (Vec<Lost>, Vec<Lost>) = lost.into_iter().partition(|lost| !has_task(lost));
@@ -344,7 +351,7 @@ fn caught<T>(look: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection
 
 /// The message that asked for a task.
 fn message_of(task: Task) -> TaskMessage {
-    TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None }
+    TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None, event: task.event }
 }
 
 fn used() -> Rejection {

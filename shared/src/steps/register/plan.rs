@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Record, Refused};
 use crate::domain::id::Target;
-use crate::domain::task::Candidate;
+use crate::domain::task::{Candidate, Ties};
 use crate::domain::task_message::{Rejection, TaskMessage};
-use crate::domain::tracker::{ItemId, Outcome};
+use crate::domain::tracker::Outcome;
 use crate::ports::{Destination, Outgoing};
 use crate::steps::drive_on::Next;
 
@@ -20,16 +20,16 @@ pub(super) struct Plan {
     pub(super) rejected: Vec<(String, Outgoing)>,
     /// Records that equal an earlier one, with that one.
     pub(super) twins: Vec<(String, String)>,
-    /// Items of tasks that are settled.
-    pub(super) acks: Vec<(String, ItemId, Outcome)>,
-    /// Items of rejected messages.
+    /// What became of tasks that are settled, for who must hear of it.
+    pub(super) acks: Vec<(String, Ties, Outcome)>,
+    /// What rejected messages were for.
     pub(super) lost: Vec<Lost>,
 }
 
-/// The item of a rejected message.
+/// What a rejected message was for.
 pub(super) struct Lost {
     pub(super) record: String,
-    pub(super) item: ItemId,
+    pub(super) ties: Ties,
     /// The message, if it could be read.
     pub(super) message: Option<Box<TaskMessage>>,
 }
@@ -47,15 +47,18 @@ impl Plan {
                 Some((records, _)) => records.push(message_id),
                 None => self.messages.push((vec![message_id], outgoing)),
             },
-            Next::Ack(item, outcome) => self.acks.push((message_id, item, outcome)),
+            Next::Ack(ties, outcome) => self.acks.push((message_id, ties, outcome)),
             Next::Nothing => {}
         }
     }
 
     /// Plans what becomes of a record that is refused.
     pub(super) fn reject(&mut self, record: &Record, refused: Refused) {
-        let Refused { rejection: Rejection { code, detail, item }, message } = refused;
-        self.lost.extend(item.map(|item| Lost { record: record.message_id.clone(), item, message }));
+        let Refused { rejection: Rejection { code, detail, item, event }, message } = refused;
+        if item.is_some() || event.is_some() {
+            let ties = Ties { item, event, lane: None };
+            self.lost.push(Lost { record: record.message_id.clone(), ties, message });
+        }
         let outgoing = Outgoing {
             to: Destination::Rejected,
             body: record.body.clone(),

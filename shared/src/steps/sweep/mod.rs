@@ -14,6 +14,7 @@
 //! | tasks that have waited for long, with no leader alive | index of waiting tasks | an election |
 //! | trackers that are due: complete, overdue, abandoned, not told of, forgotten | index of trackers | see [`track`] |
 //! | releases and discards of lists that somebody left; idle lists | index of lists | see [`list`] |
+//! | watermarks that nobody committed; streams that are over | index of streams | see [`stream`](super::stream) |
 //!
 //! Before a batch's message is sent the batch says so (a *nudge*): an earlier message is superseded, and the batch is left
 //! alone for longer each time. What cannot be read or sent on is told at the end; it keeps nobody else waiting.
@@ -28,6 +29,7 @@ use futures::{StreamExt, stream};
 use super::Error;
 use super::keeper::lives_until;
 use super::list::{self, Listing};
+use super::stream::Streaming;
 use super::track::{self, Lifetimes, Tracking};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
 use crate::domain::id::{BatchId, Part, Pool};
@@ -54,6 +56,8 @@ pub struct Report {
     pub trackers: track::Report,
     /// What became of lists.
     pub lists: list::Report,
+    /// What became of streams.
+    pub streams: super::stream::Report,
 }
 
 impl Report {
@@ -65,6 +69,7 @@ impl Report {
         self.stranded += other.stranded;
         self.trackers.add(other.trackers);
         self.lists.add(other.lists);
+        self.streams.add(other.streams);
     }
 }
 
@@ -81,11 +86,13 @@ pub struct Budget {
     pub trackers: usize,
     /// Lists of one part.
     pub lists: usize,
+    /// Streams of one part.
+    pub streams: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { sessions: 500, batches: 100, pages: 20, trackers: 100, lists: 100 }
+        Self { sessions: 500, batches: 100, pages: 20, trackers: 100, lists: 100, streams: 100 }
     }
 }
 
@@ -143,6 +150,11 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             of_part.into_iter().for_each(&mut count);
         }
         let parts: Vec<_> = Part::all().map(|part| self.lists(part)).collect();
+        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
+        while let Some(of_part) = swept.next().await {
+            of_part.into_iter().for_each(&mut count);
+        }
+        let parts: Vec<_> = Part::all().map(|part| self.streams(part)).collect();
         let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
         while let Some(of_part) = swept.next().await {
             of_part.into_iter().for_each(&mut count);
@@ -251,6 +263,21 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                 for id in ids {
                     let looked_after = Tracking { store, outbox, env }.look_after(&id, lifetimes).await;
                     swept.push(looked_after.map(|trackers| Report { trackers, ..Report::default() }));
+                }
+                swept
+            }
+        }
+    }
+
+    async fn streams(&self, part: Part) -> Vec<Result<Report, Error>> {
+        let Self { store, outbox, env, lifetimes, .. } = *self;
+        match store.due_streams(part, env.now(), self.budget.streams).await {
+            Err(error) => vec![Err(error.into())],
+            Ok(ids) => {
+                let mut swept = Vec::new();
+                for id in ids {
+                    let looked_after = Streaming { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await;
+                    swept.push(looked_after.map(|streams| Report { streams, ..Report::default() }));
                 }
                 swept
             }

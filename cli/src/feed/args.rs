@@ -1,0 +1,66 @@
+//! The command line of `groupage feed`. Its doc comments are what `--help` prints.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use shared::domain::notice::NotificationQueue;
+use shared::domain::stream::{MAX_COMMIT_MS, Options, WINDOW};
+
+/// What the examples teach.
+pub const EXAMPLES: &str = "\
+Examples:
+  groupage feed events.ndjson --stream orders            feed, and wait until all is settled
+  groupage feed events.ndjson --stream orders --end      the same; then no more events may come
+  groupage feed events.ndjson --stream orders --rate 50  at most 50 lines a second
+  groupage stream show orders                            how far it is, asked from anywhere";
+
+#[derive(Debug, clap::Args)]
+pub struct Feed {
+    /// The file, or - for standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The stream; opened if it is not there.
+    #[arg(long, value_name = "NAME")]
+    pub stream: String,
+    /// Feed so many lines a second at most.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rate: Option<u32>,
+    /// End the stream when all lines are fed: it is completed when all are settled, and takes no more.
+    #[arg(long)]
+    pub end: bool,
+    /// Do not wait until all is settled.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How many events may be unsettled, of a stream that is opened now. 10000 if not given.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(*WINDOW.start()..=*WINDOW.end()))]
+    pub window: Option<u64>,
+    /// The shortest time between two commits of the watermark, of a stream that is opened now. 1s if not given.
+    #[arg(long, value_name = "TIME", value_parser = commit_time)]
+    pub commit: Option<Duration>,
+    /// Commit whenever so many events more are settled, of a stream that is opened now.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub commit_events: Option<u64>,
+    /// Who gets a message with each commit, of a stream that is opened now: default (the stack's own notification queue),
+    /// none, or the URL of an SQS queue that the stack's functions may send to. none if not given.
+    #[arg(long, value_name = "QUEUE", value_parser = NotificationQueue::parse)]
+    pub notify: Option<NotificationQueue>,
+}
+
+fn commit_time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let is_allowed = time <= Duration::from_millis(MAX_COMMIT_MS);
+    if is_allowed { Ok(time) } else { Err("expected at most 1h".to_owned()) }
+}
+
+impl Feed {
+    /// What a new stream is opened with; an existing one keeps its own for whatever is not given.
+    pub fn options(&self, before: Option<&Options>) -> Options {
+        let Options { commit_ms, commit_events, window, notify } = before.cloned().unwrap_or_default();
+        Options {
+            commit_ms: self.commit.map_or(commit_ms, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            commit_events: self.commit_events.or(commit_events),
+            window: self.window.unwrap_or(window),
+            notify: self.notify.clone().unwrap_or(notify),
+        }
+    }
+}

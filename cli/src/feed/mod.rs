@@ -1,0 +1,277 @@
+//! `groupage feed`: an ordered file as the source of a stream.
+//!
+//! It holds nothing that a crash could lose: the stream says up to where all is settled, and everything after that is fed
+//! again, and recognised.
+
+pub mod args;
+mod report;
+mod source;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use shared::aws::{Dynamo, Sqs, System};
+use shared::domain::id::StreamId;
+use shared::domain::retry::Retryable;
+use shared::domain::stream::{Ending as End, State, Stream};
+use shared::steps;
+use shared::steps::stream::{Event, Fed, Outcome, Refused, Streaming};
+use tokio::time::Instant;
+
+use crate::Ending;
+use crate::connection::{self, Connection};
+use crate::output::Output;
+use crate::send;
+use crate::stop::Stop;
+use report::Report;
+use source::Source;
+
+/// Lines of one call at most.
+const CHUNK: usize = 100;
+/// How long it waits for others, or before it looks again.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Tries of one call that a table or queue does not answer; the clients have tried by themselves.
+const TRIES: u32 = 5;
+
+/// Nothing can be fed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no stack.
+    #[error(transparent)]
+    Connection(#[from] connection::Error),
+    /// The name is none.
+    #[error("{0}")]
+    Name(&'static str),
+    /// The stream refuses it.
+    #[error("stream {stream}: {why}")]
+    Refused {
+        /// The stream.
+        stream: StreamId,
+        /// Why.
+        why: Refused,
+    },
+    /// The file cannot be fed.
+    #[error("cannot feed {}: {source}", file.display())]
+    Source {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: source::Error,
+    },
+    /// A table or queue did not answer.
+    #[error("{0}. Feed the same file again to go on")]
+    Step(#[from] steps::Error),
+}
+
+/// Why it ended before the end of the file.
+#[derive(Debug, thiserror::Error)]
+enum Halt {
+    #[error("interrupted")]
+    Interrupted,
+    #[error("cannot read on: {0}")]
+    Source(#[from] source::Error),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Step(#[from] steps::Error),
+}
+
+/// Feeds a file.
+///
+/// # Errors
+/// [`Error`], before anything is fed. What goes wrong later is in the report.
+pub async fn run(options: &args::Feed, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let id = StreamId::parse(&options.stream).map_err(Error::Name)?;
+    let connection = Connection::open(stack).await?;
+    let store = crate::steps::unmetered_store(&connection);
+    let outbox = crate::steps::unmetered_queues(&connection);
+    let steps = Streaming { store: &store, outbox: &outbox, env: &System };
+    let refused = |why| Error::Refused { stream: id.clone(), why };
+    let before = steps.stream(&id).await?.ok();
+    let wanted = options.options(before.as_ref().map(|stream| &stream.options));
+    let (stream, _) = steps.open(id.clone(), wanted).await?.map_err(refused)?;
+    let open = || Source::open(&options.file, &stream.watermark);
+    let source = open().map_err(|source| Error::Source { file: options.file.clone(), source })?;
+    let bar = send::progress(source.bytes());
+    bar.set_position(source.at());
+    let report = Report::of(&stream);
+    if stream.watermark.number > 0 && !output.is_json() {
+        let line = report.resumed_at;
+        let _ = writeln!(io::stderr(), "{line} lines are settled; going on after them");
+    }
+    let stop = Stop::listen(None);
+    let mut feeder = Feeder { steps, id, options, output: *output, bar, report, stop: stop.clone() };
+    let started = Instant::now();
+    tokio::select! {
+        () = feeder.run(source, stream) => {}
+        () = stop.at_once() => feeder.report.stopped = Some(Halt::Interrupted.to_string()),
+    }
+    let Feeder { bar, mut report, .. } = feeder;
+    bar.finish_and_clear();
+    report.seconds = started.elapsed().as_secs_f64();
+    output.result(&report, || report.text());
+    Ok(if report.is_well() { Ending::Well } else { Ending::Badly })
+}
+
+/// One file on its way into a stream.
+struct Feeder<'a> {
+    steps: Streaming<'a, Dynamo, Sqs, System>,
+    id: StreamId,
+    options: &'a args::Feed,
+    output: Output,
+    bar: ProgressBar,
+    report: Report,
+    stop: Stop,
+}
+
+impl Feeder<'_> {
+    /// Feeds all of it, and waits for it if that is wanted. Whatever happens, what is settled is committed at last.
+    async fn run(&mut self, source: Source, stream: Stream) {
+        let done = match self.feed(source, stream).await {
+            Ok(()) => self.settle().await,
+            Err(halt) => Err(halt),
+        };
+        if let Err(halt) = done {
+            self.report.stopped = Some(halt.to_string());
+        }
+        match self.steps.commit_now(&self.id).await {
+            Ok(Ok(stream)) => self.report.see(&stream),
+            // The report says how far it was seen to be.
+            Ok(Err(_)) => {}
+            Err(error) => drop(self.report.stopped.get_or_insert(error.to_string())),
+        }
+    }
+
+    async fn feed(&mut self, mut source: Source, mut stream: Stream) -> Result<(), Halt> {
+        let mut from = stream.watermark.number;
+        let (started, mut fed) = (Instant::now(), 0_u32);
+        loop {
+            if stream.state != State::Open {
+                // Nothing is fed to a stream that is over; if all of the file was, there is nothing to do.
+                let is_more = stream.next > from || source.event()?.is_some();
+                let is_over = !is_more || stream.state != State::Failed;
+                return if is_over { Ok(()) } else { Err(Refused::Over(stream.state).into()) };
+            }
+            let mut events = source.events(self.most(&stream))?;
+            let Some(count) = u32::try_from(events.len()).ok().filter(|count| *count > 0) else { return Ok(()) };
+            while !events.is_empty() {
+                self.may_go_on()?;
+                let Fed { stream: now, .. } = self.call(&mut from, &mut events).await?;
+                stream = now;
+            }
+            self.bar.set_position(source.at());
+            self.bar.set_message(self.report.message());
+            fed = fed.saturating_add(count);
+            if let Some(rate) = self.options.rate {
+                let until = started + Duration::from_secs_f64(f64::from(fed) / f64::from(rate));
+                tokio::select! {
+                    () = tokio::time::sleep_until(until) => {}
+                    () = self.stop.requested() => {}
+                }
+            }
+        }
+    }
+
+    /// Lines of the next call: few if they are to come slowly.
+    fn most(&self, stream: &Stream) -> usize {
+        let window = usize::try_from(stream.options.window).unwrap_or(CHUNK);
+        let rate = self.options.rate.map_or(CHUNK, |rate| usize::try_from(rate / 10).unwrap_or(CHUNK));
+        CHUNK.min(window).min(rate.max(1))
+    }
+
+    /// Feeds these events, or as many as the window takes; takes them out then.
+    async fn call(&mut self, from: &mut u64, events: &mut Vec<Event>) -> Result<Fed, Halt> {
+        let mut most = events.len();
+        loop {
+            self.may_go_on()?;
+            let steps = self.steps;
+            let (id, events_now, first) = (&self.id, &events[..most], *from);
+            match persist(|| steps.feed(id, first, events_now)).await? {
+                Ok(fed) => {
+                    *from += most as u64;
+                    events.drain(..most);
+                    self.report.count(&fed);
+                    self.report.see(&fed.stream);
+                    return Ok(fed);
+                }
+                Err(Refused::WindowFull { unsettled, room, .. }) => {
+                    most = usize::try_from(room).unwrap_or(most).min(most);
+                    if most == 0 {
+                        most = events.len();
+                        self.bar.set_message(format!("the window is full: {unsettled} lines are not settled"));
+                        self.wait().await;
+                    }
+                }
+                // The last call's answer was lost, or another feeder is at work: these are settled.
+                Err(Refused::Behind { watermark, .. }) => {
+                    let settled = usize::try_from(watermark - *from).unwrap_or(usize::MAX).min(events.len());
+                    events.drain(..settled);
+                    self.report.skip(settled as u64);
+                    *from += settled as u64;
+                    most = events.len();
+                    if most == 0 {
+                        let stream = self.steps.stream(&self.id).await??;
+                        return Ok(Fed { stream, new: 0, settled: 0, again: 0, rejected: 0 });
+                    }
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+    }
+
+    /// Ends the stream if that is wanted, and waits until all of it is settled.
+    async fn settle(&mut self) -> Result<(), Halt> {
+        if self.options.end {
+            let (steps, id) = (self.steps, &self.id);
+            let stream = persist(|| steps.end(id, End::Ended)).await??;
+            self.report.see(&stream);
+        }
+        if self.options.no_wait {
+            return Ok(());
+        }
+        let mut is_told = self.output.is_json();
+        loop {
+            let (steps, id) = (self.steps, &self.id);
+            let stream = persist(|| steps.commit_if_due(id)).await??;
+            self.report.see(&stream);
+            self.bar.set_message(self.report.message());
+            if stream.watermark.number == stream.next {
+                return Ok(());
+            }
+            self.may_go_on()?;
+            if !is_told {
+                is_told = true;
+                let text = format!("everything is fed; waiting for it (or ask later: groupage stream show {id})");
+                self.bar.suspend(|| drop(writeln!(io::stderr(), "{text}")));
+            }
+            self.wait().await;
+        }
+    }
+
+    fn may_go_on(&self) -> Result<(), Halt> {
+        if self.stop.is_requested() { Err(Halt::Interrupted) } else { Ok(()) }
+    }
+
+    async fn wait(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = self.stop.requested() => {}
+        }
+    }
+}
+
+/// Makes a call again if a port does not answer: all calls of streams may be repeated.
+async fn persist<T, F: Future<Output = Outcome<T>>>(call: impl Fn() -> F) -> Outcome<T> {
+    let mut tries = 0;
+    loop {
+        match call().await {
+            Err(error) if error.retryable() == Retryable::Yes && tries < TRIES => {
+                tries += 1;
+                tokio::time::sleep(PAUSE * tries).await;
+            }
+            answer => return answer,
+        }
+    }
+}

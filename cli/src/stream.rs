@@ -1,0 +1,147 @@
+//! `groupage stream`: how far a stream is, and its end.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::Subcommand;
+use serde::Serialize;
+use shared::aws::System;
+use shared::domain::id::StreamId;
+use shared::domain::stream::{Ending as End, Offset, Stream};
+use shared::domain::time::Timestamp;
+use shared::steps::stream::{Refused, Streaming};
+
+use crate::Ending;
+use crate::connection::{self, Connection};
+use crate::output::{Output, grouped, summary};
+use crate::steps;
+
+#[derive(Debug, clap::Args)]
+pub struct StreamOptions {
+    #[command(subcommand)]
+    pub command: StreamCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StreamCommand {
+    /// Show how far a stream is, as it was committed last: its watermark, and what is settled beyond it.
+    Show {
+        /// Its name.
+        name: String,
+    },
+    /// Commit what is settled at once, and show the stream.
+    Commit {
+        /// Its name.
+        name: String,
+    },
+    /// End a stream: no more events may come. It is completed when all are settled.
+    End {
+        /// Its name.
+        name: String,
+        /// Its source has given up: the stream is never completed.
+        #[arg(long)]
+        failed: bool,
+    },
+}
+
+/// The stream did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no stack.
+    #[error(transparent)]
+    Connection(#[from] connection::Error),
+    /// The name is none.
+    #[error("{0}")]
+    Name(&'static str),
+    /// The stream refuses it.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// A table or queue did not answer.
+    #[error("{0}. Repeat the command")]
+    Step(#[from] shared::steps::Error),
+}
+
+#[derive(Serialize)]
+struct Shown {
+    stream: StreamId,
+    /// open, ended, failed or completed.
+    state: &'static str,
+    /// Events fed.
+    fed: u64,
+    /// All before this number is settled.
+    watermark: u64,
+    /// The offset of the last event before it.
+    offset: Option<Offset>,
+    /// Events settled, before the watermark and beyond it.
+    settled: u64,
+    failed: u64,
+    unsettled: u64,
+    /// The most unsettled events.
+    window: u64,
+    committed_at: String,
+    opened_at: String,
+}
+
+/// Does something with a stream.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(options: &StreamOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let (StreamCommand::Show { name } | StreamCommand::Commit { name } | StreamCommand::End { name, .. }) =
+        &options.command;
+    let id = StreamId::parse(name).map_err(Error::Name)?;
+    let connection = Connection::open(stack).await?;
+    let (store, outbox) = (steps::unmetered_store(&connection), steps::unmetered_queues(&connection));
+    let streaming = Streaming { store: &store, outbox: &outbox, env: &System };
+    let stream = match &options.command {
+        StreamCommand::Show { .. } => streaming.stream(&id).await??,
+        StreamCommand::Commit { .. } => streaming.commit_now(&id).await??,
+        StreamCommand::End { failed, .. } => {
+            streaming.end(&id, if *failed { End::Failed } else { End::Ended }).await??
+        }
+    };
+    let shown = Shown::of(&stream);
+    output.result(&shown, || shown.text());
+    Ok(Ending::Well)
+}
+
+impl Shown {
+    fn of(stream: &Stream) -> Self {
+        let watermark = &stream.watermark;
+        Self {
+            stream: stream.life.id.clone(),
+            state: stream.state.word(),
+            fed: stream.next,
+            watermark: watermark.number,
+            offset: watermark.offset.clone(),
+            settled: watermark.settled,
+            failed: watermark.failed,
+            unsettled: stream.unsettled(),
+            window: stream.options.window,
+            committed_at: time(watermark.at),
+            opened_at: time(stream.life.opened_at),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut rows = vec![
+            ("stream", self.stream.to_string()),
+            ("state", self.state.to_owned()),
+            ("fed", grouped(self.fed)),
+            ("watermark", grouped(self.watermark)),
+            ("settled", grouped(self.settled)),
+            ("failed", grouped(self.failed)),
+            ("not settled", grouped(self.unsettled)),
+            ("window", grouped(self.window)),
+            ("committed", self.committed_at.clone()),
+            ("opened", self.opened_at.clone()),
+        ];
+        if let Some(offset) = &self.offset {
+            rows.insert(4, ("its offset", offset.to_string()));
+        }
+        summary(rows)
+    }
+}
+
+fn time(at: Timestamp) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
+}

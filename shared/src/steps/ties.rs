@@ -1,0 +1,66 @@
+//! Who must hear that tasks are settled: the trackers that count them, and the streams that they are events of.
+//!
+//! Telling them again changes nothing, so whoever cannot tell all of them lets its message come again.
+
+use super::Error;
+use super::stream::{self, Streaming};
+use super::track::{self, Tracking};
+use crate::domain::task::Ties;
+use crate::domain::tracker::Outcome;
+use crate::ports::{Env, Outbox, Streams, Trackers};
+
+/// What telling came to.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    trackers: track::Settled,
+    streams: stream::Settled,
+}
+
+/// What nobody counts (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unknown {
+    pub(super) items: usize,
+    pub(super) events: usize,
+}
+
+impl Heard {
+    /// What is unknown, if all others have heard.
+    ///
+    /// # Errors
+    /// A tracker or a stream did not answer.
+    pub(super) fn all(self) -> Result<Unknown, Error> {
+        let items = self.trackers.all()?;
+        match self.streams.unanswered.into_iter().next() {
+            Some((_, error)) => Err(error),
+            None => Ok(Unknown { items, events: self.streams.unknown }),
+        }
+    }
+
+    /// Why one of these may not have heard.
+    pub(super) fn error(&self, ties: &Ties) -> Option<&Error> {
+        let tracker = ties.item.as_ref().and_then(|item| {
+            self.trackers.unanswered.iter().find(|(tracker, _)| *tracker == item.tracker).map(|(_, error)| error)
+        });
+        tracker.or_else(|| {
+            let event = ties.event.as_ref()?;
+            self.streams.unanswered.iter().find(|(life, _)| *life == event.life).map(|(_, error)| error)
+        })
+    }
+}
+
+/// Tells what became of tasks.
+pub(super) async fn tell(
+    store: &(impl Trackers + Streams),
+    outbox: &impl Outbox,
+    env: &impl Env,
+    settled: Vec<(Ties, Outcome)>,
+) -> Heard {
+    let (mut items, mut events) = (Vec::new(), Vec::new());
+    for (Ties { item, event, lane: _ }, outcome) in settled {
+        items.extend(item.map(|item| (item, outcome)));
+        events.extend(event.map(|event| (event, outcome)));
+    }
+    let (tracking, streaming) = (Tracking { store, outbox, env }, Streaming { store, outbox, env });
+    let (trackers, streams) = futures::join!(tracking.settle(items), streaming.settle(events));
+    Heard { trackers, streams }
+}
