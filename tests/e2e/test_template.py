@@ -45,7 +45,7 @@ def test_every_alarm_watches_something_that_exists(stack):
     sqs, functions = stack.client("sqs"), stack.client("lambda")
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
-    assert len(alarms) == len(watched) == 24
+    assert len(alarms) == len(watched) == 27
     for alarm in alarms:
         [dimension] = alarm["Dimensions"]
         if dimension["Name"] == "QueueName":
@@ -71,7 +71,7 @@ def test_each_dead_letter_queue_has_an_alarm(stack):
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {alarm["Dimensions"][0]["Value"] for alarm in alarms}
     dead = {url.rsplit("/", 1)[1] for name, url in stack.outputs.items() if name.endswith("DeadLetterQueueUrl")}
-    assert len(dead) == 4
+    assert len(dead) == 5
     assert dead <= watched
 
 
