@@ -5,14 +5,16 @@
 
 mod answer;
 mod body;
+mod downstream;
 mod expression;
 mod file;
 mod limited;
 
 pub use answer::ResponseMapping;
 pub use body::{Item, TemplateFailed};
+pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
 pub use expression::Expression;
-pub use file::{Downstream, File, HeaderValue, Http, Lambda, Method, Notify, OnReject, Pause, Secret, schema};
+pub use file::{File, Notify, OnReject, Pause, schema};
 
 use crate::domain::batch;
 use crate::domain::gate::Scope;
