@@ -20,6 +20,7 @@ use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
 use crate::times;
+use crate::trackers::notification_queue;
 
 /// How a stream is opened.
 #[derive(Debug, ToSchema)]
@@ -37,8 +38,8 @@ pub struct NewStream {
     /// How many events may be unsettled; 10000 if it is missing.
     #[schema(minimum = 1, maximum = 1_000_000)]
     window: Option<u64>,
-    /// Who is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue; `none` if it is
-    /// missing.
+    /// Who is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue that a route
+    /// names for notifications; `none` if it is missing.
     #[schema(pattern = "^(default|none|https?://.+)$")]
     notify: Option<String>,
 }
@@ -58,15 +59,14 @@ impl Contents for NewStream {
 }
 
 impl NewStream {
-    fn options(&self) -> Result<Options, Problem> {
-        let Options { commit_ms, window, notify, .. } = Options::default();
-        let given = self.notify.as_deref().map(NotificationQueue::parse).transpose();
-        Ok(Options {
+    fn options(&self, notify: NotificationQueue) -> Options {
+        let Options { commit_ms, window, .. } = Options::default();
+        Options {
             commit_ms: self.commit_ms.unwrap_or(commit_ms),
             commit_events: self.commit_events,
             window: self.window.unwrap_or(window),
-            notify: given.map_err(|why| Problem::field("notify", why))?.unwrap_or(notify),
-        })
+            notify,
+        }
     }
 }
 
@@ -232,7 +232,8 @@ pub async fn open<B: Backend>(
     Body(new): Body<NewStream>,
 ) -> Result<(StatusCode, Json<Stream>), Problem> {
     let id = StreamId::parse(&new.id).map_err(|why| Problem::field("id", why))?;
-    let (stream, is_new) = backend.streaming().open(id, new.options()?).await??;
+    let notify = notification_queue(new.notify.as_deref().unwrap_or("none"), &backend.stack().routes).await?;
+    let (stream, is_new) = backend.streaming().open(id, new.options(notify)).await??;
     Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Json(stream.into())))
 }
 
