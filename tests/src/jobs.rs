@@ -11,6 +11,7 @@ use shared::steps::register::{Record, Report};
 
 use crate::fan_out::FanOut;
 use crate::mutation::Mutation;
+use crate::source::Source;
 use crate::world::{VISIBILITY_MS, World};
 
 /// Jobs that begin at their time.
@@ -29,6 +30,8 @@ pub(crate) enum Job {
     Delivery(Delivery),
     /// A fan-out's owner.
     Own(Arc<FanOut>),
+    /// A stream's source.
+    Feed(Arc<Source>),
     /// A person who lets a lane go on.
     Resume(LaneId),
 }
@@ -105,6 +108,12 @@ impl World {
             }
             // If that person dies, the lane is still stopped, or another looks after it.
             Job::Resume(lane) => drop(process.run(self.resume_as(&process, lane), twin).await),
+            Job::Feed(source) => {
+                // Another one begins soon, and never two: a source that is two is started as two.
+                if process.run(self.feed_as(&process, source), || {}).await.is_none() {
+                    self.later(self.env.pick(0..=5_000), job.clone());
+                }
+            }
             Job::Own(fan_out) => {
                 // Somebody notices after a while that it died.
                 let next = self.later(VISIBILITY_MS + fan_out.pauses_ms(), job.clone());
@@ -120,6 +129,7 @@ const fn step(job: &Job) -> &'static str {
     match job {
         Job::Event(_) => "register-task",
         Job::Own(_) => "own",
+        Job::Feed(_) => "feed",
         Job::Resume(_) => "resume",
         Job::Delivery(delivery) => match delivery.outgoing.to {
             Destination::Tasks | Destination::InOrder(_) => "register-task",

@@ -9,6 +9,7 @@ use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use shared::domain::id::LaneId;
 use shared::domain::lane::{self, Lane};
+use shared::domain::stream::{self, Stream};
 use shared::domain::tracker::{State, Tracker};
 use shared::memory::{Delivery, MemoryStore};
 use shared::ports::Env;
@@ -25,6 +26,7 @@ use crate::lag::{Lag, Lagging};
 use crate::mutation::Mutation;
 use crate::process::{Fate, Plan, Process};
 use crate::queues::Queues;
+use crate::source::Source;
 use crate::witness::Witness;
 
 /// What a world is like.
@@ -52,6 +54,8 @@ pub struct Setting {
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
     pub traced: bool,
+    /// A world that makes so many calls to ports goes round in circles.
+    pub most_calls: usize,
 }
 
 impl Default for Setting {
@@ -68,6 +72,7 @@ impl Default for Setting {
             workers: None,
             mutation: None,
             traced: false,
+            most_calls: 1_000_000,
         }
     }
 }
@@ -104,9 +109,6 @@ pub const VISIBILITY_MS: u64 = 60_000;
 const LOOK_MS: u64 = 1_000;
 /// A world that is not at rest after so many milliseconds never will be.
 const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
-
-/// A world that makes so many calls to ports goes round in circles.
-const MOST_CALLS: usize = 1_000_000;
 
 impl World {
     /// An empty world. Must be made on a runtime whose clock is paused.
@@ -159,6 +161,11 @@ impl World {
         let fan_out = Arc::new(fan_out);
         self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&fan_out));
         self.later(delay_ms, Job::Own(fan_out));
+    }
+
+    /// Starts a stream's source.
+    pub fn feed(&self, source: Source) {
+        self.later(0, Job::Feed(Arc::new(source)));
     }
 
     /// All fan-outs whose owners were started.
@@ -228,7 +235,7 @@ impl World {
                     return Err(self.stuck());
                 }
             }
-            if now > end || self.fate.count() > MOST_CALLS {
+            if now > end || self.fate.count() > self.setting.most_calls {
                 return Err(self.stuck());
             }
             let wait_ms = next.map_or(LOOK_MS, |next| next.since(now).clamp(1, LOOK_MS));
@@ -282,6 +289,7 @@ impl World {
         self.tables().tasks().iter().all(|task| task.status.is_settled())
             && self.tables().batches().iter().all(|batch| batch.unfinished().is_none())
             && self.tables().trackers().iter().all(is_told_of)
+            && self.tables().streams().iter().all(is_complete)
     }
 
     fn stuck(&self) -> String {
@@ -309,6 +317,11 @@ impl World {
         let ahead_ms = i64::try_from(self.env.pick(0..=2 * self.setting.skew_ms)).unwrap_or_default() - skew_ms;
         Process::new(step, self.env.ahead_by(ahead_ms), Arc::clone(&self.fate), self.setting.latency_ms)
     }
+}
+
+/// Whether all of a stream is settled, and that is told.
+fn is_complete(stream: &Stream) -> bool {
+    stream.state == stream::State::Completed && stream.is_told
 }
 
 /// Whether a tracker has ended, and its notice is sent.

@@ -5,6 +5,7 @@
 
 mod calls;
 mod case;
+mod killed;
 mod model;
 
 use std::cell::Cell;
