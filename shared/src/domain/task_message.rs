@@ -329,13 +329,11 @@ mod tests {
 
     #[test]
     fn a_message_is_sent_as_it_was_understood() {
-        for body in
-            [
-                r#"{"payload":{"a":1.0}}"#,
-                r#"{"id":"a\"\\","payload":{"a":"\u00e9"},"item":"t:1:2","list":"l-1"}"#,
-                r#"{"payload":{},"event":"s:1700000000123:4711"}"#,
-            ]
-        {
+        for body in [
+            r#"{"payload":{"a":1.0}}"#,
+            r#"{"id":"a\"\\","payload":{"a":"\u00e9"},"item":"t:1:2","list":"l-1"}"#,
+            r#"{"payload":{},"event":"s:1700000000123:4711"}"#,
+        ] {
             let message = parse(body, "m1").unwrap();
             assert_eq!(parse(&message.body(), "other"), Ok(message));
         }

@@ -52,10 +52,7 @@ impl Streams for MemoryStore {
     async fn see(&self, life: &Life, nodes: &[NodeId]) -> Result<Seen> {
         let tables = self.tables();
         let found = tables.streamed.get(life).map(|parts| nodes.iter().filter_map(|node| parts.nodes.get(node)));
-        Ok(Seen {
-            stream: tables.streams.get(&life.id).cloned(),
-            bits: Bits::of(found.into_iter().flatten().cloned()),
-        })
+        Ok(Seen { stream: tables.streams.get(&life.id).cloned(), bits: Bits::of(found.into_iter().flatten().cloned()) })
     }
 
     async fn feed(&self, fed: &Stream, page: &Page) -> Result<Stored> {

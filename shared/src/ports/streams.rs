@@ -57,13 +57,7 @@ pub trait Streams: Sync {
 
     /// Reads up to `limit` of the pages that begin at `from` or later, and before `to`, in order. Fewer than `limit` may come
     /// before the end; none come only at the end.
-    fn pages(
-        &self,
-        life: &Life,
-        from: u64,
-        to: u64,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Page>>> + Send;
+    fn pages(&self, life: &Life, from: u64, to: u64, limit: usize) -> impl Future<Output = Result<Vec<Page>>> + Send;
 
     /// Removes the pages that begin at these numbers.
     fn drop_pages(&self, life: &Life, starts: &[u64]) -> impl Future<Output = Result<()>> + Send;

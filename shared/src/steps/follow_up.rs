@@ -81,9 +81,8 @@ pub async fn follow_up(
     };
     let settled: Vec<(TaskId, Ties, tracker::Outcome)> =
         stream::iter(settlements).map(settle).buffer_unordered(CONCURRENCY).try_collect().await?;
-    let turn = |(task, ties, outcome): &(TaskId, Ties, tracker::Outcome)| {
-        Some((task.clone(), ties.lane.clone()?, *outcome))
-    };
+    let turn =
+        |(task, ties, outcome): &(TaskId, Ties, tracker::Outcome)| Some((task.clone(), ties.lane.clone()?, *outcome));
     let turns: Vec<_> = settled.iter().filter_map(turn).collect();
     let handed = Ordering { store, outbox, env }.hand_over(&turns, route.on_failure(), &route.notify).await;
     let settled = settled.into_iter().map(|(_, ties, outcome)| (ties, outcome)).collect();

@@ -198,7 +198,11 @@ async fn a_dropped_node_is_made_anew_by_who_comes_late<F: Fixture>(fixture: F) {
     let bits = store.see(&life, &ids).await.unwrap().bits;
     assert!(!bits.has(ids[0]) && bits.has(ids[1]));
     let late = node.marking(&[Mark { bit: 8, failures: 0 }]).unwrap();
-    assert_eq!(store.mark_events(&life, &late).await.unwrap(), Marked::Changed(Node::empty(ids[0])), "the word is gone");
+    assert_eq!(
+        store.mark_events(&life, &late).await.unwrap(),
+        Marked::Changed(Node::empty(ids[0])),
+        "the word is gone"
+    );
     let anew = marked(&*store, &life, &Node::empty(ids[0]), &[9]).await;
     assert_eq!(anew.count(), 1);
 }

@@ -24,19 +24,33 @@ pub const RETENTION_MS: u64 = 400 * 24 * 3_600_000;
 /// A call.
 #[derive(Clone, Debug)]
 pub enum Call {
-    Open { window: u64 },
+    Open {
+        window: u64,
+    },
     /// Feeds from so far behind the next number (or ahead of it), with one that was changed.
-    Feed { behind: i64, count: u64, changed: Option<u64> },
+    Feed {
+        behind: i64,
+        count: u64,
+        changed: Option<u64>,
+    },
     /// Feeds so many pages of the largest size.
-    FeedFar { pages: u64 },
+    FeedFar {
+        pages: u64,
+    },
     Settle(BTreeMap<u64, bool>),
     /// Settles all events of a range but one.
-    SettleAllBut { from: u64, count: u64, but: u64 },
+    SettleAllBut {
+        from: u64,
+        count: u64,
+        but: u64,
+    },
     SettleRest,
     Commit,
     End(Ending),
     /// Sweep, after so many minutes.
-    Sweep { minutes: u64 },
+    Sweep {
+        minutes: u64,
+    },
 }
 
 /// A call with what befalls it, and whether it is repeated then.
@@ -121,9 +135,10 @@ fn events(from: u64, count: u64, changed: Option<u64>) -> Vec<Event> {
 pub fn settled_by(call: &Call, model: &Model) -> BTreeMap<u64, bool> {
     match call {
         Call::Settle(events) => events.clone(),
-        Call::SettleAllBut { from, count, but } => {
-            (*from..from + count).filter(|number| number != but && *number < model.next).map(|n| (n, n % 5 == 0)).collect()
-        }
+        Call::SettleAllBut { from, count, but } => (*from..from + count)
+            .filter(|number| number != but && *number < model.next)
+            .map(|n| (n, n % 5 == 0))
+            .collect(),
         Call::SettleRest => {
             (0..model.next).filter(|number| !model.settled.contains_key(number)).map(|n| (n, n % 7 == 0)).collect()
         }
@@ -197,16 +212,9 @@ fn of_fed(fed: Result<Fed, Refused>) -> Expected {
 }
 
 /// Makes a call. `model` is as it was before.
-pub async fn make(
-    call: &Call,
-    model: &Model,
-    life: Option<Life>,
-    steps: Steps<'_>,
-) -> Result<Option<Expected>, Error> {
+pub async fn make(call: &Call, model: &Model, life: Option<Life>, steps: Steps<'_>) -> Result<Option<Expected>, Error> {
     Ok(Some(match call {
-        Call::Open { window } => {
-            steps.open(id(), options(*window)).await?.map_or_else(of_refused, |_| Expected::Done)
-        }
+        Call::Open { window } => steps.open(id(), options(*window)).await?.map_or_else(of_refused, |_| Expected::Done),
         Call::Feed { behind, count, changed } => {
             let from = first(*behind, model);
             let events = events(from, *count, fed_before(from, *changed, model));

@@ -103,8 +103,15 @@ impl Case {
     fn compare(&self, call: &Call, answer: Option<&Expected>, expected: Option<&Expected>, repeated: bool) -> Checked {
         let is_so = match (answer, expected) {
             // What the first try fed, the second finds.
-            (Some(Expected::Fed { new, settled, again, .. }), Some(Expected::Fed { new: n, settled: s, again: a, .. })) => {
-                if repeated { new + settled + again == n + s + a && new <= n } else { answer == expected }
+            (
+                Some(Expected::Fed { new, settled, again, .. }),
+                Some(Expected::Fed { new: n, settled: s, again: a, .. }),
+            ) => {
+                if repeated {
+                    new + settled + again == n + s + a && new <= n
+                } else {
+                    answer == expected
+                }
             }
             // The first try moved the watermark on, past where the repeat begins.
             (Some(Expected::Behind | Expected::WindowFull { .. }), Some(Expected::Fed { .. })) => repeated,
@@ -219,14 +226,21 @@ impl Case {
         prop_assert_eq!(stream.watermark.number, self.model.run());
         prop_assert_eq!(stream.unsettled(), self.model.unsettled());
         let number = |body: &str| task_message::parse(body, "m").unwrap().event.unwrap().number;
-        let sent: BTreeSet<u64> = self.queues.messages(&Destination::Tasks).iter().map(|sent| number(&sent.body)).collect();
+        let sent: BTreeSet<u64> =
+            self.queues.messages(&Destination::Tasks).iter().map(|sent| number(&sent.body)).collect();
         for wanted in (0..stream.next).filter(|number| !is_poison(*number) && !self.unsent.contains(number)) {
-            prop_assert!(sent.contains(&wanted) || self.model.settled.contains_key(&wanted), "event {wanted} was never sent");
+            prop_assert!(
+                sent.contains(&wanted) || self.model.settled.contains_key(&wanted),
+                "event {wanted} was never sent"
+            );
         }
         // Of what is behind it nothing is left: not a group's bits, and none of what was fed.
         let (nodes, pages) = self.store.stream_parts();
         let groups = self.model.unsettled() + 3;
-        prop_assert!(nodes as u64 <= groups && (pages as u64) <= 2 * self.model.unsettled() + 2 * u64::from(self.faults) * 40 + 2);
+        prop_assert!(
+            nodes as u64 <= groups
+                && (pages as u64) <= 2 * self.model.unsettled() + 2 * u64::from(self.faults) * 40 + 2
+        );
         let told = self.queues.messages(&Destination::Notification(NotificationQueue::Default));
         let ids: BTreeSet<&str> = told.iter().map(|notice| notice.body.as_str()).collect();
         prop_assert!(watermark_is_told(&stream, &ids));

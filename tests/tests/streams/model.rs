@@ -10,7 +10,12 @@ pub enum Expected {
     /// It was done, now or before.
     Done,
     /// Events new, settled before, sent again; of those sent, rejected.
-    Fed { new: u64, settled: u64, again: u64, rejected: u64 },
+    Fed {
+        new: u64,
+        settled: u64,
+        again: u64,
+        rejected: u64,
+    },
     /// So many events are none of the stream's.
     Strange(usize),
     Unknown,
@@ -19,7 +24,9 @@ pub enum Expected {
     Gap,
     Behind,
     Changed(u64),
-    WindowFull { unsettled: u64 },
+    WindowFull {
+        unsettled: u64,
+    },
 }
 
 impl Expected {

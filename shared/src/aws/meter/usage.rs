@@ -149,8 +149,21 @@ impl Usage {
             ..
         } = *self;
         [
-            tasks, waiting, locks, batches, unfinished, sessions, trackers, due, lists, lists_due, lanes, stopped,
-            streams, streams_due, routes,
+            tasks,
+            waiting,
+            locks,
+            batches,
+            unfinished,
+            sessions,
+            trackers,
+            due,
+            lists,
+            lists_due,
+            lanes,
+            stopped,
+            streams,
+            streams_due,
+            routes,
         ]
     }
 }

@@ -177,8 +177,7 @@ impl Streams for Dynamo {
 
     async fn pages(&self, life: &Life, from: u64, to: u64, limit: usize) -> Result<Vec<Page>> {
         let Some(last) = to.checked_sub(1).filter(|last| from <= *last) else { return Ok(Vec::new()) };
-        let items =
-            self.stream_range("read what was fed", life, (page_key(from), page_key(last)), limit).await?;
+        let items = self.stream_range("read what was fed", life, (page_key(from), page_key(last)), limit).await?;
         items.iter().map(page_of).collect()
     }
 

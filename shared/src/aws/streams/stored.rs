@@ -168,7 +168,8 @@ pub(super) fn page_of(item: &Item) -> Result<Page> {
     let id = id_of(item);
     let wrong = |attribute, why: &str| nonsense(TABLE, &id, attribute, why);
     let start = item.get(NODE).and_then(|sort| sort.as_s().ok()).and_then(|sort| sort.strip_prefix("p#"));
-    let start = start.and_then(|start| u64::from_str_radix(start, 16).ok()).ok_or_else(|| wrong(NODE, "is no page's"))?;
+    let start =
+        start.and_then(|start| u64::from_str_radix(start, 16).ok()).ok_or_else(|| wrong(NODE, "is no page's"))?;
     let offsets = item.get(OFFSETS).and_then(|offsets| offsets.as_l().ok());
     let offsets = offsets.ok_or_else(|| wrong(OFFSETS, "is no list"))?;
     let digests = item.get(DIGESTS).and_then(|digests| digests.as_b().ok());

@@ -23,9 +23,7 @@ use crate::domain::id::{Part, TrackerId};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use crate::ports::{Added, Cleared, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
-use stored::{
-    OWN, addition_item, addition_key, addition_of, key_item, revision, sort_key, tracker_item, tracker_of,
-};
+use stored::{OWN, addition_item, addition_key, addition_of, key_item, revision, sort_key, tracker_item, tracker_of};
 
 const TABLE: &str = "tracker table";
 const TRACKER_ID: &str = "TrackerId";

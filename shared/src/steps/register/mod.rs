@@ -295,9 +295,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         }
         let has_task = |lost: &Lost| {
             lost.message.as_ref().is_some_and(|message| {
-                let is_its = |task: &Task| {
-                    task.id == message.id && task.item == lost.ties.item && task.event == lost.ties.event
-                };
+                let is_its =
+                    |task: &Task| task.id == message.id && task.item == lost.ties.item && task.event == lost.ties.event;
                 waiting.contains(&(message.id.clone(), message.digest())) || tasks.iter().any(is_its)
             })
         };

@@ -101,7 +101,8 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                 }
             }
             let new = (events.len() - known) as u64;
-            let to_send = (from..).zip(events).enumerate().filter(|(at, _)| !settled.get(*at).copied().unwrap_or(false));
+            let to_send =
+                (from..).zip(events).enumerate().filter(|(at, _)| !settled.get(*at).copied().unwrap_or(false));
             let to_send: Vec<(u64, &Event)> = to_send.map(|(_, numbered)| numbered).collect();
             let again = to_send.len() as u64 - new;
             let rejected = self.send_events(&fed.life, &to_send).await?;
@@ -124,8 +125,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         if count > now.room() {
             now.watermark.settled = now.watermark.settled.max(self.count(&now).await?.0);
         }
-        let refused =
-            Refused::WindowFull { unsettled: now.unsettled(), window: now.options.window, room: now.room() };
+        let refused = Refused::WindowFull { unsettled: now.unsettled(), window: now.options.window, room: now.room() };
         Ok((count > now.room()).then_some(refused))
     }
 
@@ -172,9 +172,9 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         let ids: Vec<_> = messages.iter().map(|(_, message)| message.id.clone()).collect();
         let tasks = self.store.read(&ids, Freshness::Eventual).await?;
         let is_other = |message: &TaskMessage| {
-            tasks.iter().any(|task| {
-                task.id == message.id && task.event == message.event && task.digest != message.digest()
-            })
+            tasks
+                .iter()
+                .any(|task| task.id == message.id && task.event == message.event && task.digest != message.digest())
         };
         Ok(messages.iter().find(|(_, message)| is_other(message)).map(|(number, _)| *number))
     }
@@ -186,12 +186,9 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         let mut messages = Vec::new();
         for (number, event) in events {
             let to_send = match message(life, *number, event) {
-                Ok(message) => Outgoing {
-                    to: Destination::Tasks,
-                    body: message.body(),
-                    delay_ms: 0,
-                    attributes: Vec::new(),
-                },
+                Ok(message) => {
+                    Outgoing { to: Destination::Tasks, body: message.body(), delay_ms: 0, attributes: Vec::new() }
+                }
                 Err(Rejection { code, detail, .. }) => {
                     if let Some(place) = Place::of(*number) {
                         lost.add(place, tracker::Outcome::Failed);

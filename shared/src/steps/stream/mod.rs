@@ -69,7 +69,9 @@ pub enum Refused {
         next: u64,
     },
     /// Events before the watermark are known no more.
-    #[error("the first event has number {from}, but all before the watermark {watermark} is settled: resume from there")]
+    #[error(
+        "the first event has number {from}, but all before the watermark {watermark} is settled: resume from there"
+    )]
     Behind {
         /// The first event's number.
         from: u64,
