@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use shared::domain::id::StreamId;
 use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{Ending, MAX_COMMIT_MS, MAX_NUMBER, Offset, Options, State as Stored, WINDOW};
-use shared::domain::stream::{MAX_FED, Stream as StoredStream};
+use shared::domain::stream::{
+    Ending, MAX_COMMIT_MS, MAX_FED, MAX_NUMBER, Offset, Options, State as Stored, Stream as StoredStream, WINDOW,
+};
 use shared::steps::stream::{Event, Fed as FedEvents};
 use utoipa::ToSchema;
 
@@ -223,8 +224,7 @@ impl From<FedEvents> for Fed {
     responses(
         (status = 201, description = "It is new.", body = Stream),
         (status = 200, description = "It was there.", body = Stream),
-        (status = 409, description = "It was opened otherwise.", body = Problem, content_type = "application/problem+json"),
-        WithBody, AnyPort,
+        Conflicts, WithBody, AnyPort,
     ),
 )]
 pub async fn open<B: Backend>(

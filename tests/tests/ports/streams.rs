@@ -96,7 +96,7 @@ async fn a_name_that_another_stream_has_is_refused_and_shows_it<F: Fixture>(fixt
     let stream = opened(&*store, "s").await;
     assert_eq!(store.open_stream(&stream).await.unwrap(), StreamOpened::New, "it is our own");
     let other = Stream { options: Options::default(), ..stream.clone() };
-    assert_eq!(store.open_stream(&other).await.unwrap(), StreamOpened::Existing(stream));
+    assert_eq!(store.open_stream(&other).await.unwrap(), StreamOpened::Existing(Box::new(stream)));
 }
 
 async fn feeding_writes_how_far_it_is_and_what_was_fed<F: Fixture>(fixture: F) {
