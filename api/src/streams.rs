@@ -20,6 +20,7 @@ use crate::body::{Body, Contents, Fields, MAX_WHOLE};
 use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::routes::pushed;
 use crate::times;
 use crate::trackers::notification_queue;
 
@@ -278,7 +279,8 @@ pub async fn feed<B: Backend>(
     Id(id): Id<StreamId>,
     Body(NewEvents { from, events }): Body<NewEvents>,
 ) -> Result<Json<Fed>, Problem> {
-    Ok(Json(backend.streaming().feed(&id, from, &events).await??.into()))
+    let routes = pushed(&backend.stack().routes).await?;
+    Ok(Json(backend.streaming().feed(routes.as_deref(), &id, from, &events).await??.into()))
 }
 
 /// End a stream

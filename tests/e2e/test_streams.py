@@ -40,15 +40,10 @@ def user(number: int) -> str:
 @pytest.fixture(scope="module")
 def feeding(run, tmp_path_factory) -> Feeding:
     stack, file = run.stack, tmp_path_factory.mktemp("stream") / "events.ndjson"
-    turns: dict[str, int] = defaultdict(int)
-    lines = []
-    for number in range(EVENTS):
-        payload = {"type": "postcard"}
-        if number not in JUNK:
-            turns[user(number)] += 1
-            payload = {"type": "user-event", "user": user(number), "turn": turns[user(number)], "n": number}
-        lines.append(json.dumps({"payload": payload}) + "\n")
-    file.write_text("".join(lines))
+    payloads = [{"type": "user-event", "user": user(number), "n": number} for number in range(EVENTS)]
+    for number in JUNK:
+        payloads[number] = {"type": "postcard"}
+    file.write_text("".join(json.dumps({"payload": payload}) + "\n" for payload in payloads))
 
     watermarks: list[int] = []
     overtaken: list[str] = []
