@@ -80,7 +80,7 @@ async fn a_stream_is_read_as_it_was_written_in_every_state<F: Fixture>(fixture: 
         assert_eq!(now(&*store, &open).await.as_ref(), Some(&open));
         let fed = fed(&*store, &open, 5).await;
         let committed = reached(&fed, 3);
-        let told = committed.told(NOW);
+        let told = committed.told();
         let ended = told.ended(how, NOW);
         let last = reached(&ended, 5);
         let looked_at = last.looked_at(99, NOW);

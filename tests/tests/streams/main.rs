@@ -5,6 +5,7 @@
 
 mod calls;
 mod case;
+mod crowd;
 mod killed;
 mod model;
 

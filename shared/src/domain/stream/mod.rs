@@ -169,9 +169,9 @@ impl Stream {
         }
         let now = found.at;
         let is_told = if is_farther { self.options.notify == NotificationQueue::None } else { self.is_told };
-        let next = Self { state, watermark: found, is_told, active_at: now, looks: 0, ..self.revised() };
-        let due = next.first_look(now);
-        Some(Self { due, ..next })
+        // Once more in any case: whoever commits may die before it has removed what is not needed any more.
+        let due = Some(now.plus_ms(GRACE_MS.max(self.options.commit_ms)));
+        Some(Self { state, watermark: found, is_told, active_at: now, looks: 0, due, ..self.revised() })
     }
 
     /// This open stream at its source's end.
@@ -187,10 +187,8 @@ impl Stream {
 
     /// This stream with its last commit told.
     #[must_use]
-    pub fn told(&self, now: Timestamp) -> Self {
-        let told = Self { is_told: true, ..self.revised() };
-        let due = told.first_look(now);
-        Self { due, ..told }
+    pub fn told(&self) -> Self {
+        Self { is_told: true, ..self.revised() }
     }
 
     /// This stream, for sweep to look at again after a look that found nothing new.
@@ -215,10 +213,6 @@ impl Stream {
     /// Whether sweep has something to wait for.
     const fn waits(&self) -> bool {
         self.watermark.number < self.next || !self.is_told
-    }
-
-    fn first_look(&self, now: Timestamp) -> Option<Timestamp> {
-        (self.waits() || self.state != State::Open).then(|| now.plus_ms(GRACE_MS.max(self.options.commit_ms)))
     }
 
     /// Twice as long each time.
@@ -285,7 +279,7 @@ mod tests {
         let waits = stream(9);
         assert!(waits.due.is_some() && waits.looked_at(1, Timestamp(5_000)).due.is_some());
         let idle = waits.reached(found(9, 9)).unwrap();
-        assert_eq!(idle.due, None);
+        assert_eq!(idle.looked_at(1, Timestamp(9_000)).due, None);
         assert!(!idle.is_forgotten(0, Timestamp(u64::MAX)), "its watermark is its source's memory");
     }
 }
