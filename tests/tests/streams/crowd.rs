@@ -43,7 +43,7 @@ async fn run(seed: u64) -> usize {
     let env = TestEnv::new(seed);
     let (store, queues) = (MemoryStore::new(), MemoryQueues::new());
     let life = fed(&store, &env).await;
-    let plan = if seed % 2 == 0 { Plan::Random(0.02) } else { Plan::Deaths(0.03) };
+    let plan = if seed.is_multiple_of(2) { Plan::Random(0.02) } else { Plan::Deaths(0.03) };
     let fate = Arc::new(Fate::new(plan, env.with_seed(seed + 1), false));
     let mut chunks: Vec<u64> = (0..EVENTS / CHUNK).collect();
     // One in ten comes a second time, in between.
