@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use shared::domain::id::StreamId;
 use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{Ending, MAX_COMMIT_MS, MAX_NUMBER, Offset, Options, State as Stored, WINDOW};
-use shared::domain::stream::{MAX_FED, Stream as StoredStream};
+use shared::domain::stream::{
+    Ending, MAX_COMMIT_MS, MAX_FED, MAX_NUMBER, Offset, Options, State as Stored, Stream as StoredStream, WINDOW,
+};
 use shared::steps::stream::{Event, Fed as FedEvents};
 use utoipa::ToSchema;
 
@@ -19,7 +20,9 @@ use crate::body::{Body, Contents, Fields, MAX_WHOLE};
 use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::routes::pushed;
 use crate::times;
+use crate::trackers::notification_queue;
 
 /// How a stream is opened.
 #[derive(Debug, ToSchema)]
@@ -37,8 +40,8 @@ pub struct NewStream {
     /// How many events may be unsettled; 10000 if it is missing.
     #[schema(minimum = 1, maximum = 1_000_000)]
     window: Option<u64>,
-    /// Who is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue; `none` if it is
-    /// missing.
+    /// Who is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue that a route
+    /// names for notifications; `none` if it is missing.
     #[schema(pattern = "^(default|none|https?://.+)$")]
     notify: Option<String>,
 }
@@ -58,15 +61,14 @@ impl Contents for NewStream {
 }
 
 impl NewStream {
-    fn options(&self) -> Result<Options, Problem> {
-        let Options { commit_ms, window, notify, .. } = Options::default();
-        let given = self.notify.as_deref().map(NotificationQueue::parse).transpose();
-        Ok(Options {
+    fn options(&self, notify: NotificationQueue) -> Options {
+        let Options { commit_ms, window, .. } = Options::default();
+        Options {
             commit_ms: self.commit_ms.unwrap_or(commit_ms),
             commit_events: self.commit_events,
             window: self.window.unwrap_or(window),
-            notify: given.map_err(|why| Problem::field("notify", why))?.unwrap_or(notify),
-        })
+            notify,
+        }
     }
 }
 
@@ -223,8 +225,7 @@ impl From<FedEvents> for Fed {
     responses(
         (status = 201, description = "It is new.", body = Stream),
         (status = 200, description = "It was there.", body = Stream),
-        (status = 409, description = "It was opened otherwise.", body = Problem, content_type = "application/problem+json"),
-        WithBody, AnyPort,
+        Conflicts, WithBody, AnyPort,
     ),
 )]
 pub async fn open<B: Backend>(
@@ -232,7 +233,8 @@ pub async fn open<B: Backend>(
     Body(new): Body<NewStream>,
 ) -> Result<(StatusCode, Json<Stream>), Problem> {
     let id = StreamId::parse(&new.id).map_err(|why| Problem::field("id", why))?;
-    let (stream, is_new) = backend.streaming().open(id, new.options()?).await??;
+    let notify = notification_queue(new.notify.as_deref().unwrap_or("none"), &backend.stack().routes).await?;
+    let (stream, is_new) = backend.streaming().open(id, new.options(notify)).await??;
     Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Json(stream.into())))
 }
 
@@ -277,7 +279,8 @@ pub async fn feed<B: Backend>(
     Id(id): Id<StreamId>,
     Body(NewEvents { from, events }): Body<NewEvents>,
 ) -> Result<Json<Fed>, Problem> {
-    Ok(Json(backend.streaming().feed(&id, from, &events).await??.into()))
+    let routes = pushed(&backend.stack().routes).await?;
+    Ok(Json(backend.streaming().feed(routes.as_deref(), &id, from, &events).await??.into()))
 }
 
 /// End a stream

@@ -187,7 +187,7 @@ pub async fn open<B: Backend>(
 }
 
 /// Only queues that the routes file names: what anybody may name, the stack may not be allowed to send to.
-async fn notification_queue(text: &str, routes: &RouteSource) -> Result<NotificationQueue, Problem> {
+pub(crate) async fn notification_queue(text: &str, routes: &RouteSource) -> Result<NotificationQueue, Problem> {
     let queue = NotificationQueue::parse(text).map_err(|why| Problem::field("notify", format!("`notify` {why}")))?;
     if matches!(queue, NotificationQueue::Default | NotificationQueue::None) {
         return Ok(queue);

@@ -78,7 +78,8 @@ class Downstream:
     - `deadly`: leaves a batch's first call unanswered until its caller is gone.
     - any other: loads. A parcel heavier than 1,000 is refused for good; a fragile one is told once to come back.
 
-    `/pay` refuses what is declined, and tells a slow payment once to come back. `/sort` answers in AWS's own form: letters without an address fail. `/declare` refuses every call.
+    `/pay` refuses what is declined, and tells a slow payment once to come back. `/sort` answers in AWS's own form: letters
+    without an address fail. `/declare` refuses every call. `/apply` refuses every event of the user `u13`.
     """
 
     def __init__(self):
@@ -130,6 +131,11 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, {"batchItemFailures": [{"itemIdentifier": id} for id in bad]}
         if self.path == "/pay":
             return 200, {"results": [self._pay(item, earlier) for item in body["items"]]}
+        if self.path == "/apply":
+            fails = {True: {"status": "failed", "reason": "no_such_user"}, False: {"status": "succeeded"}}
+            return 200, {
+                "results": [{"id": item["id"], **fails[item["payload"]["user"] == "u13"]} for item in body["items"]]
+            }
         seen = any(call.key == self.headers["Idempotency-Key"] for call in earlier)
         if body["target"] == "busy" and not seen:
             return 503, None

@@ -143,6 +143,7 @@ TABLES = {
     "TRACKER": "TrackerTable",
     "LIST": "ListTable",
     "LANE": "LaneTable",
+    "STREAM": "StreamTable",
     "ROUTE": "RouteTable",
 }
 """Each table's word in the environment, and its name in the template."""

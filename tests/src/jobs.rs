@@ -12,6 +12,7 @@ use shared::steps::register::{Record, Report};
 use crate::fan_out::FanOut;
 use crate::mutation::Mutation;
 use crate::shelf::Caller;
+use crate::source::Source;
 use crate::world::{VISIBILITY_MS, World};
 
 /// Jobs that begin at their time.
@@ -30,6 +31,8 @@ pub(crate) enum Job {
     Delivery(Delivery),
     /// A fan-out's owner.
     Own(Arc<FanOut>),
+    /// A stream's source.
+    Feed(Arc<Source>),
     /// A person who lets a lane go on.
     Resume(LaneId),
     /// Somebody who makes calls to a list.
@@ -108,6 +111,12 @@ impl World {
             }
             // If that person dies, the lane is still stopped, or another looks after it.
             Job::Resume(lane) => drop(process.run(self.resume_as(&process, lane), twin).await),
+            Job::Feed(source) => {
+                // Another one begins soon, and never two: a source that is two is started as two.
+                if process.run(self.feed_as(&process, source), || {}).await.is_none() {
+                    self.later(self.env.pick(0..=5_000), job.clone());
+                }
+            }
             Job::Own(fan_out) => {
                 // Somebody notices after a while that it died.
                 let next = self.later(VISIBILITY_MS + fan_out.pauses_ms(), job.clone());
@@ -129,6 +138,7 @@ const fn step(job: &Job) -> &'static str {
     match job {
         Job::Event(_) => "register-task",
         Job::Own(_) => "own",
+        Job::Feed(_) => "feed",
         Job::Resume(_) => "resume",
         Job::List(_) => "list",
         Job::Delivery(delivery) => match delivery.outgoing.to {

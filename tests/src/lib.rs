@@ -20,6 +20,7 @@ pub mod queues;
 pub mod scenario;
 pub mod scenarios;
 pub mod shelf;
+pub mod source;
 mod steps;
 mod streams;
 pub mod tally;

@@ -9,6 +9,7 @@ use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use shared::domain::id::LaneId;
 use shared::domain::lane::{self, Lane};
+use shared::domain::stream::{self, Stream};
 use shared::domain::tracker::{State, Tracker};
 use shared::memory::{Delivery, MemoryStore};
 use shared::ports::Env;
@@ -26,6 +27,7 @@ use crate::mutation::Mutation;
 use crate::process::{Fate, Plan, Process};
 use crate::queues::Queues;
 use crate::shelf::{Caller, Told};
+use crate::source::Source;
 use crate::witness::Witness;
 
 /// What a world is like.
@@ -53,6 +55,8 @@ pub struct Setting {
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
     pub traced: bool,
+    /// A world that makes so many calls to ports goes round in circles.
+    pub most_calls: usize,
 }
 
 impl Default for Setting {
@@ -69,6 +73,7 @@ impl Default for Setting {
             workers: None,
             mutation: None,
             traced: false,
+            most_calls: 1_000_000,
         }
     }
 }
@@ -110,9 +115,6 @@ pub const VISIBILITY_MS: u64 = 60_000;
 const LOOK_MS: u64 = 1_000;
 /// A world that is not at rest after so many milliseconds never will be.
 const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
-
-/// A world that makes so many calls to ports goes round in circles.
-const MOST_CALLS: usize = 1_000_000;
 
 impl World {
     /// An empty world. Must be made on a runtime whose clock is paused.
@@ -167,6 +169,11 @@ impl World {
     /// Every message that was put into the intake queue.
     pub fn sent_bodies(&self) -> Vec<String> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts a stream's source.
+    pub fn feed(&self, source: Source) {
+        self.later(0, Job::Feed(Arc::new(source)));
     }
 
     /// Notes that somebody outside was told what must not be.
@@ -231,7 +238,7 @@ impl World {
                     return Err(self.stuck());
                 }
             }
-            if now > end || self.fate.count() > MOST_CALLS {
+            if now > end || self.fate.count() > self.setting.most_calls {
                 return Err(self.stuck());
             }
             let wait_ms = next.map_or(LOOK_MS, |next| next.since(now).clamp(1, LOOK_MS));
@@ -286,6 +293,7 @@ impl World {
             && self.tables().batches().iter().all(|batch| batch.unfinished().is_none())
             && self.tables().trackers().iter().all(is_told_of)
             && self.tables().lists().iter().all(|list| list.head.reservations.is_empty())
+            && self.tables().streams().iter().all(is_complete)
     }
 
     fn stuck(&self) -> String {
@@ -315,6 +323,11 @@ impl World {
         let ahead_ms = i64::try_from(self.env.pick(0..=2 * self.setting.skew_ms)).unwrap_or_default() - skew_ms;
         Process::new(step, self.env.ahead_by(ahead_ms), Arc::clone(&self.fate), self.setting.latency_ms)
     }
+}
+
+/// Whether all of a stream is settled, and that is told.
+fn is_complete(stream: &Stream) -> bool {
+    stream.state == stream::State::Completed && stream.is_told
 }
 
 /// Whether a tracker has ended, and its notice is sent.

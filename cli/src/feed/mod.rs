@@ -9,13 +9,16 @@ mod source;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use shared::aws::{Dynamo, Sqs, System};
+use shared::aws::{Dynamo, Meter, RouteTable, Sqs, System};
 use shared::domain::id::StreamId;
 use shared::domain::retry::Retryable;
 use shared::domain::stream::{Ending as End, State, Stream};
+use shared::entry::{NoRoutes, RouteSource};
+use shared::routes::Routes;
 use shared::steps;
 use shared::steps::stream::{Event, Fed, Outcome, Refused, Streaming};
 use tokio::time::Instant;
@@ -52,6 +55,9 @@ pub enum Error {
         /// Why.
         why: Refused,
     },
+    /// The routes cannot be read: which events keep an order is not known.
+    #[error(transparent)]
+    Routes(#[from] NoRoutes),
     /// The file cannot be fed.
     #[error("cannot feed {}: {source}", file.display())]
     Source {
@@ -88,6 +94,7 @@ pub async fn run(options: &args::Feed, stack: Option<&str>, output: &Output) -> 
     let store = crate::steps::unmetered_store(&connection);
     let outbox = crate::steps::unmetered_queues(&connection);
     let steps = Streaming { store: &store, outbox: &outbox, env: &System };
+    let routes = routes(&connection).await?;
     let refused = |why| Error::Refused { stream: id.clone(), why };
     let before = steps.stream(&id).await?.ok();
     let wanted = options.options(before.as_ref().map(|stream| &stream.options));
@@ -102,7 +109,7 @@ pub async fn run(options: &args::Feed, stack: Option<&str>, output: &Output) -> 
         let _ = writeln!(io::stderr(), "{line} lines are settled; going on after them");
     }
     let stop = Stop::listen(None);
-    let mut feeder = Feeder { steps, id, options, output: *output, bar, report, stop: stop.clone() };
+    let mut feeder = Feeder { steps, routes, id, options, output: *output, bar, report, stop: stop.clone() };
     let started = Instant::now();
     tokio::select! {
         () = feeder.run(source, stream) => {}
@@ -115,9 +122,20 @@ pub async fn run(options: &args::Feed, stack: Option<&str>, output: &Output) -> 
     Ok(if report.is_well() { Ending::Well } else { Ending::Badly })
 }
 
+/// The routes in force; `None` if none were pushed yet.
+async fn routes(connection: &Connection) -> Result<Option<Arc<Routes>>, NoRoutes> {
+    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
+    match RouteSource::table(table).current().await {
+        Ok(routes) => Ok(Some(routes)),
+        Err(NoRoutes::NotPushed) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
 /// One file on its way into a stream.
 struct Feeder<'a> {
     steps: Streaming<'a, Dynamo, Sqs, System>,
+    routes: Option<Arc<Routes>>,
     id: StreamId,
     options: &'a args::Feed,
     output: Output,
@@ -186,9 +204,9 @@ impl Feeder<'_> {
         let mut most = events.len();
         loop {
             self.may_go_on()?;
-            let steps = self.steps;
+            let (steps, routes) = (self.steps, self.routes.as_deref());
             let (id, events_now, first) = (&self.id, &events[..most], *from);
-            match persist(|| steps.feed(id, first, events_now)).await? {
+            match persist(|| steps.feed(routes, id, first, events_now)).await? {
                 Ok(fed) => {
                     *from += most as u64;
                     events.drain(..most);

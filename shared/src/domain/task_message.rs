@@ -168,7 +168,7 @@ pub struct Rejection {
     /// The item that the message was for, if it says so: it fails with the message.
     pub item: Option<ItemId>,
     /// The event that it was, if it says so: it fails with the message.
-    pub event: Option<EventId>,
+    pub event: Option<Box<EventId>>,
 }
 
 impl Rejection {
@@ -180,7 +180,7 @@ impl Rejection {
     /// The same refusal, of a message that was for an item, or was an event.
     #[must_use]
     pub fn of(self, item: Option<ItemId>, event: Option<EventId>) -> Self {
-        Self { item, event, ..self }
+        Self { item, event: event.map(Box::new), ..self }
     }
 }
 

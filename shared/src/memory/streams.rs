@@ -37,7 +37,7 @@ impl Streams for MemoryStore {
         let mut tables = self.tables();
         match tables.streams.get(&stream.life.id) {
             Some(old) if old == stream => Ok(StreamOpened::New),
-            Some(old) => Ok(StreamOpened::Existing(old.clone())),
+            Some(old) => Ok(StreamOpened::Existing(Box::new(old.clone()))),
             None => {
                 tables.streams.insert(stream.life.id.clone(), stream.clone());
                 Ok(StreamOpened::New)

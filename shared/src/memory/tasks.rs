@@ -31,7 +31,7 @@ impl Tasks for MemoryStore {
     async fn register(&self, task: &Task) -> Result<Registered> {
         let mut tables = self.tables();
         if let Some(existing) = tables.tasks.get(&task.id) {
-            return Ok(Registered::Existing(existing.clone()));
+            return Ok(Registered::Existing(Box::new(existing.clone())));
         }
         if let Status::Created { target } = &task.status {
             tables.show(target, task.candidate());

@@ -14,7 +14,7 @@ pub enum StreamOpened {
     /// The stream is new.
     New,
     /// One with this name was there.
-    Existing(Stream),
+    Existing(Box<Stream>),
 }
 
 /// A stream and some of its nodes, as they were read, each at a moment of its own.

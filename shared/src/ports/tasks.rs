@@ -15,7 +15,7 @@ pub enum Registered {
     /// The task is new.
     New,
     /// A task with this id was there.
-    Existing(Task),
+    Existing(Box<Task>),
 }
 
 /// What became of a candidate's move into a batch.

@@ -85,6 +85,7 @@ impl Chaos {
             workers,
             mutation: None,
             traced: false,
+            most_calls: 1_000_000,
         };
         // Of dice of their own, so that the rest of a seed stays what it is.
         let mut order = order::of(&mut StdRng::seed_from_u64(seed ^ 0x000A_DE55));

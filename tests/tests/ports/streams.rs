@@ -80,7 +80,7 @@ async fn a_stream_is_read_as_it_was_written_in_every_state<F: Fixture>(fixture: 
         assert_eq!(now(&*store, &open).await.as_ref(), Some(&open));
         let fed = fed(&*store, &open, 5).await;
         let committed = reached(&fed, 3);
-        let told = committed.told(NOW);
+        let told = committed.told();
         let ended = told.ended(how, NOW);
         let last = reached(&ended, 5);
         let looked_at = last.looked_at(99, NOW);
@@ -96,7 +96,7 @@ async fn a_name_that_another_stream_has_is_refused_and_shows_it<F: Fixture>(fixt
     let stream = opened(&*store, "s").await;
     assert_eq!(store.open_stream(&stream).await.unwrap(), StreamOpened::New, "it is our own");
     let other = Stream { options: Options::default(), ..stream.clone() };
-    assert_eq!(store.open_stream(&other).await.unwrap(), StreamOpened::Existing(stream));
+    assert_eq!(store.open_stream(&other).await.unwrap(), StreamOpened::Existing(Box::new(stream)));
 }
 
 async fn feeding_writes_how_far_it_is_and_what_was_fed<F: Fixture>(fixture: F) {

@@ -44,7 +44,7 @@ async fn an_id_is_registered_once<F: Fixture>(fixture: F) {
     let first = task("t", &target("a"));
     let second = task("t", &target("b"));
     assert_eq!(store.register(&first).await.unwrap(), Registered::New);
-    assert_eq!(store.register(&second).await.unwrap(), Registered::Existing(first.clone()));
+    assert_eq!(store.register(&second).await.unwrap(), Registered::Existing(Box::new(first.clone())));
     assert_eq!(now(&*store, &first.id).await, first);
 }
 
@@ -54,7 +54,7 @@ async fn a_repeated_registration_finds_the_task<F: Fixture>(fixture: F) {
     store.register(&task).await.unwrap();
     // The very same write may also take itself for its own repeat: either way the task is driven on.
     let again = store.register(&task).await.unwrap();
-    assert!(again == Registered::New || again == Registered::Existing(task), "{again:?}");
+    assert!(again == Registered::New || again == Registered::Existing(Box::new(task)), "{again:?}");
 }
 
 async fn a_read_leaves_out_what_is_not_there<F: Fixture>(fixture: F) {

@@ -218,12 +218,12 @@ pub async fn make(call: &Call, model: &Model, life: Option<Life>, steps: Steps<'
         Call::Feed { behind, count, changed } => {
             let from = first(*behind, model);
             let events = events(from, *count, fed_before(from, *changed, model));
-            of_fed(steps.feed(&id(), from, &events).await?)
+            of_fed(steps.feed(None, &id(), from, &events).await?)
         }
         Call::FeedFar { pages } => {
             let (mut last, mut from) = (Expected::Done, model.next);
             for _ in 0..*pages {
-                last = of_fed(steps.feed(&id(), from, &events(from, 500, None)).await?);
+                last = of_fed(steps.feed(None, &id(), from, &events(from, 500, None)).await?);
                 if last.is_refused() {
                     break;
                 }

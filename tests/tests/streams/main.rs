@@ -5,6 +5,8 @@
 
 mod calls;
 mod case;
+mod crowd;
+mod killed;
 mod model;
 
 use std::cell::Cell;

@@ -98,7 +98,7 @@ impl Streams for Dynamo {
             Written::Refused(Some(old)) => {
                 let old = stream_of(old)?;
                 // Our own write, whose answer was lost.
-                Ok(if old == *stream { StreamOpened::New } else { StreamOpened::Existing(old) })
+                Ok(if old == *stream { StreamOpened::New } else { StreamOpened::Existing(Box::new(old)) })
             }
         }
     }

@@ -100,7 +100,7 @@ impl Tasks for Dynamo {
             Written::Refused(Some(old)) => {
                 let existing = task_of(old)?;
                 // Same to the millisecond: the answer to our own write was lost.
-                Ok(if existing == *task { Registered::New } else { Registered::Existing(existing) })
+                Ok(if existing == *task { Registered::New } else { Registered::Existing(Box::new(existing)) })
             }
         }
     }

@@ -24,6 +24,8 @@
 
 mod bits;
 mod event;
+mod options;
+mod state;
 
 use super::id::{Revision, StreamId};
 use super::notice::NotificationQueue;
@@ -32,18 +34,14 @@ use super::tracker::GROUP_SIZE;
 
 pub use bits::{Bits, Count, Run, first_below, path};
 pub use event::{EventId, MAX_OFFSET_BYTES, NoEvent, Offset, Page, Trace};
+pub use options::{MAX_COMMIT_MS, Options, WINDOW};
+pub use state::{Ending, State};
 
 /// The most events of one stream, for ever: as many as three levels of nodes hold.
 pub const MAX_NUMBER: u64 = (GROUP_SIZE as u64).pow(3);
 
 /// The most events that one call feeds.
 pub const MAX_FED: usize = 500;
-
-/// Windows, in unsettled events.
-pub const WINDOW: std::ops::RangeInclusive<u64> = 1..=1_000_000;
-
-/// The longest time between two commits, in milliseconds.
-pub const MAX_COMMIT_MS: u64 = 60 * 60 * 1_000;
 
 /// One use of a stream's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,32 +79,6 @@ pub struct Stream {
     pub due: Option<Timestamp>,
 }
 
-/// Where a stream stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Events are fed. Its owner ends it.
-    Open,
-    /// No more events come; those unsettled still settle. The commit that finds none left completes it.
-    Ended,
-    /// Its source gave up: no more events come, and it is never complete. Those unsettled still settle. Final.
-    Failed,
-    /// It was ended, and all is settled. Final.
-    Completed,
-}
-
-/// What a stream is opened with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The shortest time between two commits, in milliseconds, unless so many events were settled.
-    pub commit_ms: u64,
-    /// So many events settled make a commit, whenever the last one was.
-    pub commit_events: Option<u64>,
-    /// The most unsettled events.
-    pub window: u64,
-    /// Who is told of commits.
-    pub notify: NotificationQueue,
-}
-
 /// What a commit says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watermark {
@@ -122,67 +94,10 @@ pub struct Watermark {
     pub at: Timestamp,
 }
 
-/// In which way a source comes to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// All of it was fed.
-    Ended,
-    /// It gave up.
-    Failed,
-}
-
 /// How long whoever is at work on a stream is left alone, in milliseconds.
 const GRACE_MS: u64 = 1_000;
 /// Sweep's looks at a stream that stands still come at growing intervals, up to this, in milliseconds.
 const MAX_LOOK_MS: u64 = 60_000;
-
-impl State {
-    /// All states.
-    pub const ALL: [Self; 4] = [Self::Open, Self::Ended, Self::Failed, Self::Completed];
-
-    /// The word stored in the `State` attribute, and shown.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Ended => "ended",
-            Self::Failed => "failed",
-            Self::Completed => "completed",
-        }
-    }
-
-    /// The state of this word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
-    }
-}
-
-impl Default for Options {
-    /// A commit each second, ten thousand unsettled events, nobody told.
-    fn default() -> Self {
-        Self { commit_ms: 1_000, commit_events: None, window: 10_000, notify: NotificationQueue::None }
-    }
-}
-
-impl Options {
-    /// Checks what came from outside.
-    ///
-    /// # Errors
-    /// Says what is out of its range.
-    pub fn check(&self) -> Result<(), &'static str> {
-        if self.commit_ms > MAX_COMMIT_MS {
-            return Err("commits are at most an hour apart: 0 to 3600000 milliseconds");
-        }
-        if self.commit_events == Some(0) {
-            return Err("a commit takes one settled event at least");
-        }
-        if !WINDOW.contains(&self.window) {
-            return Err("a window holds 1 to 1000000 unsettled events");
-        }
-        Ok(())
-    }
-}
 
 impl Stream {
     /// A new stream without events.
@@ -254,9 +169,9 @@ impl Stream {
         }
         let now = found.at;
         let is_told = if is_farther { self.options.notify == NotificationQueue::None } else { self.is_told };
-        let next = Self { state, watermark: found, is_told, active_at: now, looks: 0, ..self.revised() };
-        let due = next.first_look(now);
-        Some(Self { due, ..next })
+        // Once more in any case: whoever commits may die before it has removed what is not needed any more.
+        let due = Some(now.plus_ms(GRACE_MS.max(self.options.commit_ms)));
+        Some(Self { state, watermark: found, is_told, active_at: now, looks: 0, due, ..self.revised() })
     }
 
     /// This open stream at its source's end.
@@ -272,10 +187,8 @@ impl Stream {
 
     /// This stream with its last commit told.
     #[must_use]
-    pub fn told(&self, now: Timestamp) -> Self {
-        let told = Self { is_told: true, ..self.revised() };
-        let due = told.first_look(now);
-        Self { due, ..told }
+    pub fn told(&self) -> Self {
+        Self { is_told: true, ..self.revised() }
     }
 
     /// This stream, for sweep to look at again after a look that found nothing new.
@@ -302,10 +215,6 @@ impl Stream {
         self.watermark.number < self.next || !self.is_told
     }
 
-    fn first_look(&self, now: Timestamp) -> Option<Timestamp> {
-        (self.waits() || self.state != State::Open).then(|| now.plus_ms(GRACE_MS.max(self.options.commit_ms)))
-    }
-
     /// Twice as long each time.
     fn pause_ms(&self) -> u64 {
         (GRACE_MS << self.looks.min(10)).min(MAX_LOOK_MS)
@@ -328,14 +237,6 @@ mod tests {
 
     fn found(number: u64, settled: u64) -> Watermark {
         Watermark { number, offset: Offset::parse("o").ok(), settled, failed: 0, at: Timestamp(2_000) }
-    }
-
-    #[test]
-    fn every_state_has_a_word_of_its_own() {
-        for state in State::ALL {
-            assert_eq!(State::parse(state.word()), Some(state));
-        }
-        assert_eq!(State::parse("melted"), None);
     }
 
     #[test]
@@ -378,7 +279,7 @@ mod tests {
         let waits = stream(9);
         assert!(waits.due.is_some() && waits.looked_at(1, Timestamp(5_000)).due.is_some());
         let idle = waits.reached(found(9, 9)).unwrap();
-        assert_eq!(idle.due, None);
+        assert_eq!(idle.looked_at(1, Timestamp(9_000)).due, None);
         assert!(!idle.is_forgotten(0, Timestamp(u64::MAX)), "its watermark is its source's memory");
     }
 }

@@ -29,7 +29,7 @@ pub enum Lined {
     /// It waits for its turn; or it failed at once, as the task before it had.
     Behind,
     /// A task with this id was there.
-    Existing(Task),
+    Existing(Box<Task>),
     /// Its number is used by another task.
     Used,
     /// It brings a number, and the lane counts arrivals; or the other way round.
@@ -111,7 +111,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                     for task in tasks {
                         let of_task = |position: &&usize| arrivals[**position].task.id == task.id;
                         if let Some(position) = positions.iter().find(of_task) {
-                            lined[*position] = Some(Lined::Existing(task));
+                            lined[*position] = Some(Lined::Existing(Box::new(task)));
                         }
                     }
                 }
@@ -143,7 +143,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         for task in self.store.read(&ids, Freshness::Latest).await? {
             let its = arrivals.iter().zip(&mut *lined).find(|(arrival, _)| arrival.task.id == task.id);
             if let Some((_, lined)) = its {
-                *lined = Some(Lined::Existing(task));
+                *lined = Some(Lined::Existing(Box::new(task)));
             }
         }
         Ok(())

@@ -56,7 +56,7 @@ impl Plan {
     pub(super) fn reject(&mut self, record: &Record, refused: Refused) {
         let Refused { rejection: Rejection { code, detail, item, event }, message } = refused;
         if item.is_some() || event.is_some() {
-            let ties = Ties { item, event, lane: None };
+            let ties = Ties { item, event: event.map(|event| *event), lane: None };
             self.lost.push(Lost { record: record.message_id.clone(), ties, message });
         }
         let outgoing = Outgoing {

@@ -34,7 +34,13 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
             let (settled, failed) = self.count(&stream).await?;
             if let Some(offset) = self.offset_before(&stream, reached).await? {
                 let found = Watermark { number: reached, offset, settled, failed, at: now };
-                let Some(next) = stream.reached(found) else { return self.tell(stream).await };
+                let Some(next) = stream.reached(found) else {
+                    if when == When::Now {
+                        // Whoever committed that may have died before it did this.
+                        self.forget(&life, 0, before).await?;
+                    }
+                    return self.tell(stream).await;
+                };
                 if self.store.commit(&next).await? == Stored::Yes {
                     self.forget(&life, before, next.watermark.number).await?;
                     return self.tell(next).await;
@@ -97,12 +103,10 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     }
 
     /// Drops what is not needed any more after the watermark rose: pages before it, and groups that somebody late made
-    /// anew. Whoever dies before leaves it to the next that passes the bounds of a group.
+    /// anew. Whoever dies before leaves it to the next, or to sweep.
     async fn forget(&self, life: &Life, before: u64, reached: u64) -> Result<(), Error> {
         let (Some(old), Some(new)) = (Place::of(before), Place::of(reached)) else { return Ok(()) };
-        // A page may begin a call's length before the watermark. When a group is passed, whatever was left before is found.
-        let first = if old.group == new.group { before.saturating_sub(MAX_FED as u64 - 1) } else { 0 };
-        self.drop_pages(life, (first, reached), |page| page.end() <= reached).await?;
+        self.drop_pages(life, (0, reached), |page| page.end() <= reached).await?;
         if old.group < new.group {
             self.drop_nodes_before(life, 0, new.group).await?;
             self.drop_nodes_before(life, 1, Place::of(u64::from(new.group)).map_or(0, |place| place.group)).await?;
@@ -134,7 +138,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         }
         let to = Destination::Notification(stream.options.notify.clone());
         send_all(self.outbox, vec![Outgoing::json(to, &notice::of_stream(stream), 0)]).await?;
-        let told = stream.told(self.env.now());
+        let told = stream.told();
         match self.store.commit(&told).await? {
             Stored::Yes => Ok(told),
             // Another commit came in between, and tells itself.

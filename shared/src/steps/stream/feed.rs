@@ -13,13 +13,12 @@ use crate::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Page, St
 use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage, sendable};
 use crate::domain::tracker::{self, Acks, NodeId, Place};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Streams, Tasks};
+use crate::routes::Routes;
 use crate::steps::Error;
 
-/// Messages of one request.
-const SENT_AT_ONCE: usize = 10;
 /// The most that the rejected queue holds of an event, in bytes.
 const MAX_REJECTED_BYTES: usize = 200_000;
-/// Tries of one request.
+/// Tries of one sending.
 const SENDS: u32 = 5;
 
 /// One event as its source has it.
@@ -58,11 +57,12 @@ enum Known {
 
 impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// Feeds events in the source's order; the first has the number `from`, which is the stream's next, or that of an event
-    /// that was fed before. All of them or, if one is refused, none.
+    /// that was fed before. All of them or, if one is refused, none. What `routes` order by arrival goes to the queue that
+    /// keeps it.
     ///
     /// # Errors
     /// A port did not answer: the call must be repeated, since events may be numbered and not sent.
-    pub async fn feed(&self, id: &StreamId, from: u64, events: &[Event]) -> Outcome<Fed> {
+    pub async fn feed(&self, routes: Option<&Routes>, id: &StreamId, from: u64, events: &[Event]) -> Outcome<Fed> {
         if !(1..=MAX_FED).contains(&events.len()) {
             return Ok(Err(Refused::BadCount));
         }
@@ -105,7 +105,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                 (from..).zip(events).enumerate().filter(|(at, _)| !settled.get(*at).copied().unwrap_or(false));
             let to_send: Vec<(u64, &Event)> = to_send.map(|(_, numbered)| numbered).collect();
             let again = to_send.len() as u64 - new;
-            let rejected = self.send_events(&fed.life, &to_send).await?;
+            let rejected = self.send_events(routes, &fed.life, &to_send).await?;
             return Ok(Ok(Fed { stream: fed, new, settled: known as u64 - again, again, rejected }));
         }
         Err(Error::Conflict("feeding events"))
@@ -181,14 +181,17 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
 
     /// Sends events in their order; those that can never be tasks go to the rejected queue, and are settled as failed. Says how
     /// many these were.
-    async fn send_events(&self, life: &Life, events: &[(u64, &Event)]) -> Result<u64, Error> {
+    async fn send_events(&self, routes: Option<&Routes>, life: &Life, events: &[(u64, &Event)]) -> Result<u64, Error> {
         let mut lost = Acks::default();
         let mut messages = Vec::new();
         for (number, event) in events {
             let to_send = match message(life, *number, event) {
-                Ok(message) => {
-                    Outgoing { to: Destination::Tasks, body: message.body(), delay_ms: 0, attributes: Vec::new() }
-                }
+                Ok(message) => Outgoing {
+                    to: routes.map_or(Destination::Tasks, |routes| routes.intake(&message)),
+                    body: message.body(),
+                    delay_ms: 0,
+                    attributes: Vec::new(),
+                },
                 Err(Rejection { code, detail, .. }) => {
                     if let Some(place) = Place::of(*number) {
                         lost.add(place, tracker::Outcome::Failed);
@@ -204,7 +207,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
             };
             messages.push(to_send);
         }
-        self.send_in_order(messages).await?;
+        self.send_all(messages).await?;
         let rejected = lost.len();
         if rejected > 0 {
             self.settle_in(life, &lost).await?;
@@ -212,24 +215,18 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         Ok(rejected)
     }
 
-    /// Sends messages so that none goes before all before it are sent, as far as their queue keeps an order within a request.
-    async fn send_in_order(&self, messages: Vec<Outgoing>) -> Result<(), Error> {
-        for messages in messages.chunks(SENT_AT_ONCE) {
-            let mut left = messages.to_vec();
-            let mut tries = 0;
-            while !left.is_empty() {
-                let answers = self.outbox.send(left.clone()).await;
-                let failed = left.into_iter().zip(answers).filter_map(|(message, sent)| Some((message, sent.err()?)));
-                let (again, errors): (Vec<Outgoing>, Vec<_>) = failed.unzip();
-                left = again;
-                tries += 1;
-                if let Some(error) = errors.into_iter().next() {
-                    if tries == SENDS {
-                        return Err(error.into());
-                    }
-                    self.pause(tries).await;
-                }
+    /// Sends messages, again what was not taken. After one that was not, none of its lane is, so these stay in order.
+    async fn send_all(&self, mut left: Vec<Outgoing>) -> Result<(), Error> {
+        for tries in 1.. {
+            let answers = self.outbox.send(left.clone()).await;
+            let failed = left.into_iter().zip(answers).filter_map(|(message, sent)| Some((message, sent.err()?)));
+            let (again, errors): (Vec<Outgoing>, Vec<_>) = failed.unzip();
+            match errors.into_iter().next() {
+                None => break,
+                Some(error) if tries == SENDS => return Err(error.into()),
+                Some(_) => self.pause(tries).await,
             }
+            left = again;
         }
         Ok(())
     }

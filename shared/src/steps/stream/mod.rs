@@ -117,7 +117,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         let stream = Stream::open(id, options, self.env.now());
         Ok(match self.store.open_stream(&stream).await? {
             StreamOpened::New => Ok((stream, true)),
-            StreamOpened::Existing(before) if before.options == stream.options => Ok((before, false)),
+            StreamOpened::Existing(before) if before.options == stream.options => Ok((*before, false)),
             StreamOpened::Existing(_) => Err(Refused::OpenedOtherwise),
         })
     }

@@ -12,7 +12,7 @@ use crate::rules::Rule;
 impl World {
     pub(super) fn register(&mut self, task: &Task, laws: Laws<'_>) -> Registered {
         match self.task(&task.id) {
-            Some(found) if laws.removed.keeps(Rule::PutIfAbsent) => Registered::Existing(found),
+            Some(found) if laws.removed.keeps(Rule::PutIfAbsent) => Registered::Existing(Box::new(found)),
             Some(_) | None => {
                 self.tables.put_task(task.clone(), laws.lags);
                 Registered::New
