@@ -160,6 +160,7 @@ async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<
     let body = with_id(&message);
     let group = system_attribute(&message, &MessageSystemAttributeName::MessageGroupId);
     // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart.
+    let group = group.filter(|_| source.ends_with(".fifo"));
     let fresh = group.is_some().then(|| System.fresh_id());
     let request = client.send_message().queue_url(source).message_body(body);
     let request = request.set_message_group_id(group).set_message_deduplication_id(fresh);

@@ -1,7 +1,7 @@
 //! The whole pipeline in virtual time: every step as a process of its own, many at once, over tables and queues in memory
 //! and a scripted downstream.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
@@ -105,8 +105,6 @@ pub struct World {
     /// Every message that was put into the intake queue.
     sent: Mutex<Vec<String>>,
     complaints: Mutex<Vec<String>>,
-    /// Lanes that somebody wanted to go on. Whoever did may have died half way, so it is looked after until nobody waits.
-    resumed: Mutex<BTreeSet<LaneId>>,
 }
 
 /// How long a message in hand is hidden, in milliseconds.
@@ -141,7 +139,6 @@ impl World {
             told: Mutex::default(),
             sent: Mutex::default(),
             complaints: Mutex::default(),
-            resumed: Mutex::default(),
         }
     }
 
@@ -277,12 +274,10 @@ impl World {
     /// When nothing else is under way, a person looks after the lanes that a failure stopped with tasks behind it.
     fn somebody_lets_lanes_go_on(&self) -> bool {
         let stopped = |(lane, waiting): &(Lane, usize)| {
-            let half_done = self.resumed.lock().unwrap_or_else(PoisonError::into_inner).contains(&lane.id);
-            *waiting > 0 && (matches!(lane.state, lane::State::Held(_)) || half_done)
+            *waiting > 0 && lane.is_stopped() && !matches!(lane.state, lane::State::Failing(_))
         };
         let stopped: Vec<LaneId> = self.tables().lanes().into_iter().filter(stopped).map(|(lane, _)| lane.id).collect();
         for lane in &stopped {
-            self.resumed.lock().unwrap_or_else(PoisonError::into_inner).insert(lane.clone());
             self.later(VISIBILITY_MS, Job::Resume(lane.clone()));
         }
         !stopped.is_empty()

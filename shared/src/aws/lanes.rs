@@ -38,6 +38,8 @@ struct StoredLane {
     head: Turn,
     next: Turn,
     by_sequence: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    is_resuming: Option<bool>,
     revision: Revision,
     active_at: Timestamp,
     /// The index's key, while a failure stops the lane.
@@ -89,6 +91,7 @@ fn lane_item(lane: &Lane, retention_ms: u64) -> Result<Item> {
         head: lane.head,
         next: lane.next,
         by_sequence: lane.by_sequence,
+        is_resuming: lane.is_resuming.then_some(true),
         revision: lane.revision,
         active_at: lane.active_at,
         stopped: lane.is_stopped().then(|| lane.id.route()),
@@ -108,8 +111,8 @@ fn lane_of(item: Item) -> Result<Lane> {
         "failing" => State::Failing(task()?),
         _ => return Err(strange("State", "is no state of a lane")),
     };
-    let StoredLane { lane_id: id, head, next, by_sequence, revision, active_at, .. } = stored;
-    Ok(Lane { id, state, head, next, by_sequence, revision, active_at })
+    let StoredLane { lane_id: id, head, next, by_sequence, is_resuming, revision, active_at, .. } = stored;
+    Ok(Lane { id, state, head, next, by_sequence, is_resuming: is_resuming.is_some(), revision, active_at })
 }
 
 fn queued_item(lane: &LaneId, queued: &Queued) -> Result<Item> {
@@ -149,26 +152,12 @@ impl Lanes for Dynamo {
         for newcomer in newcomers {
             writes.push(self.new_task(WHAT, &newcomer.task)?);
         }
-        let queued: Vec<&Queued> = newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref()).collect();
-        for queued in &queued {
+        for queued in newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref()) {
             let item = queued_item(&lane.id, queued)?;
             writes.push(put_in_transaction(WHAT, table, item, &[Clause::Absent(LANE_ID)])?);
         }
         let Err(reasons) = self.transact(WHAT, Place::Lanes, writes).await? else { return Ok(LinedUp::Yes) };
-        let there = |reason: &CancellationReason| reason.item.clone().filter(|item| !item.is_empty());
-        let (tasks, turns) = reasons.get(1..).unwrap_or_default().split_at_checked(newcomers.len()).unwrap_or_default();
-        let before: Vec<Task> = tasks.iter().filter_map(there).map(task_of).collect::<Result<_>>()?;
-        if !before.is_empty() {
-            // The very same content is our own write, whose answer was lost.
-            let is_own = before.iter().eq(newcomers.iter().map(|newcomer| &newcomer.task))
-                && reasons.first().and_then(there).map(lane_of).transpose()?.as_ref() == Some(lane);
-            return Ok(if is_own { LinedUp::Yes } else { LinedUp::Before(before) });
-        }
-        let used = turns.iter().zip(&queued).filter(|(reason, _)| there(reason).is_some());
-        let used: Vec<Turn> = used.map(|(_, queued)| queued.turn).collect();
-        // Whoever read an older lane may think a turn is free that is used by now.
-        let moved_on = reasons.first().and_then(there).is_some();
-        Ok(if used.is_empty() || moved_on { LinedUp::Conflict } else { LinedUp::Used(used) })
+        refusal(lane, newcomers, &reasons)
     }
 
     async fn store_lane(&self, lane: &Lane) -> Result<Stored> {
@@ -220,6 +209,25 @@ impl Lanes for Dynamo {
     }
 }
 
+/// Why nobody came, by the reasons of a cancelled transaction: for the lane, for each task, for each place.
+fn refusal(lane: &Lane, newcomers: &[Newcomer], reasons: &[CancellationReason]) -> Result<LinedUp> {
+    let there = |reason: &CancellationReason| reason.item.clone().filter(|item| !item.is_empty());
+    let (tasks, places) = reasons.get(1..).unwrap_or_default().split_at_checked(newcomers.len()).unwrap_or_default();
+    let before: Vec<Task> = tasks.iter().filter_map(there).map(task_of).collect::<Result<_>>()?;
+    if !before.is_empty() {
+        // The very same content is our own write, whose answer was lost.
+        let is_own = before.iter().eq(newcomers.iter().map(|newcomer| &newcomer.task))
+            && reasons.first().and_then(there).map(lane_of).transpose()?.as_ref() == Some(lane);
+        return Ok(if is_own { LinedUp::Yes } else { LinedUp::Before(before) });
+    }
+    // Only a lane that is as it was read says which turns are free. It may be another, or in another transaction just now.
+    let lane_is_as_read = reasons.first().is_some_and(|reason| reason.code() == Some("None"));
+    let queued = newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref());
+    let used = places.iter().zip(queued).filter(|(reason, _)| there(reason).is_some());
+    let used: Vec<Turn> = used.map(|(_, queued)| queued.turn).collect();
+    Ok(if lane_is_as_read && !used.is_empty() { LinedUp::Used(used) } else { LinedUp::Conflict })
+}
+
 /// What a write of a lane assumes.
 fn is_before(lane: &Lane) -> Clause {
     Clause::Equals(REVISION, number(lane.revision.0.saturating_sub(1)))
@@ -233,7 +241,8 @@ mod tests {
     fn lane(state: State) -> Lane {
         let id = LaneId::of(&RouteName::new("payments"), "DE02120300000000202051");
         let now = Timestamp(1_700_000_000_123);
-        Lane { id, state, head: Turn(7), next: Turn(9), by_sequence: false, revision: Revision(now.0), active_at: now }
+        let (revision, is_resuming) = (Revision(now.0), false);
+        Lane { id, state, head: Turn(7), next: Turn(9), by_sequence: false, is_resuming, revision, active_at: now }
     }
 
     #[test]
@@ -247,6 +256,25 @@ mod tests {
             assert_eq!(item.contains_key("Ttl"), lane.is_idle());
             assert_eq!(lane_of(item).unwrap(), lane);
         }
+    }
+
+    #[test]
+    fn a_turn_counts_as_used_only_if_the_lane_is_as_it_was_read() {
+        let lane = lane(State::Taken(TaskId::new("t0")));
+        let target = Target::of(&RouteName::new("payments"), "b");
+        let task = Task::new(TaskId::new("t1"), target.clone(), "{}".into(), String::new(), lane.active_at);
+        let queued = Queued::of(&task, target, Turn(8));
+        let place = queued_item(&lane.id, &queued).unwrap();
+        let newcomer = Newcomer { task: task.queued_in(lane.id.clone()), queued: Some(queued) };
+        let reason = |code: &str, item: Option<Item>| CancellationReason::builder().code(code).set_item(item).build();
+        let refused = |of_lane| {
+            let reasons = [of_lane, reason("None", None), reason("ConditionalCheckFailed", Some(place.clone()))];
+            refusal(&lane, std::slice::from_ref(&newcomer), &reasons).unwrap()
+        };
+        assert_eq!(refused(reason("None", None)), LinedUp::Used(vec![Turn(8)]));
+        assert_eq!(refused(reason("TransactionConflict", None)), LinedUp::Conflict);
+        let moved_on = lane_item(&lane, 1_000).unwrap();
+        assert_eq!(refused(reason("ConditionalCheckFailed", Some(moved_on))), LinedUp::Conflict);
     }
 
     #[test]

@@ -201,8 +201,11 @@ fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
     let delay_s = message.delay_ms.div_ceil(1000).min(MAX_DELAY_S);
     let entry = SendMessageBatchRequestEntry::builder().id(at.to_string()).message_body(message.body);
     let mut entry = match &message.to {
-        // A group's name is 128 characters at most, and not all of them are allowed.
-        Destination::InOrder(lane) => entry.message_group_id(digest(&["lane", lane.as_str()])),
+        // A group's name is 128 characters at most, and not all of them are allowed. SQS drops what it has seen in the last
+        // five minutes, by its content if nothing else tells it apart; repeats are recognised by their tasks' ids instead.
+        Destination::InOrder(lane) => entry
+            .message_group_id(digest(&["lane", lane.as_str()]))
+            .message_deduplication_id(uuid::Uuid::new_v4().to_string()),
         _ => entry.delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX)),
     };
     for (name, value) in message.attributes {

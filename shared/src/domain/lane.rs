@@ -80,6 +80,8 @@ pub struct Lane {
     pub next: Turn,
     /// Whether its tasks bring their numbers along. Such a lane is never forgotten, as its numbers would begin anew.
     pub by_sequence: bool,
+    /// Whether a person let it go on who may have died before the task was let in that has the turn.
+    pub is_resuming: bool,
     /// Rises with every write.
     pub revision: Revision,
     /// When it was written last.
@@ -106,9 +108,15 @@ pub enum Place {
     Behind(Turn),
     /// It brings a number that is used already, by another task.
     Used,
+    /// It brings a number that is too far ahead of those that have come.
+    TooFarAhead,
     /// It brings a number, and the lane counts arrivals; or the other way round.
     OtherNumbering,
 }
+
+/// How far ahead of the lane's turn a number may be. One that is far beyond all others is a mistake; with `fail_rest` it
+/// would use up all numbers before it.
+pub const MAX_AHEAD: u64 = 1_000_000;
 
 impl Lane {
     /// A lane that nobody has ever been in. Its revisions begin at `now`, so that they differ from those of a lane of this id
@@ -119,7 +127,8 @@ impl Lane {
             Numbering::ByArrival => (Turn(0), false),
             Numbering::BySequence { first } => (first, true),
         };
-        Self { id, state: State::Free, head, next: head, by_sequence, revision: Revision(now.0), active_at: now }
+        let (revision, is_resuming) = (Revision(now.0), false);
+        Self { id, state: State::Free, head, next: head, by_sequence, is_resuming, revision, active_at: now }
     }
 
     /// The lane after these tasks have come to it, in this order, and what each of them finds; `None` if it has not changed.
@@ -139,6 +148,9 @@ impl Lane {
                     && (turn < lane.head || (turn == lane.head && lane.state != State::Free));
                 if is_over || !used.insert(turn) {
                     return Place::Used;
+                }
+                if turn.0 - lane.head.0.min(turn.0) > MAX_AHEAD && lane.by_sequence {
+                    return Place::TooFarAhead;
                 }
                 lane.next = lane.next.max(turn.next());
                 match &lane.state {
@@ -191,17 +203,32 @@ impl Lane {
     pub fn resumed(&self, next: Option<&Queued>, now: Timestamp) -> Option<Self> {
         match &self.state {
             State::Free | State::Taken(_) => None,
-            State::Held(_) => Some(self.gone_on(next, now)),
+            State::Held(_) => Some(Self { is_resuming: next.is_some(), ..self.gone_on(next, now) }),
             State::Failing(_) => Some(Self { state: State::Free, ..self.written(now) }),
         }
     }
 
-    /// Whether a failure stopped it, until a person lets it go on.
+    /// The lane after the task was let in that has the turn; `None` if nobody doubted that.
+    #[must_use]
+    pub fn entered(&self, now: Timestamp) -> Option<Self> {
+        self.is_resuming.then(|| self.written(now))
+    }
+
+    /// Whether a failure stopped it, until a person has let it go on.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         match self.state {
-            State::Free | State::Taken(_) => false,
+            State::Free | State::Taken(_) => self.is_resuming,
             State::Held(_) | State::Failing(_) => true,
+        }
+    }
+
+    /// Whether this task's failure stopped it.
+    #[must_use]
+    pub fn is_stopped_by(&self, task: &TaskId) -> bool {
+        match &self.state {
+            State::Free | State::Taken(_) => false,
+            State::Held(failed) | State::Failing(failed) => failed == task,
         }
     }
 
@@ -223,7 +250,7 @@ impl Lane {
     }
 
     fn written(&self, now: Timestamp) -> Self {
-        Self { revision: self.revision.next(), active_at: now, ..self.clone() }
+        Self { revision: self.revision.next(), active_at: now, is_resuming: false, ..self.clone() }
     }
 }
 

@@ -98,9 +98,15 @@ impl Counts {
         self.add(Metric::TasksFailed, settled.failed);
         self.add(Metric::TasksReturned, settled.returned);
         self.add(Metric::ItemsUnknown, settled.unknown_items);
+        self.add_order(settled);
+        self.add(Metric::EventsUnknown, settled.unknown_events);
+    }
+
+    /// Adds what an outcome meant to those behind its members. Whoever repeats a follow-up that died counts it again, and
+    /// may be the only one who does.
+    pub fn add_order(&mut self, settled: follow_up::Counts) {
         self.add(Metric::LanesStopped, settled.lanes_stopped);
         self.add(Metric::TasksPassedOver, settled.passed_over);
-        self.add(Metric::EventsUnknown, settled.unknown_events);
     }
 
     /// The value of a metric.

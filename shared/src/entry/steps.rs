@@ -145,7 +145,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
             }
             handle::Outcome::CallAgain { reason } => info!(%batch, %reason, "the call will be made again"),
             handle::Outcome::ClaimLost => warn!(%batch, "the claim was lost: the call's result is dropped"),
-            handle::Outcome::FollowedUp | handle::Outcome::Waits | handle::Outcome::Nothing => {
+            handle::Outcome::FollowedUp(_) | handle::Outcome::Waits | handle::Outcome::Nothing => {
                 debug!(%batch, ?outcome, "no call");
             }
         }
@@ -158,7 +158,8 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         handle::Outcome::CallAgain { .. } => counts.add(Metric::CallsRetried, 1),
         handle::Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
         handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
-        handle::Outcome::FollowedUp | handle::Outcome::Nothing => {}
+        handle::Outcome::FollowedUp(settled) => counts.add_order(settled),
+        handle::Outcome::Nothing => {}
     })
 }
 

@@ -28,7 +28,7 @@ pub enum Outcome {
     /// The claim was lost and the call's result dropped. The message must stay: whoever has the claim may be dead.
     ClaimLost,
     /// Another delivery recorded the outcome; what follows from it was derived once more.
-    FollowedUp,
+    FollowedUp(Counts),
     /// It waits for its gates or for another worker; a delayed copy is on its way.
     Waits,
     /// There was nothing to do.
@@ -117,7 +117,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
                 Ok(Outcome::Waits)
             }
             Processed::ClaimLost => Ok(Outcome::ClaimLost),
-            Processed::FollowedUp => Ok(Outcome::FollowedUp),
+            Processed::FollowedUp(counts) => Ok(Outcome::FollowedUp(counts)),
             Processed::Nothing => Ok(Outcome::Nothing),
         }
     }

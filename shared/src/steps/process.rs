@@ -34,7 +34,7 @@ pub enum Processed {
     /// Another worker has taken the claim over, or this one's session is over: the call's result is dropped.
     ClaimLost,
     /// Another worker recorded the outcome; what follows from it was derived once more.
-    FollowedUp,
+    FollowedUp(follow_up::Counts),
     /// It waits for a place, a pause's end or another worker; no call was made.
     Waits {
         /// Not before this time, if that is known.
@@ -141,8 +141,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 let route = self.route(&batch)?;
                 // Whoever recorded the outcome may have died before it gave its places back.
                 self.gatekeeper().clear(route, &batch).await?;
-                follow_up::follow_up(self.store, self.outbox, self.env, route, &batch).await?;
-                return Ok(Tried::Not(Processed::FollowedUp));
+                let counts = follow_up::follow_up(self.store, self.outbox, self.env, route, &batch).await?;
+                return Ok(Tried::Not(Processed::FollowedUp(counts)));
             }
             // Our own claim, which an error left behind, is as good as none; one that is in hand is not.
             Duty::AskFor { session } if session == *keeper.id() => {

@@ -89,7 +89,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
             }
             Processed::CallAgain { reason, .. } => Ok(Worked::CallAgain { batch, reason }),
             Processed::ClaimLost => Ok(Worked::ClaimLost(batch)),
-            Processed::FollowedUp | Processed::Waits { .. } | Processed::Nothing => Ok(Worked::Idle),
+            Processed::FollowedUp(_) | Processed::Waits { .. } | Processed::Nothing => Ok(Worked::Idle),
         }
     }
 

@@ -197,7 +197,7 @@ impl Steps {
                     Ok(handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost) | Err(_) => false,
                     Ok(
                         handle::Outcome::Settled { .. }
-                        | handle::Outcome::FollowedUp
+                        | handle::Outcome::FollowedUp(_)
                         | handle::Outcome::Waits
                         | handle::Outcome::Nothing,
                     ) => true,

@@ -50,7 +50,7 @@ fn coming(lane: &Lane, ids: &[&str]) -> (Lane, Vec<Newcomer>) {
                 let queued = Some(Queued::of(&task, target("a"), turn));
                 Newcomer { task: task.queued_in(lane.id.clone()), queued }
             }
-            Place::Used | Place::OtherNumbering => panic!("{name} has no place"),
+            Place::Used | Place::TooFarAhead | Place::OtherNumbering => panic!("{name} has no place"),
         }
     };
     (after.expect("somebody comes"), ids.iter().zip(places).map(newcomer).collect())

@@ -1,10 +1,10 @@
 //! Handing the turn over when a task is settled.
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 
 use super::{Ordering, TRIES};
 use crate::domain::id::{LaneId, TaskId};
-use crate::domain::lane::{OnFailure, Queued, State};
+use crate::domain::lane::{Lane, OnFailure, Queued, State};
 use crate::domain::tracker::Outcome;
 use crate::ports::{Env, Lanes, Outbox, Stored, Streams, Tasks, Trackers};
 use crate::routes::Notify;
@@ -19,6 +19,17 @@ pub struct HandedOver {
     pub passed_over: usize,
 }
 
+/// What handing one turn over came to.
+#[derive(Default)]
+struct Handed {
+    /// The lane as it is then.
+    lane: Option<Lane>,
+    /// Who was let in.
+    next: Option<Queued>,
+    /// Whether the task's failure stopped the lane, now or in an earlier repeat.
+    is_stopped: bool,
+}
+
 impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Hands the turns of settled tasks over to those behind them. May be repeated.
     ///
@@ -30,20 +41,27 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         on_failure: OnFailure,
         notify: &Notify,
     ) -> Result<HandedOver, Error> {
-        let handing: Vec<_> = settled
-            .iter()
-            .map(|(task, lane, outcome)| async move {
-                let (next, came_to) = self.hand_one_over(task, lane, *outcome, on_failure, notify).await?;
-                Ok::<_, Error>((next.map(|next| (lane.clone(), next)), came_to))
-            })
-            .collect();
-        let handed: Vec<_> = stream::iter(handing).buffer_unordered(CONCURRENCY).try_collect().await?;
-        let (entered, came_to): (Vec<_>, Vec<HandedOver>) = handed.into_iter().unzip();
-        self.start(entered.into_iter().flatten().collect()).await?;
-        Ok(came_to.into_iter().fold(HandedOver::default(), |sum, one| HandedOver {
-            stopped: sum.stopped + one.stopped,
-            passed_over: sum.passed_over + one.passed_over,
-        }))
+        let handing: Vec<_> =
+            settled.iter().map(|(task, lane, outcome)| self.hand_one_over(task, lane, *outcome, on_failure)).collect();
+        let handed: Vec<Result<Handed, Error>> = stream::iter(handing).buffer_unordered(CONCURRENCY).collect().await;
+        let (mut came_to, mut entered, mut failing, mut failed) = (HandedOver::default(), Vec::new(), Vec::new(), None);
+        for handed in handed {
+            match handed {
+                Ok(Handed { lane: Some(lane), next, is_stopped }) => {
+                    came_to.stopped += usize::from(is_stopped);
+                    entered.extend(next.map(|next| (lane.id.clone(), next)));
+                    failing.extend(matches!(lane.state, State::Failing(_)).then_some(lane));
+                }
+                Ok(_) => {}
+                // It keeps no other lane back.
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.start(entered).await?;
+        for lane in &failing {
+            came_to.passed_over += self.pass_over(lane, notify).await?;
+        }
+        failed.map_or(Ok(came_to), Err)
     }
 
     async fn hand_one_over(
@@ -52,12 +70,10 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         id: &LaneId,
         outcome: Outcome,
         on_failure: OnFailure,
-        notify: &Notify,
-    ) -> Result<(Option<Queued>, HandedOver), Error> {
-        let mut came_to = HandedOver::default();
+    ) -> Result<Handed, Error> {
         for tries in 0..TRIES {
             // A lane that is gone was idle for long: whoever had the turn handed it over.
-            let Some(mut lane) = self.store.lane(id).await? else { return Ok((None, came_to)) };
+            let Some(mut lane) = self.store.lane(id).await? else { return Ok(Handed::default()) };
             let mut next = None;
             if lane.state == State::Taken(task.clone()) {
                 next = self.next_in(&lane).await?;
@@ -66,14 +82,11 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                         let_others_go_first(self.env, tries).await;
                         continue;
                     }
-                    came_to.stopped = usize::from(moved.is_stopped());
                     lane = moved;
                 }
             }
-            if let State::Failing(_) = lane.state {
-                came_to.passed_over = self.pass_over(&lane, notify).await?;
-            }
-            return Ok((self.enter(&lane, next).await?, came_to));
+            let next = self.enter(&lane, next).await?;
+            return Ok(Handed { is_stopped: lane.is_stopped_by(task), lane: Some(lane), next });
         }
         Err(Error::Conflict("handing a lane's turn over"))
     }

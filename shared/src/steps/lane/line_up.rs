@@ -32,6 +32,8 @@ pub enum Lined {
     Existing(Box<Task>),
     /// Its number is used by another task.
     Used,
+    /// It brings a number that is too far ahead.
+    TooFarAhead,
     /// It brings a number, and the lane counts arrivals; or the other way round.
     OtherNumbering,
 }
@@ -130,7 +132,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 
     /// A number may be used by the very task that brings it again.
     async fn tell_repeats(&self, arrivals: &[Arrival], lined: &mut [Option<Lined>]) -> Result<(), Error> {
-        let refused = |lined: &Option<Lined>| matches!(lined, Some(Lined::Used | Lined::OtherNumbering));
+        let refused =
+            |lined: &Option<Lined>| matches!(lined, Some(Lined::Used | Lined::TooFarAhead | Lined::OtherNumbering));
         let ids: Vec<TaskId> = arrivals
             .iter()
             .zip(&*lined)
@@ -154,7 +157,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 fn is_half_done(lined: &Lined) -> bool {
     match lined {
         Lined::Existing(task) => matches!(task.status, Status::Queued | Status::Failed { batch: None, .. }),
-        Lined::First | Lined::Behind | Lined::Used | Lined::OtherNumbering => false,
+        Lined::First | Lined::Behind | Lined::Used | Lined::TooFarAhead | Lined::OtherNumbering => false,
     }
 }
 
@@ -181,6 +184,7 @@ fn newcomer(lane: &LaneId, arrival: &Arrival, place: Place) -> Result<Newcomer, 
             Ok(Newcomer { task: task.clone().queued_in(lane.clone()), queued })
         }
         Place::Used => Err(Lined::Used),
+        Place::TooFarAhead => Err(Lined::TooFarAhead),
         Place::OtherNumbering => Err(Lined::OtherNumbering),
     }
 }

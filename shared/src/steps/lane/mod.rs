@@ -126,7 +126,12 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     /// Lets the task in that has the turn, if it still waits for it, and sends for a leader.
     async fn let_in(&self, lane: &Lane, known: Option<Queued>) -> Result<(), Error> {
         let entered = self.enter(lane, known).await?;
-        self.start(entered.map(|queued| (lane.id.clone(), queued)).into_iter().collect()).await
+        self.start(entered.map(|queued| (lane.id.clone(), queued)).into_iter().collect()).await?;
+        if let Some(entered) = lane.entered(self.env.now()) {
+            // Whoever wrote meanwhile had seen that it was let in, or looks again.
+            self.store.store_lane(&entered).await?;
+        }
+        Ok(())
     }
 
     /// Makes the task wait for a batch that has the turn, if it still waits for its turn.

@@ -16,7 +16,7 @@ use super::list::{Listing, Placed};
 use super::ties;
 use super::{CONCURRENCY, Error};
 use crate::domain::id::{LaneId, ListId, Target, TaskId, WorkflowId};
-use crate::domain::lane::{Numbering, Order};
+use crate::domain::lane::{MAX_AHEAD, Numbering, Order};
 use crate::domain::list::Addition;
 use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task, Ties};
@@ -220,6 +220,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
                 Some(Ok(Lined::Behind)) => Ok(Put::New(Next::Nothing)),
                 Some(Ok(Lined::Existing(existing))) => self.found(task, &target, &existing).await,
                 Some(Ok(Lined::Used)) => Ok(Put::Refused(Refused::of(used(), message_of(task)))),
+                Some(Ok(Lined::TooFarAhead)) => Ok(Put::Refused(Refused::of(too_far_ahead(), message_of(task)))),
                 Some(Ok(Lined::OtherNumbering)) => Ok(Put::Refused(Refused::of(other_numbering(), message_of(task)))),
                 Some(Err(error)) => {
                     last = error;
@@ -357,6 +358,11 @@ fn message_of(task: Task) -> TaskMessage {
 fn used() -> Rejection {
     let detail =
         "its `sequence` is used by another task of its order key, or the tasks with that number have had their turn";
+    Rejection::new(Code::BadSequence, detail)
+}
+
+fn too_far_ahead() -> Rejection {
+    let detail = format!("its `sequence` is over {MAX_AHEAD} ahead of the number whose turn it is");
     Rejection::new(Code::BadSequence, detail)
 }
 
