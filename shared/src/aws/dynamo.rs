@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::types::{
     ConsumedCapacity, Put, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
+use super::conflict::Conflicts;
 use super::expression::{Change, Clause, Terms};
 use super::fault::failed;
 use super::item::{Item, text};
@@ -68,7 +69,8 @@ impl Dynamo {
     /// The tables named by `tables`. Settled tasks and their batches are kept for `retention_ms`.
     #[must_use]
     pub fn new(config: &SdkConfig, tables: Tables, retention_ms: u64, meter: Arc<Meter>) -> Self {
-        Self { client: Client::new(config), tables, retention_ms, meter }
+        let config = aws_sdk_dynamodb::config::Builder::from(config).retry_classifier(Conflicts).build();
+        Self { client: Client::from_conf(config), tables, retention_ms, meter }
     }
 
     /// Puts a whole item if all clauses hold.

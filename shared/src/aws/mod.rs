@@ -9,6 +9,7 @@
 
 mod batches;
 mod census;
+mod conflict;
 mod downstream;
 mod due;
 mod dynamo;

@@ -100,7 +100,7 @@ pub struct OnDynamo {
 pub const RETENTION_MS: u64 = 86_400_000;
 
 impl OnDynamo {
-    async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
+    pub async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
         let meter = Arc::new(Meter::new());
         let config = configure(stack.sdk_config());

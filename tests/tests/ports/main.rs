@@ -7,6 +7,7 @@
 
 mod acknowledgement;
 mod batches;
+mod busy;
 mod census;
 mod cost;
 mod downstream;
