@@ -61,6 +61,7 @@ struct LaneStatus {
     /// Who failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<TaskId>,
+    /// Whose turn it is; of a free lane, the number that is waited for.
     turn: Turn,
     active_at: String,
     waiting: Vec<Waiting>,
@@ -155,7 +156,7 @@ impl LaneStatus {
             ("route", self.route.to_string()),
             ("order key", self.key.clone()),
             ("state", self.state.to_owned()),
-            ("turn", self.turn.to_string()),
+            (if self.state == "free" { "waits for number" } else { "turn" }, self.turn.to_string()),
             ("last used", self.active_at.clone()),
         ];
         rows.extend(self.task.iter().map(|task| ("has the turn", task.to_string())));

@@ -35,7 +35,7 @@ fn called_in_order(world: &World, accepted: &BTreeMap<LaneId, Vec<TaskId>>) -> V
     accepted.iter().filter_map(out_of_order).collect()
 }
 
-/// One batch of a lane is in flight: no call carries two of its tasks.
+/// No call carries two tasks of one lane. That none begins before the one before it is settled, the store looks at.
 fn nobody_is_called_beside_its_predecessor(world: &World, accepted: &BTreeMap<LaneId, Vec<TaskId>>) -> Vec<String> {
     let lane_of: BTreeMap<&str, &LaneId> =
         accepted.iter().flat_map(|(lane, tasks)| tasks.iter().map(move |task| (task.as_str(), lane))).collect();
