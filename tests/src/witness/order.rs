@@ -1,6 +1,6 @@
 //! Lanes under observation: whoever has the turn comes after everybody before it is settled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
 
 use shared::domain::id::{LaneId, Revision, RouteName, TaskId, Turn};
@@ -10,26 +10,38 @@ use shared::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored, Tasks};
 use super::Witness;
 use crate::mutation::Mutation;
 
-/// Who came to which lane, by turn.
-pub(super) type Accepted = BTreeMap<LaneId, BTreeMap<Turn, TaskId>>;
+/// Who came to which lane.
+#[derive(Debug, Default)]
+pub(super) struct Accepted {
+    lanes: BTreeMap<LaneId, InLane>,
+    places: HashMap<TaskId, (LaneId, Turn)>,
+}
+
+#[derive(Debug, Default)]
+struct InLane {
+    by_turn: BTreeMap<Turn, TaskId>,
+    /// Everybody with a lower turn was settled when somebody last had a turn.
+    settled_below: Turn,
+}
 
 impl Witness {
     /// Who came to each lane, in the order of their turns.
     #[must_use]
     pub fn accepted(&self) -> BTreeMap<LaneId, Vec<TaskId>> {
         let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        accepted.iter().map(|(lane, tasks)| (lane.clone(), tasks.values().cloned().collect())).collect()
+        accepted.lanes.iter().map(|(id, lane)| (id.clone(), lane.by_turn.values().cloned().collect())).collect()
     }
 
     /// A task that was let in: everybody before it in its lane is settled.
     pub(super) async fn comes_in_order(&self, id: &TaskId) -> Result<()> {
         let before: Vec<TaskId> = {
-            let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-            let of_lane = accepted.values().find_map(|lane| {
-                let (turn, _) = lane.iter().find(|(_, task)| *task == id)?;
-                Some(lane.range(..turn).map(|(_, task)| task.clone()).collect())
-            });
-            of_lane.unwrap_or_default()
+            let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+            let Accepted { lanes, places } = &mut *accepted;
+            let place = places.get(id).and_then(|(lane, turn)| Some((lanes.get_mut(lane)?, *turn)));
+            let Some((lane, turn)) = place.filter(|(lane, turn)| lane.settled_below < *turn) else { return Ok(()) };
+            let before = lane.by_turn.range(lane.settled_below..turn).map(|(_, task)| task.clone()).collect();
+            lane.settled_below = turn;
+            before
         };
         for task in self.tables.read(&before, Freshness::Latest).await? {
             if !task.status.is_settled() {
@@ -62,9 +74,11 @@ impl Lanes for Witness {
             let mut first = None;
             {
                 let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-                let of_lane = accepted.entry(lane.id.clone()).or_default();
+                let Accepted { lanes, places } = &mut *accepted;
+                let of_lane = &mut lanes.entry(lane.id.clone()).or_default().by_turn;
                 for Newcomer { task, queued } in newcomers {
                     let turn = queued.as_ref().map_or(lane.head, |queued| queued.turn);
+                    places.insert(task.id.clone(), (lane.id.clone(), turn));
                     if of_lane.insert(turn, task.id.clone()).is_some() {
                         self.note(format!("in order: two tasks have turn {turn} of {}", lane.id));
                     }
