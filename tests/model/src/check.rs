@@ -1,5 +1,6 @@
 //! A whole run: every state that can be reached, or the shortest way to one that breaks a promise.
 
+use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
@@ -23,20 +24,22 @@ pub struct Found {
     pub broken: Option<(&'static str, Vec<String>)>,
 }
 
-/// Visits every state of a setting under all rules. Goes deep first, with all the machine's cores: then a state costs no
-/// more memory than its hash. If one breaks a promise, the shortest way to such a one is what was found.
+/// A model that can say what happens in it.
+pub(crate) trait Told:
+    Model<State: Clone + Hash + PartialEq + Send + Sync, Action: Copy + PartialEq + Send + Sync> + Send + Sync + 'static
+{
+    /// What an action does, in words.
+    fn tell(&self, state: &Self::State, action: Self::Action) -> String;
+}
+
+/// Visits every state of a setting under all rules. If one breaks a promise, the shortest way to such a one is what was
+/// found.
 ///
 /// # Errors
 /// The routes of the model are wrong.
 pub fn visit_all(setting: Setting) -> Result<Found, Error> {
-    let started = Instant::now();
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let model = Groupage::new(setting, Removed::nothing())?;
-    let checker = model.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    if !checker.discoveries().is_empty() {
-        return find(setting, Removed::nothing());
-    }
-    Ok(found(&checker, started))
+    let found = visit(Groupage::new(setting, Removed::nothing())?);
+    if found.broken.is_some() { find(setting, Removed::nothing()) } else { Ok(found) }
 }
 
 /// Finds the shortest way to a state that breaks a promise; the same at each run.
@@ -44,12 +47,24 @@ pub fn visit_all(setting: Setting) -> Result<Found, Error> {
 /// # Errors
 /// The routes of the model are wrong.
 pub fn find(setting: Setting, removed: Removed) -> Result<Found, Error> {
-    let started = Instant::now();
-    let model = Groupage::new(setting, removed)?;
-    Ok(found(&model.checker().threads(1).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join(), started))
+    Ok(search(Groupage::new(setting, removed)?))
 }
 
-fn found(checker: &impl Checker<Groupage>, started: Instant) -> Found {
+/// Visits every state of a model. Goes deep first, with all the machine's cores: then a state costs no more memory than its
+/// hash.
+pub(crate) fn visit(model: impl Told) -> Found {
+    let started = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    found(&model.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join(), started)
+}
+
+/// Finds the shortest way to a state that breaks a promise; the same at each run.
+pub(crate) fn search(model: impl Told) -> Found {
+    let started = Instant::now();
+    found(&model.checker().threads(1).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join(), started)
+}
+
+fn found<M: Told>(checker: &impl Checker<M>, started: Instant) -> Found {
     let discoveries = checker.discoveries().into_iter().map(|(name, path)| (name, path.into_vec()));
     let shortest = discoveries.min_by_key(|(name, steps)| (steps.len(), *name));
     let broken = shortest.map(|(name, steps)| {

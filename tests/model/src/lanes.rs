@@ -4,8 +4,8 @@ use shared::domain::id::{LaneId, RouteName, Turn};
 use shared::domain::lane::{Lane, Queued};
 use shared::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
 
-use crate::ports::unasked;
 use crate::recorder::Recorder;
+use crate::unasked::unasked;
 
 impl Lanes for Recorder {
     async fn lane(&self, _: &LaneId) -> Result<Option<Lane>> {
