@@ -47,7 +47,9 @@ pub fn visit_all(setting: Setting) -> Result<Found, Error> {
 /// # Errors
 /// The routes of the model are wrong.
 pub fn find(setting: Setting, removed: Removed) -> Result<Found, Error> {
-    Ok(search(Groupage::new(setting, removed)?))
+    // What was refused once would be again.
+    let first = search_once(Groupage::new(setting, removed)?, None);
+    Ok(shortest(first, |most| Some(search_once(Groupage::new(setting, removed).ok()?, Some(most)))))
 }
 
 /// Visits every state of a model. Goes deep first, with all the machine's cores: then a state costs no more memory than its
@@ -59,9 +61,33 @@ pub(crate) fn visit(model: impl Told) -> Found {
 }
 
 /// Finds the shortest way to a state that breaks a promise; the same at each run.
-pub(crate) fn search(model: impl Told) -> Found {
+pub(crate) fn search<M: Told>(model: impl Fn() -> M) -> Found {
+    shortest(search_once(model(), None), |steps| Some(search_once(model(), Some(steps))))
+}
+
+/// Of the ways that stateright finds in one go it keeps the last for each promise, so it is asked for shorter ones until there
+/// is none.
+fn shortest(first: Found, shorter_than: impl Fn(usize) -> Option<Found>) -> Found {
+    let mut best = first;
+    while let Some((_, steps)) = &best.broken {
+        match shorter_than(steps.len()).filter(|next| next.broken.is_some()) {
+            Some(next) => best = next,
+            None => break,
+        }
+    }
+    best
+}
+
+/// Of ways with fewer than so many steps, if that is said.
+fn search_once<M: Told>(model: M, steps: Option<usize>) -> Found {
     let started = Instant::now();
-    found(&model.checker().threads(1).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join(), started)
+    let checker = model.checker().threads(1).finish_when(HasDiscoveries::AnyFailures);
+    let checker = match steps {
+        // A state's depth is one more than the steps to it, and those at the limit are not looked at.
+        Some(steps) => checker.target_max_depth(steps + 1),
+        None => checker,
+    };
+    found(&checker.spawn_bfs().join(), started)
 }
 
 fn found<M: Told>(checker: &impl Checker<M>, started: Instant) -> Found {

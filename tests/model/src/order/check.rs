@@ -11,13 +11,13 @@ use crate::check::{Found, Told, search, visit};
 #[must_use]
 pub fn visit_all(setting: Setting) -> Found {
     let found = visit(OneLane::new(setting, None));
-    if found.broken.is_some() { search(OneLane::new(setting, None)) } else { found }
+    if found.broken.is_some() { search(|| OneLane::new(setting, None)) } else { found }
 }
 
 /// Finds the shortest way to a state that breaks a promise without this rule.
 #[must_use]
 pub fn find(setting: Setting, removed: Rule) -> Found {
-    search(OneLane::new(setting, Some(removed)))
+    search(|| OneLane::new(setting, Some(removed)))
 }
 
 impl Told for OneLane {

@@ -15,7 +15,7 @@ pub fn visit_all(setting: Setting) -> Found {
 /// Finds the shortest way to a state that breaks a promise without this rule.
 #[must_use]
 pub fn find(setting: Setting, removed: Rule) -> Found {
-    search(OneTracker::new(setting, Some(removed)))
+    search(|| OneTracker::new(setting, Some(removed)))
 }
 
 impl Told for OneTracker {
