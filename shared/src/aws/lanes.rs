@@ -21,6 +21,7 @@ const TABLE: &str = "lane table";
 const LANE_ID: &str = "LaneId";
 const TURN: &str = "Turn";
 const REVISION: &str = "Revision";
+const TASK: &str = "Task";
 /// The sort key of the lane itself.
 const LANE: &str = "lane";
 
@@ -222,11 +223,12 @@ impl Lanes for Dynamo {
         entries.map(|item| decode::<Entry>(TABLE, "", item).map(|entry| entry.lane_id)).collect()
     }
 
-    async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
-        for turn in turns {
+    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
+        for queued in queued {
             // Refused means that it is gone already.
-            let sort = turn_key(*turn);
-            self.delete("leave a lane", self.lane_key(id, &sort), &[Clause::Present(LANE_ID)]).await?;
+            let sort = turn_key(queued.turn);
+            let waits = [Clause::Equals(TASK, text(queued.candidate.id.as_str()))];
+            self.delete("leave a lane", self.lane_key(id, &sort), &waits).await?;
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ impl Lanes for Recorder {
         Err(unasked())
     }
 
-    async fn leave(&self, _: &LaneId, _: &[Turn]) -> Result<()> {
+    async fn leave(&self, _: &LaneId, _: &[Queued]) -> Result<()> {
         Err(unasked())
     }
 }

@@ -34,12 +34,13 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
         Rule::LaneAsRead => (setting::TWO.when(Skip, 0, 0), Promise::NobodyLost),
         Rule::LinedUpAsRead => (setting::TWO.when(Skip, 0, 0), Promise::OneTaskATurn),
         Rule::FreeTurn => (setting::USED.when(Skip, 0, 0), Promise::OneTaskATurn),
-        Rule::NewTask => (setting::TWICE.when(Skip, 0, 0), Promise::TurnOnce),
+        Rule::NewTask => (setting::TWICE.when(Skip, 0, 0), Promise::NobodyLost),
         Rule::LetInOnce => (setting::ONE.when(Skip, 0, 1), Promise::TurnOnce),
         Rule::OwnTurn => (setting::THREE.when(Skip, 0, 1), Promise::InOrder),
         Rule::PassedOverFirst => (setting::RESUMED.when(FailRest, 0, 0), Promise::InOrder),
         Rule::StoppedForAll => (setting::TWO.when(Hold, 0, 0), Promise::StoppedIsStopped),
         Rule::SentBeforeLeft => (setting::ONE.when(Skip, 1, 0), Promise::NobodyLost),
+        Rule::LeavesItsOwn => (setting::USED.when(FailRest, 0, 0), Promise::NobodyLost),
     }
 }
 

@@ -115,7 +115,7 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     async fn next_in(&self, lane: &Lane) -> Result<Option<Queued>, Error> {
         loop {
             let found = self.store.queued(&lane.id, Turn(0), lane.following().next(), PAGE).await?;
-            let had_it: Vec<Turn> = found.iter().map(|queued| queued.turn).filter(|turn| *turn <= lane.head).collect();
+            let had_it: Vec<Queued> = found.iter().filter(|queued| queued.turn <= lane.head).cloned().collect();
             self.store.leave(&lane.id, &had_it).await?;
             if found.len() < PAGE || had_it.len() < found.len() {
                 return Ok(found.into_iter().find(|queued| queued.turn == lane.following()));
@@ -142,7 +142,7 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
             PutBack::Waits => Ok(Some(queued)),
             PutBack::MovedOn => {
                 // It is in a batch or farther, so its message was sent.
-                self.store.leave(&lane.id, &[queued.turn]).await?;
+                self.store.leave(&lane.id, &[queued]).await?;
                 Ok(None)
             }
         }
@@ -159,8 +159,8 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
             elections(self.env, target, &candidates, 0)
         });
         send_all(self.outbox, messages.collect()).await?;
-        for (lane, queued) in &entered {
-            self.store.leave(lane, &[queued.turn]).await?;
+        for (lane, queued) in entered {
+            self.store.leave(&lane, &[queued]).await?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ impl<S: Tasks + Lanes + Trackers, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
                 passed.into_iter().filter_map(|(_, passed)| Some((passed.ties.item?, Outcome::Failed))).collect();
             Tracking { store, outbox, env }.settle(items).await.all()?;
             // Only now: a repeat finds what is left to do by those who wait.
-            store.leave(&lane.id, &page.iter().map(|queued| queued.turn).collect::<Vec<_>>()).await?;
+            store.leave(&lane.id, &page).await?;
         }
     }
 

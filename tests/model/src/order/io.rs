@@ -19,7 +19,7 @@ pub enum Op {
     /// `Lanes::queued`.
     Queued(Turn, Turn),
     /// `Lanes::leave`.
-    Leave(Vec<Turn>),
+    Leave(Kept<Vec<Queued>>),
     /// `Tasks::read`.
     Read(Vec<TaskId>),
     /// `Tasks::take_turn`.

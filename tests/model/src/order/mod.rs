@@ -9,11 +9,11 @@
 //!
 //! | rule removed | what a run then does |
 //! |---|---|
-//! | `LaneAsRead`, `LinedUpAsRead`, `FreeTurn` | two tasks have one turn |
-//! | `NewTask`, `LetInOnce` | a task has its turn twice |
+//! | `LinedUpAsRead`, `FreeTurn` | two tasks have one turn |
+//! | `LetInOnce` | a task has its turn twice |
 //! | `OwnTurn`, `PassedOverFirst` | a task is let in before one ahead of it is settled |
 //! | `StoppedForAll` | a task is let in behind a failure |
-//! | `SentBeforeLeft` | a task is lost |
+//! | `LaneAsRead`, `NewTask`, `SentBeforeLeft`, `LeavesItsOwn` | a task is lost |
 //!
 //! Not covered: more than one lane, the record's way into `line_up`, tasks that return to waiting, trackers, lanes that are
 //! forgotten, pages, and ports that answer with an error.

@@ -49,9 +49,9 @@ impl Lanes for Ports {
         Err(unasked())
     }
 
-    async fn leave(&self, _: &LaneId, turns: &[Turn]) -> Result<()> {
-        if !turns.is_empty() {
-            self.ask(Op::Leave(turns.to_vec())).await;
+    async fn leave(&self, _: &LaneId, queued: &[Queued]) -> Result<()> {
+        if !queued.is_empty() {
+            self.ask(Op::Leave(Kept::new(queued.to_vec()))).await;
         }
         Ok(())
     }

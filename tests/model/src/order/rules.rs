@@ -21,10 +21,12 @@ pub enum Rule {
     StoppedForAll,
     /// That a task waited for its turn is forgotten after its message is sent.
     SentBeforeLeft,
+    /// Nobody forgets for one task that another waits for a turn.
+    LeavesItsOwn,
 }
 
 /// Every rule.
-pub const ALL: [Rule; 9] = [
+pub const ALL: [Rule; 10] = [
     Rule::LaneAsRead,
     Rule::LinedUpAsRead,
     Rule::FreeTurn,
@@ -34,6 +36,7 @@ pub const ALL: [Rule; 9] = [
     Rule::PassedOverFirst,
     Rule::StoppedForAll,
     Rule::SentBeforeLeft,
+    Rule::LeavesItsOwn,
 ];
 
 /// What must hold. The first promise that a run breaks is kept in the state.

@@ -102,9 +102,9 @@ impl World {
                 Answer::LinedUp(Kept::new(self.line_up(lane, *is_new, newcomers, setting, removed)))
             }
             Op::StoreLane(lane) => Answer::Is(self.store_lane(lane, role, removed)),
-            Op::Queued(from, to) => Answer::Queued(Kept::new(self.queued(*from, *to, role, removed))),
-            Op::Leave(turns) => {
-                turns.iter().for_each(|turn| drop(self.queued.remove(&turn.0)));
+            Op::Queued(from, to) => Answer::Queued(Kept::new(self.queued(*from, *to, role, setting, removed))),
+            Op::Leave(queued) => {
+                queued.iter().for_each(|queued| self.leave(queued, removed));
                 Answer::Done
             }
             Op::Read(ids) => Answer::Tasks(ids.iter().filter_map(|id| self.tasks.get(&number(id)).cloned()).collect()),
@@ -184,12 +184,20 @@ impl World {
         true
     }
 
-    fn queued(&self, from: Turn, to: Turn, role: Role, removed: Option<Rule>) -> Vec<Queued> {
+    fn queued(&self, from: Turn, to: Turn, role: Role, setting: &Setting, removed: Option<Rule>) -> Vec<Queued> {
         let is_failing = self.lane.as_ref().is_some_and(|lane| matches!(lane.state, State::Failing(_)));
-        if removed == Some(Rule::PassedOverFirst) && is_failing && matches!(role, Role::One(_)) {
+        if removed == Some(Rule::PassedOverFirst) && is_failing && is_person(role, setting) {
             return Vec::new();
         }
         self.queued.range(from.0..to.0).map(|(_, queued)| (**queued).clone()).collect()
+    }
+
+    fn leave(&mut self, queued: &Queued, removed: Option<Rule>) {
+        let turn = queued.turn.0;
+        let is_its = self.queued.get(&turn).is_some_and(|waits| waits.candidate.id == queued.candidate.id);
+        if is_its || removed == Some(Rule::LeavesItsOwn) {
+            self.queued.remove(&turn);
+        }
     }
 
     fn take_turn(&mut self, id: &TaskId, setting: &Setting, removed: Option<Rule>) -> bool {
@@ -259,11 +267,13 @@ fn shown(lane: Kept<Lane>, role: Role, setting: &Setting, removed: Option<Rule>)
         (Some(Rule::OwnTurn), Role::FollowsUp { task: own, .. }) if matches!(lane.state, State::Taken(_)) => {
             Kept::new(Lane { state: State::Taken(task(own)), ..(*lane).clone() })
         }
-        (Some(Rule::StoppedForAll), Role::One(n))
-            if lane.is_stopped() && setting.who.get(n) != Some(&Does::LetsGoOn) =>
-        {
+        (Some(Rule::StoppedForAll), Role::One(_)) if lane.is_stopped() && !is_person(role, setting) => {
             Kept::new(Lane { state: State::Free, head: lane.next, ..(*lane).clone() })
         }
         _ => lane,
     }
+}
+
+fn is_person(role: Role, setting: &Setting) -> bool {
+    matches!(role, Role::One(n) if setting.who.get(n) == Some(&Does::LetsGoOn))
 }
