@@ -15,6 +15,8 @@
 //! | `StoppedForAll` | a task is let in behind a failure |
 //! | `LaneAsRead`, `NewTask`, `SentBeforeLeft`, `LeavesItsOwn` | a task is lost |
 //!
+//! That only queued tasks are passed over shows nothing here: whoever has the turn is forgotten before the head moves past it.
+//!
 //! Not covered: more than one lane, the record's way into `line_up`, tasks that return to waiting, trackers, lanes that are
 //! forgotten, pages, and ports that answer with an error.
 

@@ -81,16 +81,21 @@ pub fn chosen() -> Vec<Setting> {
     let mut chosen = vec![
         TWO.when(Skip, 1, 1),
         TWICE.when(Skip, 1, 0),
-        TWO_PEOPLE.when(Hold, 1, 1),
-        TWO_PEOPLE.when(FailRest, 1, 1),
+        TWO_PEOPLE.when(Hold, 1, 0),
+        TWO_PEOPLE.when(FailRest, 1, 0),
         WRONG_WAY.when(Skip, 1, 0),
-        RESUMED.when(Hold, 1, 1),
-        RESUMED.when(FailRest, 1, 0),
-        USED.when(Hold, 1, 1),
-        USED.when(FailRest, 1, 0),
+        RESUMED.when(Hold, 1, 0),
+        RESUMED.when(FailRest, 0, 1),
+        USED.when(Hold, 1, 0),
+        USED.when(FailRest, 0, 1),
     ];
     if std::env::var("GROUPAGE_MODEL").is_ok_and(|model| model == "full") {
-        chosen.extend([TWO.when(Skip, 2, 0), TWICE.when(Skip, 0, 1), RESUMED.when(FailRest, 1, 1)]);
+        chosen.extend([
+            TWO_PEOPLE.when(Hold, 1, 1),
+            TWO_PEOPLE.when(FailRest, 1, 1),
+            USED.when(FailRest, 1, 0),
+            RESUMED.when(FailRest, 1, 0),
+        ]);
     }
     chosen
 }
