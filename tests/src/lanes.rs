@@ -32,8 +32,8 @@ impl<S: Lanes + Tasks, E: Env> Lanes for Lagging<S, E> {
         self.inner.stopped(route, limit).await
     }
 
-    async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
-        self.inner.leave(id, turns).await
+    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
+        self.inner.leave(id, queued).await
     }
 }
 
@@ -58,7 +58,7 @@ impl<S: Lanes> Lanes for Faulty<'_, S> {
         self.process.around("stopped", self.inner.stopped(route, limit)).await
     }
 
-    async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
-        self.process.around("leave", self.inner.leave(id, turns)).await
+    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
+        self.process.around("leave", self.inner.leave(id, queued)).await
     }
 }

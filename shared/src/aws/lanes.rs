@@ -22,6 +22,7 @@ const TABLE: &str = "lane table";
 const LANE_ID: &str = "LaneId";
 const TURN: &str = "Turn";
 const REVISION: &str = "Revision";
+const TASK: &str = "Task";
 /// The sort key of the lane itself.
 const LANE: &str = "lane";
 
@@ -203,9 +204,14 @@ impl Lanes for Dynamo {
         entries.map(|item| decode::<Entry>(TABLE, "", item).map(|entry| entry.lane_id)).collect()
     }
 
-    async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
-        let keys: Vec<Item> = turns.iter().map(|turn| self.lane_key(id, &turn_key(*turn)).item()).collect();
-        self.remove_many("leave a lane", (&self.tables.lanes, Place::Lanes), &keys).await
+    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
+        for queued in queued {
+            // Refused means that it is gone already.
+            let sort = turn_key(queued.turn);
+            let waits = [Clause::Equals(TASK, text(queued.candidate.id.as_str()))];
+            self.delete("leave a lane", self.lane_key(id, &sort), &waits).await?;
+        }
+        Ok(())
     }
 }
 

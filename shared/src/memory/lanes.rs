@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::MemoryStore;
-use crate::domain::id::{LaneId, RouteName, Turn};
+use crate::domain::id::{LaneId, RouteName, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued};
 use crate::domain::task::{Status, Task};
 use crate::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
@@ -91,9 +91,12 @@ impl Lanes for MemoryStore {
         Ok(stopped.into_iter().take(limit).map(|lane| lane.id.clone()).collect())
     }
 
-    async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
+    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
         if let Some(all) = self.tables().lanes.get_mut(id) {
-            all.queued.retain(|turn, _| !turns.contains(turn));
+            let leaves = |turn: &Turn, task: &TaskId| {
+                queued.iter().any(|queued| queued.turn == *turn && queued.candidate.id == *task)
+            };
+            all.queued.retain(|turn, waits| !leaves(turn, &waits.candidate.id));
         }
         Ok(())
     }

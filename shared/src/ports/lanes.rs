@@ -62,6 +62,7 @@ pub trait Lanes: Sync {
     /// lags behind the lanes.
     fn stopped(&self, route: &RouteName, limit: usize) -> impl Future<Output = Result<Vec<LaneId>>> + Send;
 
-    /// Forgets that these turns were waited for; those that are gone stay so.
-    fn leave(&self, id: &LaneId, turns: &[Turn]) -> impl Future<Output = Result<()>> + Send;
+    /// Forgets that these tasks waited for their turns; those that are gone stay so. Assumes of each that its turn is waited
+    /// for by just this task: in a lane whose rest fails a number may be used again.
+    fn leave(&self, id: &LaneId, queued: &[Queued]) -> impl Future<Output = Result<()>> + Send;
 }

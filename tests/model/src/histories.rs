@@ -49,6 +49,13 @@ impl<C: Calls> Process<C> {
     pub fn next_io(&self) -> Option<&(usize, C::Op)> {
         self.pending.first()
     }
+
+    /// What it is and what it does next, cut short.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let op: String = format!("{:?}", self.next_io().map(|(_, op)| op)).chars().take(200).collect();
+        format!("{:?} | {op}", self.role)
+    }
 }
 
 /// The calls, with what is known of their ways.

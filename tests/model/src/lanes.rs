@@ -4,8 +4,8 @@ use shared::domain::id::{LaneId, RouteName, Turn};
 use shared::domain::lane::{Lane, Queued};
 use shared::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
 
-use crate::ports::unasked;
 use crate::recorder::Recorder;
+use crate::unasked::unasked;
 
 impl Lanes for Recorder {
     async fn lane(&self, _: &LaneId) -> Result<Option<Lane>> {
@@ -28,7 +28,7 @@ impl Lanes for Recorder {
         Err(unasked())
     }
 
-    async fn leave(&self, _: &LaneId, _: &[Turn]) -> Result<()> {
+    async fn leave(&self, _: &LaneId, _: &[Queued]) -> Result<()> {
         Err(unasked())
     }
 }

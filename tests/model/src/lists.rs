@@ -5,8 +5,8 @@ use shared::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
 use shared::domain::time::Timestamp;
 use shared::ports::{Cleared, Lists, Moved, PutOn, Result, Stored};
 
-use crate::ports::unasked;
 use crate::recorder::Recorder;
+use crate::unasked::unasked;
 
 impl Lists for Recorder {
     async fn list(&self, _: &ListId) -> Result<Option<List>> {

@@ -12,6 +12,7 @@ use shared::routes::{Error, Routes};
 use stateright::{Model, Property};
 
 use crate::action::{Action, Who};
+use crate::check::Told;
 use crate::io::Body;
 use crate::kept::Kept;
 use crate::process::{Origin, Process, Steps, payload, text};
@@ -42,26 +43,6 @@ impl Groupage {
         Ok(Self { setting, removed, target, steps: Steps::new(routes, setting.one_batch_each) })
     }
 
-    /// What an action does, in words.
-    #[must_use]
-    pub fn tell(&self, state: &State, action: Action) -> String {
-        match action {
-            Action::Step(who, comes, after) => {
-                let Some(running) = self.actor(state, who) else { return format!("{action:?}") };
-                let new = if matches!(who, Who::Message(_)) { "begins: " } else { "" };
-                let op = running.process.next_io().map(|(_, op)| op);
-                let body = &running.message.body;
-                format!("{new}{} | {op:?} {comes:?} {after:?}", body.title())
-            }
-            Action::Beat(_)
-            | Action::Sleep(_)
-            | Action::Copy(_)
-            | Action::LeaseOver
-            | Action::SessionOver(_)
-            | Action::WaitOver(_) => format!("{action:?}"),
-        }
-    }
-
     fn task(&self, n: u8) -> Task {
         let digest = task_message::parse(&text(n), "m").map_or_else(|_| String::new(), |message| message.digest());
         Task::new(TaskId::new(format!("t{n}")), self.target.clone(), payload().to_owned(), digest, Timestamp(0))
@@ -90,6 +71,26 @@ impl Groupage {
                 Some(Running::new(message, process))
             }
             Who::Running(n) => state.running.get(usize::from(n)).cloned(),
+        }
+    }
+}
+
+impl Told for Groupage {
+    fn tell(&self, state: &State, action: Action) -> String {
+        match action {
+            Action::Step(who, comes, after) => {
+                let Some(running) = self.actor(state, who) else { return format!("{action:?}") };
+                let new = if matches!(who, Who::Message(_)) { "begins: " } else { "" };
+                let op = running.process.next_io().map(|(_, op)| op);
+                let body = &running.message.body;
+                format!("{new}{} | {op:?} {comes:?} {after:?}", body.title())
+            }
+            Action::Beat(_)
+            | Action::Sleep(_)
+            | Action::Copy(_)
+            | Action::LeaseOver
+            | Action::SessionOver(_)
+            | Action::WaitOver(_) => format!("{action:?}"),
         }
     }
 }

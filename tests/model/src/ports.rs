@@ -2,27 +2,22 @@
 
 use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, TrackerId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::outcome::Reason;
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use shared::ports::{
-    self, Acquired, Added, Advanced, Batches, Call, Cleared, Destination, Downstream, Ended, Env, Error, Freshness,
-    Gates, Inbox, Joined, Locks, Looked, Marked, NoAnswer, Opened, Outbox, Outgoing, Page, PassedOver, PutBack,
-    Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers,
-    WaitingPage,
+    self, Acquired, Advanced, Batches, Call, Destination, Downstream, Ended, Env, Freshness, Gates, Inbox, Joined,
+    Locks, NoAnswer, Outbox, Outgoing, Page, PassedOver, PutBack, Registered, Released, Renewed, Result, Segment,
+    Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
 };
 
 use crate::io::{Answer, Body, Op, Says, Sent};
 use crate::kept::Kept;
 use crate::recorder::Recorder;
-
-pub(crate) const fn unasked() -> Error {
-    Error::Broken { what: "the model", why: String::new() }
-}
+use crate::unasked::{no_streams, no_trackers, unasked};
 
 /// Asks, and takes the answer of the kind that this call has.
 macro_rules! ask {
@@ -159,48 +154,8 @@ impl Gates for Recorder {
     }
 }
 
-/// No task here is for an item, so nobody asks.
-impl Trackers for Recorder {
-    async fn open_tracker(&self, _: &Tracker) -> Result<Opened> {
-        Err(unasked())
-    }
-
-    async fn look(&self, _: &TrackerId, _: &[NodeId], _: Freshness) -> Result<Looked> {
-        Err(unasked())
-    }
-
-    async fn store_tracker(&self, _: &Tracker) -> Result<Stored> {
-        Err(unasked())
-    }
-
-    async fn add(&self, _: &Tracker, _: &Addition) -> Result<Added> {
-        Err(unasked())
-    }
-
-    async fn addition(&self, _: &TrackerId, _: &str) -> Result<Option<Addition>> {
-        Err(unasked())
-    }
-
-    async fn mark(&self, _: &TrackerId, _: &Change) -> Result<Marked> {
-        Err(unasked())
-    }
-
-    async fn nodes(&self, _: &TrackerId, _: NodeId, _: usize, _: Freshness) -> Result<Vec<Node>> {
-        Err(unasked())
-    }
-
-    async fn due_trackers(&self, _: Part, _: Timestamp, _: usize) -> Result<Vec<TrackerId>> {
-        Err(unasked())
-    }
-
-    async fn clear(&self, _: &Tracker) -> Result<Cleared> {
-        Err(unasked())
-    }
-
-    async fn remove_tracker(&self, _: &Tracker) -> Result<Stored> {
-        Err(unasked())
-    }
-}
+no_trackers!(Recorder);
+no_streams!(Recorder);
 
 impl Outbox for Recorder {
     async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {

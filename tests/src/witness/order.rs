@@ -112,7 +112,7 @@ impl Lanes for Witness {
         self.tables.stopped(route, limit).await
     }
 
-    async fn leave(&self, id: &LaneId, turns: &[Turn]) -> Result<()> {
-        self.tables.leave(id, turns).await
+    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
+        self.tables.leave(id, queued).await
     }
 }

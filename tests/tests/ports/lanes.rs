@@ -67,6 +67,10 @@ async fn lane_of(store: &impl Store, key: &str, ids: &[&str]) -> Lane {
     lane
 }
 
+fn waiting(name: &str, turn: u64) -> Queued {
+    Queued::of(&task(name, &target("a")), target("a"), Turn(turn))
+}
+
 async fn turns(store: &impl Lanes, key: &str) -> Vec<(u64, String)> {
     let queued = store.queued(&id(key), Turn(0), Turn(u64::MAX), 100).await.unwrap();
     queued.into_iter().map(|queued| (queued.turn.0, queued.candidate.id.to_string())).collect()
@@ -76,7 +80,7 @@ async fn a_lane_that_nobody_came_to_is_not_there<F: Fixture>(fixture: F) {
     let store = fixture.store();
     assert_eq!(store.lane(&id("k")).await.unwrap(), None);
     assert_eq!(turns(&*store, "k").await, []);
-    store.leave(&id("k"), &[Turn(0)]).await.unwrap();
+    store.leave(&id("k"), &[waiting("t0", 0)]).await.unwrap();
     assert_eq!(store.store_lane(&open("k")).await.unwrap(), Stored::Conflict);
 }
 
@@ -164,8 +168,11 @@ async fn those_who_wait_are_read_in_the_order_of_their_turns<F: Fixture>(fixture
 async fn who_left_waits_no_more<F: Fixture>(fixture: F) {
     let store = fixture.store();
     lane_of(&*store, "k", &["t0", "t1", "t2", "t3"]).await;
+    // The turn of another: a number may be used again.
+    store.leave(&id("k"), &[waiting("t1", 2)]).await.unwrap();
+    assert_eq!(turns(&*store, "k").await.len(), 3);
     for _ in 0..2 {
-        store.leave(&id("k"), &[Turn(1), Turn(3)]).await.unwrap();
+        store.leave(&id("k"), &[waiting("t1", 1), waiting("t3", 3)]).await.unwrap();
         assert_eq!(turns(&*store, "k").await, [(2, "t2".to_owned())]);
     }
     assert!(store.lane(&id("k")).await.unwrap().is_some());

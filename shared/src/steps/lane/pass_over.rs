@@ -31,7 +31,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let failed_ties = passed.into_iter().map(|(_, passed)| (passed.ties, Outcome::Failed)).collect();
             ties::tell(store, outbox, env, failed_ties).await.all()?;
             // Only now: a repeat finds what is left to do by those who wait.
-            store.leave(&lane.id, &page.iter().map(|queued| queued.turn).collect::<Vec<_>>()).await?;
+            store.leave(&lane.id, &page).await?;
         }
     }
 

@@ -1,22 +1,17 @@
-//! The traits of `Tracking`, over a recorder. Nobody waits: a pause after a lost race is over at once.
+//! The traits of `Tracking`, over a recorder.
 
 use shared::domain::id::{Part, TrackerId};
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use shared::ports::{
-    Added, Cleared, Env, Error, Freshness, Looked, Marked, Opened, Outbox, Outgoing, Result, Stored, Trackers,
-};
+use shared::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Outbox, Outgoing, Result, Stored, Trackers};
 
 use super::io::{Answer, Op};
 use crate::kept::Kept;
 use crate::recorder::Recorder;
+use crate::unasked::{named_time, unasked};
 
 /// The calls of one process.
 pub(super) type Ports = Recorder<Op, Answer>;
-
-const fn unasked() -> Error {
-    Error::Broken { what: "the model", why: String::new() }
-}
 
 impl Trackers for Ports {
     async fn open_tracker(&self, _: &Tracker) -> Result<Opened> {
@@ -87,19 +82,4 @@ impl Outbox for Ports {
     }
 }
 
-/// The name is the process's time.
-impl Env for Ports {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.name.parse().unwrap_or_default())
-    }
-
-    fn random(&self) -> f64 {
-        0.5
-    }
-
-    fn fresh_id(&self) -> String {
-        String::new()
-    }
-
-    async fn sleep(&self, _: u64) {}
-}
+named_time!(Ports);
