@@ -49,6 +49,10 @@ pub enum Mutation {
     AddsWithoutItsKey,
     /// A tracker is written whatever revision it has.
     WritesTrackersUnconditionally,
+    /// A stream's watermark is committed whatever revision the stream has.
+    CommitsUnconditionally,
+    /// A word of events' bits is written over whatever it is by then.
+    MarksEventsUnconditionally,
     /// A lane is written whatever revision it has.
     WritesLanesUnconditionally,
     /// Tasks come to their lane whatever has become of it since it was read.
@@ -75,7 +79,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::WritesBatchesUnconditionally,
         Self::SettlesWithoutTheClaim,
         Self::JoinsInAnyRound,
@@ -98,6 +102,8 @@ impl Mutation {
         Self::SealsWithoutLooking,
         Self::AddsWithoutItsKey,
         Self::WritesTrackersUnconditionally,
+        Self::CommitsUnconditionally,
+        Self::MarksEventsUnconditionally,
         Self::WritesLanesUnconditionally,
         Self::LinesUpUnconditionally,
         Self::PutsUnconditionally,

@@ -65,7 +65,8 @@ impl World {
         let mut next = None;
         loop {
             match self.feed_once(steps, source, &mut next).await {
-                Ok(Ok(true)) => return,
+                // Its end, or that of another source of the same.
+                Ok(Ok(true) | Err(Refused::Over(_))) => return,
                 Ok(Ok(false)) => {}
                 Ok(Err(Refused::WindowFull { .. })) | Err(_) => process.env().sleep(AGAIN_MS).await,
                 // The watermark has passed what an unanswered call had fed.

@@ -8,7 +8,6 @@ use shared::ports::{Env, Marked, Result, Seen, Stored, StreamOpened, Streams};
 
 use crate::faulty::Faulty;
 use crate::lag::Lagging;
-use crate::witness::Witness;
 
 /// Every call, made to the store in a field.
 macro_rules! all {
@@ -65,10 +64,6 @@ macro_rules! all {
 
 impl<S: Streams, E: Env> Streams for Lagging<S, E> {
     all!(inner);
-}
-
-impl Streams for Witness {
-    all!(tables);
 }
 
 impl<S: Streams> Streams for Faulty<'_, S> {

@@ -3,6 +3,7 @@
 mod fan_out;
 mod list;
 mod order;
+mod stream;
 
 pub(crate) use list::naming;
 
@@ -37,6 +38,8 @@ pub struct Chaos {
     fan_out: Option<fan_out::Random>,
     /// Those who make calls to a list, if some of the tasks wait on one.
     callers: Vec<Caller>,
+    /// The stream by which the tasks are fed instead.
+    stream: Option<stream::Random>,
     temper: Temper,
     /// The tasks that are sent.
     sent: BTreeSet<String>,
@@ -129,8 +132,13 @@ impl Chaos {
             order = order.map(order::Random::by_arrival);
             (events, callers) = (list.events, list.callers);
         }
+        let mut dice = StdRng::seed_from_u64(seed ^ 0x0057_4EA3);
+        let stream = stream::of(&mut dice, &bodies).filter(|_| fan_out.is_none() && callers.is_empty());
+        if stream.is_some() {
+            events.clear();
+        }
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
-        Self { setting, routes, events, fan_out, callers, temper, sent }
+        Self { setting, routes, events, fan_out, callers, stream, temper, sent }
     }
 
     /// The same with one rule broken.
@@ -149,6 +157,7 @@ impl Chaos {
             for (at, event) in &self.events {
                 world.send_later(*at, event);
             }
+            self.stream.iter().flat_map(stream::Random::sources).for_each(|source| world.feed(source));
             if let Some(fan_out::Random { fan_out, deadline_ms }) = self.fan_out.clone() {
                 let deadline = deadline_ms.map(|ms| world.env.now().plus_ms(ms));
                 world.fan_out_later(0, FanOut { deadline, ..fan_out });

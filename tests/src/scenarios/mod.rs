@@ -3,6 +3,7 @@
 mod fan_outs;
 mod lists;
 mod order;
+mod streams;
 
 use futures::FutureExt;
 use shared::domain::batch::{FollowUp, Status};
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
     ];
     all.extend(fan_outs::all());
     all.extend(order::all());
+    all.extend(streams::all());
     all.extend(lists::all());
     all
 }

@@ -2,6 +2,7 @@
 
 mod lists;
 mod order;
+mod streams;
 mod trackers;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub struct Witness {
     sees_all: bool,
     /// Who came to which lane, by turn.
     accepted: Mutex<order::Accepted>,
+    /// Events whose tasks are on their way.
+    unsettled: Mutex<streams::Unsettled>,
     /// What was seen of trackers.
     trackers: Mutex<trackers::Seen>,
     /// What was seen of lists.
@@ -153,7 +156,11 @@ impl Tasks for Witness {
     type Cursor = TaskId;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
-        self.tables.register(task).await
+        let registered = self.tables.register(task).await?;
+        if registered == Registered::New {
+            self.event_came(task);
+        }
+        Ok(registered)
     }
 
     async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
@@ -191,7 +198,9 @@ impl Tasks for Witness {
     }
 
     async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
-        self.tables.pass_over(id, reason, now).await
+        let passed = self.tables.pass_over(id, reason, now).await?;
+        self.event_settled(passed.as_ref().and_then(|passed| passed.ties.event.as_ref()));
+        Ok(passed)
     }
 
     async fn put_back(
@@ -219,6 +228,7 @@ impl Tasks for Witness {
         if let (Some(before), Some(after)) = (task, after)
             && before.status != after.status
         {
+            self.event_settled(after.event.as_ref());
             if before.status.is_settled() {
                 self.note(format!("settled once: {} was settled again", member.id));
             }

@@ -71,6 +71,7 @@ impl Lanes for Witness {
         };
         let answer = self.tables.line_up(&lane, is_new, newcomers).await?;
         if answer == LinedUp::Yes {
+            newcomers.iter().for_each(|newcomer| self.event_came(&newcomer.task));
             let mut first = None;
             {
                 let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
