@@ -41,10 +41,12 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
             "batches": [batch_of_a_task(url, "known")],
             "trackers": ["known"],
             "streams": ["known"],
+            "lists": ["known"],
             "items": ["known:0:0", "known:0:7167", "known:1:0-99"],
         }
         for stream in ["known", "orders", "returns", "given-up"]:
             get(f"{url}/streams", {"id": stream})
+        get(f"{url}/lists/known/tasks", {"key": "all", "tasks": [{"payload": {}}] * 20})
         get(f"{url}/trackers", {"id": "known"})
         get(f"{url}/trackers/known/items", {"key": "all", "count": 8000})
         config.write_text(
