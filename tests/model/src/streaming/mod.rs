@@ -3,7 +3,7 @@
 //! As for lanes, what runs are the real calls of `Streaming`, as histories over a recorder ([`crate::histories`]); one action
 //! is one I/O of one process. A source feeds call by call and ends the stream, perhaps beside another that feeds the same, or
 //! something else; whoever settles events begins once they are sent, at any time, and perhaps with what another settles as
-//! well; sweep comes once in between and as often as it takes at the end. Whoever settles an event commits. A process may
+//! well; sweep comes once in between, if the setting says so, and as often as it takes at the end. A process may
 //! die after any write, and begins anew.
 //!
 //! | rule removed | what a run then does |
