@@ -58,6 +58,7 @@ pub mod recorder;
 pub mod rules;
 pub mod setting;
 pub mod state;
+pub mod streaming;
 pub mod tables;
 pub mod trackers;
 mod turn;

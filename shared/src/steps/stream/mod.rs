@@ -145,9 +145,9 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                     let ended = stream.ended(how, self.env.now());
                     if self.store.commit(&ended).await? == Stored::Conflict {
                         self.pause(tries).await;
-                        continue;
                     }
-                    ended
+                    // Read anew: events may have been fed since it was read, and only from now on none are.
+                    continue;
                 }
                 // Who ended it may have died before it committed what was settled.
                 (State::Ended | State::Completed, Ending::Ended) | (State::Failed, Ending::Failed) => stream,

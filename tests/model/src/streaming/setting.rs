@@ -1,0 +1,230 @@
+//! What takes part, and what is there at the beginning.
+
+use shared::domain::id::StreamId;
+use shared::domain::notice::NotificationQueue;
+use shared::domain::stream::{EventId, Life, Offset, Options, Page, Stream, Trace, Watermark};
+use shared::domain::time::Timestamp;
+use shared::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId, Outcome, WORD_BITS};
+use shared::steps::stream::Event;
+
+/// What somebody does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// Feeds events, call by call, from a number up to another. Refused as behind, it goes on from the watermark.
+    Feeds {
+        /// The calls.
+        calls: &'static [(u64, u64)],
+        /// What the events hold. [`REJECTED`] can never be a task.
+        content: u8,
+        /// Whether it ends the stream then.
+        ends: bool,
+    },
+    /// Settles events once they are sent, from a number up to another.
+    Acks(u64, u64, Outcome),
+}
+
+/// What is no task.
+pub const REJECTED: u8 = 0;
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// What it is about.
+    pub name: &'static str,
+    /// Events that are settled and committed at the beginning.
+    pub done: u64,
+    /// Events that are fed at the beginning.
+    pub fed: u64,
+    /// Those who take part.
+    pub who: &'static [Does],
+    /// The shortest time between two commits; whoever is not sweep comes at one time.
+    pub commit_ms: u64,
+    /// Whether people are told.
+    pub told: bool,
+    /// How often a process may die.
+    pub crashes: u8,
+    /// Whether sweep comes in between as well.
+    pub sweeps: bool,
+}
+
+const GROUP: u64 = GROUP_SIZE as u64;
+/// Where a group's last word begins.
+const LAST_WORD: u64 = GROUP - WORD_BITS as u64;
+
+const fn source(calls: &'static [(u64, u64)]) -> Does {
+    Does::Feeds { calls, content: 1, ends: true }
+}
+
+const fn rejected(calls: &'static [(u64, u64)]) -> Does {
+    Does::Feeds { calls, content: REJECTED, ends: true }
+}
+
+const fn feeds(calls: &'static [(u64, u64)], content: u8) -> Does {
+    Does::Feeds { calls, content, ends: false }
+}
+
+const fn acks(number: u64) -> Does {
+    Does::Acks(number, number + 1, Outcome::Succeeded)
+}
+
+const fn fails(number: u64) -> Does {
+    Does::Acks(number, number + 1, Outcome::Failed)
+}
+
+const fn of(name: &'static str, who: &'static [Does]) -> Setting {
+    Setting { name, done: 0, fed: 0, who, commit_ms: 0, told: false, crashes: 0, sweeps: false }
+}
+
+/// A source alone.
+pub const ALONE: Setting = of("a source alone", &[source(&[(0, 2)])]);
+
+/// A source of two events, which are settled at once.
+pub const TWO: Setting = of("two events", &[source(&[(0, 2)]), acks(0), fails(1)]);
+
+/// A source of two events, fed one after the other.
+pub const ONE_BY_ONE: Setting = of("two events one by one", &[source(&[(0, 1), (1, 2)]), acks(0), acks(1)]);
+
+/// A call that feeds comes twice.
+pub const FED_TWICE: Setting = of(
+    "two events, fed twice",
+    &[source(&[(0, 1), (1, 2)]), feeds(&[(0, 2)], 1), Does::Acks(0, 2, Outcome::Succeeded)],
+);
+
+/// An ack comes twice, with another outcome.
+pub const ACKED_TWICE: Setting = Setting { fed: 1, ..of("an event acked twice", &[source(&[]), acks(0), fails(0)]) };
+
+/// Another source has other content under the same number.
+pub const RIVALS: Setting = of("two sources that differ", &[source(&[(0, 2)]), feeds(&[(0, 1)], 2), acks(0)]);
+
+/// Somebody feeds more while the source ends. Nobody dies: an ended stream takes no repeats, so what one has numbered and not
+/// sent is never sent once another has ended the stream.
+pub const LATE: Setting = of("feeding beside the end", &[source(&[(0, 1)]), feeds(&[(0, 2)], 1), acks(0)]);
+
+/// More is fed to a stream that sweep was about to lose sight of. Nobody but sweep commits.
+pub const IDLE: Setting = Setting {
+    done: 1,
+    fed: 1,
+    commit_ms: 1_000,
+    ..of("sweep alone commits", &[feeds(&[(1, 2), (2, 3)], 1), acks(1), acks(2)])
+};
+
+/// An event that can never be a task, fed twice.
+pub const REJECTS: Setting = of("an event that is rejected, fed twice", &[rejected(&[(0, 1)]), rejected(&[(0, 1)])]);
+
+/// The last event of a group and the first of the next.
+pub const BORDER: Setting =
+    Setting { done: GROUP - 1, fed: GROUP + 1, ..of("a group's end", &[fails(GROUP - 1), acks(GROUP)]) };
+
+/// A group's last event is settled twice.
+pub const BORDER_TWICE: Setting =
+    Setting { name: "a group's end, acked twice", who: &[acks(GROUP - 1), fails(GROUP - 1)], ..BORDER };
+
+/// The event after a group's last stays unsettled.
+pub const STANDS: Setting = Setting {
+    done: GROUP - 1,
+    fed: GROUP + 2,
+    ..of("a group's end, and one that hangs", &[acks(GROUP - 1), acks(GROUP + 1)])
+};
+
+/// A group's last word is written by one, and its last bit by another, who may be so late that it makes the group anew.
+pub const ANEW: Setting = Setting {
+    done: LAST_WORD,
+    fed: GROUP,
+    ..of("a group made anew", &[Does::Acks(LAST_WORD, GROUP, Outcome::Succeeded), acks(GROUP - 1)])
+};
+
+/// Those of every run, and larger ones if that is asked for.
+#[must_use]
+pub fn chosen() -> Vec<Setting> {
+    let mut chosen = vec![
+        ALONE.with(2, true),
+        FED_TWICE.with(1, false),
+        REJECTS.with(1, false),
+        STANDS.with(1, false).telling(),
+        BORDER.with(1, false).telling(),
+        BORDER_TWICE.with(1, false),
+        ANEW.with(1, false),
+        STANDS.with(0, true),
+        IDLE.with(1, true),
+        LATE.with(0, false),
+        RIVALS.with(1, false),
+        ACKED_TWICE.with(0, false),
+        TWO.with(0, false),
+    ];
+    if std::env::var("GROUPAGE_MODEL").is_ok_and(|model| model == "full") {
+        chosen.extend([
+            LATE.with(0, true),
+            ONE_BY_ONE.with(0, false),
+            ACKED_TWICE.with(1, false),
+            STANDS.with(1, true).telling(),
+        ]);
+    }
+    chosen
+}
+
+impl Setting {
+    /// With so many deaths, and with a sweep in between or not.
+    #[must_use]
+    pub const fn with(self, crashes: u8, sweeps: bool) -> Self {
+        Self { crashes, sweeps, ..self }
+    }
+
+    /// The same, with somebody who is told of commits.
+    #[must_use]
+    pub const fn telling(self) -> Self {
+        Self { told: true, ..self }
+    }
+
+    pub(super) fn stream(&self) -> Stream {
+        let notify = if self.told { NotificationQueue::Default } else { NotificationQueue::None };
+        let options = Options { commit_ms: self.commit_ms, notify, ..Options::default() };
+        let before = |number: u64| Some(offset(number.checked_sub(1)?));
+        let watermark =
+            Watermark { number: self.done, offset: before(self.done), settled: self.done, failed: 0, at: Timestamp(0) };
+        let due = (self.fed > 0).then_some(Timestamp(0));
+        let stream = Stream::open(StreamId::new(NAME), options, Timestamp(0));
+        Stream { next: self.fed, last: before(self.fed), watermark, due, ..stream }
+    }
+
+    pub(super) fn nodes(&self) -> Option<Node> {
+        let empty = Node::empty(NodeId::group(0));
+        let bits = (0..GROUP_SIZE).take_while(|bit| u64::from(*bit) < self.done);
+        let marks: Vec<Mark> = bits.map(|bit| Mark { bit, failures: 0 }).collect();
+        empty.marking(&marks).map(|change| empty.clone().changed(&change))
+    }
+
+    pub(super) fn page(&self) -> Option<Page> {
+        let traces: Vec<Trace> = (self.done..self.fed).map(|number| trace(number, 1)).collect();
+        (!traces.is_empty()).then_some(Page { start: self.done, traces })
+    }
+}
+
+const NAME: &str = "s";
+
+/// The stream.
+pub(super) fn life() -> Life {
+    Life { id: StreamId::new(NAME), opened_at: Timestamp(0) }
+}
+
+/// An event's id.
+pub(super) fn id(number: u64) -> EventId {
+    EventId { life: life(), number }
+}
+
+/// Where an event is in its source.
+pub(super) fn offset(number: u64) -> Offset {
+    Offset::parse(&format!("at {number}")).unwrap_or_else(|why| unreachable!("{why}"))
+}
+
+/// An event as its source has it.
+pub(super) fn event(number: u64, content: u8) -> Event {
+    let body =
+        if content == REJECTED { String::from("no task") } else { format!(r#"{{"payload":{{"c":{content}}}}}"#) };
+    Event { offset: offset(number), body }
+}
+
+/// What a fed event leaves.
+pub(super) fn trace(number: u64, content: u8) -> Trace {
+    let Event { offset, body } = event(number, content);
+    Trace::of(offset, &body)
+}
