@@ -111,6 +111,8 @@ pub struct World {
 pub const VISIBILITY_MS: u64 = 60_000;
 /// How often somebody looks whether everything is at rest, in milliseconds.
 const LOOK_MS: u64 = 1_000;
+/// How often a person looks for lanes that a failure stopped, in milliseconds.
+const PERSON_MS: u64 = 600_000;
 /// A world that is not at rest after so many milliseconds never will be.
 const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
 
@@ -219,11 +221,17 @@ impl World {
         for _ in 0..self.setting.workers.map_or(0, |(_, count)| count) {
             background.push(Box::pin(self.work_for_ever()));
         }
+        let mut looks_at = self.env.now().plus_ms(PERSON_MS);
         while go_on() {
             while let Some(job) = self.next_job() {
                 running.push(Box::pin(self.run(job)));
             }
             let (now, next) = (self.env.now(), self.next_job_at());
+            // A source whose window is full is never idle, so people look after lanes now and then, too.
+            if now >= looks_at {
+                looks_at = now.plus_ms(PERSON_MS);
+                self.somebody_lets_lanes_go_on();
+            }
             if running.is_empty() {
                 if next.is_none() && self.is_at_rest() {
                     return Ok(());

@@ -215,7 +215,8 @@ pub fn of_stream(stream: &Stream) -> CloudEvent<OfStream> {
     CloudEvent {
         specversion: "1.0",
         // Its opening goes in, too: the name of a stream that was removed may be used again.
-        id: format!("stream/{}/{}/{}/{state}", life.id, life.opened_at.0, watermark.number),
+        // Every commit is told as a text of its own, even if the watermark stays: more may be settled behind it.
+        id: format!("stream/{}/{}/{}", life.id, life.opened_at.0, stream.revision),
         source: "groupage/streams".to_owned(),
         kind: "groupage.stream.committed.v1",
         subject: life.id.to_string(),
