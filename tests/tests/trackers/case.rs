@@ -134,7 +134,8 @@ impl Case {
             let ended = matches!(tracker.state, State::Ended(_));
             prop_assert!(ended || !late, "its deadline has passed");
             self.healed |= self.pending && self.model.over.is_none() && self.model.is_complete();
-            self.pending = false;
+            // A full group that nobody reported is looked for only once the tracker is complete: that may come later.
+            self.pending &= self.model.over.is_none() && !self.model.is_complete();
         }
         Ok(())
     }
