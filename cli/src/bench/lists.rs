@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, System};
+use shared::aws::{Dynamo, Meter, Place, System};
 use shared::domain::id::ListId;
 use shared::domain::list::{MAX_PUT, Move, Purpose};
 use shared::domain::time::Timestamp;
@@ -157,7 +157,7 @@ impl<'a> Bench<'a> {
         let before = self.meter.snapshot();
         let mut times = self.take().await?;
         let takings = times.len() as f64;
-        let taken = (self.meter.snapshot() - before).lists;
+        let taken = (self.meter.snapshot() - before).at(Place::Lists);
         times.sort_by(f64::total_cmp);
         let at = |part: f64| times.get((takings * part) as usize).copied().unwrap_or_default();
         let (taking_ms_median, taking_ms_p99) = (at(0.5), at(0.99));
@@ -262,8 +262,8 @@ impl<'a> Bench<'a> {
             releases,
             killed: killed.into_inner(),
             released_per_second: taken as f64 / seconds,
-            write_units_per_release: used.lists.write.count() / made,
-            read_units_per_release: used.lists.read.count() / made,
+            write_units_per_release: used.at(Place::Lists).write.count() / made,
+            read_units_per_release: used.at(Place::Lists).read.count() / made,
             collisions: used.refused_writes,
             fed_on_by_sweep,
             sent_again: all - sent,

@@ -16,7 +16,10 @@ pub struct MemoryQueues {
 struct State {
     now: Timestamp,
     next: u64,
+    /// What steps receive.
     messages: VecDeque<Message>,
+    /// What nobody receives here: it stays, and there may be much of it.
+    for_people: Vec<Outgoing>,
 }
 
 #[derive(Debug)]
@@ -27,16 +30,14 @@ struct Message {
     received: u32,
 }
 
-impl Message {
-    const fn is_for_a_step(&self) -> bool {
-        match self.outgoing.to {
-            Destination::Tasks
-            | Destination::InOrder(_)
-            | Destination::Elect
-            | Destination::Group
-            | Destination::Handle => true,
-            Destination::Rejected | Destination::Notification(_) => false,
-        }
+const fn is_for_a_step(to: &Destination) -> bool {
+    match to {
+        Destination::Tasks
+        | Destination::InOrder(_)
+        | Destination::Elect
+        | Destination::Group
+        | Destination::Handle => true,
+        Destination::Rejected | Destination::Notification(_) => false,
     }
 }
 
@@ -68,7 +69,7 @@ impl MemoryQueues {
     pub fn receive(&self, visibility_ms: u64) -> Option<Delivery> {
         let mut state = self.state();
         let now = state.now;
-        let at = state.messages.iter().position(|message| message.is_for_a_step() && message.visible_at <= now)?;
+        let at = state.messages.iter().position(|message| message.visible_at <= now)?;
         let mut message = state.messages.remove(at)?;
         message.visible_at = now.plus_ms(visibility_ms);
         message.received += 1;
@@ -88,19 +89,23 @@ impl MemoryQueues {
 
     /// Loses every message, as queues in memory do when their process dies.
     pub fn lose_everything(&self) {
-        self.state().messages.clear();
+        let mut state = self.state();
+        state.messages.clear();
+        state.for_people.clear();
     }
 
     /// When the next message for a step becomes visible, if there is any.
     #[must_use]
     pub fn next_visible_at(&self) -> Option<Timestamp> {
-        self.state().messages.iter().filter(|message| message.is_for_a_step()).map(|message| message.visible_at).min()
+        self.state().messages.iter().map(|message| message.visible_at).min()
     }
 
     /// All messages for one destination, in hand or not.
     #[must_use]
     pub fn messages(&self, to: &Destination) -> Vec<Outgoing> {
-        self.state().messages.iter().map(|message| &message.outgoing).filter(|m| m.to == *to).cloned().collect()
+        let state = self.state();
+        let of_steps = state.messages.iter().map(|message| &message.outgoing);
+        of_steps.chain(&state.for_people).filter(|message| message.to == *to).cloned().collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,6 +119,10 @@ impl Outbox for MemoryQueues {
         messages
             .into_iter()
             .map(|outgoing| {
+                if !is_for_a_step(&outgoing.to) {
+                    state.for_people.push(outgoing);
+                    return Ok(());
+                }
                 state.next += 1;
                 let receipt = format!("m{}", state.next);
                 let visible_at = state.now.plus_ms(outgoing.delay_ms);

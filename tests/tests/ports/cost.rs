@@ -1,6 +1,6 @@
 //! What the writes and reads of one task cost, as DynamoDB reports it.
 
-use shared::aws::{Capacity, Units, Usage};
+use shared::aws::{Capacity, Place, Units, Usage};
 use shared::domain::batch::{Assumes, Claim};
 use shared::domain::id::{BatchId, LaneId, ListId, Part, RouteName, TaskId, TrackerId};
 use shared::domain::lane::{Numbering, OnFailure};
@@ -40,13 +40,13 @@ async fn a_task_costs_one_index_write_to_enter_and_one_to_leave_and_none_to_sett
     let store = fixture.store();
     let (target, batch) = (target("a"), BatchId::new("b"));
     let registered = cost(&fixture, waiting(&*store, "t", &target)).await;
-    assert_eq!((registered.tasks, registered.waiting), (writes(1), writes(1)));
+    assert_eq!((registered.at(Place::Tasks), registered.at(Place::Waiting)), (writes(1), writes(1)));
     let candidate = crate::samples::task("t", &target).candidate();
     let joined = cost(&fixture, store.join(&candidate.id, candidate.round, &batch)).await;
-    assert_eq!((joined.tasks, joined.waiting), (writes(1), writes(1)));
+    assert_eq!((joined.at(Place::Tasks), joined.at(Place::Waiting)), (writes(1), writes(1)));
     let member = member(&candidate);
     let settled = cost(&fixture, store.settle(&member, &batch, &Settlement::Succeeded, Timestamp(1))).await;
-    assert_eq!((settled.tasks, settled.waiting), (writes(1), writes(0)));
+    assert_eq!((settled.at(Place::Tasks), settled.at(Place::Waiting)), (writes(1), writes(0)));
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_lost_race_is_billed_like_a_won_one() {
     lead(&*store, &target("a"), "w1", 10).await;
     let loser = crate::samples::taking(&term(&target("a"), "w2", 11), shared::domain::lock::Assumes::Free);
     let lost = cost(&fixture, store.acquire(&target("a"), &loser)).await;
-    assert_eq!(lost.locks, writes(1));
+    assert_eq!(lost.at(Place::Locks), writes(1));
 }
 
 #[tokio::test]
@@ -66,8 +66,8 @@ async fn a_refused_write_is_billed_by_the_item_that_was_there() {
     let large = batch("b", &target("a"), 1_000);
     let written = cost(&fixture, store.store(&large, Assumes::Absent)).await;
     let refused = cost(&fixture, store.store(&batch("b", &target("a"), 1), Assumes::Absent)).await;
-    assert!(written.batches.write > Units::whole(5));
-    assert_eq!(refused.batches, written.batches);
+    assert!(written.at(Place::Batches).write > Units::whole(5));
+    assert_eq!(refused.at(Place::Batches), written.at(Place::Batches));
 }
 
 #[tokio::test]
@@ -82,7 +82,12 @@ async fn a_small_batch_costs_one_write_a_step_and_the_index_one_to_enter_and_one
     let mut assumes = Assumes::Absent;
     for (batch, index) in [(&open, 1), (&frozen, 0), (&claimed, 0), (&settled, 0), (&followed_up, 1)] {
         let stored = cost(&fixture, store.store(batch, assumes)).await;
-        assert_eq!((stored.batches, stored.unfinished), (writes(1), writes(index)), "{:?}", batch.status);
+        assert_eq!(
+            (stored.at(Place::Batches), stored.at(Place::Unfinished)),
+            (writes(1), writes(index)),
+            "{:?}",
+            batch.status
+        );
         assumes = Assumes::At(batch.revision);
     }
 }
@@ -93,9 +98,9 @@ async fn a_session_costs_one_write_a_beat() {
     let store = fixture.store();
     let first = session("r/s");
     let next = first.renewed(first.claims.clone(), Timestamp(2_000), Timing::default());
-    assert_eq!(cost(&fixture, store.open_session(&first)).await.sessions, writes(1));
-    assert_eq!(cost(&fixture, store.renew(&next)).await.sessions, writes(1));
-    assert_eq!(cost(&fixture, store.end_session(&next.id, next.beat)).await.sessions, writes(1));
+    assert_eq!(cost(&fixture, store.open_session(&first)).await.at(Place::Sessions), writes(1));
+    assert_eq!(cost(&fixture, store.renew(&next)).await.at(Place::Sessions), writes(1));
+    assert_eq!(cost(&fixture, store.end_session(&next.id, next.beat)).await.at(Place::Sessions), writes(1));
 }
 
 #[tokio::test]
@@ -104,10 +109,10 @@ async fn a_look_at_indexes_where_nothing_waits_costs_next_to_nothing() {
     let store = fixture.store();
     let part = Part::of(&BatchId::new("a"));
     let unfinished = cost(&fixture, store.unfinished(&RouteName::new("parcels"), part, Timestamp(9), 10)).await;
-    assert!(unfinished.unfinished.read <= Units::reported(0.5), "{}", unfinished.unfinished.read);
+    assert!(unfinished.at(Place::Unfinished).read <= Units::reported(0.5), "{}", unfinished.at(Place::Unfinished).read);
     let all = Segment { index: 0, of: 1 };
     let waiting = cost(&fixture, store.waiting_long(Timestamp(9), all, None, 100)).await;
-    assert!(waiting.waiting.read <= Units::reported(0.5), "{}", waiting.waiting.read);
+    assert!(waiting.at(Place::Waiting).read <= Units::reported(0.5), "{}", waiting.at(Place::Waiting).read);
 }
 
 #[tokio::test]
@@ -117,7 +122,7 @@ async fn an_eventual_read_costs_half() {
     let id = waiting(&*store, "t", &target("a")).await.id;
     let eventual = cost(&fixture, store.read(std::slice::from_ref(&id), Freshness::Eventual)).await;
     let latest = cost(&fixture, store.read(std::slice::from_ref(&id), Freshness::Latest)).await;
-    assert_eq!((eventual.tasks, latest.tasks), (reads(0.5), reads(1.0)));
+    assert_eq!((eventual.at(Place::Tasks), latest.at(Place::Tasks)), (reads(0.5), reads(1.0)));
 }
 
 #[tokio::test]
@@ -128,8 +133,12 @@ async fn a_page_of_a_hundred_waiting_tasks_costs_about_two_read_units_of_the_ind
         waiting(&*store, &format!("{n:0>36}"), &target("truck-7")).await;
     }
     let page = cost(&fixture, store.waiting(&target("truck-7"), None, 100)).await;
-    assert_eq!(page.tasks, Capacity::default());
-    assert!(page.waiting.read > Units::whole(0) && page.waiting.read <= Units::whole(2), "{}", page.waiting.read);
+    assert_eq!(page.at(Place::Tasks), Capacity::default());
+    assert!(
+        page.at(Place::Waiting).read > Units::whole(0) && page.at(Place::Waiting).read <= Units::whole(2),
+        "{}",
+        page.at(Place::Waiting).read
+    );
 }
 
 /// A group's items, marked by one write; every `failing`-th fails.
@@ -158,9 +167,9 @@ async fn cost_of_a_hundred_acks(fixture: &OnDynamo, id: &str, failing: u16) -> U
 async fn a_hundred_acks_in_one_group_cost_one_write_and_two_where_every_twentieth_fails() {
     let fixture = OnDynamo::start().await;
     let succeeded = cost_of_a_hundred_acks(&fixture, "t", u16::MAX).await;
-    assert_eq!((succeeded.trackers.write, succeeded.due), (Units::whole(1), Capacity::default()));
+    assert_eq!((succeeded.at(Place::Trackers).write, succeeded.at(Place::Due)), (Units::whole(1), Capacity::default()));
     let failed = cost_of_a_hundred_acks(&fixture, "u", 20).await;
-    assert_eq!((failed.trackers.write, failed.due), (Units::whole(2), Capacity::default()));
+    assert_eq!((failed.at(Place::Trackers).write, failed.at(Place::Due)), (Units::whole(2), Capacity::default()));
 }
 
 #[tokio::test]
@@ -178,7 +187,7 @@ async fn the_progress_of_a_million_items_costs_some_twenty_read_units() {
         let progress = tracking.progress(&id).await.unwrap().unwrap();
         assert_eq!((progress.succeeded, progress.failed, progress.missing), (999_073, 279, 648));
     });
-    let read = progress.await.trackers.read;
+    let read = progress.await.at(Place::Trackers).read;
     assert!(read > Units::whole(10) && read <= Units::whole(30), "{read} read units");
 }
 
@@ -200,14 +209,17 @@ async fn putting_tasks_costs_two_writes_a_task_and_four_a_call() {
     let fixture = OnDynamo::start().await;
     let id = ListId::new("l");
     let first = cost(&fixture, put(&fixture, &id, 1)).await;
-    assert!(first.lists_due.write <= Units::whole(2), "{}", first.lists_due.write);
+    assert!(first.at(Place::ListsDue).write <= Units::whole(2), "{}", first.at(Place::ListsDue).write);
     let id = ListId::new("m");
     put(&fixture, &id, 1).await;
     let (store, outbox) = (fixture.store(), MemoryQueues::new());
     let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
     let tasks: Vec<String> = (0..90).map(|n| format!("{{\"id\":\"n-{n}\",\"payload\":{{}}}}")).collect();
     let more = cost(&fixture, async { listing.put(&id, "more", &tasks).await.unwrap().unwrap() }).await;
-    assert_eq!((more.lists.write, more.lists_due.write), (Units::whole(2 * 90 + 4), Units::default()));
+    assert_eq!(
+        (more.at(Place::Lists).write, more.at(Place::ListsDue).write),
+        (Units::whole(2 * 90 + 4), Units::default())
+    );
 }
 
 #[tokio::test]
@@ -224,7 +236,7 @@ async fn taking_costs_one_write_however_long_the_list_is_and_however_much_is_tak
             assert!(matches!(store.move_head(&list.tail.life, &taking).await.unwrap(), Moved::Yes(_)));
         });
         let taken = taken.await;
-        assert_eq!((taken.lists, taken.lists_due), (writes(1), writes(1)), "{length} {asked}");
+        assert_eq!((taken.at(Place::Lists), taken.at(Place::ListsDue)), (writes(1), writes(1)), "{length} {asked}");
     }
 }
 
@@ -241,8 +253,11 @@ async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
         let released =
             cost(&fixture, async { assert_eq!(listing.release(&id, key, count).await.unwrap().unwrap().count, count) });
         let released = released.await;
-        assert_eq!((released.lists.write, released.lists_due.write), (Units::whole(count + 3), Units::default()));
-        assert!(released.lists.read <= Units::whole(10), "{}", released.lists.read);
+        assert_eq!(
+            (released.at(Place::Lists).write, released.at(Place::ListsDue).write),
+            (Units::whole(count + 3), Units::default())
+        );
+        assert!(released.at(Place::Lists).read <= Units::whole(10), "{}", released.at(Place::Lists).read);
     }
 }
 
@@ -262,22 +277,25 @@ async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_i
     };
     // A transaction's write is billed twice. The lane, and one task that waits for a batch at once.
     let first = come(0, 1).await;
-    assert_eq!((first.lanes.write, first.tasks.write), (Units::whole(2), Units::whole(2)));
+    assert_eq!((first.at(Place::Lanes).write, first.at(Place::Tasks).write), (Units::whole(2), Units::whole(2)));
     for (from, to) in [(1, 2), (2, 50), (50, 51)] {
         // The lane once, then for each who waits the task and its place.
         let come = come(from, to).await;
         let tasks = (to - from) as u64;
-        assert_eq!((come.lanes.write, come.tasks.write), (Units::whole(2 + 2 * tasks), Units::whole(2 * tasks)));
-        assert_eq!(come.waiting.write, Units::whole(0));
+        assert_eq!(
+            (come.at(Place::Lanes).write, come.at(Place::Tasks).write),
+            (Units::whole(2 + 2 * tasks), Units::whole(2 * tasks))
+        );
+        assert_eq!(come.at(Place::Waiting).write, Units::whole(0));
     }
     for n in 0..3 {
         let settled = [(TaskId::new(format!("t{n}")), lane.clone(), Outcome::Succeeded)];
         let handed = cost(&fixture, ordering.hand_over(&settled, OnFailure::Hold, &notify)).await;
         // The lane, the place that is left; the task, its entry in the index.
         assert_eq!(
-            (handed.lanes.write, handed.tasks.write, handed.waiting.write),
+            (handed.at(Place::Lanes).write, handed.at(Place::Tasks).write, handed.at(Place::Waiting).write),
             (Units::whole(2), Units::whole(1), Units::whole(1))
         );
-        assert!(handed.lanes.read <= Units::whole(2), "{}", handed.lanes.read);
+        assert!(handed.at(Place::Lanes).read <= Units::whole(2), "{}", handed.at(Place::Lanes).read);
     }
 }

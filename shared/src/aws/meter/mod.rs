@@ -11,60 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
 use super::item::{self, Item};
-pub use usage::{Capacity, Requests, Units, Usage};
-
-/// Where capacity is consumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The task table.
-    Tasks,
-    /// The task table's index of waiting tasks.
-    Waiting,
-    /// The lock table.
-    Locks,
-    /// The batch table.
-    Batches,
-    /// The batch table's index of unfinished batches.
-    Unfinished,
-    /// The session table.
-    Sessions,
-    /// The tracker table.
-    Trackers,
-    /// The tracker table's index of trackers by when sweep looks at them.
-    Due,
-    /// The list table.
-    Lists,
-    /// The list table's index of lists by when sweep looks at them.
-    ListsDue,
-    /// The lane table.
-    Lanes,
-    /// The lane table's index of lanes that a failure stopped.
-    Stopped,
-    /// The stream table.
-    Streams,
-    /// The stream table's index of streams by when sweep looks at them.
-    StreamsDue,
-    /// The route table.
-    Routes,
-}
-
-/// How many places there are.
-const PLACES: usize = Place::Routes as usize + 1;
-
-impl Place {
-    /// The index of the table in this place.
-    const fn index(self) -> Self {
-        match self {
-            Self::Batches | Self::Unfinished => Self::Unfinished,
-            Self::Trackers | Self::Due => Self::Due,
-            Self::Lists | Self::ListsDue => Self::ListsDue,
-            Self::Lanes | Self::Stopped => Self::Stopped,
-            Self::Streams | Self::StreamsDue => Self::StreamsDue,
-            // No other table has one.
-            Self::Tasks | Self::Waiting | Self::Locks | Self::Sessions | Self::Routes => Self::Waiting,
-        }
-    }
-}
+use usage::PLACES;
+pub use usage::{Capacity, Place, Requests, Units, Usage};
 
 /// A kind of SQS request. A batch of ten messages is one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,27 +53,13 @@ impl Meter {
     /// All counts as they are now; the difference of two is what happened between.
     #[must_use]
     pub fn snapshot(&self) -> Usage {
-        let capacity = |place: Place| Capacity {
-            read: Units::tenths(self.read[place as usize].load(Ordering::Relaxed)),
-            write: Units::tenths(self.write[place as usize].load(Ordering::Relaxed)),
+        let capacity = |place: usize| Capacity {
+            read: Units::tenths(self.read[place].load(Ordering::Relaxed)),
+            write: Units::tenths(self.write[place].load(Ordering::Relaxed)),
         };
         let requests = |kind: SqsRequest| self.sqs[kind as usize].load(Ordering::Relaxed);
         Usage {
-            tasks: capacity(Place::Tasks),
-            waiting: capacity(Place::Waiting),
-            locks: capacity(Place::Locks),
-            batches: capacity(Place::Batches),
-            unfinished: capacity(Place::Unfinished),
-            sessions: capacity(Place::Sessions),
-            trackers: capacity(Place::Trackers),
-            due: capacity(Place::Due),
-            lists: capacity(Place::Lists),
-            lists_due: capacity(Place::ListsDue),
-            lanes: capacity(Place::Lanes),
-            stopped: capacity(Place::Stopped),
-            streams: capacity(Place::Streams),
-            streams_due: capacity(Place::StreamsDue),
-            routes: capacity(Place::Routes),
+            places: std::array::from_fn(capacity),
             refused_writes: self.refused_writes.load(Ordering::Relaxed),
             sqs: Requests {
                 send: requests(SqsRequest::Send),
@@ -200,8 +134,8 @@ mod tests {
         meter.count_read(Place::Tasks, [&consumed(0.5, 0.0)]);
         let before = meter.snapshot();
         meter.count_read(Place::Tasks, [&consumed(0.5, 0.0), &consumed(0.5, 0.0)]);
-        assert_eq!((meter.snapshot() - before).tasks.read, Units::whole(1));
-        assert_eq!(meter.snapshot().tasks.read.to_string(), "1.5");
+        assert_eq!((meter.snapshot() - before).at(Place::Tasks).read, Units::whole(1));
+        assert_eq!(meter.snapshot().at(Place::Tasks).read.to_string(), "1.5");
     }
 
     #[test]
@@ -209,7 +143,7 @@ mod tests {
         let meter = Meter::new();
         meter.count_write(Place::Tasks, Some(&consumed(1.0, 2.0)));
         let usage = meter.snapshot();
-        assert_eq!((usage.tasks.write, usage.waiting.write), (Units::whole(1), Units::whole(2)));
+        assert_eq!((usage.at(Place::Tasks).write, usage.at(Place::Waiting).write), (Units::whole(1), Units::whole(2)));
         assert_eq!(usage.capacity().write, Units::whole(3));
     }
 

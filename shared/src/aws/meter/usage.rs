@@ -81,90 +81,92 @@ pub struct Requests {
     pub change_visibility: u64,
 }
 
+/// Where capacity is consumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The task table.
+    Tasks,
+    /// The task table's index of waiting tasks.
+    Waiting,
+    /// The lock table.
+    Locks,
+    /// The batch table.
+    Batches,
+    /// The batch table's index of unfinished batches.
+    Unfinished,
+    /// The session table.
+    Sessions,
+    /// The tracker table.
+    Trackers,
+    /// The tracker table's index of trackers by when sweep looks at them.
+    Due,
+    /// The list table.
+    Lists,
+    /// The list table's index of lists by when sweep looks at them.
+    ListsDue,
+    /// The lane table.
+    Lanes,
+    /// The lane table's index of lanes that a failure stopped.
+    Stopped,
+    /// The stream table.
+    Streams,
+    /// The stream table's index of streams by when sweep looks at them.
+    StreamsDue,
+    /// The route table.
+    Routes,
+}
+
+/// How many places there are.
+pub(super) const PLACES: usize = Place::Routes as usize + 1;
+
+impl Place {
+    /// The index of the table in this place.
+    pub(super) const fn index(self) -> Self {
+        match self {
+            Self::Batches | Self::Unfinished => Self::Unfinished,
+            Self::Trackers | Self::Due => Self::Due,
+            Self::Lists | Self::ListsDue => Self::ListsDue,
+            Self::Lanes | Self::Stopped => Self::Stopped,
+            Self::Streams | Self::StreamsDue => Self::StreamsDue,
+            // No other table has one.
+            Self::Tasks | Self::Waiting | Self::Locks | Self::Sessions | Self::Routes => Self::Waiting,
+        }
+    }
+}
+
 /// What was consumed up to a moment, or between two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// By the task table.
-    pub tasks: Capacity,
-    /// By its index of waiting tasks.
-    pub waiting: Capacity,
-    /// By the lock table.
-    pub locks: Capacity,
-    /// By the batch table.
-    pub batches: Capacity,
-    /// By its index of unfinished batches.
-    pub unfinished: Capacity,
-    /// By the session table.
-    pub sessions: Capacity,
-    /// By the tracker table.
-    pub trackers: Capacity,
-    /// By its index of trackers that are due.
-    pub due: Capacity,
-    /// By the list table.
-    pub lists: Capacity,
-    /// By its index of lists that are due.
-    pub lists_due: Capacity,
-    /// By the lane table.
-    pub lanes: Capacity,
-    /// By its index of lanes that a failure stopped.
-    pub stopped: Capacity,
-    /// By the stream table.
-    pub streams: Capacity,
-    /// By its index of streams that are due.
-    pub streams_due: Capacity,
-    /// By the route table.
-    pub routes: Capacity,
-    /// Writes whose condition failed; their units are counted above.
+    /// By [`Place`].
+    pub(super) places: [Capacity; PLACES],
+    /// Writes whose condition failed; their units are counted in their places.
     pub refused_writes: u64,
     /// SQS requests.
     pub sqs: Requests,
 }
 
 impl Usage {
+    /// Units consumed in one place.
+    #[must_use]
+    pub const fn at(&self, place: Place) -> Capacity {
+        self.places[place as usize]
+    }
+
     /// Units consumed everywhere.
     #[must_use]
     pub fn capacity(&self) -> Capacity {
-        self.places()
+        self.places
             .into_iter()
             .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
     }
 
-    const fn places(&self) -> [Capacity; 15] {
-        let Self {
-            tasks,
-            waiting,
-            locks,
-            batches,
-            unfinished,
-            sessions,
-            trackers,
-            due,
-            lists,
-            lists_due,
-            lanes,
-            stopped,
-            streams,
-            streams_due,
-            routes,
-            ..
-        } = *self;
-        [
-            tasks,
-            waiting,
-            locks,
-            batches,
-            unfinished,
-            sessions,
-            trackers,
-            due,
-            lists,
-            lists_due,
-            lanes,
-            stopped,
-            streams,
-            streams_due,
-            routes,
-        ]
+    /// Read units of the indexes that sweep looks through in every round, be there tasks or not: they cost by the
+    /// minute, not by the task.
+    #[must_use]
+    pub fn looked_through(&self) -> Units {
+        [Place::Unfinished, Place::Due, Place::ListsDue, Place::StreamsDue]
+            .into_iter()
+            .fold(Units::default(), |sum, place| sum + self.at(place).read)
     }
 }
 
@@ -199,21 +201,7 @@ impl Sub for Usage {
     type Output = Self;
     fn sub(self, earlier: Self) -> Self {
         Self {
-            tasks: self.tasks - earlier.tasks,
-            waiting: self.waiting - earlier.waiting,
-            locks: self.locks - earlier.locks,
-            batches: self.batches - earlier.batches,
-            unfinished: self.unfinished - earlier.unfinished,
-            sessions: self.sessions - earlier.sessions,
-            trackers: self.trackers - earlier.trackers,
-            due: self.due - earlier.due,
-            lists: self.lists - earlier.lists,
-            lists_due: self.lists_due - earlier.lists_due,
-            lanes: self.lanes - earlier.lanes,
-            stopped: self.stopped - earlier.stopped,
-            streams: self.streams - earlier.streams,
-            streams_due: self.streams_due - earlier.streams_due,
-            routes: self.routes - earlier.routes,
+            places: std::array::from_fn(|place| self.places[place] - earlier.places[place]),
             refused_writes: self.refused_writes.saturating_sub(earlier.refused_writes),
             sqs: self.sqs - earlier.sqs,
         }
