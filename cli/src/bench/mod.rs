@@ -1,16 +1,18 @@
 //! `groupage bench`: what things cost and how fast they are, measured on the embedded stack, in this process.
 
+pub mod args;
 mod lists;
-mod memory;
 mod plan;
+mod process;
 mod streams;
+mod throughput;
 mod trackers;
 
 use crate::Ending;
 use shared::{ports, steps};
 
-use crate::args::{BenchCommand, BenchOptions};
 use crate::output::Output;
+use args::{BenchCommand, BenchOptions};
 
 /// The benchmark could not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,23 @@ pub enum Error {
     /// The stream is not where it should be: a bug.
     #[error("the watermark is at {0}")]
     Watermark(u64),
+    /// A variable makes no sense.
+    #[error(transparent)]
+    Config(#[from] shared::config::Error),
+    /// The benchmark's own route does not parse: a bug.
+    #[error(transparent)]
+    Routes(#[from] shared::routes::Error),
+    /// The tasks cannot be sent.
+    #[error(transparent)]
+    Send(#[from] crate::send::queue::Error),
+    /// Not all tasks were settled, and no message is left: a bug.
+    #[error("of {tasks} tasks only {settled} were settled")]
+    Unsettled {
+        /// That were sent.
+        tasks: u64,
+        /// That were settled.
+        settled: u64,
+    },
     /// Everything is acked and the tracker is not complete: a bug.
     #[error("everything is acked, and the tracker is {0}")]
     NotComplete(&'static str),
@@ -50,6 +69,7 @@ pub async fn run(options: &BenchOptions, output: &Output) -> Result<Ending, Erro
         BenchCommand::Trackers(options) => trackers::run(options, *output).await?,
         BenchCommand::Lists(options) => lists::run(options, *output).await?,
         BenchCommand::Streams(options) => streams::run(options, *output).await?,
+        BenchCommand::Throughput(options) => throughput::run(options, *output).await?,
     }
     Ok(Ending::Well)
 }

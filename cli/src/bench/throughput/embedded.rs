@@ -1,0 +1,66 @@
+//! All of it through SQS's and DynamoDB's protocols, in this process, with the deployed stack's event source mappings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use embedded::{Pipeline, Ports, Storage};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use shared::aws::Meter;
+use shared::entry::{Metric, RouteSource};
+
+use super::super::process;
+use super::{Accepting, Error, Run, Watch, body, routes};
+use crate::connection::Connection;
+use crate::send::bundle::{MAX_MESSAGES, Message};
+use crate::send::queue::Intake;
+use crate::steps;
+
+/// Send requests under way at once.
+const SENDS_IN_FLIGHT: usize = 8;
+/// How often it is looked whether all tasks are settled.
+const LOOK: Duration = Duration::from_millis(20);
+/// A run in which nothing is settled for so long has hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Sends `tasks` tasks for `targets` Targets and waits until all are settled.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
+    let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
+    let steps = steps::on(&Connection::to(&stack), RouteSource::Fixed(routes()?), &Arc::new(Meter::new()))?;
+    let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
+    let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &Arc::new(Accepting))?;
+    let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
+    let watch = Watch::start();
+    let ((), ()) = tokio::try_join!(send(&intake, tasks, targets), settled(&pipeline, tasks))?;
+    let run = watch.stop("embedded", tasks, targets, pipeline.counts().get(Metric::CallsSettled));
+    pipeline.shutdown().await;
+    stack.shutdown().await;
+    Ok(Run { resident_bytes_after: process::resident(), ..run })
+}
+
+async fn send(intake: &Intake, tasks: u64, targets: u64) -> Result<(), Error> {
+    let sends = (0..tasks).step_by(MAX_MESSAGES).map(|first| {
+        let numbers = first..(first + MAX_MESSAGES as u64).min(tasks);
+        let message = |line| Message { line, body: body(line, targets), new: true, item: None };
+        let bundle: Vec<Message> = numbers.map(message).collect();
+        async move { intake.send(&bundle).await.map(|_| ()) }
+    });
+    stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_collect::<()>().await?;
+    Ok(())
+}
+
+async fn settled(pipeline: &Pipeline, tasks: u64) -> Result<(), Error> {
+    let (mut settled, mut since) = (0, tokio::time::Instant::now());
+    while settled < tasks {
+        tokio::time::sleep(LOOK).await;
+        let now = pipeline.counts().get(Metric::TasksSucceeded);
+        if now > settled {
+            (settled, since) = (now, tokio::time::Instant::now());
+        } else if since.elapsed() > PATIENCE {
+            return Err(Error::Unsettled { tasks, settled });
+        }
+    }
+    Ok(())
+}

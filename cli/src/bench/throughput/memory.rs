@@ -1,0 +1,92 @@
+//! The functions' own code, one event after the other, on tables and queues in plain memory.
+
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use shared::aws::System;
+use shared::domain::session::Timing;
+use shared::entry::{self, Counts, Handled, Metric, RouteSource};
+use shared::memory::{Delivery, MemoryQueues, MemoryStore};
+use shared::ports::{Destination, Env};
+use shared::steps::track::Lifetimes;
+
+use super::super::process;
+use super::{Accepting, Error, Run, Watch, body, routes};
+
+type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
+
+/// Records of a full event of the intake queue.
+const EVENT: u64 = 500;
+/// How long a message in hand is hidden, in milliseconds.
+const VISIBILITY_MS: u64 = 60_000;
+
+/// Registers `tasks` tasks for `targets` Targets and works until all are settled.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
+    let stack = Stack {
+        store: MemoryStore::new(),
+        queues: MemoryQueues::new(),
+        env: System,
+        routes: RouteSource::Fixed(routes()?),
+        timing: Timing::default(),
+        lifetimes: Lifetimes::default(),
+        worker: "bench".to_owned(),
+    };
+    let watch = Watch::start();
+    let mut counts = Counts::default();
+    for first in (0..tasks).step_by(usize::try_from(EVENT).unwrap_or(1)) {
+        stack.queues.set_now(System.now());
+        let records = (first..(first + EVENT).min(tasks)).map(|n| record(format!("m{n}"), body(n, targets), 1));
+        counts.merge(&entry::register_task(&stack, event(records)).await.counts);
+        while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
+            counts.merge(&deliver(&stack, delivery).await);
+        }
+    }
+    // Leaders whose last batch was not full wait for their windows.
+    while counts.get(Metric::TasksSucceeded) < tasks {
+        let Some(at) = stack.queues.next_visible_at() else {
+            return Err(Error::Unsettled { tasks, settled: counts.get(Metric::TasksSucceeded) });
+        };
+        System.sleep(at.since(System.now())).await;
+        stack.queues.set_now(System.now());
+        while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
+            counts.merge(&deliver(&stack, delivery).await);
+        }
+    }
+    let run = watch.stop("memory", tasks, targets, counts.get(Metric::CallsSettled));
+    drop(stack);
+    Ok(Run { resident_bytes_after: process::resident(), ..run })
+}
+
+/// Hands one message to its function, and deletes it if that is done with it.
+async fn deliver(stack: &Stack, delivery: Delivery) -> Counts {
+    let Delivery { receipt, outgoing, received } = delivery;
+    let event = event([record(receipt.clone(), outgoing.body, received)]);
+    let Handled { response, counts } = match outgoing.to {
+        Destination::Tasks | Destination::InOrder(_) => entry::register_task(stack, event).await,
+        Destination::Elect => entry::elect_leader(stack, event).await,
+        Destination::Group => entry::group_batch(stack, event).await,
+        Destination::Handle => entry::batch_handler(stack, &Accepting, event).await,
+        // The queues hand out none of these.
+        Destination::Rejected | Destination::Notification(_) => Handled::default(),
+    };
+    if response.batch_item_failures.is_empty() {
+        stack.queues.delete(&receipt);
+    }
+    counts
+}
+
+fn event(records: impl IntoIterator<Item = SqsMessage>) -> SqsEvent {
+    let mut event = SqsEvent::default();
+    event.records = records.into_iter().collect();
+    event
+}
+
+fn record(id: String, body: String, received: u32) -> SqsMessage {
+    let mut record = SqsMessage::default();
+    record.receipt_handle = Some(id.clone());
+    record.message_id = Some(id);
+    record.body = Some(body);
+    record.attributes.insert("ApproximateReceiveCount".to_owned(), received.to_string());
+    record
+}

@@ -1,0 +1,149 @@
+//! Tasks a second: through the functions' own code on tables in plain memory, and through the embedded stack.
+
+mod embedded;
+mod memory;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use shared::ports::{Answer, Call, Downstream, NoAnswer};
+use shared::routes::Routes;
+
+use super::args::BenchThroughput;
+use super::{Error, process};
+use crate::output::{Output, grouped};
+
+/// What one run came to.
+#[derive(Debug, Serialize)]
+struct Run {
+    /// memory, or embedded (DynamoDB's and SQS's protocols, in this process).
+    tables: &'static str,
+    tasks: u64,
+    targets: u64,
+    seconds: f64,
+    tasks_per_second: f64,
+    calls: u64,
+    /// Calls by the fewest that there could be.
+    fill: f64,
+    /// Of processor time in this process, for each task; `None` where the operating system does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_us_per_task: Option<f64>,
+    /// What this process holds in memory once the run's tables are dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resident_bytes_after: Option<u64>,
+}
+
+/// A full batch.
+const MAX_ITEMS: u64 = 100;
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(options: &BenchThroughput, output: Output) -> Result<(), Error> {
+    let mut runs = Vec::new();
+    for targets in &options.targets {
+        if options.embedded {
+            runs.push(embedded::run(options.tasks, *targets).await?);
+            continue;
+        }
+        for _ in 0..options.rounds {
+            runs.push(memory::run(options.tasks, *targets).await?);
+        }
+    }
+    output.result(&runs, || text(&runs));
+    Ok(())
+}
+
+/// The one route. A window long enough for every batch to be full.
+fn routes() -> Result<Arc<Routes>, Error> {
+    let text = format!(
+        r#"
+version: 1
+routes:
+  - name: bench
+    target: target
+    batch: {{ max_items: {MAX_ITEMS}, wait_ms: 2000 }}
+    downstream: {{ http: {{ url: "http://127.0.0.1:9/" }} }}
+"#
+    );
+    Ok(Arc::new(Routes::parse(&text)?))
+}
+
+/// The n-th task of a run, as a sender writes it.
+fn body(number: u64, targets: u64) -> String {
+    format!(r#"{{"id":"bench-{number}","payload":{{"target":"t{}","number":{number}}}}}"#, number % targets)
+}
+
+/// Accepts every call at once.
+struct Accepting;
+
+impl Downstream for Accepting {
+    async fn call(&self, _: &Call<'_>) -> Result<Answer, NoAnswer> {
+        Ok(Answer { status: 200, ..Answer::default() })
+    }
+}
+
+/// The clocks of a run.
+struct Watch {
+    started: Instant,
+    cpu_seconds: Option<f64>,
+}
+
+impl Watch {
+    fn start() -> Self {
+        Self { started: Instant::now(), cpu_seconds: process::cpu_seconds() }
+    }
+
+    fn stop(&self, tables: &'static str, tasks: u64, targets: u64, calls: u64) -> Run {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let cpu = self.cpu_seconds.zip(process::cpu_seconds()).map(|(before, after)| after - before);
+        Run {
+            tables,
+            tasks,
+            targets,
+            seconds,
+            tasks_per_second: tasks as f64 / seconds,
+            calls,
+            fill: calls as f64 / fewest(tasks, targets) as f64,
+            cpu_us_per_task: cpu.map(|seconds| seconds * 1e6 / tasks as f64),
+            resident_bytes_after: None,
+        }
+    }
+}
+
+/// The fewest calls for tasks that are spread evenly over Targets.
+fn fewest(tasks: u64, targets: u64) -> u64 {
+    let (each, more) = (tasks / targets, tasks % targets);
+    (targets - more) * each.div_ceil(MAX_ITEMS) + more * (each + 1).div_ceil(MAX_ITEMS)
+}
+
+fn text(runs: &[Run]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["tables", "tasks", "Targets", "tasks a second", "CPU a task", "calls ÷ fewest", "memory after"]);
+    for run in runs {
+        table.add_row([
+            run.tables.to_owned(),
+            grouped(run.tasks),
+            grouped(run.targets),
+            grouped(run.tasks_per_second as u64),
+            run.cpu_us_per_task.map(|us| format!("{us:.1} µs")).unwrap_or_default(),
+            format!("{:.3}", run.fill),
+            run.resident_bytes_after.map(|bytes| format!("{} MB", bytes / 1_000_000)).unwrap_or_default(),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewest_calls_are_counted_for_each_target() {
+        assert_eq!([fewest(1_000, 1), fewest(1_001, 1), fewest(1_000, 3), fewest(200, 200)], [10, 11, 12, 200]);
+    }
+}
