@@ -53,7 +53,7 @@ version: 1
 routes:
   - name: parcels
     target: truck
-    batch: { max_items: 3, wait_ms: 1000 }
+    batch: { max_items: 3, wait_ms: 1000, express: false }
     downstream: { http: { url: "http://downstream.invalid/load", timeout_ms: 5000 } }
     retry: { attempts: 3, base_ms: 1000, cap_ms: 4000 }
     notify: { failure: default, success: default }
