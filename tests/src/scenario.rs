@@ -92,6 +92,14 @@ impl Scenario {
         Self { routes: self.routes.replace("    retry:", &format!("    {lines}\n    retry:")), ..self }
     }
 
+    /// With full batches made at once, and records that come again in other events.
+    #[must_use]
+    pub fn express(mut self) -> Self {
+        self.routes = self.routes.replace("express: false", "express: true");
+        self.setting.mixes = true;
+        self
+    }
+
     /// With a downstream that is not called but pulled.
     #[must_use]
     pub fn pulled(mut self, workers: usize) -> Self {
