@@ -6,6 +6,7 @@ use shared::domain::task;
 
 use crate::kept::Kept;
 use crate::tables::Tables;
+use crate::world::is_express;
 
 /// A promise. The first one that a run breaks is kept in the state.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Promise {
     MembersFixed,
     /// A task that names a batch whose members are fixed is one of them, or the message that registers it is still there.
     NamedIsMember,
-    /// A batch that is to be called has only members that name it.
+    /// A batch that no leader made is to be called only with tasks that name it.
     MembersName,
     /// A call is made for a frozen batch, with just its members.
     CallsAsFrozen,
@@ -124,7 +125,9 @@ pub fn broken_in(tables: &Tables, arriving: &[TaskId]) -> Option<Promise> {
             row.now.round == member.round && row.now.status == (task::Status::Batched { batch: batch.id.clone() })
         })
     };
-    let is_wrong = |batch: &&Kept<Batch>| batch.is_callable() && !batch.members.iter().all(|member| names(member, batch));
+    let is_wrong = |batch: &&Kept<Batch>| {
+        is_express(&batch.id) && batch.is_callable() && !batch.members.iter().all(|member| names(member, batch))
+    };
     if tables.batches.iter().any(|batch| is_wrong(&batch)) {
         return Some(Promise::MembersName);
     }
@@ -135,7 +138,8 @@ pub fn broken_in(tables: &Tables, arriving: &[TaskId]) -> Option<Promise> {
         match (&task.status, found.flatten()) {
             (task::Status::Queued | task::Status::Created { .. }, _) | (task::Status::Batched { .. }, None) => None,
             (task::Status::Batched { .. }, Some(batch)) => {
-                (is_fixed(batch) && !batch.members.contains(&me) && !arriving.contains(&task.id)).then_some(Promise::NamedIsMember)
+                (is_fixed(batch) && !batch.members.contains(&me) && !arriving.contains(&task.id))
+                    .then_some(Promise::NamedIsMember)
             }
             (task::Status::Succeeded { .. } | task::Status::Failed { .. }, found) => {
                 let failed = matches!(task.status, task::Status::Failed { .. });

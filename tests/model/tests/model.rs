@@ -51,7 +51,7 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
         Rule::ReleaseAtSeq => (of(2, 2, Mishaps { lags: 1, ..CRASH }), Promise::NoCandidateAfterTakeover),
         Rule::OpenBatchNamed | Rule::Void => (of(2, 2, SLEEP), Promise::NoCandidateAfterTakeover),
         Rule::ExpressVoid => (express(Mishaps { copies: 1, ..NONE }), Promise::MembersName),
-        Rule::VoidedReturn => (express(CRASH), Promise::NothingLost),
+        Rule::VoidedReturn => (express(CRASH), Promise::NamedIsMember),
         Rule::AcquireUnchanged => (of(2, 2, Mishaps { sleeps: 1, ..CRASH }), Promise::SignalsAnswered),
         Rule::Revision => (of(2, 2, SLEEP), Promise::MembersFixed),
         Rule::IntentFirst | Rule::FinishNeverTrim => (of(2, 2, CRASH), Promise::NamedIsMember),

@@ -59,8 +59,9 @@ pub struct Laws<'a> {
     pub lags: bool,
 }
 
-/// Whether a batch is one that needs no leader.
-fn is_express(id: &BatchId) -> bool {
+/// Whether a batch is one that no leader made.
+#[must_use]
+pub fn is_express(id: &BatchId) -> bool {
     (EXPRESS_NAMES.0..EXPRESS_NAMES.1).any(|n| BatchId::express(&fresh_name(n)) == *id)
 }
 
