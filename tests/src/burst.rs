@@ -8,7 +8,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Stack, Storage};
 use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
 use shared::domain::session::Timing;
-use shared::entry::{self, Metric, RouteSource};
+use shared::entry::{self, Counts, Metric, RouteSource};
 use shared::ports::Store;
 use shared::routes::Routes;
 use shared::steps::track::Lifetimes;
@@ -25,6 +25,8 @@ pub struct Cost {
     pub calls: HashMap<String, Vec<String>>,
     /// What the steps consumed.
     pub usage: Usage,
+    /// Elections that were won.
+    pub elections: u64,
 }
 
 impl Cost {
@@ -39,21 +41,40 @@ impl Cost {
     }
 }
 
-const ROUTES: &str = r#"
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// Tasks, of one Target.
+    pub tasks: usize,
+    /// The longest that the index lags, in milliseconds.
+    pub lag_ms: u64,
+    /// Whether tasks that fill batches by themselves become such at once.
+    pub express: bool,
+}
+
+impl Burst {
+    fn routes(self) -> String {
+        let Self { express, .. } = self;
+        format!(
+            r#"
 version: 1
 routes:
   - name: parcels
     target: truck
-    batch: { max_items: 100, wait_ms: 6000 }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-"#;
+    batch: {{ max_items: 100, wait_ms: 6000, express: {express} }}
+    downstream: {{ http: {{ url: "http://downstream.invalid/load" }} }}
+"#
+        )
+    }
+}
 
-/// Sends `tasks` tasks of one Target in tens and waits until all are settled; the index lags by up to `lag_ms`.
+/// Sends a burst in tens and waits until all of it is settled.
 ///
 /// # Panics
 /// The stack does not start, or does not answer.
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
-pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
+pub async fn burst(burst: Burst) -> Cost {
+    let Burst { tasks, lag_ms, .. } = burst;
     let local = Stack::start(Storage::Memory, Ports::default()).await.expect("the embedded stack starts");
     let meter = Arc::new(Meter::new());
     let sdk = local.sdk_config();
@@ -65,14 +86,14 @@ pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
         timing: Timing::default(),
         lifetimes: Lifetimes::default(),
         worker: "burst".to_owned(),
-        routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
+        routes: RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap())),
     };
     // A call takes a second, so that its session beats.
     let downstream = Arc::new(Scripted::accepting().taking(|| 1_000));
-    run(&local, Arc::new(stack), &downstream, tasks).await;
+    let counts = run(&local, Arc::new(stack), &downstream, tasks).await;
     let calls = downstream.ledger().into_iter().map(|seen| (seen.key, seen.items)).collect();
     local.shutdown().await;
-    Cost { tasks, calls, usage: meter.snapshot() }
+    Cost { tasks, calls, usage: meter.snapshot(), elections: counts.get(Metric::ElectionsWon) }
 }
 
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
@@ -81,9 +102,8 @@ async fn run<S: Store + Send + 'static>(
     stack: Arc<entry::Stack<S, Sqs, System>>,
     downstream: &Arc<Scripted>,
     tasks: usize,
-) {
+) -> Counts {
     let client = aws_sdk_sqs::Client::new(local.sdk_config());
-    let pipeline = Pipeline::start(&client, local.queues(), &stack, downstream).expect("the steps start");
     for tens in (0..tasks).collect::<Vec<_>>().chunks(10) {
         let entries = tens.iter().map(|n| {
             let body = format!(r#"{{"id":"{:032x}","payload":{{"truck":"t7","parcel":{n}}}}}"#, *n * 7919);
@@ -92,6 +112,8 @@ async fn run<S: Store + Send + 'static>(
         let sent = client.send_message_batch().queue_url(&local.queues().tasks).set_entries(Some(entries.collect()));
         assert!(sent.send().await.expect("SQS answers").failed().is_empty());
     }
+    // All of it is there when the steps begin, so that its events are what the mapping makes of a burst.
+    let pipeline = Pipeline::start(&client, local.queues(), &stack, downstream).expect("the steps start");
     // Counts end the wait; the clock only ends a run that hangs.
     let settled = async {
         while pipeline.counts().get(Metric::TasksSucceeded) < tasks as u64 {
@@ -100,5 +122,7 @@ async fn run<S: Store + Send + 'static>(
     };
     let waited = tokio::time::timeout(Duration::from_secs(400), settled).await;
     assert!(waited.is_ok(), "tasks left unsettled: {:?}", pipeline.counts());
+    let counts = pipeline.counts();
     pipeline.shutdown().await;
+    counts
 }

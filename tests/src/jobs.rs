@@ -27,6 +27,8 @@ pub(crate) struct Jobs {
 pub(crate) enum Job {
     /// Records of the intake queue, for register-task.
     Event(Vec<Record>),
+    /// Messages of the task queue, for register-task.
+    Tasks(Vec<Delivery>),
     /// A message between the steps.
     Delivery(Delivery),
     /// A fan-out's owner.
@@ -38,6 +40,9 @@ pub(crate) enum Job {
     /// Somebody who makes calls to a list.
     List(Arc<Caller>),
 }
+
+/// So many messages of the task queue come together at most, beside the first.
+const MOST_AT_ONCE: usize = 9;
 
 impl World {
     /// Starts a job later; it can be forgotten by the number until then.
@@ -67,10 +72,17 @@ impl World {
         }
         drop(jobs);
         let delivery = self.queues.receive(VISIBILITY_MS)?;
+        let job = match delivery.outgoing.to {
+            Destination::Tasks if self.setting.mixes => {
+                let more = std::iter::from_fn(|| self.queues.receive_task(VISIBILITY_MS));
+                Job::Tasks(std::iter::once(delivery).chain(more.take(MOST_AT_ONCE)).collect())
+            }
+            _ => Job::Delivery(delivery),
+        };
         if self.setting.twice > 0.0 && self.env.chance(self.setting.twice) {
-            self.later(0, Job::Delivery(delivery.clone()));
+            self.later(0, job.clone());
         }
-        Some(Job::Delivery(delivery))
+        Some(job)
     }
 
     pub(crate) fn next_job_at(&self) -> Option<Timestamp> {
@@ -87,18 +99,34 @@ impl World {
         match &job {
             Job::Event(records) => {
                 // Hidden, and shown again unless it is deleted.
-                let hidden = self.later(VISIBILITY_MS, job.clone());
+                let parts = self.parted(records);
+                let hidden: Vec<(u64, Vec<Record>)> = parts
+                    .into_iter()
+                    .map(|(delay_ms, part)| (self.later(VISIBILITY_MS + delay_ms, Job::Event(part.clone())), part))
+                    .collect();
                 if self.setting.mutation == Some(Mutation::AcknowledgesFirst) {
-                    self.forget(hidden);
-                }
-                if let Some(report) = process.run(self.register_as(&process, records.clone()), twin).await
-                    && self.forget(hidden)
-                {
-                    let failed: Vec<Record> =
-                        records.iter().filter(|record| failed(&report, record)).cloned().collect();
-                    if !failed.is_empty() {
-                        self.later(VISIBILITY_MS, Job::Event(failed));
+                    for (number, _) in &hidden {
+                        self.forget(*number);
                     }
+                }
+                let Some(report) = process.run(self.register_as(&process, records.clone()), twin).await else { return };
+                for (number, part) in hidden {
+                    if self.forget(number) {
+                        let failed: Vec<Record> = part.into_iter().filter(|record| failed(&report, record)).collect();
+                        if !failed.is_empty() {
+                            self.later(VISIBILITY_MS, Job::Event(failed));
+                        }
+                    }
+                }
+            }
+            Job::Tasks(deliveries) => {
+                let delete = |delivery: &Delivery| self.queues.now().delete(&delivery.receipt);
+                if self.setting.mutation == Some(Mutation::AcknowledgesFirst) {
+                    deliveries.iter().for_each(delete);
+                }
+                let records: Vec<Record> = deliveries.iter().map(record).collect();
+                if let Some(report) = process.run(self.register_as(&process, records), twin).await {
+                    deliveries.iter().filter(|delivery| !failed(&report, &record(delivery))).for_each(delete);
                 }
             }
             Job::Delivery(delivery) => {
@@ -134,9 +162,25 @@ impl World {
     }
 }
 
+impl World {
+    /// The events in which records come again, each so much later: the queue knows messages only.
+    fn parted(&self, records: &[Record]) -> Vec<(u64, Vec<Record>)> {
+        if !self.setting.mixes {
+            return vec![(0, records.to_vec())];
+        }
+        let (middle, later_ms) = (self.env.pick(0..=records.len() as u64), self.env.pick(0..=20));
+        let (first, second) = records.split_at(usize::try_from(middle).unwrap_or_default());
+        [(0, first), (later_ms, second)]
+            .into_iter()
+            .filter(|(_, part)| !part.is_empty())
+            .map(|(delay_ms, part)| (delay_ms, part.to_vec()))
+            .collect()
+    }
+}
+
 const fn step(job: &Job) -> &'static str {
     match job {
-        Job::Event(_) => "register-task",
+        Job::Event(_) | Job::Tasks(_) => "register-task",
         Job::Own(_) => "own",
         Job::Feed(_) => "feed",
         Job::Resume(_) => "resume",
@@ -153,6 +197,10 @@ const fn step(job: &Job) -> &'static str {
 
 fn failed(report: &Report, record: &Record) -> bool {
     report.failed.iter().any(|(id, _)| *id == record.message_id)
+}
+
+fn record(delivery: &Delivery) -> Record {
+    Record { message_id: delivery.receipt.clone(), body: delivery.outgoing.body.clone() }
 }
 
 /// Message ids follow from the content, so that a repeat is one.

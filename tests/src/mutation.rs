@@ -31,6 +31,14 @@ pub enum Mutation {
     WritesGatesUnconditionally,
     /// A batch that was named but never written is passed over without a void in its place.
     LeavesNoVoid,
+    /// A batch of tasks that arrive together is written with all of them, also with those that were there before.
+    WritesExpressWithRepeats,
+    /// Whoever finds that such a batch was never written passes it over without a void in its place.
+    LeavesNoExpressVoid,
+    /// A task that names such a batch, which was never written, counts as done.
+    TakesUnwrittenForDone,
+    /// A task that names such a batch, which was written without it, stays with it.
+    KeepsOutsiders,
     /// A settled batch leaves the index at once, before its follow-up.
     MarksAsDoneFirst,
     /// A message is deleted before its step has run.
@@ -79,7 +87,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 39] = [
         Self::WritesBatchesUnconditionally,
         Self::SettlesWithoutTheClaim,
         Self::JoinsInAnyRound,
@@ -93,6 +101,10 @@ impl Mutation {
         Self::TakesOverFromTheLiving,
         Self::WritesGatesUnconditionally,
         Self::LeavesNoVoid,
+        Self::WritesExpressWithRepeats,
+        Self::LeavesNoExpressVoid,
+        Self::TakesUnwrittenForDone,
+        Self::KeepsOutsiders,
         Self::MarksAsDoneFirst,
         Self::AcknowledgesFirst,
         Self::NeverSweeps,

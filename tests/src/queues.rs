@@ -40,6 +40,12 @@ impl Queues {
         self.now().receive(visibility_ms)
     }
 
+    /// Receives another message of the task queue, if there is one.
+    #[must_use]
+    pub fn receive_task(&self, visibility_ms: u64) -> Option<Delivery> {
+        self.now().receive_from(&Destination::Tasks, visibility_ms)
+    }
+
     /// Waits until a message came or was postponed since the last time.
     pub async fn changed(&self) {
         self.changed.notified().await;

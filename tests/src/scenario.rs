@@ -53,7 +53,7 @@ version: 1
 routes:
   - name: parcels
     target: truck
-    batch: { max_items: 3, wait_ms: 1000 }
+    batch: { max_items: 3, wait_ms: 1000, express: false }
     downstream: { http: { url: "http://downstream.invalid/load", timeout_ms: 5000 } }
     retry: { attempts: 3, base_ms: 1000, cap_ms: 4000 }
     notify: { failure: default, success: default }
@@ -90,6 +90,14 @@ impl Scenario {
     #[must_use]
     pub fn route(self, lines: &str) -> Self {
         Self { routes: self.routes.replace("    retry:", &format!("    {lines}\n    retry:")), ..self }
+    }
+
+    /// With full batches made at once, and records that come again in other events.
+    #[must_use]
+    pub fn express(mut self) -> Self {
+        self.routes = self.routes.replace("express: false", "express: true");
+        self.setting.mixes = true;
+        self
     }
 
     /// With a downstream that is not called but pulled.

@@ -47,6 +47,8 @@ pub struct Setting {
     pub loss: f64,
     /// The chance that a message is delivered twice at once.
     pub twice: f64,
+    /// Whether messages of the task queue come several at once, and again in other company.
+    pub mixes: bool,
     /// Whether sweep runs each minute.
     pub sweeps: bool,
     /// Workers that pull the route of this name, and how many.
@@ -69,6 +71,7 @@ impl Default for Setting {
             skew_ms: 0,
             loss: 0.0,
             twice: 0.0,
+            mixes: false,
             sweeps: false,
             workers: None,
             mutation: None,

@@ -3,37 +3,58 @@
 
 use std::collections::HashSet;
 
-use groupage_tests::burst::{Cost, burst};
+use groupage_tests::burst::{Burst, Cost, burst};
 
-fn check(cost: &Cost, most_calls: usize) {
+/// The most that a task may cost, in units.
+struct Price {
+    write: f64,
+    read: f64,
+}
+
+const ELECTED: Price = Price { write: 5.5, read: 1.5 };
+const EXPRESS: Price = Price { write: 2.5, read: 1.5 };
+
+fn check(cost: &Cost, most_calls: usize, price: &Price) {
     let what = format!(
-        "{} tasks: {} calls, {:.3} write units and {:.3} read units a task",
+        "{} tasks: {} calls, {:.3} write units and {:.3} read units a task, {} elections",
         cost.tasks,
         cost.calls.len(),
         cost.write_units(),
-        cost.read_units()
+        cost.read_units(),
+        cost.elections
     );
     println!("{what}\n{:#?}", cost.usage);
     let members: Vec<&String> = cost.calls.values().flatten().collect();
     assert_eq!(members.len(), cost.tasks, "{what}: a task in no call, or in two");
     assert_eq!(members.iter().collect::<HashSet<_>>().len(), cost.tasks, "{what}: a task twice");
     assert!(cost.calls.len() <= most_calls, "{what}: over {most_calls} calls");
-    assert!(cost.write_units() <= 5.5, "{what}: over 5.5 write units");
-    assert!(cost.read_units() <= 1.5, "{what}: over 1.5 read units");
+    assert!(cost.write_units() <= price.write, "{what}: over {} write units", price.write);
+    assert!(cost.read_units() <= price.read, "{what}: over {} read units", price.read);
+}
+
+const fn elected(tasks: usize, lag_ms: u64) -> Burst {
+    Burst { tasks, lag_ms, express: false }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_ten_thousand_makes_full_calls_at_the_price_of_a_hundred() {
-    let small = burst(100, 0).await;
-    check(&small, 2);
-    let large = burst(10_000, 0).await;
-    check(&large, 101);
+    let small = burst(elected(100, 0)).await;
+    check(&small, 2, &ELECTED);
+    let large = burst(elected(10_000, 0)).await;
+    check(&large, 101, &ELECTED);
     let growth = large.write_units() / small.write_units();
     assert!((0.9..=1.1).contains(&growth), "the cost of a task grows with the burst: {growth:.3}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lagging_index_costs_neither_fill_nor_units() {
-    let cost = burst(10_000, 2_000).await;
-    check(&cost, 101);
+    let cost = burst(elected(10_000, 2_000)).await;
+    check(&cost, 101, &ELECTED);
+}
+
+/// However the mapping cuts the burst into events, each leaves less than a batch over, and those are elected.
+#[tokio::test(flavor = "multi_thread")]
+async fn full_batches_that_arrive_together_cost_less_than_half() {
+    let cost = burst(Burst { express: true, ..elected(10_000, 2_000) }).await;
+    check(&cost, 101, &EXPRESS);
 }

@@ -22,7 +22,7 @@ routes:
   - name: parcels
     when: "type == 'parcel'"
     target: truck
-    batch: { max_items: 10, wait_ms: 2000 }
+    batch: { max_items: 10, wait_ms: 2000, express: false }
     downstream: { http: { url: "http://downstream.invalid/load" } }
     retry: { attempts: 3, base_ms: 1000, cap_ms: 8000 }
     notify: { failure: default, success: default }

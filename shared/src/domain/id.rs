@@ -409,6 +409,14 @@ impl BatchId {
     pub fn derive(target: &Target, fence: Fence, seq: Seq) -> Self {
         Self(digest(&["batch", target.as_str(), &fence.to_string(), &seq.to_string()]))
     }
+
+    /// The id of a batch that needs no leader; nobody else has the id `unique`. No leader's batch has such an id.
+    ///
+    /// Not derived from what is in the batch: who repeats its registration may find its tasks in other batches.
+    #[must_use]
+    pub fn express(unique: &str) -> Self {
+        Self(digest(&["express", unique]))
+    }
 }
 
 /// The first 128 bits of SHA-256 over the parts, as 32 hex digits. Each part's length goes in too, so that no two

@@ -22,7 +22,8 @@ pub enum Status {
         /// What it is grouped by.
         target: Target,
     },
-    /// Named by a batch as its member, or about to be. The batch's outcome moves it to `Succeeded`, `Failed`, or, for
+    /// Names a batch: its member, or about to be. If the batch turns out to be without it, whoever finds that out moves
+    /// it back to `Created`. The batch's outcome moves it to `Succeeded`, `Failed`, or, for
     /// another attempt, back to `Created` in the next round.
     Batched {
         /// The batch.
@@ -166,6 +167,12 @@ impl Task {
     #[must_use]
     pub fn queued_in(self, lane: LaneId) -> Self {
         Self { status: Status::Queued, lane: Some(lane), ..self }
+    }
+
+    /// The same task, named by a batch from the beginning.
+    #[must_use]
+    pub fn batched_in(self, batch: BatchId) -> Self {
+        Self { status: Status::Batched { batch }, ..self }
     }
 
     /// Who must hear that it is settled.

@@ -69,7 +69,12 @@ pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, 
     counts.add(Metric::TasksListed, report.listed);
     counts.add(Metric::TasksRepeated, report.repeated);
     counts.add(Metric::TasksRejected, report.rejected);
+    counts.add(Metric::BatchesFrozen, report.batches);
+    counts.add(Metric::BatchMembers, report.members);
     counts.add(Metric::RecordsFailed, report.failed.len());
+    if report.batches > 0 {
+        info!(batches = report.batches, members = report.members, "batches handed on");
+    }
     for (message_id, failure) in &report.failed {
         records::log(message_id, failure);
     }

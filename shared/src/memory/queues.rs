@@ -67,9 +67,20 @@ impl MemoryQueues {
     /// Receives the first visible message of any step's queue and hides it for `visibility_ms`.
     #[must_use]
     pub fn receive(&self, visibility_ms: u64) -> Option<Delivery> {
+        self.receive_if(|_| true, visibility_ms)
+    }
+
+    /// Receives the first visible message of one step's queue and hides it for `visibility_ms`.
+    #[must_use]
+    pub fn receive_from(&self, queue: &Destination, visibility_ms: u64) -> Option<Delivery> {
+        self.receive_if(|to| to == queue, visibility_ms)
+    }
+
+    fn receive_if(&self, is_wanted: impl Fn(&Destination) -> bool, visibility_ms: u64) -> Option<Delivery> {
         let mut state = self.state();
         let now = state.now;
-        let at = state.messages.iter().position(|message| message.visible_at <= now)?;
+        let is_there = |message: &Message| message.visible_at <= now && is_wanted(&message.outgoing.to);
+        let at = state.messages.iter().position(is_there)?;
         let mut message = state.messages.remove(at)?;
         message.visible_at = now.plus_ms(visibility_ms);
         message.received += 1;

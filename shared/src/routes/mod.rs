@@ -52,6 +52,8 @@ pub struct Route {
     ordered: Option<Ordered>,
     /// How much one call carries, and how long a batch waits.
     pub batch: batch::Limits,
+    /// Whether full batches that arrive together need no leader.
+    pub express: bool,
     /// Where the call goes.
     pub downstream: Downstream,
     body: Option<body::Template>,

@@ -1,12 +1,19 @@
-//! Driving on a task that is in the tables already: what its lost or repeated message should have done.
+//! Driving on tasks that are in the tables already: what their lost or repeated messages should have done.
 
-use super::Error;
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, stream};
+
+use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, Status};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task, Ties};
 use crate::domain::tracker::Outcome;
 use crate::ports::{Batches, Env, Outgoing, PutBack, Stored, Tasks};
+
+/// A task as it was found, and the Target that its route computes for it.
+pub type Found = (Task, Target);
 
 /// What drives a task on.
 #[derive(Debug)]
@@ -21,27 +28,60 @@ pub enum Next {
     Nothing,
 }
 
-/// Decides what drives a task on, from where it stands; `target` is what its route computes for it.
+/// Decides for each task what drives it on, from where it stands. A batch that many of them name is looked at once.
 ///
-/// # Errors
-/// A port did not answer, or somebody else wrote meanwhile.
-pub async fn drive_on<S: Tasks + Batches>(
-    store: &S,
-    env: &impl Env,
-    task: &Task,
-    target: &Target,
-) -> Result<Next, Error> {
-    match &task.status {
-        // The task before it drives it on.
-        task::Status::Queued => Ok(Next::Nothing),
-        task::Status::Created { target } => Ok(Next::Elect(target.clone(), task.candidate())),
-        task::Status::Batched { batch } => match store.batch(batch).await? {
-            Some(found) => by_batch(store, env, task, target, found).await,
-            None => void(store, env, task, target, batch).await,
-        },
-        task::Status::Succeeded { .. } | task::Status::Failed { .. } => {
-            Ok(task.status.outcome().map_or(Next::Nothing, |outcome| Next::Ack(task.ties(), outcome)))
-        }
+/// Each task's error is its own: a port did not answer, or somebody else wrote meanwhile.
+pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<Found>) -> Vec<Result<Next, Error>> {
+    let named: BTreeMap<BatchId, Target> = found
+        .iter()
+        .filter_map(|(task, target)| match &task.status {
+            task::Status::Batched { batch } => Some((batch.clone(), target.clone())),
+            task::Status::Queued
+            | task::Status::Created { .. }
+            | task::Status::Succeeded { .. }
+            | task::Status::Failed { .. } => None,
+        })
+        .collect();
+    let batches: BTreeMap<BatchId, Result<Batch, Error>> = stream::iter(named)
+        .map(|(id, target)| async move {
+            let batch = written(store, env, &id, &target).await;
+            (id, batch)
+        })
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await;
+    let batches = &batches;
+    stream::iter(found)
+        .map(|(task, target)| async move {
+            match &task.status {
+                // The task before it drives it on.
+                task::Status::Queued => Ok(Next::Nothing),
+                task::Status::Created { target } => Ok(Next::Elect(target.clone(), task.candidate())),
+                task::Status::Batched { batch } => match batches.get(batch) {
+                    Some(Ok(batch)) => by_batch(store, env, &task, &target, batch).await,
+                    Some(Err(error)) => Err(error.clone()),
+                    None => Err(Error::Conflict("looking for a batch")),
+                },
+                task::Status::Succeeded { .. } | task::Status::Failed { .. } => {
+                    Ok(task.status.outcome().map_or(Next::Nothing, |outcome| Next::Ack(task.ties(), outcome)))
+                }
+            }
+        })
+        .buffered(CONCURRENCY)
+        .collect()
+        .await
+}
+
+/// A batch that is named, as it was written. If it never was, its writer may be dead or only asleep, so a void item takes
+/// its place: then the sleeper's own write fails, and the tasks that name it can go back to waiting.
+async fn written(store: &impl Batches, env: &impl Env, id: &BatchId, target: &Target) -> Result<Batch, Error> {
+    if let Some(batch) = store.batch(id).await? {
+        return Ok(batch);
+    }
+    let void = Batch::void(id.clone(), target.clone(), env.now());
+    match store.store(&void, Assumes::Absent).await? {
+        Stored::Yes => Ok(void),
+        Stored::Conflict => store.batch(id).await?.ok_or(Error::Conflict("voiding a batch that appeared meanwhile")),
     }
 }
 
@@ -50,36 +90,25 @@ async fn by_batch(
     env: &impl Env,
     task: &Task,
     target: &Target,
-    batch: Batch,
+    batch: &Batch,
 ) -> Result<Next, Error> {
     Ok(match &batch.status {
         Status::Open { .. } | Status::Closing => {
-            let finish = Group::Finish(Finish { batch: batch.id, target: batch.target });
+            let finish = Group::Finish(Finish { batch: batch.id.clone(), target: batch.target.clone() });
             Next::Send(Outgoing::group(&finish, 0))
         }
-        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. } => {
-            Next::Send(Outgoing::handle(&Handle::about(&batch), 0))
+        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. }
+            if batch.has(task) =>
+        {
+            Next::Send(Outgoing::handle(&Handle::about(batch), 0))
         }
-        Status::Void => return_from(store, env, task, target, &batch.id).await?,
+        // Its members are final, and it will never be one: an express writer did not know that it was registered.
+        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. } | Status::Void => {
+            return_from(store, env, task, target, &batch.id).await?
+        }
         // An empty batch has no members: the task was read before it moved on.
         Status::Empty => Next::Nothing,
     })
-}
-
-/// The batch was named but never written. Its writer may be dead or only asleep, so a void item takes its place first:
-/// then the sleeper's own write fails, and the task can go back to waiting.
-async fn void<S: Tasks + Batches>(
-    store: &S,
-    env: &impl Env,
-    task: &Task,
-    target: &Target,
-    id: &BatchId,
-) -> Result<Next, Error> {
-    let void = Batch::void(id.clone(), target.clone(), env.now());
-    match store.store(&void, Assumes::Absent).await? {
-        Stored::Yes => return_from(store, env, task, target, id).await,
-        Stored::Conflict => Err(Error::Conflict("voiding a batch that appeared meanwhile")),
-    }
 }
 
 async fn return_from(

@@ -55,16 +55,23 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
 /// # Errors
 /// The queue did not answer.
 pub async fn hand_on(outbox: &impl Outbox, routes: &Routes, batch: &Batch) -> Result<(), Error> {
-    if batch.status == Status::Frozen && !routes.is_pulled(&batch.target) {
-        send_all(outbox, vec![Outgoing::handle(&Handle::about(batch), 0)]).await?;
-    }
-    Ok(())
+    Ok(send_all(outbox, handing_on(routes, batch).into_iter().collect()).await?)
 }
 
-/// A batch with its final members as it is to be written: one that is pulled may be claimed from now on.
+/// The message by which [`hand_on`] hands a batch on, if it needs one.
+pub fn handing_on(routes: &Routes, batch: &Batch) -> Option<Outgoing> {
+    let is_sent = batch.status == Status::Frozen && !routes.is_pulled(&batch.target);
+    is_sent.then(|| Outgoing::handle(&Handle::about(batch), 0))
+}
+
+/// A batch with its final members as it is to be written.
 pub fn frozen(batch: &Batch, members: Vec<Member>, routes: &Routes, now: Timestamp) -> Batch {
-    let frozen = batch.frozen(members);
-    if routes.is_pulled(&batch.target) { frozen.pulled_from(now) } else { frozen }
+    offered(batch.frozen(members), routes, now)
+}
+
+/// A frozen batch as it is to be written: one that is pulled may be claimed from now on.
+pub fn offered(frozen: Batch, routes: &Routes, now: Timestamp) -> Batch {
+    if routes.is_pulled(&frozen.target) { frozen.pulled_from(now) } else { frozen }
 }
 
 async fn freeze<S: Tasks + Batches>(store: &S, routes: &Routes, batch: &Batch, now: Timestamp) -> Result<Batch, Error> {

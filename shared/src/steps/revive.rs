@@ -48,22 +48,24 @@ pub async fn revive<S: Tasks + Batches + Census>(
             report.leaders += 1;
         }
     }
+    let mut found = Vec::new();
+    for task in store.unsettled_tasks().await? {
+        match routes.assign(&task.payload) {
+            Ok(Assigned { target, .. }) => found.push((task, target)),
+            Err(_) => report.stranded += 1,
+        }
+    }
     let mut waiting: BTreeMap<Target, Vec<Candidate>> = BTreeMap::new();
     let mut driven = HashSet::new();
-    for task in store.unsettled_tasks().await? {
-        let Ok(Assigned { target, .. }) = routes.assign(&task.payload) else {
-            report.stranded += 1;
-            continue;
-        };
-        if task.status.batch().is_some_and(|batch| driven.contains(batch)) {
-            continue;
-        }
-        match drive_on(store, env, &task, &target).await? {
+    for next in drive_on(store, env, found).await {
+        match next? {
             Next::Elect(target, candidate) => waiting.entry(target).or_default().push(candidate),
+            // Many tasks may belong to one batch; it needs its message once.
             Next::Send(message) => {
-                messages.push(message);
-                driven.extend(task.status.batch().cloned());
-                report.batches += 1;
+                if driven.insert(message.body.clone()) {
+                    messages.push(message);
+                    report.batches += 1;
+                }
             }
             Next::Ack(..) | Next::Nothing => {}
         }

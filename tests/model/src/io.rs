@@ -68,8 +68,8 @@ pub struct Sent {
 /// A message between the steps.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// To register-task: the task with this number, once more.
-    Register(u8),
+    /// To register-task: the tasks with these numbers, in one event.
+    Register(Vec<u8>),
     /// To elect-leader.
     Elect(Elect),
     /// To group-batch.
@@ -84,7 +84,7 @@ impl Body {
     pub fn title(&self) -> String {
         let short = |id: &BatchId| id.as_str().chars().take(4).collect::<String>();
         match self {
-            Self::Register(n) => format!("register t{n}"),
+            Self::Register(numbers) => format!("register {numbers:?}"),
             Self::Elect(Elect::Waiting(election)) => format!("elect {}", election.workflow),
             Self::Elect(Elect::Returning(returning)) => format!("elect, back from {}", short(&returning.batch)),
             Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),

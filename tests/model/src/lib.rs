@@ -14,7 +14,8 @@
 //! |---|---|
 //! | `FenceAtAdvance`, `OpenBatchNamed`, `Void`, `ReleaseAtSeq` | a candidate is added after a takeover |
 //! | `Revision` | members change after the freeze |
-//! | `IntentFirst`, `FinishNeverTrim`, `Round` | a task names a batch that does not have it |
+//! | `IntentFirst`, `FinishNeverTrim`, `Round`, `VoidedReturn` | a task names a batch that does not have it |
+//! | `ExpressVoid` | a batch is to be called with a task that is not in it |
 //! | `PutIfAbsent`, `ReturnConditional` | a task is a member of two batches in one round |
 //! | `ClaimAtSettling` | an outcome is recorded twice |
 //! | `FenceAtRelease`, `AcquireUnchanged`, `SignalAtRelease`, `SignalConditional` | a signal is left to a timer |
@@ -28,6 +29,8 @@
 //! * What commutes with everything that others do is done at once: sending, opening a session.
 //! * In most settings calls begin when grouping has come to rest but for sleepers, one batch's after the other's, and
 //!   workflows that are alike begin in their order ([`setting`] says which have it otherwise).
+//! * An event comes again whole, beside itself, or its messages come again one by one; never in other company, and what of
+//!   it is acknowledged is acknowledged when all of it is.
 //! * States are compared by a hash of 64 bits, as stateright does it.
 //!
 //! Not covered: gates, bisection, pulled routes, sweep, more than one Target, ports that answer with an error (a lost

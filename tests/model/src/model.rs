@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use shared::domain::id::{RouteName, Target, TaskId, WorkflowId};
+use shared::domain::id::{RouteName, Target, WorkflowId};
 use shared::domain::message::{Elect, Election};
 use shared::domain::task::Task;
 use shared::domain::task_message;
@@ -15,13 +15,16 @@ use crate::action::{Action, Who};
 use crate::check::Told;
 use crate::io::Body;
 use crate::kept::Kept;
-use crate::process::{Origin, Process, Steps, payload, text};
+use crate::process::{Origin, Process, Steps, payload, task_id, text};
 use crate::promises::{self, Promise};
 use crate::rules::Removed;
 use crate::setting::Setting;
 use crate::state::{Message, Running, State};
 use crate::tables::{Before, Row, Tables};
 use crate::world::World;
+
+/// The fresh names of events, from the first to before the last: of these are the ids of batches that need no leader.
+pub(crate) const EXPRESS_NAMES: (u8, u8) = (8, 16);
 
 /// The protocol in one setting.
 #[derive(Debug)]
@@ -45,13 +48,15 @@ impl Groupage {
 
     fn task(&self, n: u8) -> Task {
         let digest = task_message::parse(&text(n), "m").map_or_else(|_| String::new(), |message| message.digest());
-        Task::new(TaskId::new(format!("t{n}")), self.target.clone(), payload().to_owned(), digest, Timestamp(0))
+        Task::new(task_id(n), self.target.clone(), payload().to_owned(), digest, Timestamp(0))
     }
 
     /// The process that a message begins: it gives names that nobody else has.
     pub(crate) fn begin(&self, state: &State, message: &Message) -> Arc<Process> {
         let (from, to) = match &*message.body {
+            Body::Register(_) if self.setting.express > 0 => EXPRESS_NAMES,
             Body::Register(_) | Body::Elect(_) => (0, 0),
+            Body::Handle(_) if self.setting.express > 0 => (1, EXPRESS_NAMES.0),
             Body::Handle(_) => (0, 16),
             Body::Group(_) => (16, 32),
         };
@@ -113,6 +118,7 @@ impl Model for Groupage {
             left: setting.mishaps,
             passes: 0,
             orphaned: false,
+            burnt: 0,
         };
         for workflow in 0..setting.workflows {
             let own = (0..setting.tasks).filter(|task| task % setting.workflows == workflow);
@@ -122,7 +128,11 @@ impl Model for Groupage {
             state.put(Message::new(Body::Elect(Elect::Waiting(election))));
         }
         for task in 0..setting.repeats {
-            state.put(Message::new(Body::Register(task)));
+            state.put(Message::new(Body::Register(vec![task])));
+        }
+        if setting.express > 0 {
+            let arrive = setting.tasks..setting.tasks + setting.express;
+            state.put(Message::new(Body::Register(arrive.collect())));
         }
         vec![state]
     }
@@ -149,6 +159,7 @@ impl Model for Groupage {
             OneBatchARound,
             MembersFixed,
             NamedIsMember,
+            MembersName,
             CallsAsFrozen,
             OneOutcome,
             SettledAsRecorded,

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
 
-use shared::domain::id::Fence;
+use shared::domain::id::{Fence, TaskId};
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
 use shared::ports::Freshness;
@@ -176,10 +176,10 @@ impl Steps {
         let redelivered = origin.redelivered;
         let routes = &self.routes;
         match (*origin.body).clone() {
-            Body::Register(n) => Box::pin(async move {
-                let record = Record { message_id: format!("m{n}"), body: text(n) };
+            Body::Register(numbers) => Box::pin(async move {
+                let records = numbers.into_iter().map(|n| Record { message_id: format!("m{n}"), body: text(n) });
                 let step = Register { store: ports, outbox: ports, env: ports, routes };
-                step.run(vec![record]).await.failed.is_empty()
+                step.run(records.collect()).await.failed.is_empty()
             }),
             Body::Elect(message) => Box::pin(async move {
                 let step = ElectLeader { store: ports, outbox: ports, env: ports, routes };
@@ -211,6 +211,12 @@ impl Steps {
 #[must_use]
 pub fn text(n: u8) -> String {
     format!(r#"{{"id":"t{n}","payload":{}}}"#, payload())
+}
+
+/// The id of the task with this number.
+#[must_use]
+pub fn task_id(n: u8) -> TaskId {
+    TaskId::new(format!("t{n}"))
 }
 
 /// The payload of every task.

@@ -1,10 +1,12 @@
 //! What must hold in every state, or at every write.
 
 use shared::domain::batch::{Batch, FollowUp, Member, Status};
+use shared::domain::id::TaskId;
 use shared::domain::task;
 
 use crate::kept::Kept;
 use crate::tables::Tables;
+use crate::world::is_express;
 
 /// A promise. The first one that a run breaks is kept in the state.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -16,8 +18,10 @@ pub enum Promise {
     OneBatchARound,
     /// Members never change once they are frozen.
     MembersFixed,
-    /// A task that names a batch whose members are fixed is one of them.
+    /// A task that names a batch whose members are fixed is one of them, or the message that registers it is still there.
     NamedIsMember,
+    /// A batch that no leader made is to be called only with tasks that name it.
+    MembersName,
     /// A call is made for a frozen batch, with just its members.
     CallsAsFrozen,
     /// An outcome is recorded once, and never changed.
@@ -33,11 +37,12 @@ pub enum Promise {
 }
 
 /// Every promise.
-pub const ALL: [Promise; 10] = [
+pub const ALL: [Promise; 11] = [
     Promise::NoCandidateAfterTakeover,
     Promise::OneBatchARound,
     Promise::MembersFixed,
     Promise::NamedIsMember,
+    Promise::MembersName,
     Promise::CallsAsFrozen,
     Promise::OneOutcome,
     Promise::SettledAsRecorded,
@@ -55,6 +60,7 @@ impl Promise {
             Self::OneBatchARound => "a task is a member of two batches in one round",
             Self::MembersFixed => "members change after the freeze",
             Self::NamedIsMember => "a task names a batch that does not have it",
+            Self::MembersName => "a batch is to be called with a task that is not in it",
             Self::CallsAsFrozen => "a call is not that of the frozen batch",
             Self::OneOutcome => "an outcome is recorded twice",
             Self::SettledAsRecorded => "a task is settled other than its batch's outcome says",
@@ -104,15 +110,26 @@ const fn goes_on(old: FollowUp, new: FollowUp) -> bool {
     )
 }
 
-/// What the tables by themselves show to be broken.
+/// What the tables by themselves show to be broken, given the tasks whose registration is not acknowledged yet.
 #[must_use]
-pub fn broken_in(tables: &Tables) -> Option<Promise> {
+pub fn broken_in(tables: &Tables, arriving: &[TaskId]) -> Option<Promise> {
     let fixed = |batch: &&Kept<Batch>| is_fixed(batch);
     for (n, batch) in tables.batches.iter().enumerate() {
         let others = tables.batches.iter().skip(n + 1).filter(fixed);
         if is_fixed(batch) && others.flat_map(|other| &other.members).any(|member| batch.members.contains(member)) {
             return Some(Promise::OneBatchARound);
         }
+    }
+    let names = |member: &Member, batch: &Batch| {
+        tables.row(&member.id).is_some_and(|row| {
+            row.now.round == member.round && row.now.status == (task::Status::Batched { batch: batch.id.clone() })
+        })
+    };
+    let is_wrong = |batch: &&Kept<Batch>| {
+        is_express(&batch.id) && batch.is_callable() && !batch.members.iter().all(|member| names(member, batch))
+    };
+    if tables.batches.iter().any(|batch| is_wrong(&batch)) {
+        return Some(Promise::MembersName);
     }
     tables.tasks.iter().find_map(|row| {
         let task = &row.now;
@@ -121,7 +138,8 @@ pub fn broken_in(tables: &Tables) -> Option<Promise> {
         match (&task.status, found.flatten()) {
             (task::Status::Queued | task::Status::Created { .. }, _) | (task::Status::Batched { .. }, None) => None,
             (task::Status::Batched { .. }, Some(batch)) => {
-                (is_fixed(batch) && !batch.members.contains(&me)).then_some(Promise::NamedIsMember)
+                (is_fixed(batch) && !batch.members.contains(&me) && !arriving.contains(&task.id))
+                    .then_some(Promise::NamedIsMember)
             }
             (task::Status::Succeeded { .. } | task::Status::Failed { .. }, found) => {
                 let failed = matches!(task.status, task::Status::Failed { .. });

@@ -26,6 +26,10 @@ pub enum Rule {
     OpenBatchNamed,
     /// A batch that was named but never written is made void before it is passed over.
     Void,
+    /// A batch that tasks name from the beginning, and that was never written, is made void before they go back to waiting.
+    ExpressVoid,
+    /// A task that names such a void goes back to waiting.
+    VoidedReturn,
     /// A message is acknowledged only after the next one is durable.
     AcknowledgeLast,
     /// An acquisition is conditional on the lock being as it was seen.
@@ -43,7 +47,7 @@ pub enum Rule {
 }
 
 /// Every rule.
-pub const ALL: [Rule; 18] = [
+pub const ALL: [Rule; 20] = [
     Rule::FenceAtAdvance,
     Rule::FenceAtRelease,
     Rule::Revision,
@@ -55,6 +59,8 @@ pub const ALL: [Rule; 18] = [
     Rule::ReleaseAtSeq,
     Rule::OpenBatchNamed,
     Rule::Void,
+    Rule::ExpressVoid,
+    Rule::VoidedReturn,
     Rule::AcknowledgeLast,
     Rule::AcquireUnchanged,
     Rule::SignalConditional,

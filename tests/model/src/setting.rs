@@ -11,6 +11,8 @@ pub struct Setting {
     pub workflows: u8,
     /// Tasks, dealt out to the workflows; all of one Target.
     pub tasks: u8,
+    /// Tasks that arrive in one event, beside those that wait, and fill batches by themselves; all of the same Target.
+    pub express: u8,
     /// Registrations that are repeated at any time, from the first task on.
     pub repeats: u8,
     /// What may go wrong.
@@ -33,6 +35,7 @@ impl Setting {
         name: "calm",
         workflows: 3,
         tasks: 3,
+        express: 0,
         repeats: 0,
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
         max_items: 2,
@@ -46,6 +49,7 @@ impl Setting {
     #[must_use]
     pub fn routes(&self) -> String {
         let Self { max_items, .. } = self;
+        let express = self.express > 0;
         let wait_ms = if self.window { 60_000 } else { 0 };
         format!(
             r#"
@@ -53,7 +57,7 @@ version: 1
 routes:
   - name: r
     target: k
-    batch: {{ max_items: {max_items}, wait_ms: {wait_ms} }}
+    batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}
     downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
     retry: {{ attempts: 3 }}
     notify: {{ success: none, failure: none }}
@@ -65,7 +69,7 @@ routes:
 const NONE: Mishaps = Setting::CALM.mishaps;
 
 /// Less than a minute on two cores: few workflows with one or two mishaps each, and three with a crash.
-const SMALL: [Setting; 13] = [
+const SMALL: [Setting; 18] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -88,6 +92,16 @@ const SMALL: [Setting; 13] = [
         tasks: 1,
         ..pair(Mishaps { copies: 1, sleeps: 1, beats: 1, ..NONE })
     },
+    Setting { name: "express, a crash", ..express(2, Mishaps { crashes: 1, ..NONE }) },
+    Setting { name: "express, two crashes", ..express(2, Mishaps { crashes: 2, ..NONE }) },
+    Setting { name: "express, with a rest, and a crash", ..express(3, Mishaps { crashes: 1, ..NONE }) },
+    Setting { name: "express, an event twice", ..express(2, Mishaps { copies: 1, ..NONE }) },
+    Setting {
+        name: "express, a crash, beside a leader",
+        workflows: 1,
+        tasks: 1,
+        ..express(2, Mishaps { crashes: 1, ..NONE })
+    },
     Setting { name: "three and a crash", mishaps: Mishaps { crashes: 1, ..NONE }, ..Setting::CALM },
 ];
 
@@ -95,7 +109,9 @@ const SMALL: [Setting; 13] = [
 /// gigabyte; the largest has 36 million. What is asked of three workflows with three tasks is here in parts: each mishap
 /// but two crashes is met by three workflows, and two crashes, or a crash beside a copy or a sleeper, by two. Three with
 /// two crashes is not among them: no run of that has come to its end.
-const FULL: [Setting; 9] = [
+const FULL: [Setting; 11] = [
+    Setting { name: "express, a crash and an event twice", ..express(2, Mishaps { crashes: 1, copies: 1, ..NONE }) },
+    Setting { name: "express, a sleeper and an event twice", ..express(2, Mishaps { sleeps: 1, copies: 1, ..NONE }) },
     Setting { name: "three, calls at any time", calls_last: false, in_order: false, ..Setting::CALM },
     Setting { name: "three and a sleeper", mishaps: Mishaps { sleeps: 1, ..NONE }, ..Setting::CALM },
     Setting { name: "three and a message twice", mishaps: Mishaps { copies: 1, ..NONE }, ..Setting::CALM },
@@ -118,6 +134,11 @@ const FULL: [Setting; 9] = [
 
 const fn pair(mishaps: Mishaps) -> Setting {
     Setting { workflows: 2, tasks: 2, mishaps, ..Setting::CALM }
+}
+
+/// Nobody waits; so many tasks arrive in one event.
+const fn express(tasks: u8, mishaps: Mishaps) -> Setting {
+    Setting { workflows: 0, tasks: 0, express: tasks, mishaps, ..Setting::CALM }
 }
 
 /// The settings to check: `GROUPAGE_MODEL=full` adds the large ones.

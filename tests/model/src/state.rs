@@ -29,6 +29,8 @@ pub struct State {
     /// A process has died whose message another delivery had acknowledged. If it held the lock, nobody knows: the lock is
     /// free for the next workflow when its lease is over.
     pub orphaned: bool,
+    /// Fresh names of events. A batch may have its id of one, which does not show it, so none is given again.
+    pub burnt: Names,
 }
 
 /// A message in a queue.
@@ -144,11 +146,30 @@ impl State {
         self.orphaned |= running.deleted;
         let waits = shared != 0 && self.messages.iter().any(|message| message.shared == shared);
         if !running.deleted && !waits {
-            self.put(running.message.again());
+            self.come_again(running.message);
         }
         if shared != 0 {
             self.forget_lonely();
         }
+    }
+
+    /// A message is given back. The queue knows nothing of events: what came in one comes again alone.
+    fn come_again(&mut self, message: Message) {
+        match &*message.body {
+            Body::Register(numbers) if message.shared == 0 && numbers.len() > 1 => {
+                for n in numbers {
+                    self.put(Message::new(Body::Register(vec![*n])).again());
+                }
+            }
+            _ => self.put(message.again()),
+        }
+    }
+
+    /// Whether the message that registers a task is still there.
+    #[must_use]
+    pub fn registers(&self, n: u8) -> bool {
+        let all = self.messages.iter().chain(self.running.iter().map(|running| &running.message));
+        all.map(|message| &*message.body).any(|body| matches!(body, Body::Register(numbers) if numbers.contains(&n)))
     }
 
     /// A process is gone that has acknowledged its message, for every delivery of it.
@@ -233,6 +254,6 @@ impl State {
     pub fn names(&self) -> Names {
         let messages = self.messages.iter().map(|message| message.body.names());
         let running = self.running.iter().map(|running| running.process.names);
-        messages.chain(running).fold(self.world.tables.names(), |all, names| all | names)
+        messages.chain(running).fold(self.burnt | self.world.tables.names(), |all, names| all | names)
     }
 }

@@ -92,6 +92,13 @@ impl Tables {
         }
     }
 
+    /// Puts a task that was not there.
+    pub fn add_task(&mut self, task: Task, lags: bool) {
+        let at = self.tasks.partition_point(|row| row.now.id < task.id);
+        let before = if lags { Before::Absent } else { Before::Same };
+        self.tasks.insert(at, Row { now: Kept::new(task), before });
+    }
+
     /// From now on every read shows what there is.
     pub fn catch_up(&mut self) {
         for row in &mut self.tasks {

@@ -8,7 +8,7 @@ use crate::action::{Action, After, Who};
 use crate::io::{Answer, Body, Op, Says};
 use crate::kept::Kept;
 use crate::model::Groupage;
-use crate::process::Process;
+use crate::process::{Process, task_id};
 use crate::promises::{Promise, broken_in};
 use crate::rules::Rule;
 use crate::state::{Message, Running, State};
@@ -69,7 +69,12 @@ impl Groupage {
     fn step(&self, state: &mut State, who: Who, comes: Comes, after: After) -> Option<()> {
         let mut running = self.actor(state, who)?;
         match who {
-            Who::Message(n) => drop(state.messages.remove(usize::from(n))),
+            Who::Message(n) => {
+                if matches!(&*running.message.body, Body::Register(numbers) if numbers.len() > 1) {
+                    state.burnt |= 1 << running.process.origin.name;
+                }
+                state.messages.remove(usize::from(n));
+            }
             Who::Running(n) => drop(state.running.remove(usize::from(n))),
         }
         match comes {
@@ -143,9 +148,13 @@ impl Groupage {
     /// Promises that are not about one write.
     fn judge(&self, state: &mut State) {
         if state.world.broken.is_none() {
-            state.world.broken = broken_in(&state.world.tables);
+            let arrive = self.setting.tasks..self.setting.tasks + self.setting.express;
+            let arriving: Vec<_> = arrive.filter(|n| state.registers(*n)).map(task_id).collect();
+            state.world.broken = broken_in(&state.world.tables, &arriving);
         }
-        if state.world.broken.is_none() && state.running.is_empty() && !state.world.tables.is_at_rest(state.orphaned) {
+        let all = usize::from(self.setting.tasks + self.setting.express);
+        let rests = state.world.tables.tasks.len() == all && state.world.tables.is_at_rest(state.orphaned);
+        if state.world.broken.is_none() && state.running.is_empty() && !rests {
             let mut actions = Vec::new();
             self.choices(state, &mut actions);
             if state.messages.is_empty() || actions.is_empty() {

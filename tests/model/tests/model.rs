@@ -40,6 +40,9 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
     const fn of(workflows: u8, tasks: u8, mishaps: Mishaps) -> Setting {
         Setting { workflows, tasks, mishaps, ..Setting::CALM }
     }
+    const fn express(mishaps: Mishaps) -> Setting {
+        Setting { express: 2, ..of(0, 0, mishaps) }
+    }
     match rule {
         Rule::FenceAtAdvance => {
             (Setting { max_items: 1, one_batch_each: false, ..of(2, 2, SLEEP) }, Promise::NoCandidateAfterTakeover)
@@ -47,6 +50,8 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
         Rule::FenceAtRelease => (of(2, 2, SLEEP), Promise::SignalsAnswered),
         Rule::ReleaseAtSeq => (of(2, 2, Mishaps { lags: 1, ..CRASH }), Promise::NoCandidateAfterTakeover),
         Rule::OpenBatchNamed | Rule::Void => (of(2, 2, SLEEP), Promise::NoCandidateAfterTakeover),
+        Rule::ExpressVoid => (express(Mishaps { copies: 1, ..NONE }), Promise::MembersName),
+        Rule::VoidedReturn => (express(CRASH), Promise::NamedIsMember),
         Rule::AcquireUnchanged => (of(2, 2, Mishaps { sleeps: 1, ..CRASH }), Promise::SignalsAnswered),
         Rule::Revision => (of(2, 2, SLEEP), Promise::MembersFixed),
         Rule::IntentFirst | Rule::FinishNeverTrim => (of(2, 2, CRASH), Promise::NamedIsMember),

@@ -1,5 +1,6 @@
 //! A run in which anything may happen: what, follows from its seed.
 
+mod express;
 mod fan_out;
 mod list;
 mod order;
@@ -84,6 +85,7 @@ impl Chaos {
             skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
             loss: [0.0, 0.0, 0.01, 0.05][dice.random_range(0..4)],
             twice: [0.0, 0.02, 0.1][dice.random_range(0..3)],
+            mixes: false,
             sweeps: true,
             workers,
             mutation: None,
@@ -92,7 +94,9 @@ impl Chaos {
         };
         // Of dice of their own, so that the rest of a seed stays what it is.
         let mut order = order::of(&mut StdRng::seed_from_u64(seed ^ 0x000A_DE55));
-        let mut routes = routes(&mut dice, workers.is_some());
+        let mut express_dice = StdRng::seed_from_u64(seed ^ 0x0E89_4E55);
+        let express = express::of(&mut express_dice);
+        let mut routes = routes(&mut dice, workers.is_some(), express.express);
         let (tasks, trucks) = (dice.random_range(1..=16), dice.random_range(1..=3));
         let bodies: Vec<String> = (0..tasks)
             .map(|n| order.map_or_else(|| parcel(n, n % trucks), |order| order.parcel(n, n % trucks)))
@@ -104,6 +108,9 @@ impl Chaos {
             if dice.random_bool(0.2) {
                 events.push((at + one_of(&mut dice, &[0, 50, 5_000, 90_000]), chunk.to_vec()));
             }
+        }
+        if order.is_none() {
+            express.events(&mut express_dice, &bodies, &mut events);
         }
         let chance = |dice: &mut StdRng| [0, 0, 5, 20][dice.random_range(0..4)];
         let temper = Temper {
@@ -137,6 +144,8 @@ impl Chaos {
         if stream.is_some() {
             events.clear();
         }
+        // A queue that keeps order gives records back in order, too.
+        setting.mixes = express.mixes && order.is_none();
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
         Self { setting, routes, events, fan_out, callers, stream, temper, sent }
     }
@@ -173,7 +182,7 @@ impl Chaos {
     }
 }
 
-fn routes(dice: &mut StdRng, pulled: bool) -> String {
+fn routes(dice: &mut StdRng, pulled: bool, express: bool) -> String {
     let one_of = |dice: &mut StdRng, choices: &[&str]| choices[dice.random_range(0..choices.len())].to_owned();
     let items = dice.random_range(1..=5);
     let wait = one_of(dice, &["0", "500", "3000"]);
@@ -195,7 +204,7 @@ fn routes(dice: &mut StdRng, pulled: bool) -> String {
         if pulled { "pull" } else { r#"{ http: { url: "http://downstream.invalid/load", timeout_ms: 10000 } }"# };
     format!(
         "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    \
-         batch: {{ max_items: {items}, wait_ms: {wait} }}\n    downstream: {downstream}\n    limits: {limits}\n    \
+         batch: {{ max_items: {items}, wait_ms: {wait}, express: {express} }}\n    downstream: {downstream}\n    limits: {limits}\n    \
          on_reject: {reject}\n    retry: {{ attempts: {attempts}, base_ms: 1000, cap_ms: 8000 }}\n    \
          notify: {{ failure: default, success: default }}\n"
     )

@@ -1,5 +1,6 @@
 //! The stories of the crash matrix.
 
+mod express;
 mod fan_outs;
 mod lists;
 mod order;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Scenario> {
         slow_calls_under_a_session(),
         workers_that_pull(),
     ];
+    all.extend(express::all());
     all.extend(fan_outs::all());
     all.extend(order::all());
     all.extend(streams::all());

@@ -1,5 +1,6 @@
 //! A store that notes every write that must happen once, or never.
 
+mod express;
 mod lists;
 mod order;
 mod streams;
@@ -42,6 +43,8 @@ pub struct Witness {
     signalled: Mutex<BTreeMap<Target, Vec<Candidate>>>,
     /// Whether the index shows everything at once, so that a leader that looks again finds it.
     sees_all: bool,
+    /// The tasks that were to name a batch from the beginning.
+    meant: Mutex<express::Meant>,
     /// Who came to which lane, by turn.
     accepted: Mutex<order::Accepted>,
     /// Events whose tasks are on their way.
@@ -127,10 +130,11 @@ fn results(batch: &Batch) -> Option<&shared::domain::outcome::Results> {
 
 impl Batches for Witness {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
-        self.tables.batch(id).await
+        Ok(self.express_look(id, self.tables.batch(id).await?))
     }
 
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let Some(batch) = &self.express_write(batch, assumes) else { return Ok(Stored::Yes) };
         let old = self.tables.batch(&batch.id).await?;
         let (batch, assumes) = match self.mutation.map(|mutation| mutation.of_store(batch, assumes, old.as_ref())) {
             Some(None) => return Ok(Stored::Yes),
@@ -156,6 +160,7 @@ impl Tasks for Witness {
     type Cursor = TaskId;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
+        self.comes(task);
         let registered = self.tables.register(task).await?;
         if registered == Registered::New {
             self.event_came(task);
@@ -217,6 +222,9 @@ impl Tasks for Witness {
         {
             let member = Candidate { round: task.round, ..member.clone() };
             return self.tables.put_back(&member, named, target, attempts, now).await;
+        }
+        if self.stays(member, batch).await? {
+            return Ok(PutBack::MovedOn);
         }
         self.tables.put_back(member, batch, target, attempts, now).await
     }

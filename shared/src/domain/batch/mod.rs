@@ -9,6 +9,8 @@
 //!    void                            └──▶ empty ◀────────┘ (never called)
 //! ```
 //!
+//! A batch on the express path is frozen by its first write: its members named it before.
+//!
 //! A call that failed for now leaves the batch `paused`; when the pause is over it is claimed again.
 //!
 //! Every write is conditional on the [`Revision`] its writer read, so two deliveries of one message cannot both
@@ -20,7 +22,7 @@ mod status;
 
 use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId};
 use super::outcome::Results;
-use super::task::Candidate;
+use super::task::{Candidate, Task};
 use super::time::Timestamp;
 
 pub use room::{Limits, Room};
@@ -42,7 +44,7 @@ pub struct Batch {
     pub id: BatchId,
     /// The one Target of all its members.
     pub target: Target,
-    /// The fence of the leader that made it.
+    /// The fence of the leader that made it; the time in milliseconds if it needed none.
     pub fence: Fence,
     /// Rises with every write.
     pub revision: Revision,
@@ -127,6 +129,14 @@ impl Batch {
         batch
     }
 
+    /// A batch whose members name it already: it needs no leader, and is frozen by its first write.
+    ///
+    /// It has the time in place of a leader's fence, as a leader that is elected now would.
+    #[must_use]
+    pub fn express(id: BatchId, target: Target, members: &[Candidate], now: Timestamp) -> Self {
+        Self { status: Status::Frozen, ..Self::open(id, target, Fence(now.0), members, now, 0) }
+    }
+
     /// The item that takes the place of a batch that was never written.
     #[must_use]
     pub fn void(id: BatchId, target: Target, now: Timestamp) -> Self {
@@ -178,6 +188,12 @@ impl Batch {
             Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } => true,
             Status::Open { .. } | Status::Closing | Status::Settled { .. } | Status::Empty | Status::Void => false,
         }
+    }
+
+    /// Whether a task is among its candidates or members, in just the round that it is in.
+    #[must_use]
+    pub fn has(&self, task: &Task) -> bool {
+        self.members.iter().any(|member| member.round == task.round && member.id == task.id)
     }
 
     /// The session that has claimed it.

@@ -34,6 +34,21 @@ impl Limits {
         Room { items: self.max_items, bytes: self.max_bytes, empty: true }
     }
 
+    /// Carves full batches from the front of `candidates`, in their order; who is in none of them is left for a batch that
+    /// waits for more. A batch is full as a leader's is ([`Room::take`]).
+    #[must_use]
+    pub fn carve(&self, candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+        let mut queue = VecDeque::from(candidates);
+        let mut batches = Vec::new();
+        loop {
+            let (taken, full) = self.room().take(&mut queue);
+            if !full || taken.is_empty() {
+                return batches;
+            }
+            batches.push(taken);
+        }
+    }
+
     /// The room left beside `joined` members with `bytes` of payloads.
     #[must_use]
     pub const fn room_beside(&self, joined: usize, bytes: u64) -> Room {
@@ -95,6 +110,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn carved_batches_are_full_and_in_order_and_the_rest_is_not(
+            sizes in proptest::collection::vec(0_u32..100, 0..60), max_items in 1_usize..20, max_bytes in 1_u64..500,
+        ) {
+            let limits = Limits { max_items, max_bytes, wait_ms: 0 };
+            let all: Vec<_> = sizes.iter().zip(0..).map(|(size, n)| candidate(n, *size)).collect();
+            let batches = limits.carve(all.clone());
+            let carved: Vec<_> = batches.iter().flatten().cloned().collect();
+            prop_assert_eq!(&all[..carved.len()], &carved[..]);
+            let bytes = |batch: &[Candidate]| batch.iter().map(|c| u64::from(c.bytes)).sum::<u64>();
+            let mut behind = 0;
+            for batch in &batches {
+                behind += batch.len();
+                prop_assert!(batch.len() <= max_items && (batch.len() == 1 || bytes(batch) <= max_bytes));
+                let next = all.get(behind).map_or(0, |next| u64::from(next.bytes));
+                prop_assert!(batch.len() == max_items || bytes(batch) + next > max_bytes);
+            }
+            let rest = &all[carved.len()..];
+            prop_assert!(rest.len() < max_items && (rest.len() <= 1 || bytes(rest) <= max_bytes));
+        }
+
         #[test]
         fn what_is_taken_fits_and_nothing_that_fits_is_left_in_front(
             sizes in proptest::collection::vec(0_u32..100, 0..50), items in 0_usize..20, bytes in 0_u64..500,

@@ -2,15 +2,17 @@
 //!
 //! Records are judged one by one: a bad one goes to the rejected queue with its reason and its neighbours go on. A
 //! record counts as done when its task *and* the message that drives it on are durable; a crash in between brings the
-//! record again, which finds its task and drives it on from where it stands.
+//! record again, which finds its task and drives it on from where it stands. Tasks that fill batches by themselves need
+//! no leader ([`express`]).
 
+mod express;
 mod plan;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::{StreamExt, stream};
 
-use super::drive_on::{Next, drive_on};
+use super::drive_on::{Found, Next, drive_on};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::ties;
@@ -48,6 +50,10 @@ pub struct Report {
     pub listed: usize,
     /// Records sent to the rejected queue.
     pub rejected: usize,
+    /// Batches that were full at once, frozen without a leader.
+    pub batches: usize,
+    /// Their members.
+    pub members: usize,
 }
 
 /// register-task, over its ports.
@@ -66,7 +72,10 @@ pub struct Register<'a, S, Q, E> {
 /// What became of a record's task.
 enum Put {
     New(Next),
-    Repeated(Next),
+    /// It names a batch that is written next.
+    Batched(Found),
+    /// It was there, and is to be driven on.
+    Repeated(Found),
     Refused(Refused),
 }
 
@@ -136,30 +145,43 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         for (list, arrived) in to_list {
             self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
-        let mut done: Vec<_> = stream::iter(to_put)
+        let mut done: Vec<_> = stream::iter(self.carve(to_put))
             .map(|(record, parsed)| async move {
-                let next = self.put(parsed).await;
-                (record, next)
+                let put = self.put(parsed).await;
+                (record, put)
             })
-            .buffer_unordered(CONCURRENCY)
+            .buffered(CONCURRENCY)
             .collect()
             .await;
         let lanes: Vec<_> =
             to_lane.into_iter().map(|(lane, (numbering, coming))| self.line_up(lane, numbering, coming)).collect();
         let lined_up: Vec<_> = stream::iter(lanes).buffer_unordered(CONCURRENCY).collect().await;
         done.extend(lined_up.into_iter().flatten());
-        for (record, next) in done {
-            match next {
+        let (mut batched, mut found) = (Vec::new(), Vec::new());
+        for (record, put) in done {
+            match put {
                 Err(error) => report.failed.push((record.message_id, error)),
                 Ok(Put::New(next)) => {
                     report.registered += 1;
                     plan.add(&record, next);
                 }
-                Ok(Put::Repeated(next)) => {
+                Ok(Put::Batched(task)) => {
+                    report.registered += 1;
+                    batched.push((record, task));
+                }
+                Ok(Put::Repeated(task)) => {
                     report.repeated += 1;
-                    plan.add(&record, next);
+                    found.push((record, task));
                 }
                 Ok(Put::Refused(refused)) => plan.reject(&record, refused),
+            }
+        }
+        found.extend(self.write_batches(batched, &mut plan, &mut report).await);
+        let (records, found): (Vec<Record>, Vec<Found>) = found.into_iter().unzip();
+        for (record, next) in records.iter().zip(drive_on(self.store, self.env, found).await) {
+            match next {
+                Ok(next) => plan.add(record, next),
+                Err(error) => report.failed.push((record.message_id.clone(), error)),
             }
         }
         self.carry_out(plan, &mut report).await;
@@ -180,18 +202,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
 
     async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
         let Parsed { task, target, .. } = parsed;
-        match self.store.register(&task).await? {
-            Registered::New => Ok(Put::New(Next::Elect(target, task.candidate()))),
-            Registered::Existing(existing) => self.found(task, &target, &existing).await,
-        }
-    }
-
-    /// What becomes of a task whose id is there already.
-    async fn found(&self, task: Task, target: &Target, existing: &Task) -> Result<Put, Error> {
-        if existing.digest == task.digest {
-            return Ok(Put::Repeated(drive_on(self.store, self.env, existing, target).await?));
-        }
-        Ok(Put::Refused(Refused::of(conflict(), message_of(task))))
+        Ok(match self.store.register(&task).await? {
+            Registered::New if task.status.batch().is_some() => Put::Batched((task, target)),
+            Registered::New => Put::New(Next::Elect(target, task.candidate())),
+            Registered::Existing(existing) => repeated(task, target, *existing),
+        })
     }
 
     /// Lets tasks come to their lane, in the order of their records. If one cannot be written, those behind it must not be
@@ -218,7 +233,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
             let put = match lined.next() {
                 Some(Ok(Lined::First)) => Ok(Put::New(Next::Elect(target, task.candidate()))),
                 Some(Ok(Lined::Behind)) => Ok(Put::New(Next::Nothing)),
-                Some(Ok(Lined::Existing(existing))) => self.found(task, &target, &existing).await,
+                Some(Ok(Lined::Existing(existing))) => Ok(repeated(task, target, *existing)),
                 Some(Ok(Lined::Used)) => Ok(Put::Refused(Refused::of(used(), message_of(task)))),
                 Some(Ok(Lined::TooFarAhead)) => Ok(Put::Refused(Refused::of(too_far_ahead(), message_of(task)))),
                 Some(Ok(Lined::OtherNumbering)) => Ok(Put::Refused(Refused::of(other_numbering(), message_of(task)))),
@@ -348,6 +363,14 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
 fn caught<T>(look: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(look))
         .unwrap_or_else(|_| Err(Rejection::new(Code::Panicked, "looking into the message panicked; this is a bug")))
+}
+
+/// What becomes of a task whose id is there already.
+fn repeated(task: Task, target: Target, existing: Task) -> Put {
+    if existing.digest == task.digest {
+        return Put::Repeated((existing, target));
+    }
+    Put::Refused(Refused::of(conflict(), message_of(task)))
 }
 
 /// The message that asked for a task.

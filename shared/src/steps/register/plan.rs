@@ -52,6 +52,11 @@ impl Plan {
         }
     }
 
+    /// Plans a message that drives on the tasks of all these records.
+    pub(super) fn send(&mut self, records: Vec<String>, outgoing: Outgoing) {
+        self.messages.push((records, outgoing));
+    }
+
     /// Plans what becomes of a record that is refused.
     pub(super) fn reject(&mut self, record: &Record, refused: Refused) {
         let Refused { rejection: Rejection { code, detail, item, event }, message } = refused;

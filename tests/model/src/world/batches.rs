@@ -4,7 +4,7 @@ use shared::domain::batch::{Assumes, Batch, FollowUp, Status};
 use shared::domain::id::{BatchId, TaskId};
 use shared::ports::Stored;
 
-use super::{Laws, World};
+use super::{Laws, World, is_express};
 use crate::kept::Kept;
 use crate::promises::{Promise, broken_by_store};
 use crate::rules::Rule;
@@ -27,6 +27,7 @@ impl World {
         }
         if (is_open(batch) && !laws.removed.keeps(Rule::IntentFirst))
             || (batch.status == Status::Void && !laws.removed.keeps(Rule::Void))
+            || (batch.status == Status::Void && !laws.removed.keeps(Rule::ExpressVoid) && is_express(&batch.id))
         {
             return Stored::Yes;
         }

@@ -9,7 +9,8 @@ use shared::domain::id::{BatchId, Fence, Target};
 use shared::domain::task::Task;
 
 use crate::io::{Answer, Op, Says};
-use crate::kept::Kept;
+use crate::kept::{Kept, fresh_name};
+use crate::model::EXPRESS_NAMES;
 use crate::promises::Promise;
 use crate::rules::Removed;
 use crate::tables::Tables;
@@ -56,6 +57,12 @@ pub struct Laws<'a> {
     pub removed: Removed,
     /// Whether reads may lag behind the writes of now.
     pub lags: bool,
+}
+
+/// Whether a batch is one that no leader made.
+#[must_use]
+pub fn is_express(id: &BatchId) -> bool {
+    (EXPRESS_NAMES.0..EXPRESS_NAMES.1).any(|n| BatchId::express(&fresh_name(n)) == *id)
 }
 
 impl World {

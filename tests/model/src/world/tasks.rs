@@ -1,11 +1,11 @@
 //! The tasks: registered, shown, moved into a batch, put back, settled.
 
-use shared::domain::batch::Member;
+use shared::domain::batch::{Member, Status::Void};
 use shared::domain::id::{BatchId, Round, TaskId};
 use shared::domain::task::{Candidate, Status, Task};
 use shared::ports::{Freshness, Joined, PutBack, Registered, Settlement};
 
-use super::{Asker, Comes, Laws, World};
+use super::{Asker, Comes, Laws, World, is_express};
 use crate::kept::Kept;
 use crate::rules::Rule;
 
@@ -13,8 +13,12 @@ impl World {
     pub(super) fn register(&mut self, task: &Task, laws: Laws<'_>) -> Registered {
         match self.task(&task.id) {
             Some(found) if laws.removed.keeps(Rule::PutIfAbsent) => Registered::Existing(Box::new(found)),
-            Some(_) | None => {
+            Some(_) => {
                 self.tables.put_task(task.clone(), laws.lags);
+                Registered::New
+            }
+            None => {
+                self.tables.add_task(task.clone(), laws.lags);
                 Registered::New
             }
         }
@@ -59,8 +63,11 @@ impl World {
     pub(super) fn put_back(&mut self, member: &Candidate, batch: &BatchId, attempts: u32, laws: Laws<'_>) -> PutBack {
         let Some(task) = self.task(&member.id) else { return PutBack::MovedOn };
         let round = member.round.next();
+        let is_left = is_express(batch) && self.tables.batch(batch).is_some_and(|batch| batch.status == Void);
         if task.waits_in(round) {
             PutBack::Waits
+        } else if is_left && !laws.removed.keeps(Rule::VoidedReturn) {
+            PutBack::MovedOn
         } else if names(&task, member.round, batch) || !laws.removed.keeps(Rule::ReturnConditional) {
             let status = Status::Created { target: laws.target.clone() };
             self.tables.put_task(Task { status, round, attempts, ..task }, laws.lags);

@@ -1,0 +1,258 @@
+//! The express path: which tasks take it, and what becomes of those whose batch does not come to be.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use groupage_tests::downstream::Scripted;
+use groupage_tests::scenario::{parcel, parcels};
+use groupage_tests::world::{Setting, World};
+use shared::domain::batch::{self, Assumes, Batch, Claim, Member};
+use shared::domain::id::{BatchId, Fence, Round, SessionId, Target, TaskId};
+use shared::domain::outcome::Results;
+use shared::domain::task::{Candidate, Status, Task};
+use shared::domain::task_message;
+use shared::domain::time::Timestamp;
+use shared::ports::{Batches, Destination, Env, Tasks};
+use shared::steps::revive::revive;
+
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    target: truck
+    batch: { max_items: 10, wait_ms: 2000 }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+    notify: { failure: default, success: default }
+"#;
+
+fn world() -> World {
+    World::new(Setting::default(), ROUTES, Scripted::accepting())
+}
+
+fn sent(world: &World, to: &Destination) -> usize {
+    world.queues.now().messages(to).len()
+}
+
+fn all_settled(world: &World, tasks: usize) {
+    let all = world.tables().tasks();
+    assert_eq!(all.len(), tasks);
+    assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");
+    assert!(world.keys_by_item().values().all(|keys| *keys == 1), "a task in two calls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_batches_are_frozen_at_once_and_only_the_rest_is_elected() {
+    let world = world();
+    let report = world.register(&parcels(50, 2)).await;
+    assert_eq!((report.registered, report.batches, report.members), (50, 4, 40));
+    assert_eq!((sent(&world, &Destination::Handle), sent(&world, &Destination::Elect)), (4, 2));
+    let index = world.tables().waiting(&Target::new("parcels:t0"), None, 99).await.unwrap();
+    assert_eq!(index.candidates.len(), 5, "only the rest was ever in the index");
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 50);
+    let sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
+    assert_eq!(sizes.iter().filter(|size| **size == 10).count(), 4, "{sizes:?}");
+    // Four express batches, and one of five for each Target.
+    assert_eq!(sizes.len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_full_by_its_bytes_too() {
+    let routes = ROUTES.replace("max_items: 10", "max_items: 10, max_bytes: 60");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    // Three payloads of 20 bytes fill a batch, if another follows.
+    let report = world.register(&parcels(7, 1)).await;
+    assert_eq!((report.batches, report.members), (2, 6));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_may_do_without() {
+    let routes = ROUTES.replace("wait_ms: 2000", "wait_ms: 2000, express: false");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let report = world.register(&parcels(20, 1)).await;
+    assert_eq!(report.batches, 0);
+    assert_eq!((sent(&world, &Destination::Handle), sent(&world, &Destination::Elect)), (0, 1));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_keep_an_order_never_take_it() {
+    let routes = ROUTES.replace("target: truck", "target: truck\n    ordered_by: truck");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let report = world.register(&parcels(20, 1)).await;
+    assert_eq!(report.batches, 0);
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_pulled_waits_for_a_worker_at_once() {
+    let routes = ROUTES.replace(r#"{ http: { url: "http://downstream.invalid/load" } }"#, "pull");
+    let setting = Setting { workers: Some(("parcels", 2)), sweeps: true, ..Setting::default() };
+    let world = World::new(setting, &routes, Scripted::accepting());
+    let report = world.register(&parcels(20, 1)).await;
+    assert_eq!((report.batches, sent(&world, &Destination::Handle)), (2, 0));
+    assert!(world.tables().batches().iter().all(|batch| batch.pulled && batch.due <= world.env.now()));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeats_among_the_new_stay_where_they_are() {
+    let world = world();
+    world.register(&parcels(3, 1)).await;
+    let report = world.register(&parcels(10, 1)).await;
+    assert_eq!((report.registered, report.repeated, report.batches, report.members), (7, 3, 1, 7));
+    let again = world.register(&parcels(10, 1)).await;
+    assert_eq!((again.repeated, again.batches), (10, 0), "a batch of repeats");
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_task_under_a_used_id_is_no_member() {
+    let world = world();
+    world.register(&[parcel(0, 1)]).await;
+    let report = world.register(&parcels(10, 1)).await;
+    assert_eq!((report.rejected, report.members), (1, 9));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 10);
+}
+
+fn target() -> Target {
+    Target::new("parcels:t0")
+}
+
+/// Tasks as an express writer left them: they name a batch.
+async fn left(world: &World, count: usize, batch: &BatchId) -> Vec<String> {
+    let bodies = parcels(count, 1);
+    for body in &bodies {
+        let message = task_message::parse(body, "m").unwrap();
+        let digest = message.digest();
+        let task = Task::new(message.id, target(), message.payload, digest, world.env.now());
+        world.tables().register(&task.batched_in(batch.clone())).await.unwrap();
+    }
+    bodies
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_never_came_is_voided_once_however_many_tasks_name_it() {
+    let world = world();
+    let bodies = left(&world, 30, &BatchId::express("dead")).await;
+    let report = world.register(&bodies).await;
+    assert!(report.failed.is_empty(), "{:?}", report.failed);
+    assert_eq!((report.repeated, report.batches), (30, 0));
+    let batches = world.tables().batches();
+    assert_eq!(batches.iter().map(|batch| batch.status.clone()).collect::<Vec<_>>(), [batch::Status::Void]);
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 30);
+}
+
+/// The states in which a task may find the batch that it names, without the task or with it.
+fn states(id: &BatchId, member: &Candidate) -> Vec<(&'static str, Option<Batch>, &'static str)> {
+    let now = Timestamp(0);
+    let other = Candidate { id: TaskId::new("other"), round: Round(0), bytes: 1 };
+    let claim = Claim { session: SessionId::new("#handlers-1/s") };
+    let states = |who: &Candidate| {
+        let frozen = Batch::express(id.clone(), target(), std::slice::from_ref(who), now);
+        let claimed = frozen.claimed(claim.clone());
+        [
+            frozen.clone(),
+            claimed.clone(),
+            claimed.paused(now),
+            claimed.settled(Results::new(), now),
+            claimed.settled(Results::new(), now).followed_up(),
+        ]
+    };
+    let open = Batch::open(id.clone(), target(), Fence(1), std::slice::from_ref(member), now, 0);
+    let mut all = vec![
+        ("absent", None, "waits"),
+        ("void", Some(Batch::void(id.clone(), target(), now)), "waits"),
+        ("open", Some(open.clone()), "finish"),
+        ("closing", Some(open.closing()), "finish"),
+        ("empty", Some(open.frozen(Vec::new())), "nothing"),
+    ];
+    all.extend(states(&other).map(|batch| ("final, without the task", Some(batch), "waits")));
+    // A member of another round is none.
+    all.extend(
+        states(member)
+            .map(|batch| Batch { members: vec![Member { id: member.id.clone(), round: Round(7) }], ..batch })
+            .map(|batch| ("final, with an earlier or later round of the task", Some(batch), "waits")),
+    );
+    all.extend(states(member).map(|batch| ("final, with the task", Some(batch), "handle")));
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_batch_does_not_have_it_goes_back_to_waiting_whatever_has_become_of_the_batch() {
+    let id = BatchId::express("b");
+    let member = Candidate { id: TaskId::new("p0"), round: Round(0), bytes: 20 };
+    for (what, batch, then) in states(&id, &member) {
+        let world = world();
+        let bodies = left(&world, 1, &id).await;
+        let state = batch.as_ref().map_or("absent", |batch| batch.status.word());
+        if let Some(batch) = &batch {
+            world.tables().store(batch, Assumes::Absent).await.unwrap();
+        }
+        let report = world.register(&bodies).await;
+        assert!(report.failed.is_empty());
+        let [task] = &world.tables().tasks()[..] else { panic!("one task") };
+        let messages = [Destination::Elect, Destination::Group, Destination::Handle].map(|to| sent(&world, &to));
+        let came = match (&task.status, task.round, messages) {
+            (Status::Created { .. }, Round(1), [1, 0, 0]) => "waits",
+            (Status::Batched { .. }, Round(0), [0, 1, 0]) => "finish",
+            (Status::Batched { .. }, Round(0), [0, 0, 1]) => "handle",
+            (Status::Batched { .. }, Round(0), [0, 0, 0]) => "nothing",
+            other => panic!("{what} ({state}): {other:?}"),
+        };
+        assert_eq!(came, then, "{what} ({state})");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_finds_the_tasks_that_a_batch_does_not_have() {
+    let world = world();
+    let id = BatchId::express("b");
+    left(&world, 2, &id).await;
+    let known = Candidate { id: TaskId::new("p0"), round: Round(0), bytes: 20 };
+    let batch = Batch::express(id, target(), &[known], world.env.now());
+    world.tables().store(&batch, Assumes::Absent).await.unwrap();
+    let report = revive(world.tables(), &world.queues, &world.env, &world.routes).await.unwrap();
+    assert_eq!((report.batches, report.waiting), (1, 1));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 2);
+}
+
+/// Its message is what drives such a task on, so a dead-letter queue that holds the message holds the task.
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_batch_never_came_waits_for_its_message_to_be_redriven() {
+    let setting = Setting { sweeps: true, ..Setting::default() };
+    let world = World::new(setting, ROUTES, Scripted::accepting());
+    let bodies = left(&world, 10, &BatchId::express("dead")).await;
+    let an_hour = world.env.now().plus_ms(3_600_000);
+    world.run_while(|| world.env.now() < an_hour).await.unwrap();
+    assert!(world.tables().tasks().iter().all(|task| !task.status.is_settled()), "sweep has found them");
+    world.send(&bodies);
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_come_in_the_order_of_their_records() {
+    let world = world();
+    world.register(&parcels(20, 1)).await;
+    let batches: BTreeMap<String, Vec<String>> = world
+        .tables()
+        .batches()
+        .into_iter()
+        .map(|batch| {
+            let ids: Vec<String> = batch.members.iter().map(|member| member.id.to_string()).collect();
+            (ids[0].clone(), ids)
+        })
+        .collect();
+    let ids = |from: usize| (from..from + 10).map(|n| format!("p{n}")).collect::<Vec<_>>();
+    assert_eq!(batches.into_values().collect::<Vec<_>>(), [ids(0), ids(10)]);
+}
