@@ -39,21 +39,21 @@ impl Cost {
     }
 }
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    batch: { max_items: 100, wait_ms: 6000 }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-"#;
+fn routes(shards: u8) -> String {
+    format!(
+        "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
+         batch: {{ max_items: 100, wait_ms: 6000 }}\n    \
+         downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n"
+    )
+}
 
-/// Sends `tasks` tasks of one Target in tens and waits until all are settled; the index lags by up to `lag_ms`.
+/// Sends `tasks` tasks of one Target, which has so many shards, in tens and waits until all are settled; the index lags by
+/// up to `lag_ms`.
 ///
 /// # Panics
 /// The stack does not start, or does not answer.
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
-pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
+pub async fn burst(tasks: usize, lag_ms: u64, shards: u8) -> Cost {
     let local = Stack::start(Storage::Memory, Ports::default()).await.expect("the embedded stack starts");
     let meter = Arc::new(Meter::new());
     let sdk = local.sdk_config();
@@ -65,7 +65,7 @@ pub async fn burst(tasks: usize, lag_ms: u64) -> Cost {
         timing: Timing::default(),
         lifetimes: Lifetimes::default(),
         worker: "burst".to_owned(),
-        routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
+        routes: RouteSource::Fixed(Arc::new(Routes::parse(&routes(shards)).unwrap())),
     };
     // A call takes a second, so that its session beats.
     let downstream = Arc::new(Scripted::accepting().taking(|| 1_000));

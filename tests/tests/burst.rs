@@ -24,9 +24,9 @@ fn check(cost: &Cost, most_calls: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_ten_thousand_makes_full_calls_at_the_price_of_a_hundred() {
-    let small = burst(100, 0).await;
+    let small = burst(100, 0, 1).await;
     check(&small, 2);
-    let large = burst(10_000, 0).await;
+    let large = burst(10_000, 0, 1).await;
     check(&large, 101);
     let growth = large.write_units() / small.write_units();
     assert!((0.9..=1.1).contains(&growth), "the cost of a task grows with the burst: {growth:.3}");
@@ -34,6 +34,13 @@ async fn a_burst_of_ten_thousand_makes_full_calls_at_the_price_of_a_hundred() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lagging_index_costs_neither_fill_nor_units() {
-    let cost = burst(10_000, 2_000).await;
+    let cost = burst(10_000, 2_000, 1).await;
     check(&cost, 101);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_cost_neither_fill_nor_units() {
+    for shards in [4, 16] {
+        check(&burst(10_000, 0, shards).await, 101);
+    }
 }

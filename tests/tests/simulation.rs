@@ -32,14 +32,15 @@ fn no_seed_breaks_a_promise() {
     let seeds: Vec<u64> = (0..number("GROUPAGE_SEEDS").unwrap_or(SEEDS)).collect();
     let runs = fan::each(&seeds, |seed| {
         let told = Chaos::of(*seed).run(false);
-        (*seed, told.points.len(), told.faults.len(), told.broken)
+        ((*seed, told.broken), [told.points.len(), told.faults.len(), told.shard_batches])
     });
-    let (calls, faults) = runs.iter().fold((0, 0), |(calls, faults), run| (calls + run.1, faults + run.2));
-    println!("{} seeds: {calls} calls to ports, {faults} faults", runs.len());
+    let (runs, counts): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+    let [calls, faults, shard_batches] = [0, 1, 2].map(|what| counts.iter().map(|run| run[what]).sum::<usize>());
+    println!("{} seeds: {calls} calls to ports, {faults} faults, {shard_batches} batches of shards", runs.len());
     let broken: Vec<String> = runs
         .iter()
-        .filter(|(_, _, _, broken)| !broken.is_empty())
-        .map(|(seed, _, _, broken)| {
+        .filter(|(_, broken)| !broken.is_empty())
+        .map(|(seed, broken)| {
             let again = "cargo test -p groupage-tests --test simulation no_seed -- --nocapture";
             format!("GROUPAGE_SEED={seed} {again}\n  {}", broken.join("\n  "))
         })
@@ -47,6 +48,7 @@ fn no_seed_breaks_a_promise() {
     let shown = broken.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
     assert!(broken.is_empty(), "{} of {} seeds break a promise:\n{shown}", broken.len(), runs.len());
     assert!(faults > runs.len(), "only {faults} faults: the simulation does not bite");
+    assert!(shard_batches > runs.len() / 10, "only {shard_batches} batches of shards: no Target is hot");
 }
 
 #[test]

@@ -121,9 +121,7 @@ pub fn bid(seen: Option<&Lock>, target: &Target, workflow: &WorkflowId, now: Tim
     };
     match &lock.holder {
         Some(holder) if holder.workflow == *workflow => Bid::Leads(lock.fence),
-        Some(holder) if lock.is_led(now) => {
-            Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence })
-        }
+        Some(holder) if lock.is_led(now) => Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence }),
         Some(_) | None => Bid::Acquire(Acquisition {
             next: next(fence_over(lock.fence), lock.open.clone(), lock.signals),
             assumes: Assumes::Unchanged(lock.clone()),

@@ -48,7 +48,9 @@ impl Gathered {
                 }
                 let limit = left.items.max(MIN_PAGE);
                 let pages: Vec<(Target, Page<S::Cursor>)> = stream::iter(wanted)
-                    .map(|next| async move { Ok::<_, Error>((next.of.clone(), page(store, target, next, limit, now).await?)) })
+                    .map(|next| async move {
+                        Ok::<_, Error>((next.of.clone(), page(store, target, next, limit, now).await?))
+                    })
                     .buffered(CONCURRENCY)
                     .try_collect()
                     .await?;

@@ -3,6 +3,7 @@
 mod fan_outs;
 mod lists;
 mod order;
+mod shards;
 mod streams;
 
 use futures::FutureExt;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Scenario> {
     ];
     all.extend(fan_outs::all());
     all.extend(order::all());
+    all.extend(shards::all());
     all.extend(streams::all());
     all.extend(lists::all());
     all

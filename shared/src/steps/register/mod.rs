@@ -177,7 +177,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, message: None })?;
         let assigned = caught(|| self.routes.assign(&message.payload));
-        let Assigned { route, target, order } = assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
+        let Assigned { route, target, order } =
+            assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
         let target = target.in_shard(Shard::drawn(route.shards, draw));
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
