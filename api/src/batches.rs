@@ -143,7 +143,7 @@ fn shown(batch: Stored) -> Batch {
         returned,
         due_at: batch.unfinished().map(times::shown),
         id: batch.id,
-        target: batch.target,
+        target: batch.target.whole(),
         calls: batch.attempts,
         members: batch.members.into_iter().map(|member| member.id).collect(),
         created_at: times::shown(batch.created_at),

@@ -277,7 +277,7 @@ pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TaskId>)
     Ok(Json(Task {
         id,
         status,
-        target: target.map(|target| target.to_string()),
+        target: target.map(|target| target.whole().to_string()),
         batch: stored.batch().cloned(),
         reason,
         returned: round.0,

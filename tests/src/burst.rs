@@ -50,17 +50,20 @@ pub struct Burst {
     pub lag_ms: u64,
     /// Whether tasks that fill batches by themselves become such at once.
     pub express: bool,
+    /// How many shards the Target has.
+    pub shards: u8,
 }
 
 impl Burst {
     fn routes(self) -> String {
-        let Self { express, .. } = self;
+        let Self { express, shards, .. } = self;
         format!(
             r#"
 version: 1
 routes:
   - name: parcels
     target: truck
+    shards: {shards}
     batch: {{ max_items: 100, wait_ms: 6000, express: {express} }}
     downstream: {{ http: {{ url: "http://downstream.invalid/load" }} }}
 "#

@@ -83,11 +83,13 @@ pub enum Mutation {
     TakesMissingForDone,
     /// A list is not closed, and its owner is told that it is.
     DropsClosings,
+    /// A home's leader gathers from the home alone.
+    OverlooksShards,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::WritesBatchesUnconditionally,
         Self::SettlesWithoutTheClaim,
         Self::JoinsInAnyRound,
@@ -127,6 +129,7 @@ impl Mutation {
         Self::RemovesBeforeSending,
         Self::TakesMissingForDone,
         Self::DropsClosings,
+        Self::OverlooksShards,
     ];
 
     /// What becomes of a batch's write: `None` if it is not made.

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use futures::future::LocalBoxFuture;
+use shared::domain::batch::Batch;
+use shared::domain::id::Shard;
 use shared::ports::{Answer, NoAnswer};
 
 use crate::clock::in_virtual_time;
@@ -45,6 +47,15 @@ pub struct Told {
     pub trace: Vec<String>,
     /// The promises that were broken.
     pub broken: Vec<String>,
+    /// How many batches with members leaders of shards made.
+    pub shard_batches: usize,
+}
+
+/// How many batches with members the leaders of shards other than the home have made.
+#[must_use]
+pub fn shard_batches(world: &World) -> usize {
+    let is_of_shard = |batch: &&Batch| batch.target.shard() != Shard::HOME && !batch.members.is_empty();
+    world.tables().batches().iter().filter(is_of_shard).count()
 }
 
 /// Calls of three, so that few tasks make more than one.
@@ -151,6 +162,7 @@ impl Scenario {
                 faults: world.fate.faults(),
                 trace: world.fate.trace(),
                 broken: broken_ones,
+                shard_batches: shard_batches(&world),
             }
         })
     }

@@ -33,7 +33,7 @@ fn check(cost: &Cost, most_calls: usize, price: &Price) {
 }
 
 const fn elected(tasks: usize, lag_ms: u64) -> Burst {
-    Burst { tasks, lag_ms, express: false }
+    Burst { tasks, lag_ms, express: false, shards: 1 }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,4 +57,11 @@ async fn a_lagging_index_costs_neither_fill_nor_units() {
 async fn full_batches_that_arrive_together_cost_less_than_half() {
     let cost = burst(Burst { express: true, ..elected(10_000, 2_000) }).await;
     check(&cost, 101, &EXPRESS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_cost_neither_fill_nor_units() {
+    for shards in [4, 16] {
+        check(&burst(Burst { shards, ..elected(10_000, 0) }).await, 101, &ELECTED);
+    }
 }

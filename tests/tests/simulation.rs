@@ -34,15 +34,19 @@ fn no_seed_breaks_a_promise() {
         let told = Chaos::of(*seed).run(false);
         // register-task writes batches on the express path only: full ones, or a void in the place of one.
         let express = told.points.iter().any(|point| (point.step, point.call) == ("register-task", "store"));
-        (*seed, told.points.len(), told.faults.len(), told.broken, express)
+        ((*seed, told.broken), [told.points.len(), told.faults.len(), told.shard_batches, usize::from(express)])
     });
-    let (calls, faults) = runs.iter().fold((0, 0), |(calls, faults), run| (calls + run.1, faults + run.2));
-    let express = runs.iter().filter(|run| run.4).count();
-    println!("{} seeds: {calls} calls to ports, {faults} faults; {express} took the express path", runs.len());
+    let (runs, counts): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+    let [calls, faults, shard_batches, express] =
+        [0, 1, 2, 3].map(|what| counts.iter().map(|run| run[what]).sum::<usize>());
+    println!(
+        "{} seeds: {calls} calls to ports, {faults} faults, {shard_batches} batches of shards; {express} took the express path",
+        runs.len()
+    );
     let broken: Vec<String> = runs
         .iter()
-        .filter(|(_, _, _, broken, _)| !broken.is_empty())
-        .map(|(seed, _, _, broken, _)| {
+        .filter(|(_, broken)| !broken.is_empty())
+        .map(|(seed, broken)| {
             let again = "cargo test -p groupage-tests --test simulation no_seed -- --nocapture";
             format!("GROUPAGE_SEED={seed} {again}\n  {}", broken.join("\n  "))
         })
@@ -51,6 +55,7 @@ fn no_seed_breaks_a_promise() {
     assert!(broken.is_empty(), "{} of {} seeds break a promise:\n{shown}", broken.len(), runs.len());
     assert!(faults > runs.len(), "only {faults} faults: the simulation does not bite");
     assert!(express > runs.len() / 5, "only {express} seeds took the express path");
+    assert!(shard_batches > runs.len() / 10, "only {shard_batches} batches of shards: no Target is hot");
 }
 
 #[test]

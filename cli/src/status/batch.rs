@@ -74,7 +74,7 @@ fn shown(batch: Batch) -> Shown {
         returned,
         due_ms: batch.unfinished().map(|due| due.0),
         id: batch.id,
-        target: batch.target,
+        target: batch.target.whole(),
         calls: batch.attempts,
         members: batch.members.into_iter().map(|member| member.id).collect(),
         created_at_ms: batch.created_at.0,

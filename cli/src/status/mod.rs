@@ -4,14 +4,16 @@ mod batch;
 mod sessions;
 mod tracker;
 
+use std::sync::Arc;
+
 use aws_sdk_sqs::Client;
 use serde::Serialize;
-use shared::aws::Dynamo;
-use shared::domain::id::{BatchId, Target, TaskId, TrackerId};
+use shared::aws::{Dynamo, Meter, RouteTable};
+use shared::domain::id::{BatchId, Shard, Target, TaskId, TrackerId};
 use shared::domain::lock::Lock;
 use shared::domain::task::{Shown, Status, Task};
 use shared::ports::{self, Batches, Freshness, Locks, Tasks};
-use shared::routes;
+use shared::routes::{self, Routes};
 
 use crate::Ending;
 use crate::args::{StatusCommand, StatusOptions};
@@ -67,9 +69,28 @@ struct TaskStatus {
 #[derive(Serialize)]
 struct TargetStatus {
     target: Target,
+    /// Tasks that the index shows waiting, of all shards.
+    waiting: usize,
+    more_wait: bool,
+    #[serde(flatten)]
+    lock: LockStatus,
+    /// Its shards, if it has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shards: Vec<ShardStatus>,
+}
+
+#[derive(Serialize)]
+struct ShardStatus {
+    shard: Shard,
     /// Tasks that the index shows waiting; up to a page, and the index lags.
     waiting: usize,
     more_wait: bool,
+    #[serde(flatten)]
+    lock: LockStatus,
+}
+
+#[derive(Clone, Default, Serialize)]
+struct LockStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     leader: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +99,7 @@ struct TargetStatus {
     open_batch: Option<BatchId>,
 }
 
-/// How many waiting tasks of a Target are counted.
+/// How many waiting tasks of a shard are counted.
 const PAGE: usize = 1_000;
 
 /// Prints a status.
@@ -94,7 +115,7 @@ pub async fn run(options: &StatusOptions, stack: Option<&str>, output: &Output) 
         Some(StatusCommand::Batch { id }) => batch::show(&store, &BatchId::new(id), output).await?,
         Some(StatusCommand::Sessions) => sessions::show(&connection, &store, output).await?,
         Some(StatusCommand::Tracker { id }) => tracker::show(&connection, &store, &TrackerId::new(id), output).await?,
-        Some(StatusCommand::Target { target: id }) => target(&store, &Target::new(id), output).await?,
+        Some(StatusCommand::Target { target: id }) => target(&connection, &store, &Target::new(id), output).await?,
     }
     Ok(Ending::Well)
 }
@@ -131,10 +152,10 @@ async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error>
         id: id.clone(),
         status: Shown::of(&task, batch.as_ref()),
         target: match status {
-            Status::Created { target } => Some(target.clone()),
+            Status::Created { target } => Some(target.whole()),
             Status::Queued => None,
             Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
-                batch.map(|batch| batch.target)
+                batch.map(|batch| batch.target.whole())
             }
         },
         batch: status.batch().cloned(),
@@ -150,22 +171,47 @@ async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error>
     Ok(())
 }
 
-async fn target(store: &Dynamo, target: &Target, output: &Output) -> Result<(), Error> {
-    let lock: Option<Lock> = store.lock(target).await?;
-    let page = store.waiting(target, None, PAGE).await?;
-    if lock.is_none() && page.candidates.is_empty() {
+async fn target(connection: &Connection, store: &Dynamo, target: &Target, output: &Output) -> Result<(), Error> {
+    let target = target.whole();
+    let count = routes(connection).await?.and_then(|routes| Some(routes.get(&target.route())?.shards)).unwrap_or(1);
+    let (mut shards, mut is_known) = (Vec::new(), false);
+    for shard in target.shards(count) {
+        let (lock, page) = (store.lock(&shard).await?, store.waiting(&shard, None, PAGE).await?);
+        is_known |= lock.is_some() || !page.candidates.is_empty();
+        shards.push(ShardStatus {
+            shard: shard.shard(),
+            waiting: page.candidates.len(),
+            more_wait: page.next.is_some(),
+            lock: lock.map(LockStatus::from).unwrap_or_default(),
+        });
+    }
+    if !is_known {
         return Err(unknown("Target", target.as_str()));
     }
-    let holder = lock.as_ref().and_then(|lock| lock.holder.as_ref());
     output.object(&TargetStatus {
-        target: target.clone(),
-        waiting: page.candidates.len(),
-        more_wait: page.next.is_some(),
-        leader: holder.map(|holder| holder.workflow.to_string()),
-        lease_until_ms: holder.map(|holder| holder.lease_until.0),
-        open_batch: lock.and_then(|lock| lock.open),
+        target,
+        waiting: shards.iter().map(|shard| shard.waiting).sum(),
+        more_wait: shards.iter().any(|shard| shard.more_wait),
+        lock: shards.first().map(|home| home.lock.clone()).unwrap_or_default(),
+        shards: if count > 1 { shards } else { Vec::new() },
     });
     Ok(())
+}
+
+impl From<Lock> for LockStatus {
+    fn from(Lock { holder, open, .. }: Lock) -> Self {
+        Self {
+            lease_until_ms: holder.as_ref().map(|holder| holder.lease_until.0),
+            leader: holder.map(|holder| holder.workflow.to_string()),
+            open_batch: open,
+        }
+    }
+}
+
+/// The routes in force, if any are pushed yet.
+async fn routes(connection: &Connection) -> Result<Option<Routes>, Error> {
+    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
+    Ok(table.load().await?.map(|stored| Routes::parse(&stored.yaml)).transpose()?)
 }
 
 fn unknown(kind: &'static str, id: &str) -> Error {

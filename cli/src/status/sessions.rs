@@ -1,14 +1,11 @@
 //! The workers: who has a session, until when, and what it has claimed.
 
-use std::sync::Arc;
-
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, RouteTable, System};
+use shared::aws::{Dynamo, System};
 use shared::domain::id::{BatchId, Pool, SessionId};
 use shared::domain::session::Session;
 use shared::domain::time::Timestamp;
 use shared::ports::{Env, Sessions};
-use shared::routes::Routes;
 
 use super::Error;
 use crate::connection::Connection;
@@ -48,9 +45,7 @@ pub async fn show(connection: &Connection, store: &Dynamo, output: &Output) -> R
 
 /// The pools of the routes in force; none if none are pushed yet.
 async fn pulled(connection: &Connection) -> Result<Vec<Pool>, Error> {
-    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
-    let Some(stored) = table.load().await? else { return Ok(Vec::new()) };
-    let routes = Routes::parse(&stored.yaml)?;
+    let Some(routes) = super::routes(connection).await? else { return Ok(Vec::new()) };
     Ok(routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name)).collect())
 }
 

@@ -52,7 +52,7 @@ impl From<Counts> for Ended {
 impl Line {
     /// Says how a batch ended after `took`.
     pub fn new(batch: &Batch, ended: Ended, took: Duration) -> Self {
-        Self { batch: batch.id.clone(), target: batch.target.clone(), ended, ms: took.as_millis() }
+        Self { batch: batch.id.clone(), target: batch.target.whole(), ended, ms: took.as_millis() }
     }
 
     /// For people.

@@ -3,20 +3,22 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::batch::Room;
-use super::id::{Round, TaskId};
+use super::id::{Round, Target, TaskId};
 use super::task::Candidate;
 
-/// A leader's walk over the waiting tasks of its Target.
+/// A leader's walk over the waiting tasks of the shards that it gathers from.
 ///
 /// Its own tasks come first, without the index, which may not show them yet. Then come the index's pages, behind a
-/// cursor: an entry that was seen is not considered again in its round, since a lagging index goes on showing tasks
-/// that have long been moved, and each would cost a failed write.
+/// cursor for each shard: an entry that was seen is not considered again in its round, since a lagging index goes on
+/// showing tasks that have long been moved, and each would cost a failed write. The shards take turns page by page, so
+/// that none waits for another to be empty.
 #[derive(Debug)]
 pub struct Drain<C> {
     queue: VecDeque<Candidate>,
     /// The latest round each task was considered in.
     seen: HashMap<TaskId, Round>,
-    position: Position<C>,
+    /// Where the walk is in each shard; the next to be read comes first.
+    shards: VecDeque<(Target, Position<C>)>,
     /// Whether candidates are read before they are moved: a read costs a fifth of a refused write. A move that was
     /// refused shows that the index is stale, candidates that all prove to be waiting show that it is not.
     verify: bool,
@@ -31,17 +33,22 @@ enum Position<C> {
 
 /// Where to read the index next.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NextPage<'a, C> {
-    /// From the beginning.
-    First,
-    /// Behind this cursor.
-    After(&'a C),
+pub struct NextPage<C> {
+    /// The shard.
+    pub of: Target,
+    /// The cursor behind which the page begins; `None` is the beginning.
+    pub after: Option<C>,
 }
 
-impl<C> Drain<C> {
-    /// A walk that begins with `own` tasks.
-    pub fn new(own: impl IntoIterator<Item = Candidate>, verify: bool) -> Self {
-        let mut drain = Self { queue: VecDeque::new(), seen: HashMap::new(), position: Position::Start, verify };
+impl<C: Clone> Drain<C> {
+    /// A walk that begins with `own` tasks and then goes through `shards`.
+    pub fn new(
+        own: impl IntoIterator<Item = Candidate>,
+        shards: impl IntoIterator<Item = Target>,
+        verify: bool,
+    ) -> Self {
+        let shards = shards.into_iter().map(|shard| (shard, Position::Start)).collect();
+        let mut drain = Self { queue: VecDeque::new(), seen: HashMap::new(), shards, verify };
         drain.offer(own);
         drain
     }
@@ -55,22 +62,25 @@ impl<C> Drain<C> {
         }
     }
 
-    /// The page to read to have `room` filled, or `None` if enough is queued or the index has no more.
-    pub fn wants(&self, room: Room) -> Option<NextPage<'_, C>> {
+    /// The pages to read to have `room` filled, each of another shard and at most `most`: none if enough is queued or the
+    /// index has no more.
+    pub fn wants(&self, room: Room, most: usize) -> Vec<NextPage<C>> {
         if self.queue.len() >= room.items {
-            return None;
+            return Vec::new();
         }
-        match &self.position {
-            Position::Start => Some(NextPage::First),
-            Position::After(cursor) => Some(NextPage::After(cursor)),
+        let next = |(of, position): &(Target, Position<C>)| match position {
+            Position::Start => Some(NextPage { of: of.clone(), after: None }),
+            Position::After(cursor) => Some(NextPage { of: of.clone(), after: Some(cursor.clone()) }),
             Position::End => None,
-        }
+        };
+        self.shards.iter().filter_map(next).take(most).collect()
     }
 
-    /// Adds a page of the index.
-    pub fn add_page(&mut self, candidates: impl IntoIterator<Item = Candidate>, next: Option<C>) {
+    /// Adds a page of the index. The shard's next one comes after those of the others.
+    pub fn add_page(&mut self, of: &Target, candidates: impl IntoIterator<Item = Candidate>, next: Option<C>) {
         self.offer(candidates);
-        self.position = next.map_or(Position::End, Position::After);
+        self.shards.retain(|(shard, _)| shard != of);
+        self.shards.push_back((of.clone(), next.map_or(Position::End, Position::After)));
     }
 
     /// Takes what fits; also says whether that fills the batch.
@@ -94,9 +104,11 @@ impl<C> Drain<C> {
         self.verify = false;
     }
 
-    /// Walks the index once more from its beginning: new entries may sort before the cursor.
+    /// Walks the index once more from its beginning: new entries may sort before the cursors.
     pub fn start_over(&mut self) {
-        self.position = Position::Start;
+        for (_, position) in &mut self.shards {
+            *position = Position::Start;
+        }
     }
 
     /// What is queued and not yet used, at most `most`; the leader's own tasks come first.
@@ -119,9 +131,18 @@ impl<C> Drain<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::{RouteName, Shard};
 
     fn candidate(id: &str, round: u32) -> Candidate {
         Candidate { id: TaskId::new(id), round: Round(round), bytes: 1 }
+    }
+
+    fn home() -> Target {
+        Target::of(&RouteName::new("r"), "t")
+    }
+
+    fn page(shard: u8, after: Option<u8>) -> NextPage<u8> {
+        NextPage { of: home().in_shard(Shard(shard)), after }
     }
 
     fn room(items: usize) -> Room {
@@ -130,43 +151,58 @@ mod tests {
 
     #[test]
     fn an_entry_that_was_tried_is_not_tried_again_when_the_index_still_shows_it() {
-        let mut drain = Drain::<u8>::new([candidate("a", 0)], false);
-        drain.add_page([candidate("a", 0), candidate("b", 0)], None);
+        let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
+        drain.add_page(&home(), [candidate("a", 0), candidate("b", 0)], None);
         assert_eq!(drain.take(room(9)).0.len(), 2);
         drain.start_over();
-        drain.add_page([candidate("a", 0), candidate("b", 0)], None);
+        drain.add_page(&home(), [candidate("a", 0), candidate("b", 0)], None);
         assert!(drain.take(room(9)).0.is_empty());
     }
 
     #[test]
     fn a_task_that_returned_in_its_next_round_is_considered() {
-        let mut drain = Drain::<u8>::new([candidate("a", 0)], false);
+        let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
         drain.take(room(1));
-        drain.add_page([candidate("a", 1)], None);
+        drain.add_page(&home(), [candidate("a", 1)], None);
         assert_eq!(drain.take(room(1)).0, vec![candidate("a", 1)]);
     }
 
     #[test]
     fn a_task_is_not_considered_in_a_round_that_it_has_left() {
-        let mut drain = Drain::<u8>::new([candidate("a", 1)], false);
-        drain.add_page([candidate("a", 0)], None);
+        let mut drain = Drain::<u8>::new([candidate("a", 1)], [home()], false);
+        drain.add_page(&home(), [candidate("a", 0)], None);
         assert_eq!(drain.take(room(9)).0, vec![candidate("a", 1)]);
     }
 
     #[test]
     fn tasks_of_a_batch_that_is_taken_up_again_are_not_taken_into_it_twice() {
-        let mut drain = Drain::<u8>::new([candidate("a", 0), candidate("b", 1), candidate("c", 0)], false);
+        let mut drain = Drain::<u8>::new([candidate("a", 0), candidate("b", 1), candidate("c", 0)], [home()], false);
         drain.skip([(TaskId::new("a"), Round(0)), (TaskId::new("b"), Round(0))]);
         assert_eq!(drain.take(room(9)).0, vec![candidate("b", 1), candidate("c", 0)]);
     }
 
     #[test]
     fn own_tasks_come_before_the_index() {
-        let mut drain = Drain::<u8>::new([candidate("own", 0)], false);
-        assert_eq!(drain.wants(room(1)), None);
-        assert_eq!(drain.wants(room(2)), Some(NextPage::First));
-        drain.add_page([candidate("other", 0)], Some(7));
+        let mut drain = Drain::<u8>::new([candidate("own", 0)], [home()], false);
+        assert_eq!(drain.wants(room(1), 9), []);
+        assert_eq!(drain.wants(room(2), 9), [page(0, None)]);
+        drain.add_page(&home(), [candidate("other", 0)], Some(7));
         assert_eq!(drain.rest(1), vec![candidate("own", 0)]);
-        assert_eq!(drain.wants(room(3)), Some(NextPage::After(&7)));
+        assert_eq!(drain.wants(room(3), 9), [page(0, Some(7))]);
+    }
+
+    #[test]
+    fn shards_take_turns_until_each_is_walked() {
+        let mut drain = Drain::<u8>::new([], home().shards(3), false);
+        assert_eq!(drain.wants(room(9), 1), [page(0, None)]);
+        drain.add_page(&home(), [candidate("a", 0)], Some(1));
+        assert_eq!(drain.wants(room(9), 2), [page(1, None), page(2, None)]);
+        drain.add_page(&home().in_shard(Shard(1)), [], None);
+        drain.add_page(&home().in_shard(Shard(2)), [], None);
+        assert_eq!(drain.wants(room(9), 9), [page(0, Some(1))]);
+        drain.add_page(&home(), [], None);
+        assert_eq!(drain.wants(room(9), 9), []);
+        drain.start_over();
+        assert_eq!(drain.wants(room(9), 9).len(), 3);
     }
 }

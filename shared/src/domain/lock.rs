@@ -10,6 +10,11 @@
 //!             signal came            ▼ and first finishes the open batch it finds
 //! ```
 //!
+//! A Target may have several shards, each with a lock of its own, but the lock of its home comes first: whoever finds it
+//! free takes it and gathers from all shards. Only if the home's leader [needs help](Lock::needs_help) does a shard get a
+//! leader of its own, who makes full batches and leaves the rest to the home's. So a quiet Target has one leader, and
+//! its batches are as full as without shards.
+//!
 //! A term is a *value*: (Target, workflow, fence). Each write of a leader is conditional on its fence, so one that was
 //! paused past its lease and wakes up can change nothing. Leases compare clocks and only decide *when* somebody takes
 //! over; that nothing goes wrong if two believe they lead rests on the fence and on each batch's revision.
@@ -116,9 +121,7 @@ pub fn bid(seen: Option<&Lock>, target: &Target, workflow: &WorkflowId, now: Tim
     };
     match &lock.holder {
         Some(holder) if holder.workflow == *workflow => Bid::Leads(lock.fence),
-        Some(holder) if holder.lease_until > now => {
-            Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence })
-        }
+        Some(holder) if lock.is_led(now) => Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence }),
         Some(_) | None => Bid::Acquire(Acquisition {
             next: next(fence_over(lock.fence), lock.open.clone(), lock.signals),
             assumes: Assumes::Unchanged(lock.clone()),
@@ -127,6 +130,24 @@ pub fn bid(seen: Option<&Lock>, target: &Target, workflow: &WorkflowId, now: Tim
 }
 
 impl Lock {
+    /// Whether somebody leads by it whom others leave alone.
+    #[must_use]
+    pub fn is_led(&self, now: Timestamp) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
+    }
+
+    /// Whether the leader of a Target's home has so much to do that one of its shards may have a leader of its own, if a
+    /// full batch waits in that shard.
+    ///
+    /// That a full batch waits is the real evidence: it costs no fill to make it at once, whoever makes it. That this
+    /// leader is at its third batch or beyond says that it has not just come: the first tasks of a burst are registered
+    /// by many at once, and a leader at its beginning will come to them; two who reach for the same tasks pay for refused
+    /// moves. No rate is asked for: the average of a long term says nothing about now, and clocks differ.
+    #[must_use]
+    pub fn needs_help(&self, now: Timestamp) -> bool {
+        self.is_led(now) && self.seq >= Seq(2)
+    }
+
     /// Whether this lock is held under just this term.
     #[must_use]
     pub fn is_led_by(&self, term: &Term) -> bool {
@@ -191,6 +212,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_shard_gets_a_leader_only_beside_one_that_is_alive_and_has_gone_on(
+            until in proptest::option::of(0_u64..200), seq in 0_u32..5, now in 0_u64..200,
+        ) {
+            let home = Lock { seq: Seq(seq), ..lock(until.map(|until| ("other", until)), 50, None) };
+            let helped = home.needs_help(Timestamp(now));
+            prop_assert_eq!(helped, until.is_some_and(|until| until > now) && seq >= 2);
+            // Whoever may not help can still do something: take the home's lock, or signal who holds it.
+            let bid = bid_at(Some(&home), now);
+            prop_assert!(!helped || matches!(bid, Bid::Held(_)));
+        }
+
         #[test]
         fn the_fence_grows_with_every_acquisition_whatever_the_clocks(
             clocks in proptest::collection::vec(0_u64..10_000, 1..50),

@@ -40,6 +40,11 @@ struct RouteEntry {
     when: Option<Expression>,
     /// What a task is grouped by: JMESPath over the payload that gives a string.
     target: Expression,
+    /// How many shards each Target of this route has. For Targets that get more tasks than one partition of the index and
+    /// one leader take, some 500 a second: their waiting tasks are spread over the shards, and those get leaders of their
+    /// own while there is much to do. Not for ordered routes.
+    #[serde(default = "one_shard")]
+    shards: Limited<1, 64>,
     /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one after
     /// the other, in the order in which they were accepted; each waits until the one before it is settled. Absent: in any
     /// order.
@@ -200,6 +205,10 @@ impl File {
             if entry.ordered_by.is_none() && entry.order.is_some() {
                 return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
             }
+            if entry.ordered_by.is_some() && entry.shards.0 > 1 {
+                let what = "is ordered: its Targets cannot have `shards`, which have leaders that work side by side";
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
             if !names.insert(&entry.name) {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }
@@ -215,6 +224,7 @@ impl RouteEntry {
             when: self.when.unwrap_or_else(Expression::always),
             target: self.target,
             ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
+            shards: u8::try_from(self.shards.0).unwrap_or(u8::MAX),
             batch: batch::Limits {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
@@ -251,6 +261,10 @@ impl Order {
 #[must_use]
 pub fn schema() -> Schema {
     schema_for!(File)
+}
+
+const fn one_shard() -> Limited<1, 64> {
+    Limited(1)
 }
 
 fn route_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RouteName, D::Error> {

@@ -50,6 +50,8 @@ pub struct Route {
     when: Expression,
     target: Expression,
     ordered: Option<Ordered>,
+    /// How many shards each of its Targets has; 1 if it is ordered.
+    pub shards: u8,
     /// How much one call carries, and how long a batch waits.
     pub batch: batch::Limits,
     /// Whether full batches that arrive together need no leader.
@@ -164,7 +166,7 @@ impl Route {
     #[must_use]
     pub fn pause_scope(&self, target: &Target) -> Scope {
         match self.pause {
-            Pause::Target => Scope::Target(target.clone()),
+            Pause::Target => Scope::Target(target.whole()),
             Pause::Route => Scope::Route(self.name.clone()),
         }
     }

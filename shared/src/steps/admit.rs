@@ -170,7 +170,7 @@ fn gates(route: &Route, batch: &Batch) -> Vec<(Scope, Limits)> {
     let target = Limits { in_flight: route.in_flight.per_target, gap_ms: None };
     let whole = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };
     let pause = route.pause_scope(&batch.target);
-    [(Scope::Target(batch.target.clone()), target), (Scope::Route(route.name.clone()), whole)]
+    [(Scope::Target(batch.target.whole()), target), (Scope::Route(route.name.clone()), whole)]
         .into_iter()
         .filter(|(scope, limits)| *limits != Limits::default() || *scope == pause)
         .collect()

@@ -5,16 +5,19 @@
 //! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
 //! more.
 
+use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::fill::Gathered;
 use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
-use crate::domain::id::{Target, WorkflowId, digest};
+use crate::domain::drain::Drain;
+use crate::domain::id::{Shard, Target, WorkflowId, digest};
 use crate::domain::lock::{self, Bid, Lock, Term};
 use crate::domain::message::{Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
 use crate::ports::{Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, send_all};
-use crate::routes::Routes;
+use crate::routes::{Route, Routes};
 
 /// How an election ended for one workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +69,15 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         if election.tasks.is_empty() {
             return self.end(&election).await;
         }
-        // Whoever lost before probably loses again, and a read costs a fifth of a refused write.
-        let seen = if repeated { self.store.lock(&election.target).await? } else { None };
-        match self.bid(&election.target, &election.workflow, seen).await? {
+        match self.seek(&election, repeated).await? {
             Some(term) => {
                 if repeated {
                     // Each task that no longer waits would cost the leader a failed write and a place in the batch.
                     election.tasks = still_waiting(self.store, election.tasks, Freshness::Eventual).await?;
                 }
-                let lead = Group::Lead(Lead { term, tasks: election.tasks, verify: false, resume: None });
+                // The home's leader may have come to a shard's tasks meanwhile.
+                let verify = term.target.shard() != Shard::HOME;
+                let lead = Group::Lead(Lead { term, tasks: election.tasks, verify, resume: None });
                 send_all(self.outbox, vec![Outgoing::group(&lead, 0)]).await?;
                 Ok(Outcome::Won)
             }
@@ -87,26 +90,61 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         }
     }
 
-    /// Ends a workflow whose tasks have all moved on, unless it holds the lock: an earlier delivery may have won and
+    /// Ends a workflow whose tasks have all moved on, unless it holds a lock: an earlier delivery may have won and
     /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
     async fn end(&self, election: &Election) -> Result<Outcome, Error> {
         let Election { workflow, target, .. } = election;
-        match self.store.lock(target).await? {
-            Some(Lock { holder: Some(holder), fence, .. }) if holder.workflow == *workflow => {
-                let term = Term { target: target.clone(), workflow: workflow.clone(), fence };
+        for target in within_reach(target) {
+            if let Some(Lock { holder: Some(holder), fence, .. }) = self.store.lock(&target).await?
+                && holder.workflow == *workflow
+            {
+                let term = Term { target, workflow: workflow.clone(), fence };
                 let lead = Group::Lead(Lead { term, tasks: Vec::new(), verify: true, resume: None });
                 send_all(self.outbox, vec![Outgoing::group(&lead, 0)]).await?;
-                Ok(Outcome::Won)
+                return Ok(Outcome::Won);
             }
-            Some(_) | None => Ok(Outcome::NothingWaits),
         }
+        Ok(Outcome::NothingWaits)
+    }
+
+    /// Bids for the lock that fits: that of the Target's home, unless the tasks lie in another shard which has a leader
+    /// of its own, or should have one.
+    async fn seek(&self, election: &Election, repeated: bool) -> Result<Option<Term>, Error> {
+        let Election { workflow, target, .. } = election;
+        let home = target.whole();
+        if *target == home {
+            // Most bids of a busy Target lose, and a read costs a fifth of a refused write.
+            let seen = self.store.lock(&home).await?;
+            return self.bid(&home, workflow, seen).await;
+        }
+        // The route has shards because its Targets are hot, so the home's lock is probably held.
+        let (seen, own) = try_join(self.store.lock(&home), self.store.lock(target)).await?;
+        let now = self.env.now();
+        let is_led = own.as_ref().is_some_and(|own| own.is_led(now));
+        let needs_help = seen.as_ref().is_some_and(|home| home.needs_help(now));
+        if is_led || (needs_help && self.fills_a_batch(election, repeated).await?) {
+            self.bid(target, workflow, own).await
+        } else {
+            self.bid(&home, workflow, seen).await
+        }
+    }
+
+    /// Whether these tasks, with all others of their shard, fill a batch.
+    async fn fills_a_batch(&self, election: &Election, repeated: bool) -> Result<bool, Error> {
+        let Election { target, tasks, .. } = election;
+        let mut drain = Drain::new(tasks.clone(), [target.clone()], repeated);
+        let room = self.route(target)?.batch.room();
+        Ok(Gathered::gather(self.store, target, &mut drain, room, self.env.now()).await?.full)
+    }
+
+    fn route(&self, target: &Target) -> Result<&Route, Error> {
+        let name = target.route();
+        self.routes.get(&name).ok_or(Error::UnknownRoute(name))
     }
 
     /// Bids until the lock is won (its term) or the holder is signalled (`None`).
     async fn bid(&self, target: &Target, workflow: &WorkflowId, mut seen: Option<Lock>) -> Result<Option<Term>, Error> {
-        let name = target.route();
-        let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
-        let lease = lease_ms(route.batch.wait_ms);
+        let lease = lease_ms(self.route(target)?.batch.wait_ms);
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             seen = match lock::bid(seen.as_ref(), target, workflow, self.env.now(), lease) {
@@ -166,4 +204,11 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         }
         Ok(Election { workflow, target, tasks: waiting.into_iter().flatten().collect(), attempt: 0 })
     }
+}
+
+/// The locks whose leaders gather from this shard, the home's first: a workflow with tasks in it may hold either.
+pub(super) fn within_reach(target: &Target) -> impl Iterator<Item = Target> {
+    let home = target.whole();
+    let shard = (*target != home).then(|| target.clone());
+    std::iter::once(home).chain(shard)
 }

@@ -10,7 +10,7 @@ use crate::domain::id::{BatchId, Revision, Target, TaskId};
 use crate::domain::message::Resume;
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{Batches, Freshness, Joined, Tasks};
+use crate::ports::{Batches, Freshness, Joined, Locks, Page, Tasks};
 use crate::routes::Routes;
 
 /// Candidates for one batch.
@@ -19,33 +19,44 @@ pub struct Gathered {
     /// The tasks.
     pub candidates: Vec<Candidate>,
     /// Whether they fill the room they were gathered for.
-    full: bool,
+    pub full: bool,
 }
 
 /// A page of the index holds at least so many entries: they cost little beside another request.
 const MIN_PAGE: usize = 200;
 
 impl Gathered {
-    /// Gathers what fits into `room` from the drain and, behind it, the index.
+    /// Gathers what fits into `room` from the drain and, behind it, the index, for the leader by the lock of `target`.
     ///
     /// # Errors
     /// The store did not answer.
-    pub async fn gather<S: Tasks>(
+    pub async fn gather<S: Tasks + Locks>(
         store: &S,
         target: &Target,
         drain: &mut Drain<S::Cursor>,
         room: Room,
+        now: Timestamp,
     ) -> Result<Self, Error> {
         let mut candidates: Vec<Candidate> = Vec::new();
         loop {
             let left = room.beside(&candidates);
-            while let Some(page) = drain.wants(left) {
-                let after = match page {
-                    NextPage::First => None,
-                    NextPage::After(cursor) => Some(cursor),
-                };
-                let page = store.waiting(target, after, left.items.max(MIN_PAGE)).await?;
-                drain.add_page(page.candidates, page.next);
+            // Twice as many shards at a time: few pages are read in vain, and quiet shards cost little time.
+            for doublings in 0.. {
+                let wanted = drain.wants(left, 1 << doublings);
+                if wanted.is_empty() {
+                    break;
+                }
+                let limit = left.items.max(MIN_PAGE);
+                let pages: Vec<(Target, Page<S::Cursor>)> = stream::iter(wanted)
+                    .map(|next| async move {
+                        Ok::<_, Error>((next.of.clone(), page(store, target, next, limit, now).await?))
+                    })
+                    .buffered(CONCURRENCY)
+                    .try_collect()
+                    .await?;
+                for (shard, page) in pages {
+                    drain.add_page(&shard, page.candidates, page.next);
+                }
             }
             let (taken, full) = drain.take(left);
             let count = taken.len();
@@ -60,6 +71,22 @@ impl Gathered {
             }
         }
     }
+}
+
+/// Reads a page for the leader by the lock of `target`. What waits in a shard with a leader of its own is left to that:
+/// two who reach for the same tasks pay for refused moves.
+async fn page<S: Tasks + Locks>(
+    store: &S,
+    target: &Target,
+    next: NextPage<S::Cursor>,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Page<S::Cursor>, Error> {
+    let NextPage { of, after } = next;
+    let page = store.waiting(&of, after.as_ref(), limit).await?;
+    let is_another = of != *target && !page.candidates.is_empty();
+    let is_led = is_another && store.lock(&of).await?.is_some_and(|lock| lock.is_led(now));
+    Ok(if is_led { Page { candidates: Vec::new(), next: None } } else { page })
 }
 
 /// A batch being filled, with the fates of its candidates.
@@ -84,7 +111,7 @@ pub enum Filled {
 }
 
 impl Filling {
-    /// A batch that is not written yet.
+    /// A batch that is written with its first candidates.
     pub const fn new(batch: Batch) -> Self {
         Self { batch, written: false, joined: Vec::new(), joined_bytes: 0, missed: Vec::new() }
     }
@@ -114,7 +141,7 @@ impl Filling {
     ///
     /// # Errors
     /// The store did not answer, or another delivery wrote the batch.
-    pub async fn fill<S: Tasks + Batches>(
+    pub async fn fill<S: Tasks + Locks + Batches>(
         &mut self,
         store: &S,
         drain: &mut Drain<S::Cursor>,
@@ -129,7 +156,7 @@ impl Filling {
             }
             let Gathered { candidates, full } = match gathered.take() {
                 Some(gathered) => gathered,
-                None => Gathered::gather(store, &self.batch.target, drain, room).await?,
+                None => Gathered::gather(store, &self.batch.target, drain, room, now).await?,
             };
             if candidates.is_empty() {
                 return Ok(if full { Filled::Ready } else { self.window(now) });
@@ -144,21 +171,15 @@ impl Filling {
         }
     }
 
-    /// The batch with its final members, and the write's precondition. One that was never begun becomes void.
+    /// The batch with its final members, and the write's precondition.
     pub fn frozen(self, routes: &Routes, now: Timestamp) -> (Batch, Assumes) {
-        if self.written {
-            let assumes = Assumes::At(self.batch.revision);
-            (finish::frozen(&self.batch, self.joined, routes, now), assumes)
-        } else {
-            let Batch { id, target, .. } = self.batch;
-            // The lock names it, so another delivery of this leader's message may be about to write it.
-            (Batch::void(id, target, now), Assumes::Absent)
-        }
+        let assumes = Assumes::At(self.batch.revision);
+        (finish::frozen(&self.batch, self.joined, routes, now), assumes)
     }
 
     fn window(&self, now: Timestamp) -> Filled {
         match self.batch.status {
-            Status::Open { until } if self.written && until > now => Filled::Waits { until },
+            Status::Open { until } if until > now => Filled::Waits { until },
             Status::Open { .. }
             | Status::Closing
             | Status::Frozen

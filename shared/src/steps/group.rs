@@ -4,15 +4,20 @@
 //! For each batch, in this order: the candidates are written into it (intent first), each is moved by a write of its
 //! own, the batch is frozen with those that moved, its message is sent, and only then does the lock name the next one.
 //! A crash anywhere leaves the lock naming a batch from which the next delivery, or the next leader, can go on.
+//!
+//! The leader by the lock of a Target's home gathers from all its shards, but for those that have a leader of their own.
+//! A leader by the lock of another shard makes full batches of that shard's tasks only; what does not fill one it leaves
+//! to the home's leader, so that shards cost no fill.
 
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
+use super::register::elections;
 use super::{Error, lease_ms, still_waiting};
-use crate::domain::batch::{Batch, Limits, Status};
+use crate::domain::batch::{Assumes, Batch, Limits, Status};
 use crate::domain::drain::Drain;
-use crate::domain::id::WorkflowId;
+use crate::domain::id::Shard;
 use crate::domain::lock::{Lock, Term};
-use crate::domain::message::{Elect, Election, Finish, Group, Lead, MAX_TASKS, Resume};
+use crate::domain::message::{Finish, Group, Lead, MAX_TASKS, Resume};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{self, Advanced, Batches, Env, Freshness, Locks, Outbox, Outgoing, Released, Tasks, send_all};
@@ -49,6 +54,13 @@ struct Leading<C> {
     limits: Limits,
     drain: Drain<C>,
     report: Report,
+}
+
+impl<C> Leading<C> {
+    /// Whether a batch is to be begun with what was gathered.
+    fn begins_with(&self, gathered: &Gathered) -> bool {
+        if self.term.target.shard() == Shard::HOME { !gathered.candidates.is_empty() } else { gathered.full }
+    }
 }
 
 /// Why a leader stops in the middle.
@@ -102,13 +114,17 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     async fn lead(&self, lead: Lead) -> Result<Report, Error> {
         let Lead { term, tasks, verify, resume } = lead;
         let name = term.target.route();
-        let limits = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?.batch;
+        let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lock = match self.store.lock(&term.target).await? {
             Some(lock) if lock.is_led_by(&term) => lock,
             _ => return self.hand_over(&term, tasks).await,
         };
-        let drain = Drain::new(tasks.clone(), verify);
-        let mut leading = Leading { term, lock, limits, drain, report: Report::default() };
+        let shards = match term.target.shard() {
+            Shard::HOME => term.target.shards(route.shards).collect(),
+            _ => vec![term.target.clone()],
+        };
+        let drain = Drain::new(tasks.clone(), shards, verify);
+        let mut leading = Leading { term, lock, limits: route.batch, drain, report: Report::default() };
         match self.work(&mut leading, resume).await {
             Ok(()) => Ok(leading.report),
             Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
@@ -124,11 +140,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
     async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<Report, Error> {
         let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
-        if !tasks.is_empty() {
-            let workflow = WorkflowId::new(self.env.fresh_id());
-            let election = Election { workflow, target: term.target.clone(), tasks, attempt: 1 };
-            send_all(self.outbox, vec![Outgoing::elect(&Elect::Waiting(election), 0)]).await?;
-        }
+        send_all(self.outbox, elections(self.env, &term.target, &tasks, 1)).await?;
         Ok(Report::default())
     }
 
@@ -140,13 +152,26 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             finish(self.store, self.outbox, self.routes, &open, &leading.term.target, self.env.now()).await?;
             self.advance(leading).await?;
         }
-        let mut batch = self.store.batch(&leading.term.batch_id(leading.lock.seq)).await?;
+        let id = leading.term.batch_id(leading.lock.seq);
+        let mut batch = self.store.batch(&id).await?;
         let mut gathered = None;
+        if batch.is_none() {
+            let mut found = self.gather(leading, Vec::new()).await?;
+            if !leading.begins_with(&found) {
+                // The lock names the batch, so another delivery of this message may be about to write it.
+                let void = Batch::void(id, leading.term.target.clone(), self.env.now());
+                stored(self.store.store(&void, Assumes::Absent).await?)?;
+                let Some(more) = self.find_more_or_release(leading, found.candidates).await? else { return Ok(()) };
+                self.advance(leading).await?;
+                found = more;
+            }
+            gathered = Some(found);
+        }
         loop {
             if !self.make(leading, batch.take(), resume.take(), gathered.take()).await? {
                 return Ok(());
             }
-            gathered = self.find_more_or_release(leading).await?;
+            gathered = self.find_more_or_release(leading, Vec::new()).await?;
             if gathered.is_none() {
                 return Ok(());
             }
@@ -207,24 +232,43 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         Ok(batch.members.len())
     }
 
-    /// Looks for tasks for another batch. If there are none the lock is released, unless somebody has signalled since
-    /// the last look: then this looks again, since the signal may be about a task that the look just missed.
-    async fn find_more_or_release(&self, leading: &mut Leading<S::Cursor>) -> Result<Option<Gathered>, Stop> {
+    /// Looks for tasks for another batch, beside those that were `found` already. If there are none, or for a shard's
+    /// leader too few, the lock is released, unless somebody has signalled since the last look: then this looks again,
+    /// since the signal may be about a task that the look just missed.
+    async fn find_more_or_release(
+        &self,
+        leading: &mut Leading<S::Cursor>,
+        mut found: Vec<Candidate>,
+    ) -> Result<Option<Gathered>, Stop> {
         loop {
-            let room = leading.limits.room();
-            let gathered = Gathered::gather(self.store, &leading.term.target, &mut leading.drain, room).await?;
-            if !gathered.candidates.is_empty() {
+            let gathered = self.gather(leading, found).await?;
+            if leading.begins_with(&gathered) {
                 return Ok(Some(gathered));
             }
             match self.store.release(&leading.term, leading.lock.seq, leading.lock.signals, self.env.now()).await? {
-                Released::Yes => return Ok(None),
+                Released::Yes => {
+                    // Only now: while the lock is held, whoever comes for these tasks would signal its holder. If this
+                    // is never sent, the leader's message comes again for those that it answers for.
+                    let messages = elections(self.env, &leading.term.target, &gathered.candidates, 1);
+                    send_all(self.outbox, messages).await?;
+                    return Ok(None);
+                }
                 Released::Lost => return Err(Stop::TermOver),
                 Released::Signalled(signals) => {
                     leading.lock.signals = signals;
                     leading.drain.start_over();
                 }
             }
+            found = gathered.candidates;
         }
+    }
+
+    /// Gathers for a new batch, which begins with those that were `found` already.
+    async fn gather(&self, leading: &mut Leading<S::Cursor>, found: Vec<Candidate>) -> Result<Gathered, Error> {
+        let Leading { term, limits, drain, .. } = leading;
+        let room = limits.room().beside(&found);
+        let gathered = Gathered::gather(self.store, &term.target, drain, room, self.env.now()).await?;
+        Ok(Gathered { candidates: [found, gathered.candidates].concat(), ..gathered })
     }
 
     /// Names the next batch as the open one and renews the lease.

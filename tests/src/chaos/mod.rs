@@ -4,6 +4,7 @@ mod express;
 mod fan_out;
 mod list;
 mod order;
+mod shards;
 mod stream;
 
 pub(crate) use list::naming;
@@ -22,7 +23,7 @@ use crate::lag::Lag;
 use crate::mutation::Mutation;
 use crate::process::Plan;
 use crate::promises::broken;
-use crate::scenario::{Told, parcel};
+use crate::scenario::{Told, parcel, shard_batches};
 use crate::shelf::Caller;
 use crate::world::{Setting, World};
 
@@ -98,12 +99,15 @@ impl Chaos {
         let express = express::of(&mut express_dice);
         let mut routes = routes(&mut dice, workers.is_some(), express.express);
         let (tasks, trucks) = (dice.random_range(1..=16), dice.random_range(1..=3));
+        let shards = shards::of(&mut StdRng::seed_from_u64(seed ^ 0x0005_4A2D)).filter(|_| order.is_none());
+        let (tasks, trucks) = shards.and_then(|shards| shards.hot).map_or((tasks, trucks), |tasks| (tasks, 1));
         let bodies: Vec<String> = (0..tasks)
             .map(|n| order.map_or_else(|| parcel(n, n % trucks), |order| order.parcel(n, n % trucks)))
             .collect();
         let mut events = Vec::new();
         for chunk in bodies.chunks(dice.random_range(1..=8)) {
             let at = one_of(&mut dice, &[0, 0, 100, 2_500, 20_000]);
+            let at = shards.map_or(at, |shards| shards.moment(at));
             events.push((at, chunk.to_vec()));
             if dice.random_bool(0.2) {
                 events.push((at + one_of(&mut dice, &[0, 50, 5_000, 90_000]), chunk.to_vec()));
@@ -147,6 +151,7 @@ impl Chaos {
         // A queue that keeps order gives records back in order, too.
         setting.mixes = express.mixes && order.is_none();
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
+        routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
         Self { setting, routes, events, fan_out, callers, stream, temper, sent }
     }
 
@@ -177,7 +182,8 @@ impl Chaos {
             let mut all: Vec<String> = world.run_to_rest().await.err().into_iter().collect();
             all.extend(broken(&world, &self.sent));
             let fate = &world.fate;
-            Told { points: fate.points(), faults: fate.faults(), trace: fate.trace(), broken: all }
+            let (points, faults, trace) = (fate.points(), fate.faults(), fate.trace());
+            Told { points, faults, trace, broken: all, shard_batches: shard_batches(&world) }
         })
     }
 }

@@ -4,6 +4,7 @@ mod express;
 mod fan_outs;
 mod lists;
 mod order;
+mod shards;
 mod streams;
 
 use futures::FutureExt;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Scenario> {
     all.extend(express::all());
     all.extend(fan_outs::all());
     all.extend(order::all());
+    all.extend(shards::all());
     all.extend(streams::all());
     all.extend(lists::all());
     all

@@ -11,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 
 use shared::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Shard, Target, TaskId};
 use shared::domain::lock::{self, Acquisition, Held, Lock, Term};
 use shared::domain::outcome::Reason;
 use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Task, Ties};
+use shared::domain::task::{self, Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
 use shared::ports::{
@@ -39,8 +39,9 @@ pub struct Witness {
     frozen: Mutex<BTreeMap<BatchId, Vec<Member>>>,
     /// Gates that were closed: which, when that was durable, and until when.
     pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
-    /// For each lock that is held, the tasks that waited when somebody last asked its holder to look again.
-    signalled: Mutex<BTreeMap<Target, Vec<Candidate>>>,
+    /// For each home's lock that is held, the tasks that waited when somebody last asked its holder to look again, with the
+    /// shard of each; but for shards that have had a leader of their own since.
+    signalled: Mutex<BTreeMap<Target, Vec<(Target, Candidate)>>>,
     /// Whether the index shows everything at once, so that a leader that looks again finds it.
     sees_all: bool,
     /// The tasks that were to name a batch from the beginning.
@@ -173,6 +174,9 @@ impl Tasks for Witness {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+        if self.mutation == Some(Mutation::OverlooksShards) && target.shard() != Shard::HOME {
+            return Ok(Page { candidates: Vec::new(), next: None });
+        }
         self.tables.waiting(target, after, limit).await
     }
 
@@ -273,10 +277,24 @@ impl Witness {
         Ok(())
     }
 
+    /// Everybody who waits for a Target, in shards that have no leader of their own.
+    async fn waiting_for_home(&self, home: &Target) -> Result<Vec<(Target, Candidate)>> {
+        let mut waiting = Vec::new();
+        for task in self.tables.tasks() {
+            if let task::Status::Created { target } = &task.status
+                && target.whole() == *home
+                && (target == home || self.tables.lock(target).await?.is_none_or(|lock| lock.holder.is_none()))
+            {
+                waiting.push((target.clone(), task.candidate()));
+            }
+        }
+        Ok(waiting)
+    }
+
     /// A leader that was asked to look again leaves nobody behind who had come before that.
     async fn nobody_is_left_behind(&self, target: &Target) -> Result<()> {
         let asked = self.signalled.lock().unwrap_or_else(PoisonError::into_inner).remove(target).unwrap_or_default();
-        for candidate in asked {
+        for (_, candidate) in asked {
             if let Some(task) = self.task(&candidate.id).await?
                 && task.waits_in(candidate.round)
             {
@@ -304,7 +322,11 @@ impl Locks for Witness {
         }
         let acquired = self.tables.acquire(target, &acquisition).await?;
         if acquired == Acquired::Yes {
-            self.signalled.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
+            let mut signalled = self.signalled.lock().unwrap_or_else(PoisonError::into_inner);
+            signalled.remove(target);
+            if let Some(asked) = signalled.get_mut(&target.whole()) {
+                asked.retain(|(shard, _)| shard != target);
+            }
         }
         if let (Some(held), Some(now)) = (held, self.tables.lock(target).await?)
             && now.fence < held.fence
@@ -315,8 +337,9 @@ impl Locks for Witness {
     }
 
     async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
-        if self.sees_all {
-            let waiting = self.tables.waiting(target, None, usize::MAX).await?.candidates;
+        // A shard's leader leaves what fills no batch to the home's.
+        if self.sees_all && target.shard() == Shard::HOME {
+            let waiting = self.waiting_for_home(target).await?;
             self.signalled.lock().unwrap_or_else(PoisonError::into_inner).insert(target.clone(), waiting);
         }
         if self.mutation == Some(Mutation::LosersDoNotSignal) {

@@ -1,7 +1,7 @@
 //! What every `Locks` must do.
 
-use shared::domain::id::{BatchId, Fence, Seq, WorkflowId};
-use shared::domain::lock::{Acquisition, Assumes, Holder, Lock};
+use shared::domain::id::{BatchId, Fence, Seq, Shard, WorkflowId};
+use shared::domain::lock::{Acquisition, Assumes, Holder, Lock, Term};
 use shared::domain::time::Timestamp;
 use shared::ports::{Acquired, Advanced, Locks, Released, Signalled};
 
@@ -10,6 +10,7 @@ use crate::samples::{held, lead, lock_of, taking, target, term};
 
 conformance![
     a_free_lock_is_acquired,
+    each_shard_of_a_target_has_a_lock_of_its_own,
     a_held_lock_is_not_free,
     a_lock_that_names_an_open_batch_is_not_free_though_nobody_holds_it,
     a_repeated_acquisition_recognises_itself,
@@ -51,6 +52,17 @@ async fn a_free_lock_is_acquired<F: Fixture>(fixture: F) {
     let term = lead(&*fixture.store(), &target("a"), "w1", 10).await;
     assert_eq!(current(&fixture).await, Some(lock_of(&term)));
     assert_eq!(fixture.store().lock(&target("b")).await.unwrap(), None);
+}
+
+async fn each_shard_of_a_target_has_a_lock_of_its_own<F: Fixture>(fixture: F) {
+    let (store, home) = (fixture.store(), target("a"));
+    let shard = home.in_shard(Shard(2));
+    let leader = lead(&*store, &home, "w1", 10).await;
+    assert_eq!(store.lock(&shard).await.unwrap(), None);
+    let other = lead(&*store, &shard, "w2", 5).await;
+    assert_eq!(store.lock(&home).await.unwrap(), Some(lock_of(&leader)));
+    assert_eq!(store.lock(&shard).await.unwrap(), Some(lock_of(&other)));
+    assert_ne!(leader.batch_id(Seq(0)), Term { fence: leader.fence, ..other }.batch_id(Seq(0)));
 }
 
 async fn a_held_lock_is_not_free<F: Fixture>(fixture: F) {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use shared::domain::id::{BatchId, Round, TaskId};
+use shared::domain::id::{BatchId, Round, Target, TaskId};
 use shared::domain::outcome::Reason;
 use shared::domain::task::{Candidate, Status};
 use shared::domain::time::Timestamp;
-use shared::ports::{Freshness, Joined, PutBack, Registered, Settlement, Tasks};
+use shared::ports::{Freshness, Joined, PutBack, Registered, Segment, Settlement, Tasks};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{member, now, target, task, waiting};
@@ -19,6 +19,7 @@ conformance![
     a_read_of_more_tasks_than_one_request_takes_finds_all,
     the_index_shows_a_waiting_task_with_its_round_and_size,
     the_pages_of_the_index_hold_every_task_of_one_target_once,
+    the_index_keeps_the_shards_of_a_target_apart,
     a_join_takes_a_task_out_of_the_index,
     a_repeated_join_recognises_itself,
     a_join_in_an_old_round_changes_nothing,
@@ -123,6 +124,27 @@ async fn the_pages_of_the_index_hold_every_task_of_one_target_once<F: Fixture>(f
         assert_eq!(found.into_iter().map(|candidate| candidate.id).collect::<BTreeSet<_>>(), wanted);
     }
     assert!(walk(&*store, "c", 10).await.is_empty());
+}
+
+async fn the_index_keeps_the_shards_of_a_target_apart<F: Fixture>(fixture: F) {
+    let (store, home) = (fixture.store(), target("a"));
+    let shards: Vec<Target> = home.shards(3).collect();
+    for (n, shard) in shards.iter().enumerate() {
+        waiting(&*store, &format!("t{n}"), shard).await;
+    }
+    fixture.index_settles().await;
+    for (n, shard) in shards.iter().enumerate() {
+        let page = store.waiting(shard, None, 10).await.unwrap();
+        let ids: Vec<String> = page.candidates.iter().map(|candidate| candidate.id.to_string()).collect();
+        assert_eq!(ids, [format!("t{n}")], "{shard}");
+        let task = now(&*store, &TaskId::new(&ids[0])).await;
+        assert_eq!(task.status, Status::Created { target: shard.clone() });
+    }
+    // Whoever looks through everything that waits is told the shard.
+    let since = Timestamp(u64::MAX);
+    let page = store.waiting_long(since, Segment { index: 0, of: 1 }, None, 10).await.unwrap();
+    let found: BTreeSet<Target> = page.tasks.into_iter().map(|waiting| waiting.target).collect();
+    assert_eq!(found, BTreeSet::from_iter(shards));
 }
 
 async fn a_join_takes_a_task_out_of_the_index<F: Fixture>(fixture: F) {

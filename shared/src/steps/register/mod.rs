@@ -17,7 +17,7 @@ use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::ties;
 use super::{CONCURRENCY, Error};
-use crate::domain::id::{LaneId, ListId, Target, TaskId, WorkflowId};
+use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId, WorkflowId};
 use crate::domain::lane::{MAX_AHEAD, Numbering, Order};
 use crate::domain::list::Addition;
 use crate::domain::message::{Elect, Election, MAX_TASKS};
@@ -112,8 +112,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         let mut to_put = Vec::new();
         let mut to_list: BTreeMap<ListId, Vec<(Record, TaskMessage)>> = BTreeMap::new();
         let mut to_lane: BTreeMap<LaneId, (Numbering, Vec<(Record, Parsed)>)> = BTreeMap::new();
+        let draw = self.draw();
         for record in records {
-            match self.parse(&record) {
+            match self.parse(&record, draw) {
                 Err(refused) => plan.reject(&record, refused),
                 Ok(parsed) => {
                     // With a list it is another record: that its task waits does not mean that it goes on.
@@ -188,11 +189,19 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         report
     }
 
-    fn parse(&self, record: &Record) -> Result<Parsed, Refused> {
+    /// Where in its Target's shards this invocation's tasks go: into one shard of each, so that there is one election
+    /// message for it.
+    fn draw(&self) -> f64 {
+        if self.routes.iter().any(|route| route.shards > 1) { self.env.random() } else { 0.0 }
+    }
+
+    fn parse(&self, record: &Record, draw: f64) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, message: None })?;
         let assigned = caught(|| self.routes.assign(&message.payload));
-        let Assigned { target, order, .. } = assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
+        let Assigned { route, target, order } =
+            assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
+        let target = target.in_shard(Shard::drawn(route.shards, draw));
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
         let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());

@@ -8,6 +8,7 @@ use crate::domain::message::MAX_TASKS;
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Outbox, Segment, Store, WaitingPage, send_all};
+use crate::steps::elect::within_reach;
 use crate::steps::{Error, register};
 
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
@@ -67,9 +68,10 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     }
 
     async fn elect_one(&self, target: &Target, tasks: &[Candidate]) -> Result<bool, Error> {
-        let holder = self.store.lock(target).await?.and_then(|lock| lock.holder);
-        if holder.is_some_and(|holder| holder.lease_until > self.env.now()) {
-            return Ok(false);
+        for lock in within_reach(target) {
+            if self.store.lock(&lock).await?.is_some_and(|lock| lock.is_led(self.env.now())) {
+                return Ok(false);
+            }
         }
         // As if these workflows had lost before: they look whether their tasks still wait before they bid.
         send_all(self.outbox, register::elections(self.env, target, tasks, 1)).await?;

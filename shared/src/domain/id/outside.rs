@@ -1,0 +1,107 @@
+//! Checks of ids that come from outside.
+
+use super::{ListId, RouteName, StreamId, TaskId, TrackerId};
+
+/// The longest id a sender may give a task, in bytes.
+pub const MAX_TASK_ID_BYTES: usize = 128;
+
+impl TaskId {
+    /// Checks an id that came from outside.
+    ///
+    /// # Errors
+    /// Says what is wrong with the id, without repeating it.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        if value.is_empty() {
+            return Err("`id` is empty");
+        }
+        if value.len() > MAX_TASK_ID_BYTES {
+            return Err("`id` is longer than 128 bytes");
+        }
+        if !value.chars().all(|c| c.is_ascii_graphic()) {
+            return Err("`id` holds a character that is not visible ASCII");
+        }
+        Ok(Self(value.to_owned()))
+    }
+}
+
+impl RouteName {
+    /// Checks a name from a routes file.
+    ///
+    /// # Errors
+    /// Says which names are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if (1..=64).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a route's name has 1 to 64 characters out of a-z, 0-9 and -")
+        }
+    }
+}
+
+/// The longest id of a tracker, in bytes: a group of items still fits one write unit.
+pub const MAX_TRACKER_ID_BYTES: usize = 64;
+
+impl TrackerId {
+    /// Checks an id that came from outside. It holds no `:`, so that it can begin an item's id.
+    ///
+    /// # Errors
+    /// Says which ids are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (1..=MAX_TRACKER_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a tracker's id has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
+        }
+    }
+}
+
+/// The longest id of a list, in bytes.
+pub const MAX_LIST_ID_BYTES: usize = 64;
+
+impl ListId {
+    /// Checks an id that came from outside.
+    ///
+    /// # Errors
+    /// Says which ids are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (1..=MAX_LIST_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a list's name has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
+        }
+    }
+}
+
+/// The longest id of a stream, in bytes: a group of its events still fits one write unit.
+pub const MAX_STREAM_ID_BYTES: usize = 40;
+
+impl StreamId {
+    /// Checks an id that came from outside. It holds no `:`, so that it can begin an event's id.
+    ///
+    /// # Errors
+    /// Says which ids are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (1..=MAX_STREAM_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err("a stream's name has 1 to 40 characters out of A-Z, a-z, 0-9, - and _")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_200_characters_is_refused() {
+        assert!(TaskId::parse(&"x".repeat(200)).is_err());
+        assert!(TaskId::parse(&"x".repeat(128)).is_ok());
+        assert!(TaskId::parse("").is_err());
+        assert!(TaskId::parse("a b").is_err());
+    }
+}

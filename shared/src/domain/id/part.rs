@@ -1,0 +1,147 @@
+//! How sessions, and whatever sweep looks after, are spread over keys.
+
+use super::{BatchId, ListId, Pool, RouteName, SessionId, StreamId, TrackerId, digest};
+
+/// Handlers' sessions lie in so many pools, since one partition of DynamoDB takes 1,000 writes a second.
+const HANDLER_POOLS: u8 = 16;
+
+impl Pool {
+    /// The pools of the batch-handler's invocations. No route's name begins with `#`.
+    pub fn of_handlers() -> impl Iterator<Item = Self> {
+        (0..HANDLER_POOLS).map(Self::handlers)
+    }
+
+    /// The workers that pull a route's batches.
+    #[must_use]
+    pub fn of_route(route: &RouteName) -> Self {
+        Self(route.0.clone())
+    }
+
+    fn handlers(n: u8) -> Self {
+        Self(format!("#handlers-{n:x}"))
+    }
+}
+
+impl SessionId {
+    /// A session in a pool; nobody else has the id `unique`.
+    #[must_use]
+    pub fn within(pool: &Pool, unique: &str) -> Self {
+        Self(format!("{pool}/{unique}"))
+    }
+
+    /// A session of the batch-handler, in one of its pools.
+    #[must_use]
+    pub fn of_handler(unique: &str) -> Self {
+        let spread = unique.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
+        Self::within(&Pool::handlers(spread % HANDLER_POOLS), unique)
+    }
+
+    /// Where it is found.
+    #[must_use]
+    pub fn pool(&self) -> Pool {
+        Pool(self.0.rsplit_once('/').map_or_else(String::new, |(pool, _)| pool.to_owned()))
+    }
+}
+
+/// One of the [`Part::COUNT`] parts of a key space, a route's, the trackers' or the lists': workers that pull divide them, sweep goes
+/// through all.
+///
+/// Batches that wait to be pulled are listed apart from those that sweep looks after: there may be many of them, for
+/// long, and nothing is wrong with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Part {
+    number: u8,
+    pulled: bool,
+}
+
+impl Part {
+    /// How many there are.
+    pub const COUNT: u8 = 16;
+
+    /// All parts that sweep looks after.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(|number| Self { number, pulled: false })
+    }
+
+    /// This part's batches that wait to be pulled.
+    #[must_use]
+    pub const fn pulled(self) -> Self {
+        Self { pulled: true, ..self }
+    }
+
+    /// The part that a batch lies in.
+    #[must_use]
+    pub fn of(batch: &BatchId) -> Self {
+        // Ids are digests; whatever else one may be still lies in some part.
+        Self::of_digest(&batch.0)
+    }
+
+    /// The part that a tracker lies in.
+    #[must_use]
+    pub fn of_tracker(tracker: &TrackerId) -> Self {
+        Self::of_digest(&digest(&["tracker", &tracker.0]))
+    }
+
+    /// The part that a list lies in.
+    #[must_use]
+    pub fn of_list(list: &ListId) -> Self {
+        Self::of_digest(&digest(&["list", &list.0]))
+    }
+
+    /// The part that a stream lies in.
+    #[must_use]
+    pub fn of_stream(stream: &StreamId) -> Self {
+        Self::of_digest(&digest(&["stream", &stream.0]))
+    }
+
+    fn of_digest(digest: &str) -> Self {
+        let first = digest.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
+        Self { number: u8::try_from(first).unwrap_or_default(), pulled: false }
+    }
+
+    /// The key under which the index of trackers lists this part.
+    #[must_use]
+    pub fn tracker_key(self) -> String {
+        format!("{:x}", self.number)
+    }
+
+    /// The key under which the index of lists lists this part.
+    #[must_use]
+    pub fn list_key(self) -> String {
+        format!("{:x}", self.number)
+    }
+
+    /// The key under which the index of streams lists this part.
+    #[must_use]
+    pub fn stream_key(self) -> String {
+        format!("{:x}", self.number)
+    }
+
+    /// The key under which the index of unfinished batches lists this part of a route.
+    #[must_use]
+    pub fn key(self, route: &RouteName) -> String {
+        let shelf = if self.pulled { "#pull" } else { "" };
+        format!("{route}#{:x}{shelf}", self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_found_in_its_pool() {
+        let pool = Pool::of_route(&RouteName::new("parcels"));
+        assert_eq!(SessionId::within(&pool, "s1").pool(), pool);
+        for unique in ["", "a", "0f31"] {
+            assert!(Pool::of_handlers().any(|pool| pool == SessionId::of_handler(unique).pool()));
+        }
+    }
+
+    #[test]
+    fn every_batch_lies_in_one_part() {
+        for id in ["0a", "fa", "7", "", "xyz"] {
+            assert_eq!(Part::all().filter(|part| *part == Part::of(&BatchId::new(id))).count(), 1);
+        }
+    }
+}

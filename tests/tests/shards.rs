@@ -1,0 +1,209 @@
+//! Targets with shards, end to end on ports in memory: a quiet one has one leader and full calls, a hot one gets leaders
+//! for its shards, and nothing in a shard is ever forgotten.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+
+use groupage_tests::downstream::Scripted;
+use groupage_tests::lag::Lag;
+use groupage_tests::process::Plan;
+use groupage_tests::promises::broken;
+use groupage_tests::scenario::parcels;
+use groupage_tests::scenarios;
+use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use shared::domain::batch::Batch;
+use shared::domain::id::{Fence, Seq, Shard, Target, WorkflowId};
+use shared::domain::lock::{Bid, Term, bid};
+use shared::domain::task::{Status, Task};
+use shared::memory::Delivery;
+use shared::ports::{Acquired, Advanced, Destination, Env, Locks};
+
+const ITEMS: usize = 10;
+
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    target: truck
+    shards: SHARDS
+    batch: { max_items: 10, wait_ms: 2000 }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+    notify: { success: default }
+"#;
+
+fn world(shards: u8, setting: Setting) -> World {
+    let setting = Setting { latency_ms: 5, most_calls: 10_000_000, ..setting };
+    World::new(setting, &ROUTES.replace("SHARDS", &shards.to_string()), Scripted::accepting())
+}
+
+/// Runs to rest; no promise may be broken on the way.
+async fn run(world: &World, tasks: usize) {
+    world.run_to_rest().await.unwrap();
+    let sent: BTreeSet<String> = (0..tasks).map(|n| format!("p{n}")).collect();
+    assert_eq!(broken(world, &sent), Vec::<String>::new());
+    assert!(world.keys_by_item().values().all(|keys| *keys == 1));
+}
+
+/// The batches with members that leaders of shards other than the home made.
+fn of_shards(world: &World) -> Vec<Batch> {
+    let batches = world.tables().batches().into_iter();
+    batches.filter(|batch| batch.target.shard() != Shard::HOME && !batch.members.is_empty()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_target_loses_no_fill_to_its_shards_and_has_one_leader() {
+    for (every_ms, per_event) in [(100, 1), (700, 2), (0, 5)] {
+        let mut calls = Vec::new();
+        for shards in [1, 4, 16] {
+            let world = world(shards, Setting { seed: 3, ..Setting::default() });
+            for (n, event) in parcels(100, 1).chunks(per_event).enumerate() {
+                world.send_later(n as u64 * every_ms, event);
+            }
+            run(&world, 100).await;
+            assert_eq!(of_shards(&world), [], "{shards} shards, {per_event} tasks each {every_ms} ms");
+            calls.push(world.downstream.ledger().len());
+        }
+        println!("{per_event} tasks each {every_ms} ms: {calls:?} calls with 1, 4 and 16 shards");
+        assert!(calls.iter().all(|with| *with <= calls[0]), "{per_event} tasks each {every_ms} ms: {calls:?} calls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hot_target_gets_leaders_for_its_shards_and_its_calls_stay_full() {
+    for seed in 0..8 {
+        for index_ms in [0, 1_000] {
+            let lag = Lag { index_ms, ..Lag::default() };
+            let world = world(4, Setting { seed, lag, ..Setting::default() });
+            for (n, event) in parcels(2_000, 1).chunks(20).enumerate() {
+                world.send_later(n as u64 * 10, event);
+            }
+            run(&world, 2_000).await;
+            let made: BTreeSet<Target> = of_shards(&world).into_iter().map(|batch| batch.target).collect();
+            let calls = world.downstream.ledger().len();
+            println!("seed {seed}, lag {index_ms}: {calls} calls, {} batches of shards", of_shards(&world).len());
+            assert_eq!(made.len(), 3, "seed {seed}: {made:?}");
+            assert!(calls <= 202, "seed {seed}, lag {index_ms}: {calls} calls for 200 full batches");
+            assert!(world.downstream.ledger().iter().all(|seen| seen.target == "t0"), "people see no shards");
+        }
+    }
+}
+
+/// The crash matrix tells them again and again: they must be about what they say.
+#[test]
+fn the_stories_of_hot_targets_have_shards_with_leaders() {
+    for name in ["a shard with a leader", "a dead leader of a shard"] {
+        let story = scenarios::all().into_iter().find(|story| story.name == name).unwrap();
+        let told = story.tell(Plan::Nothing, false);
+        assert_eq!(told.broken, Vec::<String>::new(), "{name}");
+        assert!(told.shard_batches > 0, "{name}");
+    }
+}
+
+/// Registers `count` tasks, each by an invocation of its own, so that some wait in each of two shards; loses all messages.
+/// Gives the home and the other shard.
+async fn in_two_shards(world: &World, count: usize) -> Vec<Target> {
+    for parcel in parcels(count, 1) {
+        assert!(world.register(&[parcel]).await.failed.is_empty());
+    }
+    world.queues.lose_everything();
+    let shards: Vec<Target> = Target::new("parcels:t0").shards(2).collect();
+    assert!(shards.iter().all(|shard| waiting(world).contains(shard)), "the test's own dice");
+    shards
+}
+
+fn waiting(world: &World) -> Vec<Target> {
+    let target = |task: Task| match task.status {
+        Status::Created { target } => Some(target),
+        Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => None,
+    };
+    world.tables().tasks().into_iter().filter_map(target).collect()
+}
+
+/// Somebody who died leads by this lock for as long as a lease lasts.
+async fn let_a_dead_one_lead(world: &World, target: &Target) {
+    let workflow = WorkflowId::new("dead");
+    let Bid::Acquire(acquisition) = bid(None, target, &workflow, world.env.now(), 32_000) else { panic!("free") };
+    assert_eq!(world.tables().acquire(target, &acquisition).await.unwrap(), Acquired::Yes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_homes_leader_takes_what_waits_in_every_shard_and_leaves_it_to_a_shards_own_leader() {
+    for led in [false, true] {
+        let world = world(2, Setting::default());
+        let shards = in_two_shards(&world, 8).await;
+        if led {
+            let_a_dead_one_lead(&world, &shards[1]).await;
+        }
+        for parcel in &parcels(16, 1)[8..] {
+            world.register(std::slice::from_ref(parcel)).await;
+        }
+        let began = world.env.now();
+        let is_called = || !world.downstream.ledger().is_empty();
+        world.run_while(|| !is_called()).await.unwrap();
+        assert!(world.env.now() < began.plus_ms(10_000));
+        let left: BTreeSet<Target> = waiting(&world).into_iter().collect();
+        assert_eq!(left, if led { BTreeSet::from([shards[1].clone()]) } else { BTreeSet::new() });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sweep_finds_what_waits_in_a_shard_whoever_has_died() {
+    for dead in [vec![], vec![0], vec![1], vec![0, 1]] {
+        let world = world(2, Setting { sweeps: true, ..Setting::default() });
+        let shards = in_two_shards(&world, 8).await;
+        for shard in &dead {
+            let_a_dead_one_lead(&world, &shards[*shard]).await;
+        }
+        let began = world.env.now();
+        run(&world, 8).await;
+        let took_ms = world.env.now().since(began);
+        assert!(took_ms < 4 * 60_000, "dead leaders of {dead:?}: {took_ms} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_that_won_a_shard_and_died_leads_it_when_its_message_comes_again() {
+    let world = world(2, Setting::default());
+    let home = Target::new("parcels:t0");
+    let shard = home.in_shard(Shard(1));
+    // The home's leader is busy, so whoever has a full batch in a shard leads that.
+    let_a_dead_one_lead(&world, &home).await;
+    let term = Term { target: home.clone(), workflow: WorkflowId::new("dead"), fence: fence(&world, &home).await };
+    for seq in 0..2 {
+        let until = world.env.now().plus_ms(32_000);
+        assert!(matches!(world.tables().advance(&term, Seq(seq), until).await.unwrap(), Advanced::Kept(_)));
+    }
+    let mut tasks = parcels(ITEMS * 8, 1);
+    while !waiting(&world).contains(&shard) {
+        world.register(&tasks.split_off(tasks.len() - ITEMS)).await;
+    }
+    let election = std::iter::from_fn(|| world.queues.receive(VISIBILITY_MS));
+    let election = election.into_iter().find(|delivery| delivery.outgoing.body.contains(shard.as_str())).unwrap();
+    assert!(world.deliver(&election).await.unwrap());
+    let won = fence(&world, &shard).await;
+    // Its leader's message is lost with all others; that of the election comes again.
+    world.queues.lose_everything();
+    world.tables().release(&term, Seq(2), 0, world.env.now()).await.unwrap();
+    assert!(world.deliver(&Delivery { received: 2, ..election }).await.unwrap());
+    assert_eq!(fence(&world, &shard).await, won);
+    let leader = world.queues.now().messages(&Destination::Group).pop().unwrap();
+    assert!(leader.body.contains(shard.as_str()), "it leads the home, and its shard stands still: {}", leader.body);
+}
+
+async fn fence(world: &World, target: &Target) -> Fence {
+    world.tables().lock(target).await.unwrap().unwrap().fence
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_a_target_count_over_all_its_shards() {
+    let limited = "    limits: { in_flight_per_target: 1 }\n    notify";
+    let routes = ROUTES.replace("SHARDS", "4").replace("    notify", limited);
+    let setting = Setting { latency_ms: 5, ..Setting::default() };
+    let world = World::new(setting, &routes, Scripted::accepting().taking(|| 500));
+    for (n, event) in parcels(600, 1).chunks(20).enumerate() {
+        world.send_later(n as u64 * 10, event);
+    }
+    run(&world, 600).await;
+    assert!(!of_shards(&world).is_empty());
+    assert_eq!(world.downstream.most_in_flight().get(&Some("t0".to_owned())), Some(&1));
+}
