@@ -8,7 +8,7 @@ use divan::counter::ItemsCount;
 use serde_json::value::RawValue;
 use shared::domain::batch::Limits;
 use shared::domain::drain::Drain;
-use shared::domain::id::{BatchId, Round, TaskId, WorkflowId};
+use shared::domain::id::{BatchId, Round, RouteName, Target, TaskId, WorkflowId};
 use shared::domain::message::{Elect, Election};
 use shared::domain::task::Candidate;
 use shared::domain::task_message::{self, TaskMessage};
@@ -95,9 +95,10 @@ fn an_election_is_read(bencher: Bencher) {
 #[divan::bench]
 fn a_leader_takes_a_batch_from_a_page_of_the_index(bencher: Bencher) {
     let limits = Limits { max_items: ITEMS, max_bytes: 1_000_000, wait_ms: 1_000 };
+    let target = Target::of(&RouteName::new("parcels"), "t7");
     bencher.counter(ItemsCount::new(ITEMS)).with_inputs(|| candidates(2 * ITEMS)).bench_values(|page| {
-        let mut drain: Drain<()> = Drain::new([], false);
-        drain.add_page(page, None);
+        let mut drain: Drain<()> = Drain::new([], [target.clone()], false);
+        drain.add_page(&target, page, None);
         drain.take(limits.room())
     });
 }
