@@ -13,7 +13,7 @@ pub struct Call<'a> {
     pub downstream: &'a routes::Downstream,
     /// `Idempotency-Key`: the batch.
     pub batch: &'a BatchId,
-    /// The fence of the leader that made the batch.
+    /// The fence of the leader that made the batch; the time in milliseconds if it needed none.
     pub fence: Fence,
     /// Calls made for this batch, this one included.
     pub attempt: u32,

@@ -7,6 +7,7 @@
 
 mod express;
 mod plan;
+mod refused;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +19,7 @@ use super::list::{Listing, Placed};
 use super::ties;
 use super::{CONCURRENCY, Error};
 use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId, WorkflowId};
-use crate::domain::lane::{MAX_AHEAD, Numbering, Order};
+use crate::domain::lane::{Numbering, Order};
 use crate::domain::list::Addition;
 use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task, Ties};
@@ -27,6 +28,7 @@ use crate::domain::tracker::Outcome;
 use crate::ports::{Batches, Env, Freshness, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
 use crate::routes::{Assigned, Routes};
 use plan::{Lost, Plan};
+use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
 
 /// One message of the intake queue.
 #[derive(Clone, Debug)]
@@ -77,20 +79,6 @@ enum Put {
     /// It was there, and is to be driven on.
     Repeated(Found),
     Refused(Refused),
-}
-
-/// A record that can never be registered.
-struct Refused {
-    rejection: Rejection,
-    /// The message, if it could be read: an earlier copy of it may have been registered, or wait on its list.
-    message: Option<Box<TaskMessage>>,
-}
-
-impl Refused {
-    fn of(rejection: Rejection, message: TaskMessage) -> Self {
-        let rejection = rejection.of(message.item.clone(), message.event.clone());
-        Self { rejection, message: Some(Box::new(message)) }
-    }
 }
 
 /// A parsed record with the task that it asks for.
@@ -385,31 +373,6 @@ fn repeated(task: Task, target: Target, existing: Task) -> Put {
 /// The message that asked for a task.
 fn message_of(task: Task) -> TaskMessage {
     TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None, event: task.event }
-}
-
-fn used() -> Rejection {
-    let detail =
-        "its `sequence` is used by another task of its order key, or the tasks with that number have had their turn";
-    Rejection::new(Code::BadSequence, detail)
-}
-
-fn too_far_ahead() -> Rejection {
-    let detail = format!("its `sequence` is over {MAX_AHEAD} ahead of the number whose turn it is");
-    Rejection::new(Code::BadSequence, detail)
-}
-
-fn other_numbering() -> Rejection {
-    let detail =
-        "earlier tasks of its order key were numbered otherwise: by their `sequence`, or as they were accepted";
-    Rejection::new(Code::BadSequence, detail)
-}
-
-fn conflict() -> Rejection {
-    Rejection::new(Code::IdConflict, "a task with this `id` and another payload or item is registered already")
-}
-
-fn closed() -> Rejection {
-    Rejection::new(Code::ListClosed, "its list is closed: open it again, then redrive")
 }
 
 /// Election messages for tasks of one Target: one, or as many as their number needs.
