@@ -40,10 +40,12 @@ pub enum Rule {
     BeatUnchanged,
     /// A workflow that loses an election comes back.
     LoserComesBack,
+    /// Home's leader looks for tasks in every shard.
+    EveryShard,
 }
 
 /// Every rule.
-pub const ALL: [Rule; 18] = [
+pub const ALL: [Rule; 19] = [
     Rule::FenceAtAdvance,
     Rule::FenceAtRelease,
     Rule::Revision,
@@ -62,6 +64,7 @@ pub const ALL: [Rule; 18] = [
     Rule::ReturnConditional,
     Rule::BeatUnchanged,
     Rule::LoserComesBack,
+    Rule::EveryShard,
 ];
 
 /// A set of rules that are not kept.

@@ -15,6 +15,8 @@ pub struct Setting {
     pub repeats: u8,
     /// What may go wrong.
     pub mishaps: Mishaps,
+    /// How many shards the Target has; a workflow's tasks lie in one of them.
+    pub shards: u8,
     /// How many tasks one call takes.
     pub max_items: u8,
     /// Whether a batch that is not full waits for more.
@@ -35,6 +37,7 @@ impl Setting {
         tasks: 3,
         repeats: 0,
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
+        shards: 1,
         max_items: 2,
         window: false,
         calls_last: true,
@@ -45,7 +48,7 @@ impl Setting {
     /// The routes file of this setting.
     #[must_use]
     pub fn routes(&self) -> String {
-        let Self { max_items, .. } = self;
+        let Self { max_items, shards, .. } = self;
         let wait_ms = if self.window { 60_000 } else { 0 };
         format!(
             r#"
@@ -53,6 +56,7 @@ version: 1
 routes:
   - name: r
     target: k
+    shards: {shards}
     batch: {{ max_items: {max_items}, wait_ms: {wait_ms} }}
     downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
     retry: {{ attempts: 3 }}
@@ -65,7 +69,7 @@ routes:
 const NONE: Mishaps = Setting::CALM.mishaps;
 
 /// Less than a minute on two cores: few workflows with one or two mishaps each, and three with a crash.
-const SMALL: [Setting; 13] = [
+const SMALL: [Setting; 16] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -89,6 +93,9 @@ const SMALL: [Setting; 13] = [
         ..pair(Mishaps { copies: 1, sleeps: 1, beats: 1, ..NONE })
     },
     Setting { name: "three and a crash", mishaps: Mishaps { crashes: 1, ..NONE }, ..Setting::CALM },
+    Setting { name: "two shards", ..shards(NONE) },
+    Setting { name: "two shards and a crash", ..shards(Mishaps { crashes: 1, ..NONE }) },
+    Setting { name: "two shards and a sleeper", ..shards(Mishaps { sleeps: 1, ..NONE }) },
 ];
 
 /// Larger ones: 126 million states in all, visited within eleven minutes on two cores that had other work, in less than a
@@ -118,6 +125,12 @@ const FULL: [Setting; 9] = [
 
 const fn pair(mishaps: Mishaps) -> Setting {
     Setting { workflows: 2, tasks: 2, mishaps, ..Setting::CALM }
+}
+
+/// A home with two tasks and a shard with one, in calls of one: once home's leader has come to the third, the shard gets a
+/// leader, and both reach for the same task.
+const fn shards(mishaps: Mishaps) -> Setting {
+    Setting { shards: 2, tasks: 3, max_items: 1, ..pair(mishaps) }
 }
 
 /// The settings to check: `GROUPAGE_MODEL=full` adds the large ones.
