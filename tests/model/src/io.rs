@@ -159,7 +159,9 @@ impl Op {
             | Self::EndSession(..)
             | Self::Send(_)
             | Self::Call(..) => true,
-            Self::Read(..) | Self::Waiting(_) | Self::Lock(_) | Self::Batch(_) | Self::Session(_) | Self::Sleep => false,
+            Self::Read(..) | Self::Waiting(_) | Self::Lock(_) | Self::Batch(_) | Self::Session(_) | Self::Sleep => {
+                false
+            }
         }
     }
 }

@@ -109,7 +109,12 @@ impl Model for Groupage {
         let before = if setting.mishaps.lags > 0 { Before::Absent } else { Before::Same };
         let tasks: Vec<Row> =
             (0..setting.tasks).map(|n| Row { now: Kept::new(self.task(n)), before: before.clone() }).collect();
-        let tables = Tables { tasks, locks: vec![Led::default(); usize::from(setting.shards)], batches: Vec::new(), sessions: Vec::new() };
+        let tables = Tables {
+            tasks,
+            locks: vec![Led::default(); usize::from(setting.shards)],
+            batches: Vec::new(),
+            sessions: Vec::new(),
+        };
         let world = World { tables, broken: None };
         let mut state = State {
             world,
@@ -138,14 +143,6 @@ impl Model for Groupage {
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         self.after(last, action)
-    }
-
-    /// A leader that leaves a led shard alone finds nothing where another delivery of its message has tasks at hand, and makes
-    /// void the batch that this one is about to begin. If it came again at the worst moment each time, that would go on for ever; a
-    /// message comes again only after its timeout. So with shards no more is looked at once there are so many batches.
-    fn within_boundary(&self, state: &State) -> bool {
-        const MOST_BATCHES: usize = 4;
-        self.setting.shards == 1 || state.world.tables.batches.len() <= MOST_BATCHES
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

@@ -69,7 +69,7 @@ routes:
 const NONE: Mishaps = Setting::CALM.mishaps;
 
 /// Less than a minute on two cores: few workflows with one or two mishaps each, and three with a crash.
-const SMALL: [Setting; 16] = [
+const SMALL: [Setting; 14] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -94,8 +94,6 @@ const SMALL: [Setting; 16] = [
     },
     Setting { name: "three and a crash", mishaps: Mishaps { crashes: 1, ..NONE }, ..Setting::CALM },
     Setting { name: "two shards", ..shards(NONE) },
-    Setting { name: "two shards and a crash", ..shards(Mishaps { crashes: 1, ..NONE }) },
-    Setting { name: "two shards and a sleeper", ..shards(Mishaps { sleeps: 1, ..NONE }) },
 ];
 
 /// Larger ones: 126 million states in all, visited within eleven minutes on two cores that had other work, in less than a

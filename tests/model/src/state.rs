@@ -187,8 +187,10 @@ impl State {
             Body::Elect(elect) => message.lost_to.is_none_or(|(shard, fence)| {
                 let led = tables.locks.get(usize::from(shard.0)).filter(|led| led.lives());
                 // Whoever lost to home's leader may lead its own shard once that leader needs help.
-                let may_help = |lock: &Lock| matches!(elect, Elect::Waiting(election) if election.target.shard() != shard)
-                    && lock.needs_help(Timestamp(0));
+                let may_help = |lock: &Lock| {
+                    matches!(elect, Elect::Waiting(election) if election.target.shard() != shard)
+                        && lock.needs_help(Timestamp(0))
+                };
                 led.and_then(|led| led.lock.as_ref()).is_none_or(|lock| lock.fence != fence || may_help(lock))
             }),
             Body::Group(Group::Lead(Lead { term, resume: Some(resume), .. })) => {
