@@ -56,6 +56,7 @@ impl World {
             Destination::Group => {
                 let message: Group = serde_json::from_str(body).map_err(bad)?;
                 let deadline = env.now().plus_ms(30_000);
+                let routes = &self.leaders_routes;
                 let step = GroupBatch { store, outbox: queues, env, routes, deadline };
                 step.run(message).await.map(|_| true)
             }

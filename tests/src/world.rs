@@ -94,6 +94,8 @@ pub struct World {
     pub env: TestEnv,
     /// The routes.
     pub routes: Routes,
+    /// The routes as leaders know them.
+    pub(crate) leaders_routes: Routes,
     /// Where calls go.
     pub downstream: Scripted,
     /// What befell whom.
@@ -133,6 +135,7 @@ impl World {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),
             queues: Queues::new(env.clone(), setting.loss),
             routes: Routes::parse(routes).expect("good routes"),
+            leaders_routes: Routes::parse(&as_leaders_know_them(routes, setting.mutation)).expect("good routes"),
             downstream,
             fate: Arc::new(Fate::new(setting.plan.clone(), env.with_seed(setting.seed ^ 0xFA7E), setting.traced)),
             env,
@@ -329,6 +332,13 @@ impl World {
         let ahead_ms = i64::try_from(self.env.pick(0..=2 * self.setting.skew_ms)).unwrap_or_default() - skew_ms;
         Process::new(step, self.env.ahead_by(ahead_ms), Arc::clone(&self.fate), self.setting.latency_ms)
     }
+}
+
+/// The routes file as leaders know it: not as it is, if they overlook shards.
+fn as_leaders_know_them(routes: &str, mutation: Option<Mutation>) -> String {
+    let is_known =
+        |line: &&str| mutation != Some(Mutation::OverlooksShards) || !line.trim_start().starts_with("shards:");
+    routes.lines().filter(is_known).fold(String::new(), |all, line| all + line + "\n")
 }
 
 /// Whether all of a stream is settled, and that is told.

@@ -14,8 +14,8 @@ pub enum Action {
     /// A message comes twice: the queue has two of it, or it is delivered once more while a process has it in hand. Then
     /// it is still one message, which one acknowledgement deletes.
     Copy(Who),
-    /// The lock's lease is over.
-    LeaseOver,
+    /// The lease of this shard's lock is over.
+    LeaseOver(u8),
     /// A session's time is over.
     SessionOver(u8),
     /// A batch's window or pause is over.

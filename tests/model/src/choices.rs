@@ -106,7 +106,7 @@ fn outcomes(op: &Op, tables: &Tables, left: &Mishaps) -> Vec<Comes> {
     let mut comes = vec![Comes::AsIs];
     let rows = tables.tasks.iter().zip(0..);
     match op {
-        Op::Waiting if left.lags > 0 => {
+        Op::Waiting(_) if left.lags > 0 => {
             let lag = rows.filter(|(row, _)| row.indexed(true) != row.indexed(false));
             comes.extend(lag.map(|(_, n)| Comes::Lagging(n)));
         }
@@ -137,9 +137,8 @@ fn unlike(messages: &[Message]) -> impl Iterator<Item = (u8, &Message)> {
 fn time_choices(state: &State, actions: &mut Vec<Action>) {
     let tables = &state.world.tables;
     if state.time_passes() {
-        if tables.lease_lives() {
-            actions.push(Action::LeaseOver);
-        }
+        let leases = tables.locks.iter().zip(0..).filter(|(led, _)| led.lives());
+        actions.extend(leases.map(|(_, n)| Action::LeaseOver(n)));
         let sessions = tables.sessions.iter().zip(0..);
         actions.extend(sessions.filter(|(session, _)| lives(session)).map(|(_, n)| Action::SessionOver(n)));
     }

@@ -1,7 +1,7 @@
 //! One I/O of a step: what it asks of the world, and what it is told.
 
 use shared::domain::batch::{Assumes, Batch, Member};
-use shared::domain::id::{BatchId, Beat, Round, Seq, SessionId, TaskId};
+use shared::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::message::{Elect, Group, Handle};
 use shared::domain::session::Session;
@@ -19,19 +19,19 @@ pub enum Op {
     /// `Tasks::read`.
     Read(Vec<TaskId>, Freshness),
     /// `Tasks::waiting`, from the beginning of the index.
-    Waiting,
+    Waiting(Target),
     /// `Tasks::join`.
     Join(TaskId, Round, BatchId),
     /// `Tasks::put_back`.
-    PutBack(Candidate, BatchId, u32),
+    PutBack(Candidate, BatchId, Target, u32),
     /// `Tasks::settle`.
     Settle(Member, BatchId, Settlement),
     /// `Locks::lock`.
-    Lock,
+    Lock(Target),
     /// `Locks::acquire`.
-    Acquire(Acquisition),
+    Acquire(Target, Acquisition),
     /// `Locks::signal`.
-    Signal(Held),
+    Signal(Target, Held),
     /// `Locks::advance`.
     Advance(Term, Seq, Timestamp),
     /// `Locks::release`.
@@ -149,8 +149,8 @@ impl Op {
             | Self::Join(..)
             | Self::PutBack(..)
             | Self::Settle(..)
-            | Self::Acquire(_)
-            | Self::Signal(_)
+            | Self::Acquire(..)
+            | Self::Signal(..)
             | Self::Advance(..)
             | Self::Release(..)
             | Self::Store(..)
@@ -159,7 +159,9 @@ impl Op {
             | Self::EndSession(..)
             | Self::Send(_)
             | Self::Call(..) => true,
-            Self::Read(..) | Self::Waiting | Self::Lock | Self::Batch(_) | Self::Session(_) | Self::Sleep => false,
+            Self::Read(..) | Self::Waiting(_) | Self::Lock(_) | Self::Batch(_) | Self::Session(_) | Self::Sleep => {
+                false
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use shared::domain::id::{RouteName, Target, WorkflowId};
+use shared::domain::id::{RouteName, Shard, Target, WorkflowId};
 use shared::domain::message::{Elect, Election};
 use shared::domain::task::Task;
 use shared::domain::task_message;
@@ -20,7 +20,7 @@ use crate::promises::{self, Promise};
 use crate::rules::Removed;
 use crate::setting::Setting;
 use crate::state::{Message, Running, State};
-use crate::tables::{Before, Row, Tables};
+use crate::tables::{Before, Led, Row, Tables};
 use crate::world::World;
 
 /// The fresh names of events, from the first to before the last: of these are the ids of batches that need no leader.
@@ -46,9 +46,14 @@ impl Groupage {
         Ok(Self { setting, removed, target, steps: Steps::new(routes, setting.one_batch_each) })
     }
 
+    /// The shard that a task waits in: that of its workflow.
+    fn shard(&self, n: u8) -> Target {
+        self.target.in_shard(Shard(n % self.setting.workflows.max(1) % self.setting.shards))
+    }
+
     fn task(&self, n: u8) -> Task {
         let digest = task_message::parse(&text(n), "m").map_or_else(|_| String::new(), |message| message.digest());
-        Task::new(task_id(n), self.target.clone(), payload().to_owned(), digest, Timestamp(0))
+        Task::new(task_id(n), self.shard(n), payload().to_owned(), digest, Timestamp(0))
     }
 
     /// The process that a message begins: it gives names that nobody else has.
@@ -93,7 +98,7 @@ impl Told for Groupage {
             Action::Beat(_)
             | Action::Sleep(_)
             | Action::Copy(_)
-            | Action::LeaseOver
+            | Action::LeaseOver(_)
             | Action::SessionOver(_)
             | Action::WaitOver(_) => format!("{action:?}"),
         }
@@ -109,8 +114,13 @@ impl Model for Groupage {
         let before = if setting.mishaps.lags > 0 { Before::Absent } else { Before::Same };
         let tasks: Vec<Row> =
             (0..setting.tasks).map(|n| Row { now: Kept::new(self.task(n)), before: before.clone() }).collect();
-        let tables = Tables { tasks, lock: None, batches: Vec::new(), sessions: Vec::new() };
-        let world = World { tables, inherited: None, look_again: false, broken: None };
+        let tables = Tables {
+            tasks,
+            locks: vec![Led::default(); usize::from(setting.shards)],
+            batches: Vec::new(),
+            sessions: Vec::new(),
+        };
+        let world = World { tables, broken: None };
         let mut state = State {
             world,
             messages: Vec::new(),
@@ -123,8 +133,8 @@ impl Model for Groupage {
         for workflow in 0..setting.workflows {
             let own = (0..setting.tasks).filter(|task| task % setting.workflows == workflow);
             let tasks = own.map(|task| self.task(task).candidate()).collect();
-            let workflow = WorkflowId::new(format!("w{workflow}"));
-            let election = Election { workflow, target: self.target.clone(), tasks, attempt: 0 };
+            let name = WorkflowId::new(format!("w{workflow}"));
+            let election = Election { workflow: name, target: self.shard(workflow), tasks, attempt: 0 };
             state.put(Message::new(Body::Elect(Elect::Waiting(election))));
         }
         for task in 0..setting.repeats {

@@ -41,8 +41,8 @@ impl Tasks for Recorder {
         Ok(kept.iter().map(|task| (**task).clone()).collect())
     }
 
-    async fn waiting(&self, _: &Target, _: Option<&()>, _: usize) -> Result<Page<()>> {
-        let page = ask!(self, Op::Waiting, Answer::Page(page) => page)?;
+    async fn waiting(&self, target: &Target, _: Option<&()>, _: usize) -> Result<Page<()>> {
+        let page = ask!(self, Op::Waiting(target.clone()), Answer::Page(page) => page)?;
         Ok(Page { candidates: (*page).clone(), next: None })
     }
 
@@ -66,11 +66,12 @@ impl Tasks for Recorder {
         &self,
         member: &Candidate,
         batch: &BatchId,
-        _: &Target,
+        target: &Target,
         attempts: u32,
         _: Timestamp,
     ) -> Result<PutBack> {
-        ask!(self, Op::PutBack(member.clone(), batch.clone(), attempts), Answer::PutBack(put_back) => *put_back)
+        let op = Op::PutBack(member.clone(), batch.clone(), target.clone(), attempts);
+        ask!(self, op, Answer::PutBack(put_back) => *put_back)
     }
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<Ties> {
@@ -79,21 +80,21 @@ impl Tasks for Recorder {
 }
 
 impl Locks for Recorder {
-    async fn lock(&self, _: &Target) -> Result<Option<Lock>> {
-        ask!(self, Op::Lock, Answer::Lock(lock) => lock.map(|lock| (*lock).clone()))
+    async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
+        ask!(self, Op::Lock(target.clone()), Answer::Lock(lock) => lock.map(|lock| (*lock).clone()))
     }
 
-    async fn acquire(&self, _: &Target, acquisition: &Acquisition) -> Result<Acquired> {
+    async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
         ask!(
-            self, Op::Acquire(acquisition.clone()),
+            self, Op::Acquire(target.clone(), acquisition.clone()),
             Answer::Done => Acquired::Yes,
             Answer::Lock(lock) => Acquired::No(lock.map(|lock| (*lock).clone())),
         )
     }
 
-    async fn signal(&self, _: &Target, held: &Held) -> Result<Signalled> {
+    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
         ask!(
-            self, Op::Signal(held.clone()),
+            self, Op::Signal(target.clone(), held.clone()),
             Answer::Done => Signalled::Yes,
             Answer::Lock(lock) => Signalled::No(lock.map(|lock| (*lock).clone())),
         )

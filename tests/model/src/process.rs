@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
 
-use shared::domain::id::{Fence, TaskId};
+use shared::domain::id::{Fence, Shard, TaskId};
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
 use shared::ports::Freshness;
@@ -47,8 +47,8 @@ pub struct Process {
     pub pending: Vec<(usize, Op)>,
     /// Set when the step has returned: whether its message is acknowledged.
     pub end: Option<bool>,
-    /// The holder that it has signalled last.
-    pub signalled: Option<Fence>,
+    /// The holder that it has signalled last, and by which shard's lock that leads.
+    pub signalled: Option<(Shard, Fence)>,
     /// Fresh names that it knows.
     pub names: Names,
     fingerprint: u64,
@@ -126,7 +126,7 @@ impl Steps {
         (process.fingerprint, call, &answer).hash(&mut hasher);
         self.known(hasher.finish(), |fingerprint| {
             let signalled = match (op, &answer) {
-                (Op::Signal(held), Answer::Done) => Some(held.fence),
+                (Op::Signal(target, held), Answer::Done) => Some((target.shard(), held.fence)),
                 _ => process.signalled,
             };
             let names = process.names | answer.names();
@@ -149,7 +149,7 @@ impl Steps {
         &self,
         origin: Origin,
         log: Vec<(usize, Answer)>,
-        signalled: Option<Fence>,
+        signalled: Option<(Shard, Fence)>,
         names: Names,
         fingerprint: u64,
     ) -> Process {

@@ -44,10 +44,12 @@ pub enum Rule {
     BeatUnchanged,
     /// A workflow that loses an election comes back.
     LoserComesBack,
+    /// Home's leader looks for tasks in every shard.
+    EveryShard,
 }
 
 /// Every rule.
-pub const ALL: [Rule; 20] = [
+pub const ALL: [Rule; 21] = [
     Rule::FenceAtAdvance,
     Rule::FenceAtRelease,
     Rule::Revision,
@@ -68,6 +70,7 @@ pub const ALL: [Rule; 20] = [
     Rule::ReturnConditional,
     Rule::BeatUnchanged,
     Rule::LoserComesBack,
+    Rule::EveryShard,
 ];
 
 /// A set of rules that are not kept.

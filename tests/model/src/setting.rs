@@ -17,6 +17,8 @@ pub struct Setting {
     pub repeats: u8,
     /// What may go wrong.
     pub mishaps: Mishaps,
+    /// How many shards the Target has; a workflow's tasks lie in one of them.
+    pub shards: u8,
     /// How many tasks one call takes.
     pub max_items: u8,
     /// Whether a batch that is not full waits for more.
@@ -38,6 +40,7 @@ impl Setting {
         express: 0,
         repeats: 0,
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
+        shards: 1,
         max_items: 2,
         window: false,
         calls_last: true,
@@ -48,7 +51,7 @@ impl Setting {
     /// The routes file of this setting.
     #[must_use]
     pub fn routes(&self) -> String {
-        let Self { max_items, .. } = self;
+        let Self { max_items, shards, .. } = self;
         let express = self.express > 0;
         let wait_ms = if self.window { 60_000 } else { 0 };
         format!(
@@ -57,6 +60,7 @@ version: 1
 routes:
   - name: r
     target: k
+    shards: {shards}
     batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}
     downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
     retry: {{ attempts: 3 }}
@@ -69,7 +73,7 @@ routes:
 const NONE: Mishaps = Setting::CALM.mishaps;
 
 /// Less than a minute on two cores: few workflows with one or two mishaps each, and three with a crash.
-const SMALL: [Setting; 18] = [
+const SMALL: [Setting; 19] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -103,6 +107,7 @@ const SMALL: [Setting; 18] = [
         ..express(2, Mishaps { crashes: 1, ..NONE })
     },
     Setting { name: "three and a crash", mishaps: Mishaps { crashes: 1, ..NONE }, ..Setting::CALM },
+    Setting { name: "two shards", ..shards(NONE) },
 ];
 
 /// Larger ones: 126 million states in all, visited within eleven minutes on two cores that had other work, in less than a
@@ -139,6 +144,12 @@ const fn pair(mishaps: Mishaps) -> Setting {
 /// Nobody waits; so many tasks arrive in one event.
 const fn express(tasks: u8, mishaps: Mishaps) -> Setting {
     Setting { workflows: 0, tasks: 0, express: tasks, mishaps, ..Setting::CALM }
+}
+
+/// A home with two tasks and a shard with one, in calls of one: once home's leader has come to the third, the shard gets a
+/// leader, and both reach for the same task.
+const fn shards(mishaps: Mishaps) -> Setting {
+    Setting { shards: 2, tasks: 3, max_items: 1, ..pair(mishaps) }
 }
 
 /// The settings to check: `GROUPAGE_MODEL=full` adds the large ones.

@@ -4,8 +4,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use shared::domain::batch::Status;
-use shared::domain::id::{BatchId, Fence};
-use shared::domain::message::{Group, Lead};
+use shared::domain::id::{BatchId, Fence, Shard};
+use shared::domain::lock::Lock;
+use shared::domain::message::{Elect, Group, Lead};
+use shared::domain::time::Timestamp;
 
 use crate::io::Body;
 use crate::kept::{Kept, Names};
@@ -40,8 +42,8 @@ pub struct Message {
     pub body: Kept<Body>,
     /// Whether it may have been handled before.
     pub redelivered: bool,
-    /// It was delayed for a loser, who signalled the holder with this fence.
-    pub lost_to: Option<Fence>,
+    /// It was delayed for a loser, who signalled the holder of this shard's lock with this fence.
+    pub lost_to: Option<(Shard, Fence)>,
     /// Deliveries with the same number, other than 0, are of one message: acknowledged by one of them, it is gone.
     pub shared: u8,
 }
@@ -109,7 +111,7 @@ impl Message {
         Self { redelivered: true, ..self }
     }
 
-    const fn rank(&self) -> (bool, Option<Fence>, u8) {
+    const fn rank(&self) -> (bool, Option<(Shard, Fence)>, u8) {
         (self.redelivered, self.lost_to, self.shared)
     }
 }
@@ -121,7 +123,7 @@ impl Running {
         Self { message, process, asleep: false, deleted: false }
     }
 
-    fn rank(&self) -> (u64, (bool, Option<Fence>, u8), bool, bool) {
+    fn rank(&self) -> (u64, (bool, Option<(Shard, Fence)>, u8), bool, bool) {
         (self.process.fingerprint(), self.message.rank(), self.asleep, self.deleted)
     }
 }
@@ -203,18 +205,23 @@ impl State {
         let tables = &self.world.tables;
         match &*message.body {
             Body::Register(_) => true,
-            Body::Elect(_) => {
-                let fence = tables.lock.as_ref().map(|lock| lock.fence);
-                message.lost_to.is_none() || message.lost_to != fence || !tables.lease_lives()
-            }
-            Body::Group(Group::Lead(Lead { resume: Some(resume), .. })) => {
+            Body::Elect(elect) => message.lost_to.is_none_or(|(shard, fence)| {
+                let led = tables.locks.get(usize::from(shard.0)).filter(|led| led.lives());
+                // Whoever lost to home's leader may lead its own shard once that leader needs help.
+                let may_help = |lock: &Lock| {
+                    matches!(elect, Elect::Waiting(election) if election.target.shard() != shard)
+                        && lock.needs_help(Timestamp(0))
+                };
+                led.and_then(|led| led.lock.as_ref()).is_none_or(|lock| lock.fence != fence || may_help(lock))
+            }),
+            Body::Group(Group::Lead(Lead { term, resume: Some(resume), .. })) => {
                 let waits = tables.batch(&resume.batch).is_some_and(|batch| after_waiting(batch).is_some());
-                !waits || self.world.look_again
+                !waits || tables.led(&term.target).is_some_and(|led| led.unseen != 0)
             }
             Body::Group(Group::Lead(_)) => true,
             Body::Group(Group::Finish(finish)) => {
-                let open = tables.lock.as_ref().and_then(|lock| lock.open.as_ref());
-                open != Some(&finish.batch) || !tables.lease_lives()
+                let led = tables.led(&finish.target).filter(|led| led.lives());
+                led.and_then(|led| led.lock.as_ref()?.open.as_ref()) != Some(&finish.batch)
             }
             Body::Handle(handle) => tables.batch(&handle.batch).is_none_or(|batch| match batch.status {
                 Status::Paused { .. } => after_waiting(batch).is_none(),

@@ -1,7 +1,7 @@
 //! The tables: one item of each kind at a time, under the preconditions that the ports promise.
 
 use shared::domain::batch::{Batch, FollowUp, Status};
-use shared::domain::id::TaskId;
+use shared::domain::id::{BatchId, Target, TaskId};
 use shared::domain::lock::Lock;
 use shared::domain::session::Session;
 use shared::domain::task::{self, Candidate, Task};
@@ -9,17 +9,46 @@ use shared::domain::time::Timestamp;
 
 use crate::kept::{Kept, Names};
 
-/// All tables, for one Target.
+/// All tables, for one Target and its shards.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Tables {
     /// The tasks, by number.
     pub tasks: Vec<Row>,
-    /// The lock, once somebody has written it.
-    pub lock: Option<Kept<Lock>>,
+    /// The locks, by the number of the shard.
+    pub locks: Vec<Led>,
     /// The batches, in the order of their ids.
     pub batches: Vec<Kept<Batch>>,
     /// The sessions, in the order of their ids.
     pub sessions: Vec<Kept<Session>>,
+}
+
+/// A shard's lock, with what nobody in the protocol sees.
+#[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]
+pub struct Led {
+    /// The lock, once somebody has written it.
+    pub lock: Option<Kept<Lock>>,
+    /// The open batch that its present holder found when it took over.
+    pub inherited: Option<BatchId>,
+    /// Where the holder must look before it releases: a bit for each shard.
+    pub unseen: u8,
+}
+
+impl Led {
+    /// Whether somebody holds the lock and is left alone.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        self.lock.as_ref().is_some_and(|lock| lock.is_led(Timestamp(0)))
+    }
+
+    /// The lock's lease is over.
+    pub fn end_lease(&mut self) {
+        if let Some(mut lock) = self.lock.as_deref().cloned() {
+            if let Some(holder) = &mut lock.holder {
+                holder.lease_until = Timestamp(0);
+            }
+            self.lock = Some(Kept::new(lock));
+        }
+    }
 }
 
 /// A task, and what a read that lags may still show of it.
@@ -53,11 +82,14 @@ impl Row {
         }
     }
 
-    /// The task as the index of waiting tasks shows it.
+    /// The task as the index of waiting tasks shows it, with its shard.
     #[must_use]
-    pub fn indexed(&self, lagging: bool) -> Option<Candidate> {
+    pub fn indexed(&self, lagging: bool) -> Option<(Target, Candidate)> {
         let task = self.shown(lagging)?;
-        matches!(task.status, task::Status::Created { .. }).then(|| task.candidate())
+        match &task.status {
+            task::Status::Created { target } => Some((target.clone(), task.candidate())),
+            _ => None,
+        }
     }
 
     fn write(&mut self, task: Task, lags: bool) {
@@ -75,7 +107,7 @@ impl Tables {
 
     /// The batch with this id.
     #[must_use]
-    pub fn batch(&self, id: &shared::domain::id::BatchId) -> Option<&Kept<Batch>> {
+    pub fn batch(&self, id: &BatchId) -> Option<&Kept<Batch>> {
         self.batches.iter().find(|batch| batch.id == *id)
     }
 
@@ -106,9 +138,19 @@ impl Tables {
         }
     }
 
-    /// Writes the lock.
-    pub fn put_lock(&mut self, lock: Lock) {
-        self.lock = Some(Kept::new(lock));
+    /// A shard's lock.
+    #[must_use]
+    pub fn led(&self, target: &Target) -> Option<&Led> {
+        self.locks.get(usize::from(target.shard().0))
+    }
+
+    /// A shard's lock, to write; the model has as many as its setting has shards.
+    pub fn led_mut(&mut self, target: &Target) -> &mut Led {
+        let at = usize::from(target.shard().0);
+        if at >= self.locks.len() {
+            self.locks.resize_with(at + 1, Led::default);
+        }
+        &mut self.locks[at]
     }
 
     /// Writes a batch.
@@ -127,23 +169,6 @@ impl Tables {
         }
     }
 
-    /// The lock's lease is over.
-    pub fn end_lease(&mut self) {
-        if let Some(mut lock) = self.lock.as_deref().cloned() {
-            if let Some(holder) = &mut lock.holder {
-                holder.lease_until = Timestamp(0);
-            }
-            self.put_lock(lock);
-        }
-    }
-
-    /// Whether somebody holds the lock and is left alone.
-    #[must_use]
-    pub fn lease_lives(&self) -> bool {
-        let holder = self.lock.as_ref().and_then(|lock| lock.holder.as_ref());
-        holder.is_some_and(|holder| holder.lease_until > Timestamp(0))
-    }
-
     /// Whether the batch's claim is that of a live session.
     #[must_use]
     pub fn claim_lives(&self, batch: &Batch) -> bool {
@@ -158,14 +183,16 @@ impl Tables {
     pub fn names(&self) -> Names {
         let batches = self.batches.iter().map(Kept::names);
         let sessions = self.sessions.iter().map(Kept::names);
-        batches.chain(sessions).chain(self.lock.as_ref().map(Kept::names)).fold(0, |all, names| all | names)
+        let locks = self.locks.iter().filter_map(|led| led.lock.as_ref()).map(Kept::names);
+        batches.chain(sessions).chain(locks).fold(0, |all, names| all | names)
     }
 
-    /// Whether every task is settled, nobody holds the lock (but a dead leader that nobody knows of), and what follows from each outcome was done. (That all
+    /// Whether every task is settled, nobody holds a lock (but a dead leader that nobody knows of), and what follows from each outcome was done. (That all
     /// members have returned may be marked late, by sweep.)
     #[must_use]
     pub fn is_at_rest(&self, orphaned: bool) -> bool {
-        let free = orphaned || self.lock.as_ref().is_none_or(|lock| lock.holder.is_none() && lock.open.is_none());
+        let is_free = |lock: &Kept<Lock>| lock.holder.is_none() && lock.open.is_none();
+        let free = orphaned || self.locks.iter().filter_map(|led| led.lock.as_ref()).all(is_free);
         let pending =
             |batch: &Kept<Batch>| matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. });
         free && !self.batches.iter().any(pending) && self.tasks.iter().all(|row| row.now.status.is_settled())

@@ -44,9 +44,9 @@ impl Groupage {
                     }
                 }
             }
-            Action::LeaseOver => {
+            Action::LeaseOver(n) => {
                 state.passes = state.passes.saturating_sub(1);
-                state.world.tables.end_lease();
+                state.world.tables.locks.get_mut(usize::from(n))?.end_lease();
             }
             Action::SessionOver(n) => {
                 state.passes = state.passes.saturating_sub(1);
@@ -141,8 +141,8 @@ impl Groupage {
             }
         }
         let lags = state.left.lags > 0;
-        let laws = Laws { target: &self.target, removed: self.removed, lags };
-        state.world.apply(op, comes, asker(&running.process), laws)
+        let laws = Laws { shards: self.setting.shards, removed: self.removed, lags };
+        state.world.apply(op, comes, &asker(&running.process), laws)
     }
 
     /// Promises that are not about one write.
@@ -165,9 +165,9 @@ impl Groupage {
 }
 
 fn asker(process: &Process) -> Asker {
-    let fence = match &*process.origin.body {
-        Body::Group(Group::Lead(Lead { term, .. })) => Some(term.fence),
+    let term = match &*process.origin.body {
+        Body::Group(Group::Lead(Lead { term, .. })) => Some(term.clone()),
         Body::Group(Group::Finish(_)) | Body::Register(_) | Body::Elect(_) | Body::Handle(_) => None,
     };
-    Asker { fence, drives: process.has_just_seen_its_batch() }
+    Asker { term, drives: process.has_just_seen_its_batch() }
 }

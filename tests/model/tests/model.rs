@@ -59,6 +59,7 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
         Rule::SignalAtRelease | Rule::SignalConditional => (of(2, 2, NONE), Promise::SignalsAnswered),
         Rule::AcknowledgeLast => (of(1, 1, CRASH), Promise::NothingLost),
         Rule::LoserComesBack => (of(2, 2, Mishaps { lags: 1, ..NONE }), Promise::NothingLost),
+        Rule::EveryShard => (Setting { shards: 2, ..of(2, 2, NONE) }, Promise::SignalsAnswered),
         Rule::PutIfAbsent => (Setting { repeats: 1, ..of(2, 2, NONE) }, Promise::OneBatchARound),
         Rule::ReturnConditional => (of(1, 1, Mishaps { copies: 1, failures: 1, ..NONE }), Promise::OneBatchARound),
         Rule::ClaimAtSettling => (of(1, 1, Mishaps { copies: 1, ..SLEEP }), Promise::OneOutcome),

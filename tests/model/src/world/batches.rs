@@ -11,7 +11,7 @@ use crate::rules::Rule;
 use crate::tables::is_open;
 
 impl World {
-    pub(super) fn store(&mut self, batch: &Kept<Batch>, assumes: Assumes, laws: Laws<'_>) -> Stored {
+    pub(super) fn store(&mut self, batch: &Kept<Batch>, assumes: Assumes, laws: Laws) -> Stored {
         let old = self.tables.batch(&batch.id).cloned();
         let records = matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. });
         let blind = !laws.removed.keeps(Rule::Revision) || (records && !laws.removed.keeps(Rule::ClaimAtSettling));
@@ -32,11 +32,10 @@ impl World {
             return Stored::Yes;
         }
         let grows = is_open(batch) && old.as_ref().map_or(0, |old| old.members.len()) < batch.members.len();
-        let taken_over = self.tables.lock.as_ref().is_some_and(|lock| lock.fence > batch.fence);
-        self.promise(
-            !grows || !taken_over || self.inherited.as_ref() == Some(&batch.id),
-            Promise::NoCandidateAfterTakeover,
-        );
+        let led = self.tables.led(&batch.target);
+        let taken_over = led.and_then(|led| led.lock.as_ref()).is_some_and(|lock| lock.fence > batch.fence);
+        let inherited = led.and_then(|led| led.inherited.as_ref()) == Some(&batch.id);
+        self.promise(!grows || !taken_over || inherited, Promise::NoCandidateAfterTakeover);
         if let Some(promise) = broken_by_store(old.as_deref(), batch) {
             self.promise(false, promise);
         }

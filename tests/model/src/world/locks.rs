@@ -1,18 +1,21 @@
-//! The lock: bid for, signalled, advanced, released.
+//! The locks: bid for, signalled, advanced, released.
 
-use shared::domain::id::{BatchId, Seq};
+use shared::domain::id::{BatchId, Seq, Shard, Target};
 use shared::domain::lock::{Acquisition, Assumes, Held, Lock, Term};
 use shared::domain::time::Timestamp;
 use shared::ports::{Advanced, Released};
 
 use super::{Laws, World};
 use crate::io::Answer;
+use crate::kept::Kept;
 use crate::promises::Promise;
 use crate::rules::Rule;
+use crate::tables::Led;
 
 impl World {
-    pub(super) fn acquire(&mut self, acquisition: &Acquisition, laws: Laws<'_>) -> Answer {
-        let old = self.tables.lock.as_deref();
+    pub(super) fn acquire(&mut self, target: &Target, acquisition: &Acquisition, laws: Laws) -> Answer {
+        let led = self.tables.led_mut(target);
+        let old = led.lock.as_deref();
         let holds = match &acquisition.assumes {
             Assumes::Free => {
                 old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
@@ -24,33 +27,31 @@ impl World {
         };
         let mut next = Lock { signals: old.map_or(0, |old| old.signals), ..acquisition.next.clone() };
         if !holds {
-            return if old == Some(&next) { Answer::Done } else { Answer::Lock(self.tables.lock.clone()) };
+            return if old == Some(&next) { Answer::Done } else { Answer::Lock(led.lock.clone()) };
         }
         if !laws.removed.keeps(Rule::OpenBatchNamed) {
-            next.open = Some(BatchId::derive(laws.target, next.fence, Seq(0)));
+            next.open = Some(BatchId::derive(target, next.fence, Seq(0)));
         }
-        self.inherited = next.open.clone();
-        self.look_again = true;
-        self.tables.put_lock(next);
+        *led = Led { inherited: next.open.clone(), unseen: laws.asked(target), lock: Some(Kept::new(next)) };
         Answer::Done
     }
 
-    pub(super) fn signal(&mut self, held: &Held, laws: Laws<'_>) -> Answer {
-        let term = Term { target: laws.target.clone(), workflow: held.workflow.clone(), fence: held.fence };
-        match self.tables.lock.as_deref() {
+    pub(super) fn signal(&mut self, target: &Target, held: &Held, laws: Laws) -> Answer {
+        let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
+        let led = self.tables.led_mut(target);
+        match led.lock.as_deref() {
             Some(lock) if lock.is_led_by(&term) || !laws.removed.keeps(Rule::SignalConditional) => {
                 let answered = lock.holder.is_some();
-                let next = Lock { signals: lock.signals + 1, ..lock.clone() };
+                led.lock = Some(Kept::new(Lock { signals: lock.signals + 1, ..lock.clone() }));
+                led.unseen = laws.asked(target);
                 self.promise(answered, Promise::SignalsAnswered);
-                self.tables.put_lock(next);
-                self.look_again = true;
                 Answer::Done
             }
-            Some(_) | None => Answer::Lock(self.tables.lock.clone()),
+            Some(_) | None => Answer::Lock(led.lock.clone()),
         }
     }
 
-    pub(super) fn advance(&mut self, term: &Term, seq: Seq, lease_until: Timestamp, laws: Laws<'_>) -> Advanced {
+    pub(super) fn advance(&mut self, term: &Term, seq: Seq, lease_until: Timestamp, laws: Laws) -> Advanced {
         let Some(mut lock) = self.led_by(term, Rule::FenceAtAdvance, laws) else { return Advanced::Lost };
         if lock.seq == seq {
             lock.seq = seq.next();
@@ -58,14 +59,14 @@ impl World {
             if let Some(holder) = &mut lock.holder {
                 holder.lease_until = lease_until;
             }
-            self.tables.put_lock(lock.clone());
+            self.tables.led_mut(&term.target).lock = Some(Kept::new(lock.clone()));
         } else if lock.seq != seq.next() {
             return Advanced::Lost;
         }
         Advanced::Kept(lock)
     }
 
-    pub(super) fn release(&mut self, term: &Term, seq: Seq, signals: u64, laws: Laws<'_>) -> Released {
+    pub(super) fn release(&mut self, term: &Term, seq: Seq, signals: u64, laws: Laws) -> Released {
         if let Some(lock) = self.led_by(term, Rule::FenceAtRelease, laws) {
             if lock.seq != seq && laws.removed.keeps(Rule::ReleaseAtSeq) {
                 return Released::Lost;
@@ -73,21 +74,31 @@ impl World {
             if lock.signals != signals && laws.removed.keeps(Rule::SignalAtRelease) {
                 return Released::Signalled(lock.signals);
             }
-            self.promise(!self.look_again, Promise::SignalsAnswered);
-            self.inherited = None;
-            self.look_again = false;
-            self.tables.put_lock(Lock { holder: None, open: None, ..lock });
+            let led = self.tables.led_mut(&term.target);
+            let answered = led.unseen == 0;
+            *led = Led { lock: Some(Kept::new(Lock { holder: None, open: None, ..lock })), ..Led::default() };
+            self.promise(answered, Promise::SignalsAnswered);
             return Released::Yes;
         }
-        match self.tables.lock.as_deref() {
+        match self.tables.led(&term.target).and_then(|led| led.lock.as_deref()) {
             Some(lock) if lock.holder.is_none() && lock.fence == term.fence => Released::Yes,
             Some(_) | None => Released::Lost,
         }
     }
 
     /// The lock, if it is held under this term.
-    fn led_by(&self, term: &Term, rule: Rule, laws: Laws<'_>) -> Option<Lock> {
-        let lock = self.tables.lock.as_deref()?;
+    fn led_by(&self, term: &Term, rule: Rule, laws: Laws) -> Option<Lock> {
+        let lock = self.tables.led(&term.target)?.lock.as_deref()?;
         (lock.is_led_by(term) || !laws.removed.keeps(rule)).then(|| lock.clone())
+    }
+}
+
+impl Laws {
+    /// Where a leader by this lock must look once it was asked to: a bit for each shard.
+    fn asked(self, target: &Target) -> u8 {
+        match target.shard() {
+            Shard::HOME => (1 << self.shards) - 1,
+            Shard(n) => 1 << n,
+        }
     }
 }

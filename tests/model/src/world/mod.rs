@@ -5,7 +5,8 @@ mod locks;
 mod sessions;
 mod tasks;
 
-use shared::domain::id::{BatchId, Fence, Target};
+use shared::domain::id::BatchId;
+use shared::domain::lock::Term;
 use shared::domain::task::Task;
 
 use crate::io::{Answer, Op, Says};
@@ -20,10 +21,6 @@ use crate::tables::Tables;
 pub struct World {
     /// The tables.
     pub tables: Tables,
-    /// The open batch that the present holder of the lock found when it took over.
-    pub inherited: Option<BatchId>,
-    /// Whether the holder must look again before it releases.
-    pub look_again: bool,
     /// The first promise that was broken.
     pub broken: Option<Promise>,
 }
@@ -40,19 +37,19 @@ pub enum Comes {
 }
 
 /// Who asks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Asker {
-    /// The fence of the term it leads under, if it is a leader.
-    pub fence: Option<Fence>,
+    /// The term it leads under, if it is a leader.
+    pub term: Option<Term>,
     /// Whether it is about to drive a batch's candidates to their fates.
     pub drives: bool,
 }
 
 /// What is fixed for a run of the model.
 #[derive(Clone, Copy, Debug)]
-pub struct Laws<'a> {
-    /// The only Target.
-    pub target: &'a Target,
+pub struct Laws {
+    /// How many shards the only Target has.
+    pub shards: u8,
     /// What is not kept.
     pub removed: Removed,
     /// Whether reads may lag behind the writes of now.
@@ -67,22 +64,22 @@ pub fn is_express(id: &BatchId) -> bool {
 
 impl World {
     /// Does one I/O.
-    pub fn apply(&mut self, op: &Op, comes: Comes, asker: Asker, laws: Laws<'_>) -> Answer {
+    pub fn apply(&mut self, op: &Op, comes: Comes, asker: &Asker, laws: Laws) -> Answer {
         match op {
             Op::Register(task) => Answer::Registered(Kept::new(self.register(task, laws))),
             Op::Read(ids, freshness) => Answer::Tasks(self.read(ids, *freshness, comes, asker, laws)),
-            Op::Waiting => Answer::Page(Kept::new(self.waiting(comes, asker))),
+            Op::Waiting(target) => Answer::Page(Kept::new(self.waiting(target, comes, asker, laws))),
             Op::Join(id, round, batch) => Answer::Joined(Kept::new(self.join(id, *round, batch, laws))),
-            Op::PutBack(member, batch, attempts) => {
-                Answer::PutBack(Kept::new(self.put_back(member, batch, *attempts, laws)))
+            Op::PutBack(member, batch, target, attempts) => {
+                Answer::PutBack(Kept::new(self.put_back(member, batch, target, *attempts, laws)))
             }
             Op::Settle(member, batch, settlement) => {
                 self.settle(member, batch, settlement, laws);
                 Answer::Done
             }
-            Op::Lock => Answer::Lock(self.tables.lock.clone()),
-            Op::Acquire(acquisition) => self.acquire(acquisition, laws),
-            Op::Signal(held) => self.signal(held, laws),
+            Op::Lock(target) => Answer::Lock(self.tables.led(target).and_then(|led| led.lock.clone())),
+            Op::Acquire(target, acquisition) => self.acquire(target, acquisition, laws),
+            Op::Signal(target, held) => self.signal(target, held, laws),
             Op::Advance(term, seq, lease_until) => {
                 Answer::Advanced(Kept::new(self.advance(term, *seq, *lease_until, laws)))
             }

@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    pub(super) fn end_session(&mut self, id: &SessionId, beat: Beat, laws: Laws<'_>) -> Ended {
+    pub(super) fn end_session(&mut self, id: &SessionId, beat: Beat, laws: Laws) -> Ended {
         let renewed = self.tables.session(id).filter(|session| session.beat != beat).cloned();
         match renewed {
             Some(session) if laws.removed.keeps(Rule::BeatUnchanged) => Ended::Lives((*session).clone()),

@@ -1,7 +1,7 @@
 //! The tasks: registered, shown, moved into a batch, put back, settled.
 
 use shared::domain::batch::{Member, Status::Void};
-use shared::domain::id::{BatchId, Round, TaskId};
+use shared::domain::id::{BatchId, Round, Shard, Target, TaskId};
 use shared::domain::task::{Candidate, Status, Task};
 use shared::ports::{Freshness, Joined, PutBack, Registered, Settlement};
 
@@ -10,7 +10,7 @@ use crate::kept::Kept;
 use crate::rules::Rule;
 
 impl World {
-    pub(super) fn register(&mut self, task: &Task, laws: Laws<'_>) -> Registered {
+    pub(super) fn register(&mut self, task: &Task, laws: Laws) -> Registered {
         match self.task(&task.id) {
             Some(found) if laws.removed.keeps(Rule::PutIfAbsent) => Registered::Existing(Box::new(found)),
             Some(_) => {
@@ -29,8 +29,8 @@ impl World {
         ids: &[TaskId],
         freshness: Freshness,
         comes: Comes,
-        asker: Asker,
-        laws: Laws<'_>,
+        asker: &Asker,
+        laws: Laws,
     ) -> Vec<Kept<Task>> {
         let trims = freshness == Freshness::Latest && asker.drives && !laws.removed.keeps(Rule::FinishNeverTrim);
         let rows = ids.iter().filter_map(|id| self.tables.row(id));
@@ -38,15 +38,21 @@ impl World {
         shown.filter(|task| !(trims && waits(task))).collect()
     }
 
-    pub(super) fn waiting(&mut self, comes: Comes, asker: Asker) -> Vec<Candidate> {
-        if asker.fence.is_some() && asker.fence == self.tables.lock.as_ref().map(|lock| lock.fence) {
-            self.look_again = false;
+    pub(super) fn waiting(&mut self, target: &Target, comes: Comes, asker: &Asker, laws: Laws) -> Vec<Candidate> {
+        if target.shard() != Shard::HOME && !laws.removed.keeps(Rule::EveryShard) {
+            return Vec::new();
         }
-        let rows = self.tables.tasks.iter();
-        rows.filter_map(|row| row.indexed(self.lags(&row.now, comes))).collect()
+        if let Some(term) = &asker.term {
+            let led = self.tables.led_mut(&term.target);
+            if led.lock.as_ref().is_some_and(|lock| lock.fence == term.fence) {
+                led.unseen &= !(1 << target.shard().0);
+            }
+        }
+        let shown = self.tables.tasks.iter().filter_map(|row| row.indexed(self.lags(&row.now, comes)));
+        shown.filter(|(shard, _)| shard == target).map(|(_, candidate)| candidate).collect()
     }
 
-    pub(super) fn join(&mut self, id: &TaskId, round: Round, batch: &BatchId, laws: Laws<'_>) -> Joined {
+    pub(super) fn join(&mut self, id: &TaskId, round: Round, batch: &BatchId, laws: Laws) -> Joined {
         let Some(task) = self.task(id) else { return Joined::Elsewhere };
         let in_round = task.round == round || !laws.removed.keeps(Rule::Round);
         if in_round && waits(&task) {
@@ -60,7 +66,14 @@ impl World {
         }
     }
 
-    pub(super) fn put_back(&mut self, member: &Candidate, batch: &BatchId, attempts: u32, laws: Laws<'_>) -> PutBack {
+    pub(super) fn put_back(
+        &mut self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        laws: Laws,
+    ) -> PutBack {
         let Some(task) = self.task(&member.id) else { return PutBack::MovedOn };
         let round = member.round.next();
         let is_left = is_express(batch) && self.tables.batch(batch).is_some_and(|batch| batch.status == Void);
@@ -69,7 +82,7 @@ impl World {
         } else if is_left && !laws.removed.keeps(Rule::VoidedReturn) {
             PutBack::MovedOn
         } else if names(&task, member.round, batch) || !laws.removed.keeps(Rule::ReturnConditional) {
-            let status = Status::Created { target: laws.target.clone() };
+            let status = Status::Created { target: target.clone() };
             self.tables.put_task(Task { status, round, attempts, ..task }, laws.lags);
             PutBack::Waits
         } else {
@@ -77,7 +90,7 @@ impl World {
         }
     }
 
-    pub(super) fn settle(&mut self, member: &Member, batch: &BatchId, settlement: &Settlement, laws: Laws<'_>) {
+    pub(super) fn settle(&mut self, member: &Member, batch: &BatchId, settlement: &Settlement, laws: Laws) {
         let Some(task) = self.task(&member.id).filter(|task| names(task, member.round, batch)) else { return };
         let batch = batch.clone();
         let status = match settlement {
