@@ -26,6 +26,7 @@ mod locks;
 mod many;
 mod meter;
 mod nodes;
+pub mod price;
 mod queues;
 mod range;
 mod routes;

@@ -24,6 +24,12 @@ impl Units {
         Self { tenths: units * 10 }
     }
 
+    /// So many half units.
+    #[must_use]
+    pub const fn halves(halves: u64) -> Self {
+        Self { tenths: halves * 5 }
+    }
+
     /// Units as DynamoDB reports them.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number that is not negative")]
