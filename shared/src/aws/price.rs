@@ -17,6 +17,8 @@ use crate::domain::task::{Candidate, Task};
 use crate::domain::time::Timestamp;
 use crate::ports::{Freshness, Result};
 
+pub use super::queues::requests;
+
 /// A write unit writes this many bytes of an item.
 pub(super) const WRITE_UNIT_BYTES: u64 = 1024;
 /// A read unit reads this many bytes, or twice as many if the read may be stale.
