@@ -307,6 +307,38 @@ pub enum BenchCommand {
     /// many bytes the stream's items take, settles the first, and measures how long the watermark takes to pass all others.
     /// Capacity units are counted as DynamoDB bills them.
     Streams(BenchStreams),
+    /// What a task costs: units, requests, invocations and dollars, for bursts and trickles, in a simulation of AWS.
+    ///
+    /// The real functions run in virtual time, on tables, queues and event source mappings that cost and take what they do
+    /// on AWS: units are counted by the items before and after each write, requests as they are billed. Figures follow from
+    /// the seed and from nothing else. Senders send in tens; calls carry a hundred tasks and take a second.
+    Cost(BenchCost),
+}
+
+/// Files that a benchmark writes.
+#[derive(Debug, clap::Args)]
+pub struct BenchFiles {
+    /// Write all figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Draw a plot into this file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchCost {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000])]
+    pub sizes: Vec<usize>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub trickle_s: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
 }
 
 #[derive(Debug, clap::Args)]

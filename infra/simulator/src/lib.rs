@@ -8,6 +8,7 @@
 //! - [`clock`] is virtual time: a run of minutes takes a moment, and the same seed gives the same run.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod bill;
 pub mod clock;
 pub mod downstream;
 pub mod lag;
@@ -20,6 +21,7 @@ mod pass;
 pub mod queues;
 pub mod report;
 pub mod store;
+pub mod timing;
 pub mod world;
 
 pub use report::Outcome;

@@ -45,6 +45,18 @@ pub(crate) struct Sending {
 }
 
 impl Load {
+    /// How many tasks it has, or about how many.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of tasks")]
+    pub fn expected_tasks(self) -> u64 {
+        match self {
+            Self::Burst { tasks, .. } => tasks as u64,
+            Self::Trickle { per_second, seconds, .. } | Self::Stream { per_second, seconds, .. } => {
+                (per_second * seconds as f64) as u64
+            }
+        }
+    }
+
     /// The requests of each sender, in order.
     pub(crate) fn senders(self, dice: &TestEnv) -> Vec<Vec<Sending>> {
         const SENDERS: usize = 16;
