@@ -331,6 +331,9 @@ pub struct BenchCost {
     /// Tasks of each burst.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000])]
     pub sizes: Vec<usize>,
+    /// Tasks of each burst that the paper's own steps are given: what a task costs them grows with the burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 300, 1_000, 3_000])]
+    pub paper: Vec<usize>,
     /// How long the trickles last, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub trickle_s: u64,

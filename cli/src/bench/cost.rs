@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use simulator::bill::{Bill, IDLE_RECEIVES_A_MONTH, price};
 use simulator::load::Load;
-use simulator::{Setting, timing};
+use simulator::{Setting, Steps, timing};
 
 use super::plot::{self, Labels, Line};
 use super::{Error, simulated};
@@ -48,6 +48,11 @@ fn scenarios(options: &BenchCost) -> Vec<(String, Setting)> {
             let load = Load::Burst { tasks: *tasks, targets };
             scenarios.push((name, Setting { seed: options.seed, lag_ms, ..Setting::of(load) }));
         }
+    }
+    for tasks in &options.paper {
+        let load = Load::Burst { tasks: *tasks, targets: 1 };
+        let setting = Setting { seed: options.seed, steps: Steps::Paper, ..Setting::of(load) };
+        scenarios.push(("the paper, 1 Target".to_owned(), setting));
     }
     for per_second in [10.0, 100.0] {
         let load = Load::Trickle { per_second, seconds: options.trickle_s, targets: 1 };

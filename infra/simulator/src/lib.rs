@@ -17,6 +17,7 @@ pub mod limits;
 pub mod load;
 pub mod machine;
 mod mapping;
+mod paper;
 mod pass;
 pub mod queues;
 pub mod report;
@@ -25,4 +26,4 @@ pub mod timing;
 pub mod world;
 
 pub use report::Outcome;
-pub use world::{Setting, run};
+pub use world::{Setting, Steps, run};

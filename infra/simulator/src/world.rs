@@ -8,7 +8,7 @@ use shared::aws::Meter;
 use shared::domain::id::digest;
 use shared::domain::session::Timing;
 use shared::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
-use shared::entry::{self, RouteSource, Stack};
+use shared::entry::{self, Metric, RouteSource, Stack};
 use shared::memory::MemoryStore;
 use shared::ports::{Destination, Outgoing};
 use shared::routes::Routes;
@@ -23,15 +23,27 @@ use crate::limits::{Capacity, Limits};
 use crate::load::{Load, Sending};
 use crate::machine::Machine;
 use crate::mapping;
+use crate::paper::{Paper, PaperTables};
 use crate::queues::{Queues, Step, Wired};
 use crate::report::{Outcome, Report};
 use crate::store::{Store, Tables};
+
+/// Whose steps run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// The real ones.
+    Ours,
+    /// Those of the paper, to the letter.
+    Paper,
+}
 
 /// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Everything random follows from it.
     pub seed: u64,
+    /// Whose steps run.
+    pub steps: Steps,
     /// What is sent.
     pub load: Load,
     /// How far behind indexes may be, in milliseconds.
@@ -52,7 +64,17 @@ impl Setting {
     /// The conditions that figures are given for: calls of a second with up to a hundred tasks, indexes that do not lag.
     #[must_use]
     pub const fn of(load: Load) -> Self {
-        Self { seed: 1, load, lag_ms: 0, wait_ms: 6_000, max_items: 100, call_ms: 1_000, batch: "", limits: None }
+        Self {
+            seed: 1,
+            steps: Steps::Ours,
+            load,
+            lag_ms: 0,
+            wait_ms: 6_000,
+            max_items: 100,
+            call_ms: 1_000,
+            batch: "",
+            limits: None,
+        }
     }
 
     fn routes(&self) -> String {
@@ -102,6 +124,8 @@ pub(crate) struct World {
     tables: Tables,
     routes: Arc<Routes>,
     downstream: Accepting,
+    /// The paper's, if its steps run.
+    paper: Option<PaperTables>,
 }
 
 /// Runs what is simulated to its end, in virtual time, on a runtime of its own; `progress` hears of settled tasks.
@@ -129,6 +153,7 @@ async fn simulate(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<
         report: Report::default(),
         routes,
         downstream: Accepting::after(Duration::from_millis(setting.call_ms)),
+        paper: (setting.steps == Steps::Paper).then(PaperTables::default),
     });
     let (begun, senders) = (Instant::now(), setting.load.senders(&world.env));
     let tasks = senders.iter().flatten().map(|sending| sending.targets.len()).sum();
@@ -225,6 +250,13 @@ impl World {
     /// One invocation; says which messages stay.
     pub(crate) async fn handle(&self, step: Step, event: SqsEvent) -> Vec<String> {
         let stack = self.stack();
+        if let Some(tables) = &self.paper {
+            let Stack { store, queues, env, .. } = &stack;
+            let (routes, downstream) = (&*self.routes, &self.downstream);
+            let (kept, settled) = Paper { store, tables, queues, env, routes, downstream }.handle(step, event).await;
+            self.report.notes().counts.add(Metric::TasksSucceeded, settled);
+            return kept;
+        }
         let handled = match step {
             Step::RegisterTask => entry::register_task(&stack, event).await,
             Step::ElectLeader => entry::elect_leader(&stack, event).await,

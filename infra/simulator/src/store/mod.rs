@@ -73,6 +73,10 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
+    pub(crate) const fn of(place: Place, item: &'a str, entry: Option<&'a str>) -> Self {
+        Self { place, item, entry }
+    }
+
     pub(crate) const fn place(&self) -> Place {
         self.place
     }
@@ -96,7 +100,7 @@ impl Store {
     }
 
     /// Waits until a request is through.
-    async fn call(&self, hop: Hop, keys: Keys<'_>) -> Result<()> {
+    pub(crate) async fn call(&self, hop: Hop, keys: Keys<'_>) -> Result<()> {
         self.machine.call(hop).await;
         match &self.tables.capacity {
             Some(capacity) => capacity.admit(&self.machine, &self.tables.env, hop, keys).await,
@@ -105,28 +109,28 @@ impl Store {
     }
 
     /// Counts a write that found `old` and left `new`.
-    fn wrote(&self, keys: Keys<'_>, old: Option<&Image>, new: Option<&Image>) {
+    pub(crate) fn wrote(&self, keys: Keys<'_>, old: Option<&Image>, new: Option<&Image>) {
         let (table, index) = price::write(keys.place, old, new);
         self.tables.meter.charge_write(keys.place, (table, index));
         self.consume(keys, Hop::Write, table, index);
     }
 
     /// Counts a write that `old` refused.
-    fn refused(&self, keys: Keys<'_>, old: Option<&Image>) {
+    pub(crate) fn refused(&self, keys: Keys<'_>, old: Option<&Image>) {
         let units = price::refused_write(old);
         self.tables.meter.charge_refused_write(keys.place, units);
         self.consume(keys, Hop::Write, units, Units::default());
     }
 
     /// Counts a read of an item.
-    fn read(&self, keys: Keys<'_>, bytes: u64, freshness: Freshness) {
+    pub(crate) fn read(&self, keys: Keys<'_>, bytes: u64, freshness: Freshness) {
         let units = price::read(bytes, freshness);
         self.tables.meter.charge_read(keys.place, units);
         self.consume(keys, Hop::Read, units, Units::default());
     }
 
     /// Counts a page of an index.
-    fn paged(&self, keys: Keys<'_>, bytes: u64) {
+    pub(crate) fn paged(&self, keys: Keys<'_>, bytes: u64) {
         let units = price::read(bytes, Freshness::Eventual);
         self.tables.meter.charge_index_read(keys.place, units);
         self.consume(keys, Hop::Page, Units::default(), units);
