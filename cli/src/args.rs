@@ -313,6 +313,14 @@ pub enum BenchCommand {
     /// on AWS: units are counted by the items before and after each write, requests as they are billed. Figures follow from
     /// the seed and from nothing else. Senders send in tens; calls carry a hundred tasks and take a second.
     Cost(BenchCost),
+    /// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
+    ///
+    /// The delay of a call is counted from when its last needed task was handed to register-task: its last member if it is
+    /// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to a second)
+    /// is shown apart.
+    Delay(BenchDelay),
+    /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
+    Fill(BenchFill),
 }
 
 /// Files that a benchmark writes.
@@ -324,6 +332,42 @@ pub struct BenchFiles {
     /// Draw a plot into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchDelay {
+    /// How long tasks are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub seconds: u64,
+    /// How long a batch that is not full waits for more, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 6_000)]
+    pub wait_ms: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchFill {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000])]
+    pub sizes: Vec<usize>,
+    /// Tasks a second of each trickle.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1.0, 10.0, 100.0])]
+    pub rates: Vec<f64>,
+    /// Windows of the trickles' batches, in milliseconds.
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 3_000, 10_000, 30_000])]
+    pub waits_ms: Vec<u64>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub seconds: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
 }
 
 #[derive(Debug, clap::Args)]

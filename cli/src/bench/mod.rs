@@ -2,6 +2,8 @@
 //! simulation of AWS.
 
 mod cost;
+mod delay;
+mod fill;
 mod lists;
 mod memory;
 mod plan;
@@ -79,6 +81,8 @@ pub async fn run(options: &BenchOptions, output: &Output) -> Result<Ending, Erro
         BenchCommand::Lists(options) => lists::run(options, *output).await?,
         BenchCommand::Streams(options) => streams::run(options, *output).await?,
         BenchCommand::Cost(options) => cost::run(options, *output).await?,
+        BenchCommand::Delay(options) => delay::run(options, *output).await?,
+        BenchCommand::Fill(options) => fill::run(options, *output).await?,
     }
     Ok(Ending::Well)
 }
