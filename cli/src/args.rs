@@ -321,6 +321,12 @@ pub enum BenchCommand {
     Delay(BenchDelay),
     /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
     Fill(BenchFill),
+    /// How many tasks a second one Target bears, in a simulation of AWS whose partitions have DynamoDB's limits.
+    ///
+    /// A partition of a table or an index serves 1,000 write units and 3,000 read units a second; what is over that is
+    /// throttled and tried again by the SDK's rules, and an index that is over its limit throttles its table's writes. Event
+    /// source mappings begin with five invocations at once and add 300 a minute. What counts is the second half of the time.
+    HotKey(BenchHotKey),
 }
 
 /// Files that a benchmark writes.
@@ -363,6 +369,24 @@ pub struct BenchFill {
     /// How long the trickles last, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub seconds: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchHotKey {
+    /// Tasks a second that are sent.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100.0, 300.0, 1_000.0, 3_000.0, 10_000.0])]
+    pub rates: Vec<f64>,
+    /// How long they are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub seconds: u64,
+    /// Partitions of each table and each index. A new table has four.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    pub partitions: u64,
     /// Everything random follows from it.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,

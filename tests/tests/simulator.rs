@@ -15,7 +15,14 @@ async fn a_simulated_burst_costs_what_it_does_on_the_embedded_database() {
     let mut far_off = Vec::new();
     for place in Place::ON_THE_WAY {
         let (real, ours) = (embedded.usage.at(place), simulated.usage.at(place));
-        println!("{}: {} and {} write units, {} and {} read", place.name(), real.write, ours.write, real.read, ours.read);
+        println!(
+            "{}: {} and {} write units, {} and {} read",
+            place.name(),
+            real.write,
+            ours.write,
+            real.read,
+            ours.read
+        );
         // A thousandth of the whole is lost in a few elections and heartbeats more or less.
         let bound = (real.write.count() * 0.02).max(TASKS as f64 * 0.005);
         if (real.write.count() - ours.write.count()).abs() > bound {

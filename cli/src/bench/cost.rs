@@ -35,7 +35,8 @@ pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
     }
     output.result(&all, || table(&all));
     simulated::save(&all, options.files.save.as_deref())?;
-    let labels = Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
+    let labels =
+        Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
     plot::draw(options.files.svg.as_deref(), labels, &lines(&all))
 }
 
@@ -79,8 +80,17 @@ fn table(all: &[Figures]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
-        "scenario", "tasks", "write units", "read units", "refused", "SQS", "invocations", "Lambda ms", "$ a million",
-        "calls", "fewest",
+        "scenario",
+        "tasks",
+        "write units",
+        "read units",
+        "refused",
+        "SQS",
+        "invocations",
+        "Lambda ms",
+        "$ a million",
+        "calls",
+        "fewest",
     ]);
     for figures in all {
         let Bill { write_units, read_units, refused_writes, sqs_requests, invocations, lambda_ms, dollars, .. } =

@@ -4,6 +4,7 @@
 mod cost;
 mod delay;
 mod fill;
+mod hot_key;
 mod lists;
 mod memory;
 mod plan;
@@ -83,6 +84,7 @@ pub async fn run(options: &BenchOptions, output: &Output) -> Result<Ending, Erro
         BenchCommand::Cost(options) => cost::run(options, *output).await?,
         BenchCommand::Delay(options) => delay::run(options, *output).await?,
         BenchCommand::Fill(options) => fill::run(options, *output).await?,
+        BenchCommand::HotKey(options) => hot_key::run(options, *output).await?,
     }
     Ok(Ending::Well)
 }

@@ -36,8 +36,7 @@ pub enum Hop {
 
 impl Hop {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Write, Self::Read, Self::Page, Self::Request, Self::Delivery, Self::Invocation];
+    pub const ALL: [Self; 6] = [Self::Write, Self::Read, Self::Page, Self::Request, Self::Delivery, Self::Invocation];
 
     /// Median and 99th percentile, in milliseconds.
     #[must_use]

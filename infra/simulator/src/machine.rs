@@ -40,16 +40,18 @@ impl Machine {
 
     fn sharing(dice: TestEnv, share: f64) -> Self {
         Self {
-            dice, call_cpu: CALL_CPU.div_f64(share), free_at: Arc::new(Mutex::new(Instant::now())),
+            dice,
+            call_cpu: CALL_CPU.div_f64(share),
+            free_at: Arc::new(Mutex::new(Instant::now())),
             tokens: Arc::new(AtomicI64::new(TOKENS)),
         }
     }
 
     /// Whether the SDK tries a throttled request again.
     pub(crate) fn may_retry(&self) -> bool {
-        let taken = self.tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            (left >= REPEAT).then_some(left - REPEAT)
-        });
+        let taken = self
+            .tokens
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left >= REPEAT).then_some(left - REPEAT));
         taken.is_ok()
     }
 

@@ -61,6 +61,15 @@ pub fn whole_way(outcome: &Outcome) -> Vec<Duration> {
     calls.flat_map(|call| call.items.iter().filter_map(move |item| way(call.at, item))).collect()
 }
 
+/// Tasks a second that were called in the second half of a run of so many seconds: by then its functions have scaled.
+#[must_use]
+pub fn called_per_second(outcome: &Outcome, seconds: u64) -> f64 {
+    let Some(begun) = outcome.tasks_at.values().map(|(arrived, _)| *arrived).min() else { return 0.0 };
+    let half = Duration::from_secs(seconds) / 2;
+    let late = outcome.calls.iter().filter(|call| call.at.saturating_duration_since(begun) >= half);
+    late.map(|call| call.items.len()).sum::<usize>() as f64 / half.as_secs_f64()
+}
+
 /// The fewest calls that could carry all tasks, if they were all there at once.
 #[must_use]
 pub fn fewest_calls(setting: &Setting, outcome: &Outcome) -> usize {

@@ -58,6 +58,8 @@ pub struct Setting {
     pub batch: &'static str,
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
+    /// When to stop, whatever is left, in seconds; `None` runs until nothing is.
+    pub stop_after_s: Option<u64>,
 }
 
 impl Setting {
@@ -74,6 +76,7 @@ impl Setting {
             call_ms: 1_000,
             batch: "",
             limits: None,
+            stop_after_s: None,
         }
     }
 
@@ -169,7 +172,7 @@ async fn simulate(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<
         first += sender.iter().map(|sending| sending.targets.len()).sum::<usize>();
         running.spawn(Arc::clone(&world).send(sender, numbers, begun));
     }
-    let took = world.until_done(tasks, progress).await?;
+    let took = world.until_done(tasks, setting.stop_after_s.map(Duration::from_secs), progress).await?;
     let notes = std::mem::take(&mut *world.report.notes());
     Ok(Outcome {
         tasks,
@@ -215,14 +218,22 @@ impl World {
         }
     }
 
-    /// Waits until every task is settled and no message is under way; says when the last task was settled.
-    async fn until_done(&self, tasks: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Duration, Error> {
+    /// Waits until every task is settled and no message is under way, or it is time to stop; says when the last task was settled.
+    async fn until_done(
+        &self,
+        tasks: usize,
+        stop_after: Option<Duration>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Duration, Error> {
         const LOOK: Duration = Duration::from_millis(100);
         let begun = Instant::now();
         let mut took = None;
         while took.is_none() || !self.queues.are_empty() {
             if begun.elapsed() > PATIENCE {
                 return Err(Error::Stuck { settled: self.report.settled(), tasks });
+            }
+            if let Some(stopped) = stop_after.filter(|stop_after| begun.elapsed() >= *stop_after) {
+                return Ok(stopped);
             }
             sleep(LOOK).await;
             let settled = self.report.settled();

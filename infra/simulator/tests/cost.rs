@@ -28,7 +28,13 @@ fn check(outcome: &Outcome) {
     println!("{:?}", outcome.usage.sqs);
     for step in Step::ALL {
         let function = &outcome.functions[&step];
-        println!("{}: {} invocations, {} records, {} ms", step.name(), function.count, function.records, function.billed_ms());
+        println!(
+            "{}: {} invocations, {} records, {} ms",
+            step.name(),
+            function.count,
+            function.records,
+            function.billed_ms()
+        );
     }
     assert!(calls as f64 <= (tasks / 100.0 * 1.01).ceil(), "{what}: more calls than a hundredth over the fewest");
     assert!(write <= 5.5, "{what}: over 5.5 write units");

@@ -133,7 +133,8 @@ impl Paper<'_> {
         }
         let mut joined = Vec::new();
         for some in members.chunks(AT_ONCE) {
-            let moved = some.iter().map(|member| self.tables.set(self.store, member, "created", "batched", Some(&batch)));
+            let moved =
+                some.iter().map(|member| self.tables.set(self.store, member, "created", "batched", Some(&batch)));
             let moved = try_join_all(moved).await?;
             joined.extend(some.iter().zip(moved).filter(|(_, moved)| *moved).map(|(member, _)| member.clone()));
         }
@@ -149,8 +150,11 @@ impl Paper<'_> {
         let members = self.tables.members(self.store, batch).await?;
         let payloads = self.tables.payloads(self.store, &members).await?;
         self.set_all(&members, "batched", "in-progress").await?;
-        let items: Vec<_> =
-            members.iter().zip(payloads).map(|(id, payload)| serde_json::json!({ "id": id, "payload": payload })).collect();
+        let items: Vec<_> = members
+            .iter()
+            .zip(payloads)
+            .map(|(id, payload)| serde_json::json!({ "id": id, "payload": payload }))
+            .collect();
         let body = serde_json::json!({ "target": target, "items": items }).to_string();
         if let Some(route) = self.routes.iter().next() {
             let (id, fence) = (shared::domain::id::BatchId::new(batch), shared::domain::id::Fence(0));

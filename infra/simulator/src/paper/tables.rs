@@ -36,7 +36,8 @@ const A_MOMENT: u64 = 1_800_000_000_123;
 impl Task {
     fn image(&self, id: &str) -> Image {
         let Self { status, target, payload, batch } = self;
-        let mut texts = vec![("Id", id), ("Status", *status), ("Target", target.as_str()), ("Payload", payload.as_str())];
+        let mut texts =
+            vec![("Id", id), ("Status", *status), ("Target", target.as_str()), ("Payload", payload.as_str())];
         texts.extend(batch.as_ref().map(|batch| ("BatchId", batch.as_str())));
         Image::other(Place::Tasks, &texts, &[("CreatedAt", A_MOMENT)])
     }
@@ -140,7 +141,9 @@ impl PaperTables {
         task.status = to;
         task.batch = batch.map(str::to_owned).or_else(|| task.batch.take());
         store.wrote(keys, Some(&old), Some(&task.image(id)));
-        if from == "created" && let Some(waiting) = tables.waiting.get_mut(&target) {
+        if from == "created"
+            && let Some(waiting) = tables.waiting.get_mut(&target)
+        {
             waiting.remove(id);
         }
         Ok(true)

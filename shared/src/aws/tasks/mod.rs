@@ -26,8 +26,8 @@ use crate::ports::{
     Error, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
     WaitingPage,
 };
-pub(super) use stored::{item_of, task_of};
 use stored::{StoredTask, passed_over, ties_of};
+pub(super) use stored::{item_of, task_of};
 
 pub(super) const TABLE: &str = "task table";
 const ID: &str = "Id";
