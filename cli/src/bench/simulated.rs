@@ -5,6 +5,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use simulator::{Outcome, Setting};
+use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::Error;
 
@@ -18,8 +19,9 @@ pub async fn run(name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, E
     let bar = ProgressBar::new(tasks).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_prefix(name.to_owned());
     let (setting, shown) = (setting.clone(), bar.clone());
-    // Virtual time has a runtime of its own.
-    let run = tokio::task::spawn_blocking(move || simulator::run(&setting, &|settled| shown.set_position(settled)));
+    // Virtual time has a runtime of its own. What simulated functions log is not about this process.
+    let simulate = move || simulator::run(&setting, &|settled| shown.set_position(settled));
+    let run = tokio::task::spawn_blocking(|| with_default(NoSubscriber::new(), simulate));
     let outcome = run.await;
     bar.finish_and_clear();
     Ok(outcome.map_err(|_| Error::Panicked)??)
