@@ -3,14 +3,14 @@
 
 pub mod burst;
 pub mod chaos;
-pub mod clock;
+pub use simulator::clock;
 pub mod crowd;
 pub mod downstream;
 pub mod fan;
 pub mod fan_out;
 pub mod faulty;
 mod jobs;
-pub mod lag;
+pub use simulator::lag;
 mod lanes;
 pub mod limits;
 pub mod mutation;

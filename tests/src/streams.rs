@@ -1,70 +1,12 @@
-//! Streams as stores hand them through to the one inside.
+//! Streams as processes see them: through stores that fail at every call.
 
 use shared::domain::id::{Part, StreamId};
 use shared::domain::stream::{Life, Page, Stream};
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Change, Node, NodeId};
-use shared::ports::{Env, Marked, Result, Seen, Stored, StreamOpened, Streams};
+use shared::ports::{Marked, Result, Seen, Stored, StreamOpened, Streams};
 
 use crate::faulty::Faulty;
-use crate::lag::Lagging;
-
-/// Every call, made to the store in a field.
-macro_rules! all {
-    ($inner:ident) => {
-        async fn open_stream(&self, stream: &Stream) -> Result<StreamOpened> {
-            self.$inner.open_stream(stream).await
-        }
-
-        async fn stream(&self, id: &StreamId) -> Result<Option<Stream>> {
-            self.$inner.stream(id).await
-        }
-
-        async fn see(&self, life: &Life, nodes: &[NodeId]) -> Result<Seen> {
-            self.$inner.see(life, nodes).await
-        }
-
-        async fn feed(&self, fed: &Stream, page: &Page) -> Result<Stored> {
-            self.$inner.feed(fed, page).await
-        }
-
-        async fn commit(&self, stream: &Stream) -> Result<Stored> {
-            self.$inner.commit(stream).await
-        }
-
-        async fn mark_events(&self, life: &Life, change: &Change) -> Result<Marked> {
-            self.$inner.mark_events(life, change).await
-        }
-
-        async fn stream_nodes(&self, life: &Life, from: NodeId, limit: usize) -> Result<Vec<Node>> {
-            self.$inner.stream_nodes(life, from, limit).await
-        }
-
-        async fn drop_nodes(&self, life: &Life, nodes: &[NodeId]) -> Result<()> {
-            self.$inner.drop_nodes(life, nodes).await
-        }
-
-        async fn pages(&self, life: &Life, from: u64, to: u64, limit: usize) -> Result<Vec<Page>> {
-            self.$inner.pages(life, from, to, limit).await
-        }
-
-        async fn drop_pages(&self, life: &Life, starts: &[u64]) -> Result<()> {
-            self.$inner.drop_pages(life, starts).await
-        }
-
-        async fn due_streams(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<StreamId>> {
-            self.$inner.due_streams(part, before, limit).await
-        }
-
-        async fn remove_stream(&self, stream: &Stream) -> Result<Stored> {
-            self.$inner.remove_stream(stream).await
-        }
-    };
-}
-
-impl<S: Streams, E: Env> Streams for Lagging<S, E> {
-    all!(inner);
-}
 
 impl<S: Streams> Streams for Faulty<'_, S> {
     async fn open_stream(&self, stream: &Stream) -> Result<StreamOpened> {

@@ -1,5 +1,7 @@
 //! The command line of `groupage bench`.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 
 #[derive(Debug, clap::Args)]
@@ -43,6 +45,109 @@ pub enum BenchCommand {
     /// The downstream accepts every call at once. Speed is this machine's: compare runs on one machine, and pin the
     /// process to see what a core does (`taskset -c 0`).
     Throughput(BenchThroughput),
+    /// What a task costs: units, requests, invocations and dollars, for bursts and trickles, in a simulation of AWS.
+    ///
+    /// The real functions run in virtual time, on tables, queues and event source mappings that cost and take what they do
+    /// on AWS: units are counted by the items before and after each write, requests as they are billed. Figures follow from
+    /// the seed and from nothing else. Senders send in tens; calls carry a hundred tasks and take a second.
+    Cost(BenchCost),
+    /// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
+    ///
+    /// The delay of a call is counted from when its last needed task was handed to register-task: its last member if it is
+    /// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to a second)
+    /// is shown apart.
+    Delay(BenchDelay),
+    /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
+    Fill(BenchFill),
+    /// How many tasks a second one Target bears, in a simulation of AWS whose partitions have DynamoDB's limits.
+    ///
+    /// A partition of a table or an index serves 1,000 write units and 3,000 read units a second; what is over that is
+    /// throttled and tried again by the SDK's rules, and an index that is over its limit throttles its table's writes. Event
+    /// source mappings begin with five invocations at once and add 300 a minute. What counts is the second half of the time.
+    HotKey(BenchHotKey),
+}
+
+/// Files that a benchmark writes.
+#[derive(Debug, clap::Args)]
+pub struct BenchFiles {
+    /// Write all figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Draw a plot into this file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchDelay {
+    /// How long tasks are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub seconds: u64,
+    /// How long a batch that is not full waits for more, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 6_000)]
+    pub wait_ms: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchFill {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000])]
+    pub sizes: Vec<usize>,
+    /// Tasks a second of each trickle.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1.0, 10.0, 100.0])]
+    pub rates: Vec<f64>,
+    /// Windows of the trickles' batches, in milliseconds.
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 3_000, 10_000, 30_000])]
+    pub waits_ms: Vec<u64>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub seconds: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchHotKey {
+    /// Tasks a second that are sent.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100.0, 300.0, 1_000.0, 3_000.0, 10_000.0])]
+    pub rates: Vec<f64>,
+    /// How long they are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub seconds: u64,
+    /// Partitions of each table and each index. A new table has four.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    pub partitions: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchCost {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000])]
+    pub sizes: Vec<usize>,
+    /// Tasks of each burst that the paper's own steps are given: what a task costs them grows with the burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 300, 1_000, 3_000])]
+    pub paper: Vec<usize>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub trickle_s: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
 }
 
 #[derive(Debug, clap::Args)]

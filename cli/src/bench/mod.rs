@@ -1,12 +1,21 @@
-//! `groupage bench`: what things cost and how fast they are, measured on the embedded stack, in this process.
+//! `groupage bench`: what things cost and how fast they are, measured in this process: on the embedded stack, or in a
+//! simulation of AWS.
 
 pub mod args;
+mod cost;
+mod delay;
+mod fill;
+mod hot_key;
 mod lists;
 mod plan;
+mod plot;
 mod process;
+mod simulated;
 mod streams;
 mod throughput;
 mod trackers;
+
+use std::path::PathBuf;
 
 use crate::Ending;
 use shared::{ports, steps};
@@ -58,6 +67,28 @@ pub enum Error {
     /// Everything is acked and the tracker is not complete: a bug.
     #[error("everything is acked, and the tracker is {0}")]
     NotComplete(&'static str),
+    /// A simulation did not come to its end: a bug.
+    #[error(transparent)]
+    Simulated(#[from] simulator::world::Error),
+    /// The simulation panicked: a bug.
+    #[error("the simulation panicked")]
+    Panicked,
+    /// A file with figures could not be written.
+    #[error("cannot write {}: {source}", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A plot could not be drawn.
+    #[error("cannot draw {}: {why}", file.display())]
+    Plot {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        why: String,
+    },
 }
 
 /// Runs a benchmark and prints its figures.
@@ -70,6 +101,10 @@ pub async fn run(options: &BenchOptions, output: &Output) -> Result<Ending, Erro
         BenchCommand::Lists(options) => lists::run(options, *output).await?,
         BenchCommand::Streams(options) => streams::run(options, *output).await?,
         BenchCommand::Throughput(options) => throughput::run(options, *output).await?,
+        BenchCommand::Cost(options) => cost::run(options, *output).await?,
+        BenchCommand::Delay(options) => delay::run(options, *output).await?,
+        BenchCommand::Fill(options) => fill::run(options, *output).await?,
+        BenchCommand::HotKey(options) => hot_key::run(options, *output).await?,
     }
     Ok(Ending::Well)
 }

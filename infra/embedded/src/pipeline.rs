@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use aws_sdk_sqs::Client;
 use shared::config::Queues;
+use shared::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, Settings, TASKS};
 use shared::entry::{self, Counts, Handled};
 use shared::ports::{Downstream, Env, Inbox, Outbox, Store};
 use tokio::task::AbortHandle;
@@ -45,7 +46,7 @@ impl Pipeline {
         let sweeper = tokio::spawn(sweep(Arc::clone(stack), Arc::clone(&counts))).abort_handle();
         let mut pipeline = Self { mappings: Vec::new(), sweeper, counts };
         // A FIFO queue's mapping takes tens, and has no window.
-        for mapping in [settings(&queues.tasks, 500, 1, 8, 30), settings(&queues.in_order, 10, 0, 8, 30)] {
+        for mapping in [mapping(&queues.tasks, TASKS, 8), mapping(&queues.in_order, IN_ORDER, 8)] {
             let register = Arc::clone(stack);
             pipeline.map(client, mapping, move |event| {
                 let stack = Arc::clone(&register);
@@ -53,17 +54,17 @@ impl Pipeline {
             })?;
         }
         let elect = Arc::clone(stack);
-        pipeline.map(client, settings(&queues.elect, 10, 0, 8, 15), move |event| {
+        pipeline.map(client, mapping(&queues.elect, ELECT, 8), move |event| {
             let stack = Arc::clone(&elect);
             async move { entry::elect_leader(&*stack, event).await }
         })?;
         let group = Arc::clone(stack);
-        pipeline.map(client, settings(&queues.group, 1, 0, 64, 60), move |event| {
+        pipeline.map(client, mapping(&queues.group, GROUP, 64), move |event| {
             let stack = Arc::clone(&group);
             async move { entry::group_batch(&*stack, event).await }
         })?;
         let (handle, downstream) = (Arc::clone(stack), Arc::clone(downstream));
-        pipeline.map(client, settings(&queues.handle, 1, 0, 64, 75), move |event| {
+        pipeline.map(client, mapping(&queues.handle, HANDLE, 64), move |event| {
             let (stack, downstream) = (Arc::clone(&handle), Arc::clone(&downstream));
             async move { entry::batch_handler(&*stack, &*downstream, event).await }
         })?;
@@ -120,13 +121,13 @@ where
     }
 }
 
-fn settings(queue: &str, batch_size: usize, window_s: u64, concurrency: usize, timeout_s: u64) -> Mapping {
+fn mapping(queue: &str, settings: Settings, concurrency: usize) -> Mapping {
     Mapping {
         queue: queue.to_owned(),
-        batch_size,
-        window: Duration::from_secs(window_s),
+        batch_size: settings.batch_size,
+        window: Duration::from_secs(settings.window_s),
         concurrency,
         pollers: 8,
-        timeout: Duration::from_secs(timeout_s),
+        timeout: Duration::from_secs(settings.timeout_s),
     }
 }

@@ -198,6 +198,10 @@ fn by_position<T>(members: &[Member], of: impl Fn(&Member) -> Option<T>) -> BTre
     said.filter_map(|(position, said)| said.map(|said| (position, said))).collect()
 }
 
+pub(super) fn item_of(batch: &Batch, retention_ms: u64) -> Result<Item> {
+    encode(TABLE, batch.id.as_str(), &StoredBatch::of(batch, retention_ms))
+}
+
 fn batch_of(item: Item) -> Result<Batch> {
     let id = item.get(BATCH_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
     decode::<StoredBatch>(TABLE, &id, item)?.into_batch()
@@ -215,7 +219,7 @@ impl Batches for Dynamo {
     }
 
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
-        let item = encode(TABLE, batch.id.as_str(), &StoredBatch::of(batch, self.retention_ms))?;
+        let item = item_of(batch, self.retention_ms)?;
         let clause = match assumes {
             Assumes::Absent => Clause::Absent(BATCH_ID),
             Assumes::At(revision) => Clause::Equals(REVISION, number(revision)),

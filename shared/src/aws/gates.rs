@@ -48,6 +48,10 @@ impl StoredGate {
     }
 }
 
+pub(super) fn item_of(key: &str, gate: &Gate, now: Timestamp) -> Result<Item> {
+    encode(TABLE, key, &StoredGate::of(key, gate, now))
+}
+
 fn gate_of(key: &str, item: Item) -> Result<Gate> {
     let StoredGate { revision, in_flight, paused_until, next_call, latest, .. } = decode(TABLE, key, item)?;
     Ok(Gate { revision, in_flight, paused_until, next_call, latest })
@@ -68,7 +72,7 @@ impl Gates for Dynamo {
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
         let key = scope.key();
-        let item = encode(TABLE, &key, &StoredGate::of(&key, gate, now))?;
+        let item = item_of(&key, gate, now)?;
         let clause = match gate.revision {
             // Revision 0 is that of an item that is not there.
             Revision(0 | 1) => Clause::Absent(REVISION),

@@ -59,6 +59,23 @@ pub(super) fn lock_of(item: Item) -> Result<(Target, Lock)> {
     Ok((stored.target, lock))
 }
 
+/// A lock's item as the writes below leave it: one that nobody holds was released at `now`.
+pub(super) fn item_of(target: &Target, lock: &Lock, now: Timestamp) -> Item {
+    let holder = lock.holder.as_ref();
+    let attributes = [
+        Some((TARGET, text(target.as_str()))),
+        holder.map(|holder| (LOCK_HOLDER, text(holder.workflow.as_str()))),
+        holder.map(|holder| (ACQUIRED_AT, number(holder.acquired_at.0))),
+        holder.map(|holder| (LEASE_UNTIL, number(holder.lease_until.0))),
+        Some((FENCE, number(lock.fence))),
+        Some((SEQ, number(lock.seq))),
+        Some((SIGNALS, number(lock.signals))),
+        lock.open.as_ref().map(|open| (OPEN_BATCH, text(open.as_str()))),
+        holder.is_none().then(|| (TTL, expiry(now))),
+    ];
+    attributes.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// The precondition of an acquisition. Signals are not part of it: one that came meanwhile changes nothing for whoever
 /// takes over.
 fn assumed(acquisition: &Acquisition) -> Vec<Clause> {
@@ -218,6 +235,7 @@ mod tests {
         let held =
             Lock { holder: Some(holder), fence: Fence(7), seq: Seq(2), signals: 4, open: Some(BatchId::new("b")) };
         assert_eq!(lock_of(stored.clone()).unwrap(), (Target::new("r:t"), held.clone()));
+        assert_eq!(lock_of(item_of(&Target::new("r:t"), &held, Timestamp(3))).unwrap().1, held);
         for gone in [LOCK_HOLDER, ACQUIRED_AT, LEASE_UNTIL, OPEN_BATCH] {
             stored.remove(gone);
         }

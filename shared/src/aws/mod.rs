@@ -26,6 +26,7 @@ mod locks;
 mod many;
 mod meter;
 mod nodes;
+pub mod price;
 mod queues;
 mod range;
 mod routes;
@@ -59,10 +60,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_500);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// All attempts together: less than the shortest function's timeout, so that a step can still say what failed.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(12);
-/// One more than the SDK's three: the repeat of a message costs more than the repeat of a request.
-const ATTEMPTS: u32 = 4;
-const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(2);
+/// Attempts of one request. One more than the SDK's three: the repeat of a message costs more than the repeat of a request.
+pub const ATTEMPTS: u32 = 4;
+/// The longest pause before the second attempt; it doubles with each, and the real one is a random part of it.
+pub const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+/// The longest pause before any attempt.
+pub const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The configuration of every AWS client, from the environment.
 ///

@@ -171,6 +171,17 @@ impl Inbox for Sqs {
     }
 }
 
+/// The requests that messages for one queue go out in, each with its bytes.
+#[must_use]
+pub fn requests(messages: Vec<Outgoing>) -> Vec<(Vec<Outgoing>, u64)> {
+    let bundles = bundles(messages.into_iter().enumerate().collect());
+    let request = |bundle: Bundle| {
+        let messages = bundle.messages.into_iter().map(|(_, message)| message).collect();
+        (messages, bundle.bytes as u64)
+    };
+    bundles.into_iter().map(request).collect()
+}
+
 /// Packs messages for one queue into as few requests as their order allows.
 fn bundles(messages: Vec<(usize, Outgoing)>) -> Vec<Bundle> {
     let mut bundles: Vec<Bundle> = Vec::new();

@@ -38,7 +38,7 @@ struct StoredSession {
     ttl: u64,
 }
 
-fn item_of(session: &Session) -> Result<Item> {
+pub(super) fn item_of(session: &Session) -> Result<Item> {
     let stored = StoredSession {
         pool: session.id.pool(),
         session_id: session.id.clone(),

@@ -4,6 +4,7 @@
 //! parsed for all records at once. The functions' mains call [`serve`] with one of the step functions here;
 //! `groupage local` and the tests call the same functions with the same events.
 
+pub mod mapping;
 mod metrics;
 mod records;
 mod routes;

@@ -83,7 +83,7 @@ impl From<ports::Error> for Stop {
     }
 }
 
-/// SQS counts a delay in whole seconds; what is left of a window below that is slept.
+/// SQS counts a delay in whole seconds; what is shorter is slept.
 const SHORTEST_DELAY_MS: u64 = 1_000;
 
 impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
@@ -208,14 +208,13 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         while let Filled::Waits { until } =
             filling.fill(self.store, drain, *limits, self.env.now(), gathered.take()).await?
         {
-            let left_ms = until.since(self.env.now());
-            if left_ms >= SHORTEST_DELAY_MS {
+            let look_in_ms = filling.look_again_ms(*limits, until, self.env.now());
+            if look_in_ms >= SHORTEST_DELAY_MS {
                 let resume = filling.knowledge();
-                // Twice as often towards the end: a batch that fills early should not wait for its whole window.
-                self.come_back(leading, None, Some(resume), (left_ms / 2).max(SHORTEST_DELAY_MS)).await?;
+                self.come_back(leading, None, Some(resume), look_in_ms).await?;
                 return Ok(false);
             }
-            self.env.sleep(left_ms).await;
+            self.env.sleep(look_in_ms).await;
             drain.start_over();
         }
         let members = self.freeze(filling).await?;

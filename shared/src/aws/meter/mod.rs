@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
-use super::item::{self, Item};
+use super::item::Item;
+use super::price::refused;
 use usage::PLACES;
 pub use usage::{Capacity, Place, Requests, Units, Usage};
 
@@ -40,8 +41,6 @@ pub struct Meter {
 
 /// AWS bills an SQS request once for every started chunk of this many bytes.
 const SQS_CHUNK_BYTES: u64 = 64 * 1024;
-/// A write unit writes this many bytes of an item.
-const WRITE_UNIT_BYTES: u64 = 1024;
 
 impl Meter {
     /// A meter at zero.
@@ -75,6 +74,28 @@ impl Meter {
         self.sqs[kind as usize].fetch_add(bytes.div_ceil(SQS_CHUNK_BYTES).max(1), Ordering::Relaxed);
     }
 
+    /// Counts read units that nobody reported: those of a simulated table.
+    pub fn charge_read(&self, place: Place, units: Units) {
+        add(&self.read, place, units);
+    }
+
+    /// Counts the units of a simulated table's write: in the table, and in its index.
+    pub fn charge_write(&self, place: Place, (table, index): (Units, Units)) {
+        add(&self.write, place, table);
+        add(&self.write, place.index(), index);
+    }
+
+    /// Counts a simulated table's write whose condition failed.
+    pub fn charge_refused_write(&self, place: Place, units: Units) {
+        self.refused_writes.fetch_add(1, Ordering::Relaxed);
+        add(&self.write, place, units);
+    }
+
+    /// Counts read units of a simulated table's index.
+    pub fn charge_index_read(&self, place: Place, units: Units) {
+        add(&self.read, place.index(), units);
+    }
+
     /// Counts a read's reported consumption.
     pub(super) fn count_read<'a>(&self, place: Place, consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) {
         consumed.into_iter().for_each(|consumed| count(&self.read, place, consumed));
@@ -88,12 +109,8 @@ impl Meter {
     /// Counts a write whose condition failed: billed by the item that was there, and at least one unit.
     pub(super) fn count_refused_write(&self, place: Place, old: Option<&Item>) {
         self.refused_writes.fetch_add(1, Ordering::Relaxed);
-        add(&self.write, place, refused_write(old));
+        add(&self.write, place, refused(old));
     }
-}
-
-fn refused_write(old: Option<&Item>) -> Units {
-    Units::whole(old.map_or(0, item::size).div_ceil(WRITE_UNIT_BYTES).max(1))
 }
 
 fn count(counters: &[AtomicU64; PLACES], place: Place, consumed: &ConsumedCapacity) {
@@ -117,7 +134,6 @@ mod tests {
     use aws_sdk_dynamodb::types::Capacity as Consumed;
 
     use super::*;
-    use crate::aws::item::text;
 
     fn consumed(table: f64, index: f64) -> ConsumedCapacity {
         let units = |units| Consumed::builder().capacity_units(units).build();
@@ -145,14 +161,6 @@ mod tests {
         let usage = meter.snapshot();
         assert_eq!((usage.at(Place::Tasks).write, usage.at(Place::Waiting).write), (Units::whole(1), Units::whole(2)));
         assert_eq!(usage.capacity().write, Units::whole(3));
-    }
-
-    #[test]
-    fn a_refused_write_costs_what_was_there_and_at_least_one_unit() {
-        assert_eq!(refused_write(None), Units::whole(1));
-        let item = |bytes: usize| Item::from([("Id".to_owned(), text("x".repeat(bytes - 2)))]);
-        assert_eq!(refused_write(Some(&item(1024))), Units::whole(1));
-        assert_eq!(refused_write(Some(&item(1025))), Units::whole(2));
     }
 
     #[test]

@@ -24,6 +24,12 @@ impl Units {
         Self { tenths: units * 10 }
     }
 
+    /// So many half units.
+    #[must_use]
+    pub const fn halves(halves: u64) -> Self {
+        Self { tenths: halves * 5 }
+    }
+
     /// Units as DynamoDB reports them.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number that is not negative")]
@@ -120,6 +126,32 @@ pub enum Place {
 pub(super) const PLACES: usize = Place::Routes as usize + 1;
 
 impl Place {
+    /// The places of a task's way, tables before their indexes.
+    pub const ON_THE_WAY: [Self; 6] =
+        [Self::Tasks, Self::Waiting, Self::Locks, Self::Batches, Self::Unfinished, Self::Sessions];
+
+    /// What it is called in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tasks => "tasks",
+            Self::Waiting => "waiting index",
+            Self::Locks => "locks and gates",
+            Self::Batches => "batches",
+            Self::Unfinished => "unfinished index",
+            Self::Sessions => "sessions",
+            Self::Trackers => "trackers",
+            Self::Due => "trackers' due index",
+            Self::Lists => "lists",
+            Self::ListsDue => "lists' due index",
+            Self::Lanes => "lanes",
+            Self::Stopped => "stopped index",
+            Self::Streams => "streams",
+            Self::StreamsDue => "streams' due index",
+            Self::Routes => "routes",
+        }
+    }
+
     /// The index of the table in this place.
     pub(super) const fn index(self) -> Self {
         match self {

@@ -26,8 +26,8 @@ use crate::ports::{
     Error, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
     WaitingPage,
 };
-pub(super) use stored::task_of;
 use stored::{StoredTask, passed_over, ties_of};
+pub(super) use stored::{item_of, task_of};
 
 pub(super) const TABLE: &str = "task table";
 const ID: &str = "Id";
@@ -37,6 +37,7 @@ const BATCH_ID: &str = "BatchId";
 const ROUND: &str = "Round";
 const WAITS_SINCE: &str = "WaitsSince";
 const SETTLED_AT: &str = "SettledAt";
+const TTL: &str = "Ttl";
 
 /// An entry of the index.
 #[derive(Debug, Deserialize)]
@@ -85,7 +86,7 @@ impl Dynamo {
         Change::default()
             .set(STATUS, text(status))
             .set(SETTLED_AT, number(now.0))
-            .set("Ttl", number(now.plus_ms(self.retention_ms).as_secs()))
+            .set(TTL, number(now.plus_ms(self.retention_ms).as_secs()))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BATCH_ID, ID, SETTLED_AT, STATUS, TABLE, TARGET};
-use crate::aws::item::{Item, decode, nonsense};
+use super::{BATCH_ID, ID, SETTLED_AT, STATUS, TABLE, TARGET, TTL};
+use crate::aws::item::{Item, decode, encode, nonsense, number};
 use crate::domain::id::{BatchId, LaneId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
 use crate::domain::stream::EventId;
@@ -97,6 +97,16 @@ impl StoredTask {
     }
 }
 
+/// A task's item; if it is settled, as settling it at `now` leaves it.
+pub(in crate::aws) fn item_of(task: &Task, retention_ms: u64, now: Timestamp) -> Result<Item> {
+    let mut item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
+    if task.status.is_settled() {
+        item.insert(SETTLED_AT.to_owned(), number(now.0));
+        item.insert(TTL.to_owned(), number(now.plus_ms(retention_ms).as_secs()));
+    }
+    Ok(item)
+}
+
 /// Reads a task out of its item.
 pub(in crate::aws) fn task_of(item: Item) -> Result<Task> {
     let id = id_of(&item);
@@ -129,7 +139,7 @@ pub(super) fn ties_of(item: &Item) -> Result<Ties> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aws::item::{self, encode, number, text};
+    use crate::aws::item::{self, text};
     use crate::domain::id::RouteName;
     use crate::ports::Error;
 
@@ -192,9 +202,7 @@ mod tests {
         for status in all() {
             let task = task(status);
             assert!(task.payload.len() >= 600);
-            let mut item = encode(TABLE, "", &StoredTask::of(&task)).unwrap();
-            item.insert("SettledAt".into(), number(1_700_000_000_123_u64));
-            item.insert("Ttl".into(), number(1_700_000_000_u64));
+            let item = item_of(&task, 86_400_000, Timestamp(1_700_000_000_123)).unwrap();
             assert!(item::size(&item) <= 1024, "{} bytes", item::size(&item));
         }
     }

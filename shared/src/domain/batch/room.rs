@@ -91,6 +91,33 @@ impl Room {
     }
 }
 
+/// A delayed message knows whole seconds.
+const SECOND_MS: u64 = 1_000;
+/// What comes to a leader first has gathered for about so long, in milliseconds: it is what one of five processes of the
+/// task queue's mapping received within its window of a second.
+const GATHERED_MS: u64 = SECOND_MS / 5;
+/// A leader does not look more often than this, in milliseconds.
+const SHORTEST_LOOK_MS: u64 = 200;
+
+/// In how long a batch should be looked at again, in milliseconds, that has been open for `open_ms`, has `joined` members
+/// and `room` for more, and waits for `left_ms` at most.
+///
+/// When it would be full if tasks came as fast as so far, in whole seconds if there are any (a delayed message knows no
+/// less, and too early is better than too late); but after half of what is left at the latest, for a rate that rises. If
+/// nothing comes the next look is later each time, so their number grows with the window's logarithm.
+#[must_use]
+pub fn next_look_ms(left_ms: u64, open_ms: u64, joined: usize, room: usize) -> u64 {
+    let so_far_ms = open_ms + GATHERED_MS;
+    let full_in_ms = so_far_ms.saturating_mul(room as u64) / (joined.max(1) as u64);
+    let halfway_ms = (left_ms / 2).max(SECOND_MS);
+    let look_in_ms = match full_in_ms {
+        0..SECOND_MS => full_in_ms.max(SHORTEST_LOOK_MS),
+        _ if full_in_ms < halfway_ms => full_in_ms - full_in_ms % SECOND_MS,
+        _ => halfway_ms,
+    };
+    look_in_ms.min(left_ms)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -100,6 +127,22 @@ mod tests {
 
     fn candidate(n: u32, bytes: u32) -> Candidate {
         Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes }
+    }
+
+    #[test]
+    fn a_batch_is_looked_at_when_it_should_be_full_and_halfway_at_the_latest() {
+        // Open for a moment, with what a fifth of a second brought.
+        assert_eq!(next_look_ms(6_000, 0, 50, 50), 200);
+        assert_eq!(next_look_ms(6_000, 0, 20, 80), 800);
+        assert_eq!(next_look_ms(6_000, 0, 10, 90), 1_000);
+        assert_eq!(next_look_ms(6_000, 0, 1, 99), 3_000);
+        assert_eq!(next_look_ms(6_000, 0, 99, 1), 200);
+        // Nothing came: the same rate, over a longer time.
+        assert_eq!(next_look_ms(300_000, 600, 20, 80), 3_000);
+        assert_eq!(next_look_ms(297_000, 3_600, 20, 80), 15_000);
+        // Never after the window.
+        assert_eq!(next_look_ms(100, 5_900, 99, 1), 100);
+        assert_eq!(next_look_ms(700, 5_300, 1, 99), 700);
     }
 
     #[test]

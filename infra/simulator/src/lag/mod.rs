@@ -4,7 +4,9 @@
 //! from the index after its registration and linger there after it has joined a batch. The versions of a task, a tracker
 //! or a node become visible to eventual reads one after the other, each after a random time.
 
+mod lanes;
 mod lists;
+mod streams;
 mod trackers;
 
 use std::collections::BTreeMap;

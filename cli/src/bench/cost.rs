@@ -1,0 +1,155 @@
+//! What a task costs: bursts of each size on one Target and on many, a steady trickle, and the paper's own steps.
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use simulator::bill::{Bill, IDLE_RECEIVES_A_MONTH, price};
+use simulator::load::Load;
+use simulator::{Setting, Steps, timing};
+
+use super::args::BenchCost;
+use super::plot::{self, Labels, Line};
+use super::{Error, simulated};
+use crate::output::{Output, grouped};
+
+/// One scenario's figures.
+#[derive(Debug, Serialize)]
+struct Figures {
+    scenario: String,
+    tasks: usize,
+    lag_ms: u64,
+    calls: usize,
+    fewest_calls: usize,
+    seconds: f64,
+    #[serde(flatten)]
+    bill: Bill,
+}
+
+/// Runs all scenarios and prints their figures.
+///
+/// # Errors
+/// [`Error`]
+pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
+    let mut all = Vec::new();
+    for (name, setting) in scenarios(options) {
+        all.push(measure(name, &setting).await?);
+    }
+    output.result(&all, || table(&all));
+    simulated::save(&all, options.files.save.as_deref())?;
+    let labels =
+        Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
+    plot::draw(options.files.svg.as_deref(), labels, &lines(&all))
+}
+
+/// Each with its name; those of one name differ in their size only.
+fn scenarios(options: &BenchCost) -> Vec<(String, Setting)> {
+    let mut scenarios = Vec::new();
+    for (targets, lag_ms) in [(1, 0), (1, 2_000), (100, 0)] {
+        for tasks in &options.sizes {
+            let name = format!("{}, lag {} s", if targets == 1 { "1 Target" } else { "100 Targets" }, lag_ms / 1_000);
+            let load = Load::Burst { tasks: *tasks, targets };
+            scenarios.push((name, Setting { seed: options.seed, lag_ms, ..Setting::of(load) }));
+        }
+    }
+    for tasks in &options.paper {
+        let load = Load::Burst { tasks: *tasks, targets: 1 };
+        let setting = Setting { seed: options.seed, steps: Steps::Paper, ..Setting::of(load) };
+        scenarios.push(("the paper, 1 Target".to_owned(), setting));
+    }
+    for per_second in [10.0, 100.0] {
+        let load = Load::Trickle { per_second, seconds: options.trickle_s, targets: 1 };
+        scenarios.push((format!("{per_second} a second"), Setting { seed: options.seed, ..Setting::of(load) }));
+    }
+    scenarios
+}
+
+async fn measure(scenario: String, setting: &Setting) -> Result<Figures, Error> {
+    let tasks = setting.load.expected_tasks();
+    let outcome = simulated::run(&scenario, tasks, setting).await?;
+    Ok(Figures {
+        scenario,
+        tasks: outcome.tasks,
+        lag_ms: setting.lag_ms,
+        calls: outcome.calls.len(),
+        fewest_calls: timing::fewest_calls(setting, &outcome),
+        seconds: outcome.took.as_secs_f64(),
+        bill: Bill::of(&outcome),
+    })
+}
+
+fn table(all: &[Figures]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "scenario",
+        "tasks",
+        "write units",
+        "read units",
+        "refused",
+        "SQS",
+        "invocations",
+        "Lambda ms",
+        "$ a million",
+        "calls",
+        "fewest",
+    ]);
+    for figures in all {
+        let Bill { write_units, read_units, refused_writes, sqs_requests, invocations, lambda_ms, dollars, .. } =
+            &figures.bill;
+        table.add_row([
+            figures.scenario.clone(),
+            grouped(figures.tasks as u64),
+            format!("{write_units:.3}"),
+            format!("{read_units:.3}"),
+            format!("{refused_writes:.3}"),
+            format!("{sqs_requests:.3}"),
+            format!("{invocations:.4}"),
+            format!("{lambda_ms:.1}"),
+            format!("{:.2}", dollars.total),
+            grouped(figures.calls as u64),
+            grouped(figures.fewest_calls as u64),
+        ]);
+    }
+    right_aligned(&mut table);
+    format!("{}\n\n{}\n\n{}", table.trim_fmt(), places(all), idle())
+}
+
+/// Where the write units and the dollars go.
+fn places(all: &[Figures]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let places = all.first().map(|figures| figures.bill.places.as_slice()).unwrap_or_default();
+    let header = ["write units a task in", "tasks"].into_iter().chain(places.iter().map(|place| place.place));
+    table.set_header(header.chain(["$ writes", "reads", "SQS", "Lambda"]));
+    for Figures { scenario, tasks, bill, .. } in all {
+        let units = bill.places.iter().map(|place| format!("{:.3}", place.write_units));
+        let dollars = &bill.dollars;
+        let dollars = [dollars.writes, dollars.reads, dollars.sqs, dollars.invocations + dollars.time];
+        let cells = [scenario.clone(), grouped(*tasks as u64)].into_iter().chain(units);
+        table.add_row(cells.chain(dollars.map(|dollars| format!("{dollars:.3}"))).collect::<Vec<_>>());
+    }
+    right_aligned(&mut table);
+    table.trim_fmt()
+}
+
+fn right_aligned(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+fn idle() -> String {
+    let dollars = IDLE_RECEIVES_A_MONTH as f64 * price::SQS / 1_000_000.0;
+    format!("Idle polling: {} requests a month, ${dollars:.2}.", grouped(IDLE_RECEIVES_A_MONTH))
+}
+
+fn lines(all: &[Figures]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for figures in all {
+        let point = (figures.tasks as f64, figures.bill.write_units);
+        match lines.iter_mut().find(|(name, _)| *name == figures.scenario) {
+            Some((_, points)) => points.push(point),
+            None => lines.push((figures.scenario.clone(), vec![point])),
+        }
+    }
+    lines
+}

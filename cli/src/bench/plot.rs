@@ -1,0 +1,70 @@
+//! Line plots as SVG.
+
+use std::path::Path;
+
+use plotters::prelude::{
+    BLACK, ChartBuilder, Circle, Color, IntoDrawingArea, IntoLogRange, LineSeries, Palette, Palette99, PathElement,
+    SVGBackend, WHITE,
+};
+
+use super::Error;
+
+/// A plot's labels.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels {
+    /// Above the plot.
+    pub title: &'static str,
+    /// Along the axes.
+    pub axes: (&'static str, &'static str),
+}
+
+/// One line: its name and its points.
+pub type Line = (String, Vec<(f64, f64)>);
+
+/// Draws lines over a logarithmic x axis into a file, if one is named. Points that are not above 0 are left out.
+///
+/// # Errors
+/// [`Error::Plot`]
+pub fn draw(file: Option<&Path>, labels: Labels, lines: &[Line]) -> Result<(), Error> {
+    let Some(file) = file else { return Ok(()) };
+    try_draw(file, labels, lines).map_err(|why| Error::Plot { file: file.to_owned(), why: why.to_string() })
+}
+
+fn try_draw(file: &Path, labels: Labels, lines: &[Line]) -> Result<(), Box<dyn std::error::Error>> {
+    let points = || lines.iter().flat_map(|(_, points)| points).filter(|(x, _)| *x > 0.0);
+    let (first, last) = points().fold((f64::MAX, 0.0_f64), |(low, high), (x, _)| (low.min(*x), high.max(*x)));
+    let top = points().fold(0.0_f64, |top, (_, y)| top.max(*y)) * 1.1;
+    let area = SVGBackend::new(file, (900, 540)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&area)
+        .caption(labels.title, ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(64)
+        .build_cartesian_2d((first..last.max(first * 10.0)).log_scale(), 0.0..top.max(f64::MIN_POSITIVE))?;
+    chart.configure_mesh().x_desc(labels.axes.0).y_desc(labels.axes.1).draw()?;
+    for (number, (name, points)) in lines.iter().enumerate() {
+        let color = Palette99::pick(number).to_rgba();
+        let points = || points.iter().copied().filter(|(x, _)| *x > 0.0);
+        let drawn = chart.draw_series(LineSeries::new(points(), &color))?;
+        drawn.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color));
+        chart.draw_series(points().map(|point| Circle::new(point, 3, color.filled())))?;
+    }
+    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    area.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_names_its_lines() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let labels = Labels { title: "cost", axes: ("tasks", "units") };
+        draw(Some(file.path()), labels, &[("elected".to_owned(), vec![(100.0, 5.3), (1_000.0, 5.2)])]).unwrap();
+        let svg = std::fs::read_to_string(file.path()).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains("elected") && svg.contains("units"), "{svg}");
+    }
+}

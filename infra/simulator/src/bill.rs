@@ -1,0 +1,111 @@
+//! What a run would cost, at AWS's prices.
+
+use serde::Serialize;
+use shared::aws::Place;
+use shared::entry::mapping::MEMORY_MB;
+
+use crate::report::{Invocations, Outcome};
+
+/// Dollars per million, in us-east-1, on demand (the services' pricing pages; DynamoDB's since November 2024).
+pub mod price {
+    /// DynamoDB write units.
+    pub const WRITE: f64 = 0.625;
+    /// DynamoDB read units.
+    pub const READ: f64 = 0.125;
+    /// Requests to standard SQS queues.
+    pub const SQS: f64 = 0.40;
+    /// Lambda invocations.
+    pub const INVOCATION: f64 = 0.20;
+    /// Lambda's gigabyte seconds on arm64.
+    pub const GB_SECOND: f64 = 13.3334;
+}
+
+/// Empty receives of idle mappings in a month: five pollers of each of the five queues, three long polls a minute.
+pub const IDLE_RECEIVES_A_MONTH: u64 = 5 * 5 * 3 * 60 * 24 * 30;
+
+/// Dollars for a million tasks.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Dollars {
+    /// Write units.
+    pub writes: f64,
+    /// Read units.
+    pub reads: f64,
+    /// SQS requests, those of the senders included.
+    pub sqs: f64,
+    /// Lambda invocations.
+    pub invocations: f64,
+    /// Lambda's time.
+    pub time: f64,
+    /// All of it.
+    pub total: f64,
+}
+
+/// What a task costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bill {
+    /// Write units a task.
+    pub write_units: f64,
+    /// Read units a task.
+    pub read_units: f64,
+    /// Writes a task whose condition failed; they are in the units.
+    pub refused_writes: f64,
+    /// SQS requests a task.
+    pub sqs_requests: f64,
+    /// Lambda invocations a task.
+    pub invocations: f64,
+    /// Billed milliseconds a task.
+    pub lambda_ms: f64,
+    /// Dollars for a million tasks.
+    pub dollars: Dollars,
+    /// Where units are consumed.
+    pub places: Vec<AtPlace>,
+}
+
+/// Units a task consumes in one place.
+#[derive(Clone, Debug, Serialize)]
+pub struct AtPlace {
+    /// The table or index.
+    pub place: &'static str,
+    /// Write units a task.
+    pub write_units: f64,
+    /// Read units a task.
+    pub read_units: f64,
+}
+
+impl Bill {
+    /// The bill of a run, by the task.
+    #[must_use]
+    pub fn of(outcome: &Outcome) -> Self {
+        let tasks = outcome.tasks as f64;
+        let usage = &outcome.usage;
+        let (write, read) = (usage.capacity().write.count() / tasks, usage.capacity().read.count() / tasks);
+        let sqs = usage.sqs.total() as f64 / tasks;
+        let all = |of: fn(&Invocations) -> u64| outcome.functions.values().map(of).sum::<u64>() as f64 / tasks;
+        let (invocations, lambda_ms) = (all(|function| function.count), all(Invocations::billed_ms));
+        let gb_seconds = lambda_ms / 1_000.0 * f64::from(MEMORY_MB) / 1_024.0;
+        let mut dollars = Dollars {
+            writes: write * price::WRITE,
+            reads: read * price::READ,
+            sqs: sqs * price::SQS,
+            invocations: invocations * price::INVOCATION,
+            time: gb_seconds * price::GB_SECOND,
+            total: 0.0,
+        };
+        dollars.total = dollars.writes + dollars.reads + dollars.sqs + dollars.invocations + dollars.time;
+        let at = |place: Place| AtPlace {
+            place: place.name(),
+            write_units: usage.at(place).write.count() / tasks,
+            read_units: usage.at(place).read.count() / tasks,
+        };
+        Self {
+            write_units: write,
+            read_units: read,
+            refused_writes: usage.refused_writes as f64 / tasks,
+            sqs_requests: sqs,
+            invocations,
+            lambda_ms,
+            dollars,
+            places: Place::ON_THE_WAY.map(at).into(),
+        }
+    }
+}

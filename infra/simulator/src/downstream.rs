@@ -1,0 +1,54 @@
+//! A downstream that accepts everything, takes its time, and remembers what came when.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use shared::ports::{Answer, Call, Downstream, NoAnswer};
+use tokio::time::Instant;
+
+/// A call as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// When it came.
+    pub at: Instant,
+    /// `Idempotency-Key`.
+    pub key: String,
+    /// The body's `target`.
+    pub target: String,
+    /// The items' ids.
+    pub items: Vec<String>,
+}
+
+/// The downstream.
+#[derive(Debug)]
+pub struct Accepting {
+    takes: Duration,
+    seen: Mutex<Vec<Seen>>,
+}
+
+impl Accepting {
+    /// Answers each call after so long.
+    #[must_use]
+    pub const fn after(takes: Duration) -> Self {
+        Self { takes, seen: Mutex::new(Vec::new()) }
+    }
+
+    /// Every call so far, in order.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Downstream for Accepting {
+    async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
+        let body: Value = serde_json::from_str(&call.body).map_err(|_| NoAnswer::Connection)?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let items = body["items"].as_array().into_iter().flatten().map(|item| text(&item["id"])).collect();
+        let seen = Seen { at: Instant::now(), key: call.batch.to_string(), target: text(&body["target"]), items };
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+        tokio::time::sleep(self.takes).await;
+        Ok(Answer { status: 200, ..Answer::default() })
+    }
+}

@@ -1,0 +1,97 @@
+//! What senders send, and when.
+
+use std::time::Duration;
+
+use shared::ports::Env;
+
+use crate::clock::TestEnv;
+
+/// A load.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// So many tasks at once, in tens, by sixteen senders.
+    Burst {
+        /// Tasks.
+        tasks: usize,
+        /// Targets among which they are dealt out in turn.
+        targets: usize,
+    },
+    /// Single tasks at random moments.
+    Trickle {
+        /// Tasks a second, on average, to all Targets together.
+        per_second: f64,
+        /// For how long.
+        seconds: u64,
+        /// Targets of which each task takes one by chance.
+        targets: usize,
+    },
+    /// Tens at random moments.
+    Stream {
+        /// Tasks a second, on average.
+        per_second: f64,
+        /// For how long.
+        seconds: u64,
+        /// Targets among which they are dealt out in turn.
+        targets: usize,
+    },
+}
+
+/// A request that a sender makes: its tasks' Targets, by number.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending {
+    pub(crate) at: Duration,
+    pub(crate) targets: Vec<usize>,
+}
+
+impl Load {
+    /// How many tasks it has, or about how many.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of tasks")]
+    pub fn expected_tasks(self) -> u64 {
+        match self {
+            Self::Burst { tasks, .. } => tasks as u64,
+            Self::Trickle { per_second, seconds, .. } | Self::Stream { per_second, seconds, .. } => {
+                (per_second * seconds as f64) as u64
+            }
+        }
+    }
+
+    /// The requests of each sender, in order.
+    pub(crate) fn senders(self, dice: &TestEnv) -> Vec<Vec<Sending>> {
+        const SENDERS: usize = 16;
+        const TENS: usize = 10;
+        match self {
+            Self::Burst { tasks, targets } => {
+                let mut senders = vec![Vec::new(); SENDERS];
+                let all: Vec<usize> = (0..tasks).map(|n| n % targets.max(1)).collect();
+                for (number, some) in all.chunks(TENS).enumerate() {
+                    senders[number % SENDERS].push(Sending { at: Duration::ZERO, targets: some.to_vec() });
+                }
+                senders
+            }
+            Self::Trickle { per_second, seconds, targets } => {
+                let target = || vec![usize::try_from(dice.pick(0..=targets as u64 - 1)).unwrap_or_default()];
+                // Each is a sender of its own: none waits for another.
+                moments(dice, per_second, seconds).map(|at| vec![Sending { at, targets: target() }]).collect()
+            }
+            Self::Stream { per_second, seconds, targets } => {
+                let mut number = 0;
+                let tens = moments(dice, per_second / TENS as f64, seconds).map(|at| {
+                    number += TENS;
+                    vec![Sending { at, targets: (number - TENS..number).map(|n| n % targets.max(1)).collect() }]
+                });
+                tens.collect()
+            }
+        }
+    }
+}
+
+/// A Poisson process's moments.
+fn moments(dice: &TestEnv, per_second: f64, seconds: u64) -> impl Iterator<Item = Duration> {
+    let mut at = 0.0;
+    std::iter::from_fn(move || {
+        at -= (1.0 - dice.random()).ln() / per_second;
+        (at < seconds as f64).then(|| Duration::from_secs_f64(at))
+    })
+}

@@ -1,0 +1,116 @@
+//! Event source mappings: processes that each gather an event, invoke the function and delete what succeeded.
+//!
+//! Lambda begins with five such processes for a queue and adds 300 a minute while messages are left, up to 1,250 (Lambda
+//! developer guide, *Configuring scaling behavior for SQS event source mappings*). Each process gathers by receives of ten.
+//! Environments are warm.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use shared::entry::mapping::{self, Settings};
+use tokio::time::{Instant, sleep};
+
+use crate::latency::Hop;
+use crate::queues::{Message, Step};
+use crate::world::World;
+
+const AT_START: usize = 5;
+const ADDED_PER_SECOND: usize = 5;
+const MOST: usize = 1_250;
+const LONG_POLL: Duration = Duration::from_secs(20);
+
+const fn settings(step: Step) -> Settings {
+    match step {
+        Step::RegisterTask => mapping::TASKS,
+        Step::ElectLeader => mapping::ELECT,
+        Step::GroupBatch => mapping::GROUP,
+        Step::BatchHandler => mapping::HANDLE,
+    }
+}
+
+/// Runs a step's mapping for ever.
+pub(crate) async fn run(world: Arc<World>, step: Step) {
+    let processes = Arc::new(AtomicUsize::new(0));
+    loop {
+        let running = processes.load(Ordering::Relaxed);
+        let wanted = if running < AT_START {
+            AT_START
+        } else if world.queues.has_backlog(step) {
+            (running + ADDED_PER_SECOND).min(MOST)
+        } else {
+            running
+        };
+        for _ in running..wanted {
+            processes.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(process(Arc::clone(&world), step, Arc::clone(&processes)));
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// One process's life: those beyond the first five end when a long poll stays empty.
+async fn process(world: Arc<World>, step: Step, processes: Arc<AtomicUsize>) {
+    loop {
+        let messages = gather(&world, step).await;
+        if !messages.is_empty() {
+            invoke(&world, step, messages).await;
+        } else if processes.load(Ordering::Relaxed) > AT_START {
+            processes.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+    }
+}
+
+/// The next event's messages; none if a long poll stays empty.
+async fn gather(world: &World, step: Step) -> Vec<Message> {
+    let Settings { batch_size, window_s, visibility_s, .. } = settings(step);
+    let visibility = Duration::from_secs(visibility_s);
+    let mut gathered = world.queues.receive(step, batch_size, Instant::now() + LONG_POLL, visibility).await;
+    if gathered.is_empty() {
+        return gathered;
+    }
+    let end = Instant::now() + Duration::from_secs(window_s);
+    sleep(Hop::Delivery.draw(&world.env)).await;
+    while gathered.len() < batch_size && window_s > 0 && Instant::now() < end {
+        let more = world.queues.receive(step, batch_size - gathered.len(), end, visibility).await;
+        // What arrives takes its way; that the window is over is known at once.
+        if !more.is_empty() {
+            sleep(Hop::Delivery.draw(&world.env)).await;
+        }
+        gathered.extend(more);
+    }
+    gathered
+}
+
+async fn invoke(world: &Arc<World>, step: Step, messages: Vec<Message>) {
+    let cut = Instant::now();
+    world.report.cut(step, &messages, cut);
+    sleep(Hop::Invocation.draw(&world.env)).await;
+    let begun = Instant::now();
+    let receipts: Vec<u64> = messages.iter().map(|message| message.receipt).collect();
+    let timeout = Duration::from_secs(settings(step).timeout_s);
+    let kept = tokio::time::timeout(timeout, Box::pin(world.handle(step, event(messages)))).await;
+    world.report.invoked(step, receipts.len(), begun.elapsed());
+    // An invocation that runs out of time deletes nothing.
+    let Ok(kept) = kept else { return };
+    let done: Vec<u64> = receipts.into_iter().filter(|receipt| !kept.contains(&receipt.to_string())).collect();
+    sleep(Hop::Request.draw(&world.env)).await;
+    world.queues.delete(step, &done);
+}
+
+fn event(messages: Vec<Message>) -> SqsEvent {
+    let mut event = SqsEvent::default();
+    event.records = messages.into_iter().map(record).collect();
+    event
+}
+
+fn record(message: Message) -> SqsMessage {
+    let mut record = SqsMessage::default();
+    record.message_id = Some(message.receipt.to_string());
+    record.receipt_handle = Some(message.receipt.to_string());
+    record.body = Some(message.body);
+    record.attributes.insert("ApproximateReceiveCount".to_owned(), message.received.to_string());
+    record
+}

@@ -1,0 +1,249 @@
+//! Standard SQS queues: delays in whole seconds, visibility timeouts, long polls, and what each request is billed.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use shared::aws::price::requests;
+use shared::aws::{Meter, SqsRequest};
+use shared::ports::{Destination, Inbox, Outbox, Outgoing, Result};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::clock::TestEnv;
+use crate::latency::Hop;
+use crate::machine::Machine;
+
+/// A receive brings so many messages at most, and a delete takes as many.
+pub const MESSAGES_AT_ONCE: usize = 10;
+
+/// The queues between senders and steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// The task queue.
+    RegisterTask,
+    /// The elect queue.
+    ElectLeader,
+    /// The group queue.
+    GroupBatch,
+    /// The handle queue.
+    BatchHandler,
+}
+
+impl Step {
+    /// All of them, in a task's order.
+    pub const ALL: [Self; 4] = [Self::RegisterTask, Self::ElectLeader, Self::GroupBatch, Self::BatchHandler];
+
+    /// The function's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RegisterTask => "register-task",
+            Self::ElectLeader => "elect-leader",
+            Self::GroupBatch => "group-batch",
+            Self::BatchHandler => "batch-handler",
+        }
+    }
+
+    const fn of(to: &Destination) -> Option<Self> {
+        match to {
+            Destination::Tasks | Destination::InOrder(_) => Some(Self::RegisterTask),
+            Destination::Elect => Some(Self::ElectLeader),
+            Destination::Group => Some(Self::GroupBatch),
+            Destination::Handle => Some(Self::BatchHandler),
+            Destination::Rejected | Destination::Notification(_) => None,
+        }
+    }
+}
+
+/// A message as a poller has it.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// For deleting or postponing it.
+    pub receipt: u64,
+    /// The body.
+    pub body: String,
+    /// How often it was received, this time included.
+    pub received: u32,
+    /// When it could first be received.
+    pub visible_at: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    ready: VecDeque<Message>,
+    /// Delayed, or in somebody's hands: by when they can be received (again).
+    hidden: BTreeMap<(Instant, u64), Message>,
+    /// Where those in somebody's hands are.
+    in_hand: HashMap<u64, Instant>,
+}
+
+/// All queues.
+#[derive(Debug)]
+pub struct Queues {
+    meter: Arc<Meter>,
+    queues: Mutex<(u64, BTreeMap<Step, Queue>)>,
+    changed: BTreeMap<Step, Notify>,
+}
+
+impl Queue {
+    fn catch_up(&mut self, now: Instant) {
+        while let Some(entry) = self.hidden.first_entry().filter(|entry| entry.key().0 <= now) {
+            let message = entry.remove();
+            self.in_hand.remove(&message.receipt);
+            self.ready.push_back(message);
+        }
+    }
+}
+
+impl Queues {
+    /// Empty queues.
+    #[must_use]
+    pub fn new(meter: Arc<Meter>) -> Self {
+        let changed = Step::ALL.into_iter().map(|step| (step, Notify::new())).collect();
+        Self { meter, queues: Mutex::default(), changed }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, (u64, BTreeMap<Step, Queue>)> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing is under way anywhere.
+    #[must_use]
+    pub fn are_empty(&self) -> bool {
+        self.queues().1.values().all(|queue| queue.ready.is_empty() && queue.hidden.is_empty())
+    }
+
+    /// Whether more waits for this step than is in hand.
+    #[must_use]
+    pub fn has_backlog(&self, step: Step) -> bool {
+        let mut queues = self.queues();
+        let queue = queues.1.entry(step).or_default();
+        queue.catch_up(Instant::now());
+        !queue.ready.is_empty()
+    }
+
+    fn put(&self, message: Outgoing) {
+        // Nobody here reads the others.
+        let Some(step) = Step::of(&message.to) else { return };
+        let now = Instant::now();
+        let visible_at = now + Duration::from_secs(message.delay_ms.div_ceil(1_000));
+        let mut queues = self.queues();
+        queues.0 += 1;
+        let receipt = queues.0;
+        let queue = queues.1.entry(step).or_default();
+        let message = Message { receipt, body: message.body, received: 0, visible_at };
+        if visible_at > now {
+            queue.hidden.insert((visible_at, receipt), message);
+        } else {
+            queue.ready.push_back(message);
+        }
+        drop(queues);
+        if let Some(changed) = self.changed.get(&step) {
+            changed.notify_one();
+        }
+    }
+
+    /// One receive that waits until `end` at most: up to `most` messages and ten at most, hidden for `visibility` from now on. Counts the
+    /// request unless it came back empty.
+    pub async fn receive(&self, step: Step, most: usize, end: Instant, visibility: Duration) -> Vec<Message> {
+        loop {
+            let next = {
+                let mut queues = self.queues();
+                let queue = queues.1.entry(step).or_default();
+                queue.catch_up(Instant::now());
+                let count = queue.ready.len().min(most).min(MESSAGES_AT_ONCE);
+                let mut taken: Vec<Message> = queue.ready.drain(..count).collect();
+                let until = Instant::now() + visibility;
+                for message in &mut taken {
+                    message.received += 1;
+                    queue.hidden.insert((until, message.receipt), message.clone());
+                    queue.in_hand.insert(message.receipt, until);
+                }
+                if !taken.is_empty() {
+                    let bytes = taken.iter().map(|message| message.body.len() as u64).sum();
+                    self.meter.count_sqs(SqsRequest::Receive, bytes);
+                    return taken;
+                }
+                queue.hidden.keys().next().map_or(end, |(at, _)| (*at).min(end))
+            };
+            if Instant::now() >= end {
+                return Vec::new();
+            }
+            if let Some(changed) = self.changed.get(&step) {
+                // Either something came, or something is visible again: both are looked for anew.
+                let _ = timeout_at(next, changed.notified()).await;
+            }
+        }
+    }
+
+    /// Deletes messages, in tens.
+    pub fn delete(&self, step: Step, receipts: &[u64]) {
+        for some in receipts.chunks(MESSAGES_AT_ONCE) {
+            self.meter.count_sqs(SqsRequest::Delete, 0);
+            let mut queues = self.queues();
+            let queue = queues.1.entry(step).or_default();
+            for receipt in some {
+                if let Some(until) = queue.in_hand.remove(receipt) {
+                    queue.hidden.remove(&(until, *receipt));
+                }
+            }
+        }
+    }
+
+    /// Sends one request's messages as somebody outside does, who needs no processor of ours.
+    pub async fn send_from_outside(&self, dice: &TestEnv, messages: Vec<Outgoing>) {
+        for (messages, bytes) in requests(messages) {
+            self.meter.count_sqs(SqsRequest::Send, bytes);
+            sleep_until(Instant::now() + Hop::Request.draw(dice)).await;
+            messages.into_iter().for_each(|message| self.put(message));
+        }
+    }
+}
+
+/// The queues as one environment sees them.
+#[derive(Clone, Debug)]
+pub struct Wired {
+    /// The queues.
+    pub queues: Arc<Queues>,
+    /// The environment.
+    pub machine: Machine,
+}
+
+impl Outbox for Wired {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        let count = messages.len();
+        let mut by_queue: BTreeMap<Option<Step>, Vec<Outgoing>> = BTreeMap::new();
+        for message in messages {
+            by_queue.entry(Step::of(&message.to)).or_default().push(message);
+        }
+        let sent = by_queue.into_values().flat_map(requests).map(|(messages, bytes)| async move {
+            self.queues.meter.count_sqs(SqsRequest::Send, bytes);
+            self.machine.call(Hop::Request).await;
+            messages.into_iter().for_each(|message| self.queues.put(message));
+        });
+        join_all(sent).await;
+        (0..count).map(|_| Ok(())).collect()
+    }
+}
+
+impl Inbox for Wired {
+    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
+        self.queues.meter.count_sqs(SqsRequest::ChangeVisibility, 0);
+        self.machine.call(Hop::Request).await;
+        let until = Instant::now() + Duration::from_secs(delay_ms.div_ceil(1_000));
+        let mut queues = self.queues.queues();
+        let queue = queues.1.entry(Step::BatchHandler).or_default();
+        if let Some(receipt) = receipt.parse::<u64>().ok()
+            && let Some(before) = queue.in_hand.get(&receipt).copied()
+            && let Some(mut message) = queue.hidden.remove(&(before, receipt))
+        {
+            queue.in_hand.insert(receipt, until);
+            message.visible_at = until;
+            queue.hidden.insert((until, receipt), message);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! What a run came to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use shared::aws::Usage;
+use shared::entry::{Counts, Metric};
+use tokio::time::Instant;
+
+use crate::downstream::Seen;
+use crate::queues::{Message, Step};
+
+/// What a function's invocations came to.
+#[derive(Clone, Debug, Default)]
+pub struct Invocations {
+    /// How many there were.
+    pub count: u64,
+    /// Records in their events.
+    pub records: u64,
+    /// How long each took.
+    pub took: Vec<Duration>,
+    /// How long each message waited, from when it could be received to the invocation.
+    pub waited: Vec<Duration>,
+}
+
+impl Invocations {
+    /// All of them, as Lambda bills them: each rounded up to a millisecond.
+    #[must_use]
+    pub fn billed_ms(&self) -> u64 {
+        self.took.iter().map(|took| u64::try_from(took.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)).sum()
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Tasks sent.
+    pub tasks: usize,
+    /// From the first send to the last settled task.
+    pub took: Duration,
+    /// Units and requests, those of what ran on after the last settled task included.
+    pub usage: Usage,
+    /// By function.
+    pub functions: BTreeMap<Step, Invocations>,
+    /// Every call.
+    pub calls: Vec<Seen>,
+    /// When each task was in the task queue, and when its event was cut, by the task's id.
+    pub tasks_at: HashMap<String, (Instant, Option<Instant>)>,
+    /// What the functions counted.
+    pub counts: Counts,
+    /// Requests that a partition refused.
+    pub throttled: u64,
+}
+
+/// What is noted while a world runs.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    notes: Mutex<Notes>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) functions: BTreeMap<Step, Invocations>,
+    pub(crate) tasks_at: HashMap<String, (Instant, Option<Instant>)>,
+    pub(crate) counts: Counts,
+}
+
+impl Report {
+    pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A task is in its queue.
+    pub(crate) fn arrived(&self, task: String) {
+        self.notes().tasks_at.insert(task, (Instant::now(), None));
+    }
+
+    /// An event is complete and goes to its function.
+    pub(crate) fn cut(&self, step: Step, messages: &[Message], at: Instant) {
+        let mut notes = self.notes();
+        let waited = messages.iter().map(|message| at.saturating_duration_since(message.visible_at));
+        notes.functions.entry(step).or_default().waited.extend(waited);
+        if step == Step::RegisterTask {
+            for task in messages.iter().filter_map(|message| crate::world::task_of(&message.body)) {
+                if let Some((_, cut)) = notes.tasks_at.get_mut(task) {
+                    cut.get_or_insert(at);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn invoked(&self, step: Step, records: usize, took: Duration) {
+        let mut notes = self.notes();
+        let function = notes.functions.entry(step).or_default();
+        function.count += 1;
+        function.records += records as u64;
+        function.took.push(took);
+    }
+
+    pub(crate) fn settled(&self) -> u64 {
+        self.notes().counts.get(Metric::TasksSucceeded)
+    }
+}

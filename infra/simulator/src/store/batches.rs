@@ -1,0 +1,56 @@
+//! Batches, with their prices.
+
+use shared::aws::Place;
+use shared::aws::price::Image;
+use shared::domain::batch::{Assumes, Batch};
+use shared::domain::id::{BatchId, Part, RouteName};
+use shared::domain::time::Timestamp;
+use shared::ports::{Batches, Freshness, Result, Stored};
+
+use super::{Keys, RETENTION_MS, Store};
+use crate::latency::Hop;
+
+impl Store {
+    async fn batch_image(&self, id: &BatchId) -> Result<Option<Image>> {
+        self.memory().batch(id).await?.map(|batch| Image::batch(&batch, RETENTION_MS)).transpose()
+    }
+}
+
+const fn keys<'a>(item: &'a str, entry: Option<&'a str>) -> Keys<'a> {
+    Keys { place: Place::Batches, item, entry }
+}
+
+impl Batches for Store {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        let keys = keys(id.as_str(), None);
+        self.call(Hop::Read, keys).await?;
+        let bytes = self.batch_image(id).await?.map_or(0, |image| image.bytes());
+        self.read(keys, bytes, Freshness::Latest);
+        self.inner.batch(id).await
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let part = batch.part().key(&batch.target.route());
+        let keys = keys(batch.id.as_str(), Some(&part));
+        self.call(Hop::Write, keys).await?;
+        let old = self.batch_image(&batch.id).await?;
+        let stored = self.inner.store(batch, assumes).await?;
+        match stored {
+            Stored::Yes => self.wrote(keys, old.as_ref(), self.batch_image(&batch.id).await?.as_ref()),
+            Stored::Conflict => self.refused(keys, old.as_ref()),
+        }
+        Ok(stored)
+    }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        let key = part.key(route);
+        self.call(Hop::Page, keys(&key, Some(&key))).await?;
+        let found = self.inner.unfinished(route, part, before, limit).await?;
+        let mut bytes = 0;
+        for id in &found {
+            bytes += self.batch_image(id).await?.map_or(0, |image| image.entry_bytes());
+        }
+        self.paged(keys(&key, Some(&key)), bytes);
+        Ok(found)
+    }
+}

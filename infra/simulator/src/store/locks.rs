@@ -1,0 +1,98 @@
+//! Locks and gates, which share a table, with their prices.
+
+use shared::aws::Place;
+use shared::aws::price::Image;
+use shared::domain::gate::{Gate, Scope};
+use shared::domain::id::{Seq, Target};
+use shared::domain::lock::{Acquisition, Held, Lock, Term};
+use shared::domain::time::Timestamp;
+use shared::ports::{Acquired, Advanced, Freshness, Gates, Locks, Released, Result, Signalled, Stored};
+
+use super::{Keys, Store};
+use crate::latency::Hop;
+
+impl Store {
+    async fn lock_image(&self, target: &Target) -> Result<Option<Image>> {
+        Ok(self.memory().lock(target).await?.map(|lock| Image::lock(target, &lock, self.now())))
+    }
+
+    /// Makes a write of one lock and counts it.
+    async fn lock_write<T>(
+        &self,
+        target: &Target,
+        write: impl Future<Output = Result<T>>,
+        did: impl FnOnce(&T) -> bool,
+    ) -> Result<T> {
+        let keys = keys(target.as_str());
+        self.call(Hop::Write, keys).await?;
+        let old = self.lock_image(target).await?;
+        let outcome = write.await?;
+        if did(&outcome) {
+            self.wrote(keys, old.as_ref(), self.lock_image(target).await?.as_ref());
+        } else {
+            self.refused(keys, old.as_ref());
+        }
+        Ok(outcome)
+    }
+
+    async fn gate_image(&self, scope: &Scope) -> Result<Option<Image>> {
+        let gate = self.memory().gate(scope).await?;
+        (gate != Gate::default()).then(|| Image::gate(scope, &gate, self.now())).transpose()
+    }
+}
+
+const fn keys(item: &str) -> Keys<'_> {
+    Keys { place: Place::Locks, item, entry: None }
+}
+
+impl Locks for Store {
+    async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
+        let keys = keys(target.as_str());
+        self.call(Hop::Read, keys).await?;
+        let bytes = self.lock_image(target).await?.map_or(0, |image| image.bytes());
+        self.read(keys, bytes, Freshness::Latest);
+        self.inner.lock(target).await
+    }
+
+    async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
+        let write = self.inner.acquire(target, acquisition);
+        self.lock_write(target, write, |acquired| *acquired == Acquired::Yes).await
+    }
+
+    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+        let write = self.inner.signal(target, held);
+        self.lock_write(target, write, |signalled| *signalled == Signalled::Yes).await
+    }
+
+    async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
+        let write = self.inner.advance(term, seq, lease_until);
+        self.lock_write(&term.target, write, |advanced| matches!(advanced, Advanced::Kept(_))).await
+    }
+
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
+        let write = self.inner.release(term, seq, signals, now);
+        self.lock_write(&term.target, write, |released| *released == Released::Yes).await
+    }
+}
+
+impl Gates for Store {
+    async fn gate(&self, scope: &Scope) -> Result<Gate> {
+        let key = scope.key();
+        self.call(Hop::Read, keys(&key)).await?;
+        let bytes = self.gate_image(scope).await?.map_or(0, |image| image.bytes());
+        self.read(keys(&key), bytes, Freshness::Latest);
+        self.inner.gate(scope).await
+    }
+
+    async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
+        let key = scope.key();
+        self.call(Hop::Write, keys(&key)).await?;
+        let old = self.gate_image(scope).await?;
+        let stored = self.inner.store_gate(scope, gate, now).await?;
+        match stored {
+            Stored::Yes => self.wrote(keys(&key), old.as_ref(), self.gate_image(scope).await?.as_ref()),
+            Stored::Conflict => self.refused(keys(&key), old.as_ref()),
+        }
+        Ok(stored)
+    }
+}

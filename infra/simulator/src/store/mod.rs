@@ -1,0 +1,144 @@
+//! The tables as one execution environment sees them: every call takes its time, and what DynamoDB would bill is counted.
+//!
+//! Units are computed from the items before and after each write, by `shared::aws::price`; the tables inside are those in
+//! memory, whose calls never wait, so nothing comes between the looks and the write. Trackers, lists, lanes and streams
+//! are handed on without a price: no scenario uses them, and what sweep reads of their indexes costs by the minute.
+
+mod batches;
+mod free;
+mod locks;
+mod sessions;
+mod streams;
+mod tasks;
+
+use std::sync::Arc;
+
+use shared::aws::price::{self, Image};
+use shared::aws::{Meter, Place, Units};
+use shared::domain::time::Timestamp;
+use shared::memory::MemoryStore;
+use shared::ports::{Env, Freshness, Result};
+
+use crate::clock::TestEnv;
+use crate::lag::Lagging;
+use crate::latency::Hop;
+use crate::limits::Capacity;
+use crate::machine::Machine;
+
+/// How long a settled task and its batch stay readable: as deployed.
+const RETENTION_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
+
+/// The tables, shared by all environments.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    inner: Arc<Lagging<MemoryStore, TestEnv>>,
+    env: TestEnv,
+    meter: Arc<Meter>,
+    capacity: Option<Arc<Capacity>>,
+}
+
+impl Tables {
+    /// Empty tables whose indexes lag as `inner` says; with limits, if any are simulated.
+    #[must_use]
+    pub fn new(
+        inner: Lagging<MemoryStore, TestEnv>,
+        env: TestEnv,
+        meter: Arc<Meter>,
+        capacity: Option<Arc<Capacity>>,
+    ) -> Self {
+        Self { inner: Arc::new(inner), env, meter, capacity }
+    }
+
+    /// The tables as one environment sees them.
+    #[must_use]
+    pub fn seen_by(&self, machine: Machine) -> Store {
+        Store { inner: Arc::clone(&self.inner), tables: self.clone(), machine }
+    }
+}
+
+/// The tables as one environment sees them.
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: Arc<Lagging<MemoryStore, TestEnv>>,
+    tables: Tables,
+    machine: Machine,
+}
+
+/// One item that a write is about, and its entry in the table's index, for the limits of their partitions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys<'a> {
+    place: Place,
+    item: &'a str,
+    entry: Option<&'a str>,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) const fn of(place: Place, item: &'a str, entry: Option<&'a str>) -> Self {
+        Self { place, item, entry }
+    }
+
+    pub(crate) const fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(crate) const fn item(&self) -> &'a str {
+        self.item
+    }
+
+    pub(crate) const fn entry(&self) -> Option<&'a str> {
+        self.entry
+    }
+}
+
+impl Store {
+    fn memory(&self) -> &MemoryStore {
+        self.inner.inner()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.tables.env.now()
+    }
+
+    /// Waits until a request is through.
+    pub(crate) async fn call(&self, hop: Hop, keys: Keys<'_>) -> Result<()> {
+        self.machine.call(hop).await;
+        match &self.tables.capacity {
+            Some(capacity) => capacity.admit(&self.machine, &self.tables.env, hop, keys).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a write that found `old` and left `new`.
+    pub(crate) fn wrote(&self, keys: Keys<'_>, old: Option<&Image>, new: Option<&Image>) {
+        let (table, index) = price::write(keys.place, old, new);
+        self.tables.meter.charge_write(keys.place, (table, index));
+        self.consume(keys, Hop::Write, table, index);
+    }
+
+    /// Counts a write that `old` refused.
+    pub(crate) fn refused(&self, keys: Keys<'_>, old: Option<&Image>) {
+        let units = price::refused_write(old);
+        self.tables.meter.charge_refused_write(keys.place, units);
+        self.consume(keys, Hop::Write, units, Units::default());
+    }
+
+    /// Counts a read of an item.
+    pub(crate) fn read(&self, keys: Keys<'_>, bytes: u64, freshness: Freshness) {
+        let units = price::read(bytes, freshness);
+        self.tables.meter.charge_read(keys.place, units);
+        self.consume(keys, Hop::Read, units, Units::default());
+    }
+
+    /// Counts a page of an index.
+    pub(crate) fn paged(&self, keys: Keys<'_>, bytes: u64) {
+        let units = price::read(bytes, Freshness::Eventual);
+        self.tables.meter.charge_index_read(keys.place, units);
+        self.consume(keys, Hop::Page, Units::default(), units);
+    }
+
+    fn consume(&self, keys: Keys<'_>, hop: Hop, table: Units, index: Units) {
+        if let Some(capacity) = &self.tables.capacity {
+            capacity.consume(keys, hop, table, index);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Sessions, with their prices.
+
+use shared::aws::Place;
+use shared::aws::price::Image;
+use shared::domain::id::{Beat, Pool, SessionId};
+use shared::domain::session::Session;
+use shared::ports::{Ended, Freshness, Renewed, Result, Sessions, Stored};
+
+use super::{Keys, Store};
+use crate::latency::Hop;
+
+impl Store {
+    async fn session_image(&self, id: &SessionId) -> Result<Option<Image>> {
+        self.memory().session(id).await?.map(|session| Image::session(&session)).transpose()
+    }
+
+    /// Makes a write of one session and counts it.
+    async fn session_write<T>(
+        &self,
+        id: &SessionId,
+        write: impl Future<Output = Result<T>>,
+        did: impl FnOnce(&T) -> bool,
+    ) -> Result<T> {
+        let keys = keys(id.as_str());
+        self.call(Hop::Write, keys).await?;
+        let old = self.session_image(id).await?;
+        let outcome = write.await?;
+        if did(&outcome) {
+            self.wrote(keys, old.as_ref(), self.session_image(id).await?.as_ref());
+        } else {
+            self.refused(keys, old.as_ref());
+        }
+        Ok(outcome)
+    }
+}
+
+const fn keys(item: &str) -> Keys<'_> {
+    Keys { place: Place::Sessions, item, entry: None }
+}
+
+impl Sessions for Store {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        let write = self.inner.open_session(session);
+        self.session_write(&session.id, write, |stored| *stored == Stored::Yes).await
+    }
+
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        let write = self.inner.renew(session);
+        self.session_write(&session.id, write, |renewed| *renewed == Renewed::Kept).await
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        let write = self.inner.end_session(id, beat);
+        self.session_write(id, write, |ended| *ended == Ended::Yes).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        let keys = keys(id.as_str());
+        self.call(Hop::Read, keys).await?;
+        let bytes = self.session_image(id).await?.map_or(0, |image| image.bytes());
+        self.read(keys, bytes, Freshness::Latest);
+        self.inner.session(id).await
+    }
+
+    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+        self.call(Hop::Page, keys(pool.as_str())).await?;
+        let found = self.inner.sessions(pool, limit).await?;
+        let images: Vec<Image> = found.iter().map(Image::session).collect::<Result<_>>()?;
+        self.read(keys(pool.as_str()), images.iter().map(Image::bytes).sum(), Freshness::Eventual);
+        Ok(found)
+    }
+}

@@ -1,0 +1,158 @@
+//! Tasks, with their prices.
+
+use shared::aws::Place;
+use shared::aws::price::{self, Image};
+use shared::domain::batch::Member;
+use shared::domain::id::{BatchId, Round, Target, TaskId};
+use shared::domain::outcome::Reason;
+use shared::domain::task::{Candidate, Status, Task, Ties};
+use shared::domain::time::Timestamp;
+use shared::ports::{
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
+};
+
+use super::{Keys, RETENTION_MS, Store};
+use crate::latency::Hop;
+
+/// `BatchGetItem` takes this many keys.
+const READ_AT_ONCE: usize = 100;
+
+impl Store {
+    async fn task_now(&self, id: &TaskId) -> Result<Option<Task>> {
+        Ok(self.memory().read(std::slice::from_ref(id), Freshness::Latest).await?.pop())
+    }
+
+    async fn task_image(&self, id: &TaskId) -> Result<Option<Image>> {
+        self.task_now(id).await?.map(|task| Image::task(&task, RETENTION_MS, self.now())).transpose()
+    }
+
+    fn task_keys<'a>(&self, id: &'a TaskId, target: Option<&'a Target>) -> Keys<'a> {
+        Keys { place: Place::Tasks, item: id.as_str(), entry: target.map(Target::as_str) }
+    }
+
+    /// Makes a write of one task and counts it, by whether it `did` change the task.
+    async fn change<T>(
+        &self,
+        id: &TaskId,
+        write: impl Future<Output = Result<T>>,
+        did: impl FnOnce(&T, Option<&Task>) -> bool,
+    ) -> Result<T> {
+        // Whichever Target it waits for: its entry's partition pushes back, too.
+        let waits_for = self.task_now(id).await?.and_then(|task| target_of(&task));
+        self.call(Hop::Write, self.task_keys(id, waits_for.as_ref())).await?;
+        let before = self.task_now(id).await?;
+        let old = before.as_ref().map(|task| Image::task(task, RETENTION_MS, self.now())).transpose()?;
+        let outcome = write.await?;
+        let new = self.task_image(id).await?;
+        let after = self.task_now(id).await?.and_then(|task| target_of(&task));
+        let target = before.as_ref().and_then(target_of).or(after);
+        let keys = self.task_keys(id, target.as_ref());
+        if did(&outcome, before.as_ref()) {
+            self.wrote(keys, old.as_ref(), new.as_ref());
+        } else {
+            self.refused(keys, old.as_ref());
+        }
+        Ok(outcome)
+    }
+}
+
+fn target_of(task: &Task) -> Option<Target> {
+    match &task.status {
+        Status::Created { target } => Some(target.clone()),
+        Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => None,
+    }
+}
+
+fn waited(task: Option<&Task>) -> bool {
+    task.is_some_and(|task| matches!(task.status, Status::Created { .. }))
+}
+
+fn was_batched(task: Option<&Task>) -> bool {
+    task.is_some_and(|task| matches!(task.status, Status::Batched { .. }))
+}
+
+impl Tasks for Store {
+    type Cursor = TaskId;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        let target = target_of(task);
+        let keys = self.task_keys(&task.id, target.as_ref());
+        self.call(Hop::Write, keys).await?;
+        let registered = self.inner.register(task).await?;
+        let image = self.task_image(&task.id).await?;
+        match registered {
+            Registered::New => self.wrote(keys, None, image.as_ref()),
+            Registered::Existing(_) => self.refused(keys, image.as_ref()),
+        }
+        Ok(registered)
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        for some in ids.chunks(READ_AT_ONCE) {
+            let Some(first) = some.first() else { continue };
+            self.call(Hop::Page, self.task_keys(first, None)).await?;
+            for id in some {
+                let bytes = self.task_image(id).await?.map_or(0, |image| image.bytes());
+                self.read(self.task_keys(id, None), bytes, freshness);
+            }
+        }
+        self.inner.read(ids, freshness).await
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+        let keys = Keys { place: Place::Tasks, item: target.as_str(), entry: Some(target.as_str()) };
+        self.call(Hop::Page, keys).await?;
+        let page = self.inner.waiting(target, after, limit).await?;
+        let now = self.now();
+        self.paged(keys, page.candidates.iter().map(|candidate| price::waiting_bytes(target, candidate, now)).sum());
+        Ok(page)
+    }
+
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<WaitingPage<TaskId>> {
+        let keys = Keys { place: Place::Tasks, item: "", entry: None };
+        self.call(Hop::Page, keys).await?;
+        // Billed for all that was looked at, not for what is left of it.
+        let looked_at = self.memory().waiting_long(Timestamp(u64::MAX), segment, after, limit).await?.tasks;
+        let bytes = |waits: &shared::ports::Waiting| price::waiting_bytes(&waits.target, &waits.candidate, waits.since);
+        self.paged(keys, looked_at.iter().map(bytes).sum());
+        self.inner.waiting_long(since, segment, after, limit).await
+    }
+
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let queued = |_: &PutBack, task: Option<&Task>| task.is_some_and(|task| task.status == Status::Queued);
+        self.change(id, self.inner.take_turn(id, target, now), queued).await
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        let queued = |_: &Option<PassedOver>, task: Option<&Task>| task.is_some_and(|t| t.status == Status::Queued);
+        self.change(id, self.inner.pass_over(id, reason, now), queued).await
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let write = self.inner.join(id, round, batch);
+        self.change(id, write, |joined, task| *joined == Joined::Yes && waited(task)).await
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        let write = self.inner.put_back(member, batch, target, attempts, now);
+        self.change(&member.id, write, |put, task| *put == PutBack::Waits && was_batched(task)).await
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
+        let write = self.inner.settle(member, batch, settlement, now);
+        self.change(&member.id, write, |_, task| was_batched(task)).await
+    }
+}
