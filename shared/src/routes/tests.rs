@@ -43,6 +43,7 @@ fn each_mistake_is_reported_with_its_line_and_field() {
     for (from, to, line, says) in [
         ("target: truck", "target: truck\n    colour: red", 6, "colour"),
         ("target: truck", "target: \"truck[\"", 5, "JMESPath"),
+        ("target: truck", "target: truck\n    shards: 65", 6, "from 1 to 64"),
         ("max_items: 10", "max_items: 0", 6, "from 1 to 1000"),
         ("max_items: 10", "max_items: many", 6, "invalid"),
         ("name: parcels", "name: Parcels!", 3, "a-z"),
@@ -140,6 +141,7 @@ fn a_payload_without_an_order_says_why_without_quoting_it() {
 
 #[test]
 fn an_order_without_a_key_is_refused() {
+    assert!(ordered("    ordered_by: account\n    shards: 2\n").unwrap_err().what.contains("cannot have `shards`"));
     assert!(ordered("    order: { on_failure: skip }\n").unwrap_err().what.contains("`ordered_by`"));
     assert!(ordered("    ordered_by: account\n    order: { on_failure: stop }\n").unwrap_err().what.contains("hold"));
 }

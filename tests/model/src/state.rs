@@ -35,6 +35,12 @@ pub struct State {
     pub burnt: Names,
 }
 
+/// Whom a loser signalled: by which shard's lock that one leads, and its fence.
+pub type Lost = (Shard, Fence);
+
+/// What orders messages that say the same.
+type Rank = (bool, Option<Lost>, u8);
+
 /// A message in a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
@@ -43,7 +49,7 @@ pub struct Message {
     /// Whether it may have been handled before.
     pub redelivered: bool,
     /// It was delayed for a loser, who signalled the holder of this shard's lock with this fence.
-    pub lost_to: Option<(Shard, Fence)>,
+    pub lost_to: Option<Lost>,
     /// Deliveries with the same number, other than 0, are of one message: acknowledged by one of them, it is gone.
     pub shared: u8,
 }
@@ -111,7 +117,7 @@ impl Message {
         Self { redelivered: true, ..self }
     }
 
-    const fn rank(&self) -> (bool, Option<(Shard, Fence)>, u8) {
+    const fn rank(&self) -> Rank {
         (self.redelivered, self.lost_to, self.shared)
     }
 }
@@ -123,7 +129,7 @@ impl Running {
         Self { message, process, asleep: false, deleted: false }
     }
 
-    fn rank(&self) -> (u64, (bool, Option<(Shard, Fence)>, u8), bool, bool) {
+    fn rank(&self) -> (u64, Rank, bool, bool) {
         (self.process.fingerprint(), self.message.rank(), self.asleep, self.deleted)
     }
 }
