@@ -6,9 +6,9 @@ use simulator::bill::{Bill, IDLE_RECEIVES_A_MONTH, price};
 use simulator::load::Load;
 use simulator::{Setting, Steps, timing};
 
+use super::args::BenchCost;
 use super::plot::{self, Labels, Line};
 use super::{Error, simulated};
-use crate::args::BenchCost;
 use crate::output::{Output, grouped};
 
 /// One scenario's figures.

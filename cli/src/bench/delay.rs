@@ -8,9 +8,9 @@ use simulator::queues::Step;
 use simulator::timing::{Percentiles, delays, intake};
 use simulator::{Outcome, Setting};
 
+use super::args::BenchDelay;
 use super::plot::{self, Labels, Line};
 use super::{Error, simulated};
-use crate::args::BenchDelay;
 use crate::output::Output;
 
 /// One scenario's figures.

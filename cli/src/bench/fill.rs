@@ -6,9 +6,9 @@ use simulator::Setting;
 use simulator::load::Load;
 use simulator::timing::{Percentiles, fewest_calls, whole_way};
 
+use super::args::BenchFill;
 use super::plot::{self, Labels, Line};
 use super::{Error, simulated};
-use crate::args::BenchFill;
 use crate::output::{Output, grouped};
 
 /// One scenario's figures.

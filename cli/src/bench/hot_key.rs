@@ -7,9 +7,9 @@ use simulator::limits::Limits;
 use simulator::load::Load;
 use simulator::timing::called_per_second;
 
+use super::args::BenchHotKey;
 use super::plot::{self, Labels, Line};
 use super::{Error, simulated};
-use crate::args::BenchHotKey;
 use crate::output::{Output, grouped};
 
 /// One scenario's figures.

@@ -23,7 +23,7 @@ use shared::ports::{self, Env, Lists, Moved, Outbox, Outgoing};
 use shared::steps::list::{Listing, Refused};
 
 use super::Error;
-use crate::args;
+use super::args;
 use crate::connection::Connection;
 use crate::output::{Output, summary};
 

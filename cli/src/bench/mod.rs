@@ -1,6 +1,7 @@
 //! `groupage bench`: what things cost and how fast they are, measured in this process: on the embedded stack, or in a
 //! simulation of AWS.
 
+pub mod args;
 mod cost;
 mod delay;
 mod fill;
@@ -18,8 +19,8 @@ use std::path::PathBuf;
 use crate::Ending;
 use shared::{ports, steps};
 
-use crate::args::{BenchCommand, BenchOptions};
 use crate::output::Output;
+use args::{BenchCommand, BenchOptions};
 
 /// The benchmark could not run to its end.
 #[derive(Debug, thiserror::Error)]

@@ -24,7 +24,7 @@ use shared::ports::{Env, Stored, Streams};
 use shared::steps::stream::Streaming;
 
 use super::Error;
-use crate::args::BenchStreams;
+use super::args::BenchStreams;
 use crate::connection::Connection;
 use crate::output::{Output, grouped, summary};
 

@@ -19,9 +19,9 @@ use shared::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome
 use shared::steps::track::Tracking;
 
 use super::Error;
+use super::args::BenchTrackers;
 use super::memory::resident;
 use super::plan::{Plan, Range};
-use crate::args::BenchTrackers;
 use crate::connection::Connection;
 use crate::output::{Output, summary};
 

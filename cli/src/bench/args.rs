@@ -1,0 +1,202 @@
+//! The command line of `groupage bench`. Its doc comments are what `--help` prints.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+#[derive(Debug, clap::Args)]
+pub struct BenchOptions {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// What a large fan-out costs: items acked in random order by many at once. Capacity units, time, storage, memory.
+    ///
+    /// For each of --chunks it makes empty tables in this process, opens a tracker, adds the items, and has them all acked
+    /// through the AWS SDK. Capacity units are counted as DynamoDB bills them.
+    ///
+    /// A refused write found that another ack had changed the same 256 bits since they were read; it is made again, and
+    /// both count. Their share is of all write units of the acks: 5 % means that 5 of 100 units were spent on refused
+    /// writes.
+    ///
+    /// Memory is what the whole process holds before and after the acks: the tables, the SDK and the workers. The order
+    /// of the acks is computed as it goes, and takes none.
+    ///
+    /// Units and bytes hardly depend on the machine; refused writes depend on how many workers really run at once; time
+    /// and memory are this machine's. Begin with --items 100000: a million acks of one item each take a while.
+    Trackers(BenchTrackers),
+    /// Long lists: what taking a task costs at each length, and many who release at once, some of whom are killed.
+    Lists(BenchLists),
+    /// Long streams: what settling an event costs, and what ten million events leave behind when one of them hangs.
+    ///
+    /// It settles --events events by --workers at once, in random order of their batches, all but the first; then says how
+    /// many bytes the stream's items take, settles the first, and measures how long the watermark takes to pass all others.
+    /// Capacity units are counted as DynamoDB bills them.
+    Streams(BenchStreams),
+    /// What a task costs: units, requests, invocations and dollars, for bursts and trickles, in a simulation of AWS.
+    ///
+    /// The real functions run in virtual time, on tables, queues and event source mappings that cost and take what they do
+    /// on AWS: units are counted by the items before and after each write, requests as they are billed. Figures follow from
+    /// the seed and from nothing else. Senders send in tens; calls carry a hundred tasks and take a second.
+    Cost(BenchCost),
+    /// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
+    ///
+    /// The delay of a call is counted from when its last needed task was handed to register-task: its last member if it is
+    /// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to a second)
+    /// is shown apart.
+    Delay(BenchDelay),
+    /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
+    Fill(BenchFill),
+    /// How many tasks a second one Target bears, in a simulation of AWS whose partitions have DynamoDB's limits.
+    ///
+    /// A partition of a table or an index serves 1,000 write units and 3,000 read units a second; what is over that is
+    /// throttled and tried again by the SDK's rules, and an index that is over its limit throttles its table's writes. Event
+    /// source mappings begin with five invocations at once and add 300 a minute. What counts is the second half of the time.
+    HotKey(BenchHotKey),
+}
+
+/// Files that a benchmark writes.
+#[derive(Debug, clap::Args)]
+pub struct BenchFiles {
+    /// Write all figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Draw a plot into this file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchDelay {
+    /// How long tasks are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub seconds: u64,
+    /// How long a batch that is not full waits for more, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 6_000)]
+    pub wait_ms: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchFill {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000])]
+    pub sizes: Vec<usize>,
+    /// Tasks a second of each trickle.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1.0, 10.0, 100.0])]
+    pub rates: Vec<f64>,
+    /// Windows of the trickles' batches, in milliseconds.
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 3_000, 10_000, 30_000])]
+    pub waits_ms: Vec<u64>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub seconds: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchHotKey {
+    /// Tasks a second that are sent.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100.0, 300.0, 1_000.0, 3_000.0, 10_000.0])]
+    pub rates: Vec<f64>,
+    /// How long they are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub seconds: u64,
+    /// Partitions of each table and each index. A new table has four.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    pub partitions: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchCost {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000])]
+    pub sizes: Vec<usize>,
+    /// Tasks of each burst that the paper's own steps are given: what a task costs them grows with the burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 300, 1_000, 3_000])]
+    pub paper: Vec<usize>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub trickle_s: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub files: BenchFiles,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchStreams {
+    /// How many events.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    pub events: u64,
+    /// Events that one batch settles.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub batch: u64,
+    /// How many settle at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    pub workers: usize,
+    /// Keep the tables in plain memory, without DynamoDB's protocol: faster, and without capacity units.
+    #[arg(long)]
+    pub memory: bool,
+    /// Chooses the order.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchLists {
+    /// How many tasks are on the list; one run for each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 10_000, 1_000_000], value_parser = clap::value_parser!(u64).range(10..=10_000_000))]
+    pub lengths: Vec<u64>,
+    /// How many release at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    pub releasers: usize,
+    /// Tasks of one release; one crowd for each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub counts: Vec<u64>,
+    /// Releases whose caller is killed, in a hundred.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub killed_percent: u8,
+    /// Chooses who is killed, and when.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BenchTrackers {
+    /// How many items.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub items: u64,
+    /// How many ack at once, each one call after the other.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    pub workers: usize,
+    /// How many consecutive items one ack is for; several numbers make one run each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 10, 100], value_parser = clap::value_parser!(u16).range(1..=7168))]
+    pub chunks: Vec<u16>,
+    /// How many acks come a second time, for every hundred.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub repeated_percent: u8,
+    /// Chooses the random order; the same number, the same order.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub seed: u64,
+}
+
+fn some_workers(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|workers| (1..=10_000).contains(workers)).ok_or_else(|| "expected 1 to 10000".to_owned())
+}
