@@ -1,4 +1,4 @@
-//! The command line of `groupage bench`.
+//! The command line of `groupage bench`. Its doc comments are what `--help` prints.
 
 use std::path::PathBuf;
 
