@@ -3,7 +3,7 @@
 //! Records are judged one by one: a bad one goes to the rejected queue with its reason and its neighbours go on. A
 //! record counts as done when its task *and* the message that drives it on are durable; a crash in between brings the
 //! record again, which finds its task and drives it on from where it stands. Tasks that fill batches by themselves need
-//! no leader ([`express`]).
+//! no leader (module `express`).
 
 mod express;
 mod plan;
