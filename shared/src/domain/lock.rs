@@ -136,6 +136,16 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
     }
 
+    /// When the window of a term's next batch begins. That of its first begins with the election: its tasks have waited since,
+    /// and what the way to the leader takes is not added to what the route asks for.
+    #[must_use]
+    pub fn batch_begins(&self, now: Timestamp) -> Timestamp {
+        match &self.holder {
+            Some(holder) if self.seq == Seq(0) => holder.acquired_at.min(now),
+            Some(_) | None => now,
+        }
+    }
+
     /// Whether the leader of a Target's home has so much to do that one of its shards may have a leader of its own, if a
     /// full batch waits in that shard.
     ///
@@ -209,6 +219,15 @@ mod tests {
     fn my_own_earlier_success_is_recognised() {
         let seen = lock(Some(("me", 0)), 50, Some("b"));
         assert_eq!(bid_at(Some(&seen), 1_000), Bid::Leads(Fence(50)));
+    }
+
+    #[test]
+    fn only_the_first_batch_of_a_term_has_waited_since_the_election() {
+        let mut seen = lock(Some(("me", 200)), 50, None);
+        seen.seq = Seq(0);
+        assert_eq!(seen.batch_begins(Timestamp(70)), Timestamp(0));
+        seen.seq = Seq(1);
+        assert_eq!(seen.batch_begins(Timestamp(70)), Timestamp(70));
     }
 
     proptest! {

@@ -24,6 +24,6 @@ pub const GROUP: Settings = Settings { batch_size: 1, window_s: 0, timeout_s: 60
 /// The handle queue.
 pub const HANDLE: Settings = Settings { batch_size: 1, window_s: 0, timeout_s: 75, visibility_s: 450 };
 /// Memory of each function, in MB.
-pub const MEMORY_MB: u32 = 256;
+pub const MEMORY_MB: u32 = 512;
 /// sweep's schedule, in milliseconds.
 pub const SWEEP_EVERY_MS: u64 = 60_000;

@@ -113,8 +113,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         let Election { workflow, target, .. } = election;
         let home = target.whole();
         if *target == home {
-            // Most bids of a busy Target lose, and a read costs a fifth of a refused write.
-            let seen = self.store.lock(&home).await?;
+            // Whoever lost before probably loses again, and a read costs a fifth of a refused write.
+            let seen = if repeated { self.store.lock(&home).await? } else { None };
             return self.bid(&home, workflow, seen).await;
         }
         // The route has shards because its Targets are hot, so the home's lock is probably held.

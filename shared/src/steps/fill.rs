@@ -4,7 +4,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::finish::{self, drive, stored};
 use super::{CONCURRENCY, Error, still_waiting};
-use crate::domain::batch::{Assumes, Batch, Limits, Member, Room, Status, next_look_ms};
+use crate::domain::batch::{Assumes, Batch, Limits, Member, Pace, Room, Status, next_look_ms};
 use crate::domain::drain::{Drain, NextPage};
 use crate::domain::id::{BatchId, Revision, Target, TaskId};
 use crate::domain::message::Resume;
@@ -172,9 +172,14 @@ impl Filling {
     }
 
     /// In how long a batch that waits for more should be looked at again, in milliseconds.
-    pub fn look_again_ms(&self, limits: Limits, until: Timestamp, now: Timestamp) -> u64 {
+    pub fn look_again_ms(&self, limits: Limits, until: Timestamp, before: Pace, now: Timestamp) -> u64 {
         let room = limits.room_beside(self.joined.len(), self.joined_bytes).items;
-        next_look_ms(until.since(now), now.since(self.batch.created_at), self.joined.len(), room)
+        next_look_ms(until.since(now), now.since(self.batch.created_at), self.joined.len(), room, before)
+    }
+
+    /// How fast it has filled so far.
+    pub fn pace(&self, now: Timestamp) -> Pace {
+        Pace { members: self.joined.len(), ms: now.since(self.batch.created_at) }
     }
 
     /// The batch with its final members, and the write's precondition.

@@ -13,11 +13,12 @@ use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
 use super::register::elections;
 use super::{Error, lease_ms, still_waiting};
-use crate::domain::batch::{Assumes, Batch, Limits, Status};
+use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
 use crate::domain::id::Shard;
 use crate::domain::lock::{Lock, Term};
 use crate::domain::message::{Finish, Group, Lead, MAX_TASKS, Resume};
+use crate::domain::retry::Retryable;
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{self, Advanced, Batches, Env, Freshness, Locks, Outbox, Outgoing, Released, Tasks, send_all};
@@ -53,6 +54,8 @@ struct Leading<C> {
     lock: Lock,
     limits: Limits,
     drain: Drain<C>,
+    /// How fast the latest batch filled.
+    pace: Pace,
     report: Report,
 }
 
@@ -85,6 +88,8 @@ impl From<ports::Error> for Stop {
 
 /// SQS counts a delay in whole seconds; what is shorter is slept.
 const SHORTEST_DELAY_MS: u64 = 1_000;
+/// How long a leader waits for a port that did not answer, in milliseconds.
+const UNAVAILABLE_MS: u64 = 2_000;
 
 impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// Handles one message.
@@ -124,7 +129,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             _ => vec![term.target.clone()],
         };
         let drain = Drain::new(tasks.clone(), shards, verify);
-        let mut leading = Leading { term, lock, limits: route.batch, drain, report: Report::default() };
+        let (limits, pace, report) = (route.batch, Pace::UNKNOWN, Report::default());
+        let mut leading = Leading { term, lock, limits, drain, pace, report };
         match self.work(&mut leading, resume).await {
             Ok(()) => Ok(leading.report),
             Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
@@ -132,6 +138,13 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                 Some(lock) if lock.is_led_by(&leading.term) => Err(Error::Conflict("leading ahead of this delivery")),
                 Some(_) | None => self.hand_over(&leading.term, tasks).await,
             },
+            // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes, and
+            // nobody else makes room.
+            Err(Stop::Error(Error::Port(error))) if error.retryable() == Retryable::Yes => {
+                let lead = Lead { term: leading.term, tasks, verify: true, resume: None };
+                send_all(self.outbox, vec![Outgoing::group(&Group::Lead(lead), UNAVAILABLE_MS)]).await?;
+                Ok(leading.report)
+            }
             Err(Stop::Error(error)) => Err(error),
         }
     }
@@ -190,10 +203,13 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         resume: Option<Resume>,
         gathered: Option<Gathered>,
     ) -> Result<bool, Stop> {
-        let Leading { term, lock, limits, drain, report } = leading;
+        let Leading { term, lock, limits, drain, pace, report } = leading;
         let id = term.batch_id(lock.seq);
         let mut filling = match batch {
-            None => Filling::new(Batch::open(id, term.target.clone(), term.fence, &[], self.env.now(), limits.wait_ms)),
+            None => {
+                let since = lock.batch_begins(self.env.now());
+                Filling::new(Batch::open(id, term.target.clone(), term.fence, &[], since, limits.wait_ms))
+            }
             Some(batch) if matches!(batch.status, Status::Open { .. }) => {
                 drain.skip(batch.members.iter().map(|member| (member.id.clone(), member.round)));
                 Filling::resume(self.store, batch, resume).await?
@@ -208,7 +224,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         while let Filled::Waits { until } =
             filling.fill(self.store, drain, *limits, self.env.now(), gathered.take()).await?
         {
-            let look_in_ms = filling.look_again_ms(*limits, until, self.env.now());
+            let look_in_ms = filling.look_again_ms(*limits, until, *pace, self.env.now());
             if look_in_ms >= SHORTEST_DELAY_MS {
                 let resume = filling.knowledge();
                 self.come_back(leading, None, Some(resume), look_in_ms).await?;
@@ -217,6 +233,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             self.env.sleep(look_in_ms).await;
             drain.start_over();
         }
+        *pace = filling.pace(self.env.now());
         let members = self.freeze(filling).await?;
         report.batches += usize::from(members > 0);
         report.members += members;

@@ -25,7 +25,7 @@ use super::outcome::Results;
 use super::task::{Candidate, Task};
 use super::time::Timestamp;
 
-pub use room::{Limits, Room, next_look_ms};
+pub use room::{Limits, Pace, Room, next_look_ms};
 pub use status::{Claim, FollowUp, Status};
 
 /// A candidate or member: a task in the round it was waiting in.

@@ -93,25 +93,42 @@ impl Room {
 
 /// A delayed message knows whole seconds.
 const SECOND_MS: u64 = 1_000;
-/// What comes to a leader first has gathered for about so long, in milliseconds: it is what one of five processes of the
-/// task queue's mapping received within its window of a second.
-const GATHERED_MS: u64 = SECOND_MS / 5;
+/// How fast tasks came before the present batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// So many tasks.
+    pub members: usize,
+    /// In so many milliseconds.
+    pub ms: u64,
+}
+
+impl Pace {
+    /// Nothing is known of before. What comes to a leader first has gathered for about so long: it is what one of five
+    /// processes of the task queue's mapping received within its window of a second.
+    pub const UNKNOWN: Self = Self { members: 0, ms: SECOND_MS / 5 };
+}
+
 /// A leader does not look more often than this, in milliseconds.
-const SHORTEST_LOOK_MS: u64 = 200;
+const SHORTEST_LOOK_MS: u64 = 100;
+/// A leader whose batch should be full within so many milliseconds stays and looks again and again: a message would be late.
+const NEAR_MS: u64 = 2 * SECOND_MS;
+/// As long as that, it looks as often as this at least, in milliseconds: tasks come in lumps, as mappings gather them.
+const LONGEST_LOOK_MS: u64 = 200;
 
 /// In how long a batch should be looked at again, in milliseconds, that has been open for `open_ms`, has `joined` members
-/// and `room` for more, and waits for `left_ms` at most.
+/// and `room` for more, and waits for `left_ms` at most; `before` is how fast the batch before it filled.
 ///
-/// When it would be full if tasks came as fast as so far, in whole seconds if there are any (a delayed message knows no
-/// less, and too early is better than too late); but after half of what is left at the latest, for a rate that rises. If
-/// nothing comes the next look is later each time, so their number grows with the window's logarithm.
+/// When it would be full if tasks came as fast as so far, in whole seconds (a delayed message knows no less, and too early
+/// is better than too late); but after half of what is left at the latest, for a rate that rises. Shortly before, after
+/// half of the time that it should take, and a fifth of a second at most. If nothing comes the next
+/// look is later each time. So their number grows with logarithms only.
 #[must_use]
-pub fn next_look_ms(left_ms: u64, open_ms: u64, joined: usize, room: usize) -> u64 {
-    let so_far_ms = open_ms + GATHERED_MS;
-    let full_in_ms = so_far_ms.saturating_mul(room as u64) / (joined.max(1) as u64);
+pub fn next_look_ms(left_ms: u64, open_ms: u64, joined: usize, room: usize, before: Pace) -> u64 {
+    let (so_far_ms, came) = (open_ms + before.ms, joined + before.members);
+    let full_in_ms = so_far_ms.saturating_mul(room as u64) / (came.max(1) as u64);
     let halfway_ms = (left_ms / 2).max(SECOND_MS);
     let look_in_ms = match full_in_ms {
-        0..SECOND_MS => full_in_ms.max(SHORTEST_LOOK_MS),
+        0..NEAR_MS => (full_in_ms / 2).clamp(SHORTEST_LOOK_MS, LONGEST_LOOK_MS),
         _ if full_in_ms < halfway_ms => full_in_ms - full_in_ms % SECOND_MS,
         _ => halfway_ms,
     };
@@ -132,17 +149,21 @@ mod tests {
     #[test]
     fn a_batch_is_looked_at_when_it_should_be_full_and_halfway_at_the_latest() {
         // Open for a moment, with what a fifth of a second brought.
-        assert_eq!(next_look_ms(6_000, 0, 50, 50), 200);
-        assert_eq!(next_look_ms(6_000, 0, 20, 80), 800);
-        assert_eq!(next_look_ms(6_000, 0, 10, 90), 1_000);
-        assert_eq!(next_look_ms(6_000, 0, 1, 99), 3_000);
-        assert_eq!(next_look_ms(6_000, 0, 99, 1), 200);
+        assert_eq!(next_look_ms(6_000, 0, 50, 50, Pace::UNKNOWN), 100);
+        assert_eq!(next_look_ms(6_000, 0, 20, 80, Pace::UNKNOWN), 200);
+        assert_eq!(next_look_ms(6_000, 0, 10, 90, Pace::UNKNOWN), 200);
+        assert_eq!(next_look_ms(6_000, 0, 8, 92, Pace::UNKNOWN), 2_000);
+        assert_eq!(next_look_ms(6_000, 0, 1, 99, Pace::UNKNOWN), 3_000);
+        assert_eq!(next_look_ms(6_000, 0, 99, 1, Pace::UNKNOWN), 100);
         // Nothing came: the same rate, over a longer time.
-        assert_eq!(next_look_ms(300_000, 600, 20, 80), 3_000);
-        assert_eq!(next_look_ms(297_000, 3_600, 20, 80), 15_000);
+        assert_eq!(next_look_ms(300_000, 600, 20, 80, Pace::UNKNOWN), 3_000);
+        assert_eq!(next_look_ms(297_000, 3_600, 20, 80, Pace::UNKNOWN), 15_000);
+        // Little is left over from the batch before, which filled within a second.
+        let before = Pace { members: 100, ms: 1_000 };
+        assert_eq!(next_look_ms(6_000, 0, 3, 97, before), 200);
         // Never after the window.
-        assert_eq!(next_look_ms(100, 5_900, 99, 1), 100);
-        assert_eq!(next_look_ms(700, 5_300, 1, 99), 700);
+        assert_eq!(next_look_ms(100, 5_900, 99, 1, Pace::UNKNOWN), 100);
+        assert_eq!(next_look_ms(700, 5_300, 1, 99, Pace::UNKNOWN), 700);
     }
 
     #[test]
