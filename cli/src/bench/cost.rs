@@ -43,11 +43,15 @@ pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
 /// Each with its name; those of one name differ in their size only.
 fn scenarios(options: &BenchCost) -> Vec<(String, Setting)> {
     let mut scenarios = Vec::new();
-    for (targets, lag_ms) in [(1, 0), (1, 2_000), (100, 0)] {
+    for (targets, lag_ms, express) in
+        [(1, 0, false), (1, 2_000, false), (100, 0, false), (1, 0, true), (1, 2_000, true)]
+    {
         for tasks in &options.sizes {
-            let name = format!("{}, lag {} s", if targets == 1 { "1 Target" } else { "100 Targets" }, lag_ms / 1_000);
+            let path = if express { ", express" } else { "" };
+            let targets_named = if targets == 1 { "1 Target" } else { "100 Targets" };
+            let name = format!("{targets_named}{path}, lag {} s", lag_ms / 1_000);
             let load = Load::Burst { tasks: *tasks, targets };
-            scenarios.push((name, Setting { seed: options.seed, lag_ms, ..Setting::of(load) }));
+            scenarios.push((name, Setting { seed: options.seed, lag_ms, express, ..Setting::of(load) }));
         }
     }
     for tasks in &options.paper {

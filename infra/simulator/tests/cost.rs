@@ -6,12 +6,12 @@ use simulator::load::Load;
 use simulator::queues::Step;
 use simulator::{Outcome, Setting, run};
 
-fn burst(tasks: usize, lag_ms: u64) -> Outcome {
-    let setting = Setting { lag_ms, ..Setting::of(Load::Burst { tasks, targets: 1 }) };
+fn burst(tasks: usize, lag_ms: u64, express: bool) -> Outcome {
+    let setting = Setting { lag_ms, express, ..Setting::of(Load::Burst { tasks, targets: 1 }) };
     run(&setting, &|_| {}).unwrap()
 }
 
-fn check(outcome: &Outcome) {
+fn check(outcome: &Outcome, most_write_units: f64) {
     let tasks = outcome.tasks as f64;
     let write = outcome.usage.capacity().write.count() / tasks;
     let requests = outcome.usage.sqs.total() as f64 / tasks;
@@ -37,16 +37,21 @@ fn check(outcome: &Outcome) {
         );
     }
     assert!(calls as f64 <= (tasks / 100.0 * 1.01).ceil(), "{what}: more calls than a hundredth over the fewest");
-    assert!(write <= 5.5, "{what}: over 5.5 write units");
+    assert!(write <= most_write_units, "{what}: over {most_write_units} write units");
     assert!(requests <= 0.45, "{what}: over 0.45 requests");
 }
 
 #[test]
 fn a_burst_of_a_thousand_keeps_its_price() {
-    check(&burst(1_000, 0));
+    check(&burst(1_000, 0, false), 5.5);
 }
 
 #[test]
 fn a_burst_of_ten_thousand_keeps_its_price_while_the_index_lags() {
-    check(&burst(10_000, 2_000));
+    check(&burst(10_000, 2_000, false), 5.5);
+}
+
+#[test]
+fn full_batches_that_arrive_together_keep_theirs() {
+    check(&burst(10_000, 2_000, true), 2.75);
 }
