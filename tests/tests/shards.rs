@@ -26,7 +26,7 @@ routes:
   - name: parcels
     target: truck
     shards: SHARDS
-    batch: { max_items: 10, wait_ms: 2000 }
+    batch: { max_items: 10, wait_ms: 2000, express: false }
     downstream: { http: { url: "http://downstream.invalid/load" } }
     notify: { success: default }
 "#;
