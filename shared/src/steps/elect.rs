@@ -120,7 +120,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         // The route has shards because its Targets are hot, so the home's lock is probably held.
         let (seen, own) = try_join(self.store.lock(&home), self.store.lock(target)).await?;
         let now = self.env.now();
-        let is_led = own.as_ref().is_some_and(|own| own.is_led(now));
+        // A workflow that won it and died leads it now, however long ago that was: nobody else would let it go.
+        let is_mine = |lock: &Lock| lock.holder.as_ref().is_some_and(|holder| holder.workflow == *workflow);
+        let is_led = own.as_ref().is_some_and(|own| own.is_led(now) || is_mine(own));
         let needs_help = seen.as_ref().is_some_and(|home| home.needs_help(now));
         if is_led || (needs_help && self.fills_a_batch(election, repeated).await?) {
             self.bid(target, workflow, own).await
