@@ -1,8 +1,8 @@
 //! The simulator counts what the embedded database says that it consumed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use groupage_tests::burst::{Burst, burst};
-use shared::aws::Place;
+use shared::aws::{Place, Units};
 use simulator::load::Load;
 use simulator::{Setting, run};
 
@@ -12,6 +12,8 @@ async fn a_simulated_burst_costs_what_it_does_on_the_embedded_database() {
     let embedded = burst(Burst { tasks: TASKS, lag_ms: 0, express: false, shards: 1 }).await;
     let setting = Setting::of(Load::Burst { tasks: TASKS, targets: 1 });
     let simulated = tokio::task::spawn_blocking(move || run(&setting, &|_| {})).await.unwrap().unwrap();
+    // How often a leader is elected, signalled and looks at the index depends on how fast the machine is: what locks cost
+    // counts in the whole only, and of the reads only those are compared that come once a batch.
     let mut far_off = Vec::new();
     for place in Place::ON_THE_WAY {
         let (real, ours) = (embedded.usage.at(place), simulated.usage.at(place));
@@ -23,17 +25,19 @@ async fn a_simulated_burst_costs_what_it_does_on_the_embedded_database() {
             real.read,
             ours.read
         );
-        // A thousandth of the whole is lost in a few elections and heartbeats more or less.
-        let bound = (real.write.count() * 0.02).max(TASKS as f64 * 0.005);
-        if (real.write.count() - ours.write.count()).abs() > bound {
+        let reads_agree = place != Place::Batches || near(real.read, ours.read);
+        let writes_agree = place == Place::Locks || near(real.write, ours.write);
+        if !reads_agree || !writes_agree {
             far_off.push(place.name());
         }
     }
-    let writes = |usage: &shared::aws::Usage| usage.capacity().write.count();
-    let reads = |usage: &shared::aws::Usage| (usage.capacity().read - usage.looked_through()).count();
-    let near = |real: f64, ours: f64, share: f64| (real - ours).abs() <= share * real;
-    println!("{} and {} read units in all", reads(&embedded.usage), reads(&simulated.usage));
-    assert!(far_off.is_empty(), "other write units than the database's: {far_off:?}");
-    assert!(near(writes(&embedded.usage), writes(&simulated.usage), 0.02), "write units");
-    assert!(near(reads(&embedded.usage), reads(&simulated.usage), 0.1), "read units");
+    let (real, ours) = (embedded.usage.capacity().write, simulated.usage.capacity().write);
+    println!("in all: {real} and {ours} write units");
+    assert!(far_off.is_empty(), "other units than the database's: {far_off:?}");
+    assert!(near(real, ours), "other write units than the database's: {real} and {ours}");
+}
+
+/// Within 2 %, or 50 units: a thousandth of the whole is lost in a few heartbeats and repeated reads more or less.
+fn near(real: Units, ours: Units) -> bool {
+    (real.count() - ours.count()).abs() <= (real.count() * 0.02).max(50.0)
 }
