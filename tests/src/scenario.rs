@@ -70,6 +70,16 @@ routes:
     notify: { failure: default, success: default }
 "#;
 
+/// The routes file of stories, with these lines in its route.
+#[must_use]
+pub fn routes_with(lines: &str) -> String {
+    with_lines(ROUTES, lines)
+}
+
+fn with_lines(routes: &str, lines: &str) -> String {
+    routes.replace("    retry:", &format!("    {lines}\n    retry:"))
+}
+
 /// A message of the intake queue.
 #[must_use]
 pub fn parcel(n: usize, truck: usize) -> String {
@@ -100,7 +110,7 @@ impl Scenario {
     /// With lines added to its route.
     #[must_use]
     pub fn route(self, lines: &str) -> Self {
-        Self { routes: self.routes.replace("    retry:", &format!("    {lines}\n    retry:")), ..self }
+        Self { routes: with_lines(&self.routes, lines), ..self }
     }
 
     /// With full batches made at once, and records that come again in other events.

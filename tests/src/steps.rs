@@ -5,6 +5,7 @@ use shared::domain::message::{Elect, Group, Handle};
 use shared::domain::session::Timing;
 use shared::memory::Delivery;
 use shared::ports::{Destination, Env};
+use shared::routes::Routes;
 use shared::steps::Error;
 use shared::steps::elect::ElectLeader;
 use shared::steps::group::GroupBatch;
@@ -28,9 +29,12 @@ const IDLE_MS: u64 = 2_000;
 
 impl World {
     pub(crate) async fn register_as(&self, process: &Process, records: Vec<Record>) -> Report {
+        self.register_under(&self.routes, process, records).await
+    }
+
+    pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, outbox) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
-        let step = Register { store: &store, outbox: &outbox, env: process.env(), routes: &self.routes };
-        step.run(records).await
+        Register { store: &store, outbox: &outbox, env: process.env(), routes }.run(records).await
     }
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {

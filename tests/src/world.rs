@@ -197,6 +197,16 @@ impl World {
         self.register_as(&process, records(bodies)).await
     }
 
+    /// Registers messages at once, with nothing befalling anybody, under routes that were in force before the world's.
+    ///
+    /// # Panics
+    /// The routes are no routes.
+    #[allow(clippy::expect_used, reason = "a test's set-up")]
+    pub async fn register_before(&self, routes: &str, bodies: &[String]) -> Report {
+        let routes = Routes::parse(routes).expect("good routes");
+        self.register_under(&routes, &self.unharmed(), records(bodies)).await
+    }
+
     /// Hands on one delivery with nothing befalling anybody; `Ok` says that its message is done.
     ///
     /// # Errors

@@ -121,8 +121,12 @@ fn waiting(world: &World) -> Vec<Target> {
 
 /// Somebody who died leads by this lock for as long as a lease lasts.
 async fn let_a_dead_one_lead(world: &World, target: &Target) {
+    let_a_dead_one_lead_for(world, target, 32_000).await;
+}
+
+async fn let_a_dead_one_lead_for(world: &World, target: &Target, lease_ms: u64) {
     let workflow = WorkflowId::new("dead");
-    let Bid::Acquire(acquisition) = bid(None, target, &workflow, world.env.now(), 32_000) else { panic!("free") };
+    let Bid::Acquire(acquisition) = bid(None, target, &workflow, world.env.now(), lease_ms) else { panic!("free") };
     assert_eq!(world.tables().acquire(target, &acquisition).await.unwrap(), Acquired::Yes);
 }
 
@@ -158,6 +162,28 @@ async fn sweep_finds_what_waits_in_a_shard_whoever_has_died() {
         run(&world, 8).await;
         let took_ms = world.env.now().since(began);
         assert!(took_ms < 4 * 60_000, "dead leaders of {dead:?}: {took_ms} ms");
+    }
+}
+
+/// Each of the old shards' tasks comes to its call, however long the home is led, be its messages lost or not.
+#[tokio::test(start_paused = true)]
+async fn what_waits_in_a_shard_that_its_route_has_no_more_waits_for_nobody() {
+    for lost in [false, true] {
+        let world = world(1, Setting { sweeps: true, ..Setting::default() });
+        for parcel in parcels(8, 1) {
+            world.register_before(&ROUTES.replace("SHARDS", "4"), &[parcel]).await;
+        }
+        if lost {
+            world.queues.lose_everything();
+        }
+        let home = Target::new("parcels:t0");
+        let_a_dead_one_lead_for(&world, &home, 600_000).await;
+        let began = world.env.now();
+        let is_left = || waiting(&world).iter().any(|target| *target != home);
+        assert!(is_left(), "the test's own dice");
+        world.run_while(is_left).await.unwrap();
+        let took_ms = world.env.now().since(began);
+        assert!(took_ms < if lost { 150_000 } else { 10_000 }, "lost: {lost}, {took_ms} ms");
     }
 }
 

@@ -29,7 +29,7 @@ pub enum Elect {
 pub struct Election {
     /// Who asks for the lock.
     pub workflow: WorkflowId,
-    /// Which lock.
+    /// The shard that it asks for; what waits there may also be led by its home's lock.
     pub target: Target,
     /// The tasks.
     pub tasks: Vec<Candidate>,
@@ -77,8 +77,8 @@ pub struct Lead {
     pub term: Term,
     /// Tasks that this message answers for; candidates without the index, which may lag.
     pub tasks: Vec<Candidate>,
-    /// Whether an earlier delivery walked the index: entries of tasks that it moved may linger there, so candidates
-    /// are read before they are moved.
+    /// Whether candidates are read before they are moved: an earlier delivery, or the leader of another of the Target's
+    /// shards, may have walked the index, and entries of tasks that it moved may linger there.
     pub verify: bool,
     /// Set when the message comes back to a batch whose window is open.
     pub resume: Option<Resume>,

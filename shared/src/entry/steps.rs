@@ -110,12 +110,16 @@ pub async fn group_batch<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, ev
         if report.batches > 0 {
             info!(batches = report.batches, members = report.members, "batches handed on");
         }
+        if let Some(failure) = &report.interrupted {
+            warn!(%failure, "the leader stopped in the middle and comes back soon");
+        }
         Ok(Fate::Done(report))
     })
     .await;
     summarise(fates, |report: group::Report, counts| {
         counts.add(Metric::BatchesFrozen, report.batches);
         counts.add(Metric::BatchMembers, report.members);
+        counts.add(Metric::RecordsFailed, usize::from(report.interrupted.is_some()));
     })
 }
 

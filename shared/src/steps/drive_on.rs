@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
+use super::finish::written;
 use super::{CONCURRENCY, Error};
-use crate::domain::batch::{Assumes, Batch, Status};
+use crate::domain::batch::{Batch, Status};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task, Ties};
 use crate::domain::tracker::Outcome;
-use crate::ports::{Batches, Env, Outgoing, PutBack, Stored, Tasks};
+use crate::ports::{Batches, Env, Outgoing, PutBack, Tasks};
 
 /// A task as it was found, and the Target that its route computes for it.
 pub type Found = (Task, Target);
@@ -44,7 +45,7 @@ pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<
         .collect();
     let batches: BTreeMap<BatchId, Result<Batch, Error>> = stream::iter(named)
         .map(|(id, target)| async move {
-            let batch = written(store, env, &id, &target).await;
+            let batch = written(store, &id, &target, env.now()).await;
             (id, batch)
         })
         .buffer_unordered(CONCURRENCY)
@@ -70,19 +71,6 @@ pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<
         .buffered(CONCURRENCY)
         .collect()
         .await
-}
-
-/// A batch that is named, as it was written. If it never was, its writer may be dead or only asleep, so a void item takes
-/// its place: then the sleeper's own write fails, and the tasks that name it can go back to waiting.
-async fn written(store: &impl Batches, env: &impl Env, id: &BatchId, target: &Target) -> Result<Batch, Error> {
-    if let Some(batch) = store.batch(id).await? {
-        return Ok(batch);
-    }
-    let void = Batch::void(id.clone(), target.clone(), env.now());
-    match store.store(&void, Assumes::Absent).await? {
-        Stored::Yes => Ok(void),
-        Stored::Conflict => store.batch(id).await?.ok_or(Error::Conflict("voiding a batch that appeared meanwhile")),
-    }
 }
 
 async fn by_batch(

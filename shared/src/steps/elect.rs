@@ -111,12 +111,12 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
     /// of its own, or should have one.
     async fn seek(&self, election: &Election, repeated: bool) -> Result<Option<Term>, Error> {
         let Election { workflow, target, .. } = election;
-        let home = target.whole();
-        if *target == home {
+        if target.stands_alone(self.route(target)?.shards) {
             // Whoever lost before probably loses again, and a read costs a fifth of a refused write.
-            let seen = if repeated { self.store.lock(&home).await? } else { None };
-            return self.bid(&home, workflow, seen).await;
+            let seen = if repeated { self.store.lock(target).await? } else { None };
+            return self.bid(target, workflow, seen).await;
         }
+        let home = target.whole();
         // The route has shards because its Targets are hot, so the home's lock is probably held.
         let (seen, own) = try_join(self.store.lock(&home), self.store.lock(target)).await?;
         let now = self.env.now();

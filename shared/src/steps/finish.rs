@@ -27,11 +27,7 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
     target: &Target,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let Some(batch) = store.batch(id).await? else {
-        // Named but never written: its writer must not write it later.
-        let void = Batch::void(id.clone(), target.clone(), now);
-        return stored(store.store(&void, Assumes::Absent).await?);
-    };
+    let batch = written(store, id, target, now).await?;
     let batch = match &batch.status {
         Status::Open { .. } => {
             let closing = batch.closing();
@@ -47,6 +43,22 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
         | Status::Void => batch,
     };
     hand_on(outbox, routes, &batch).await
+}
+
+/// A batch that is named, as it was written. If it never was, its writer may be dead or only asleep, so a void item takes
+/// its place: then the sleeper's own write fails, and tasks that name it can go back to waiting.
+///
+/// # Errors
+/// A port did not answer, or somebody else wrote the batch meanwhile.
+pub async fn written(store: &impl Batches, id: &BatchId, target: &Target, now: Timestamp) -> Result<Batch, Error> {
+    if let Some(batch) = store.batch(id).await? {
+        return Ok(batch);
+    }
+    let void = Batch::void(id.clone(), target.clone(), now);
+    match store.store(&void, Assumes::Absent).await? {
+        Stored::Yes => Ok(void),
+        Stored::Conflict => store.batch(id).await?.ok_or(Error::Conflict("voiding a batch that appeared meanwhile")),
+    }
 }
 
 /// Sends a frozen batch to the batch-handler; one that was claimed before has its message already, and one that is

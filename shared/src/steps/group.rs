@@ -7,7 +7,7 @@
 //!
 //! The leader by the lock of a Target's home gathers from all its shards, but for those that have a leader of their own.
 //! A leader by the lock of another shard makes full batches of that shard's tasks only; what does not fill one it leaves
-//! to the home's leader, so that shards cost no fill.
+//! to the home's leader, so that shards cost no fill. A shard that its route has no more is led as a home is.
 
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
@@ -25,12 +25,14 @@ use crate::ports::{self, Advanced, Batches, Env, Freshness, Locks, Outbox, Outgo
 use crate::routes::Routes;
 
 /// What one invocation came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Batches frozen and handed on.
     pub batches: usize,
     /// Their members.
     pub members: usize,
+    /// Why the leader stopped in the middle; another message of its comes soon.
+    pub interrupted: Option<ports::Error>,
 }
 
 /// group-batch, over its ports.
@@ -49,20 +51,22 @@ pub struct GroupBatch<'a, S, Q, E> {
 }
 
 /// A leader at work: what it knows of its lock and of the tasks.
-struct Leading<C> {
+struct Leading<'r, C> {
     term: Term,
     lock: Lock,
     limits: Limits,
+    /// Whether it makes batches that are not full.
+    takes_few: bool,
     drain: Drain<C>,
     /// How fast the latest batch filled.
     pace: Pace,
-    report: Report,
+    report: &'r mut Report,
 }
 
-impl<C> Leading<C> {
+impl<C> Leading<'_, C> {
     /// Whether a batch is to be begun with what was gathered.
     fn begins_with(&self, gathered: &Gathered) -> bool {
-        if self.term.target.shard() == Shard::HOME { !gathered.candidates.is_empty() } else { gathered.full }
+        if self.takes_few { !gathered.candidates.is_empty() } else { gathered.full }
     }
 }
 
@@ -117,6 +121,21 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     }
 
     async fn lead(&self, lead: Lead) -> Result<Report, Error> {
+        let mut report = Report::default();
+        let again = Lead { verify: true, resume: None, ..lead.clone() };
+        match self.try_to_lead(lead, &mut report).await {
+            Ok(()) => Ok(report),
+            // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes, and
+            // nobody else makes room.
+            Err(Error::Port(error)) if error.retryable() == Retryable::Yes => {
+                send_all(self.outbox, vec![Outgoing::group(&Group::Lead(again), UNAVAILABLE_MS)]).await?;
+                Ok(Report { interrupted: Some(error), ..report })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn try_to_lead(&self, lead: Lead, report: &mut Report) -> Result<(), Error> {
         let Lead { term, tasks, verify, resume } = lead;
         let name = term.target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
@@ -128,36 +147,34 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             Shard::HOME => term.target.shards(route.shards).collect(),
             _ => vec![term.target.clone()],
         };
-        let drain = Drain::new(tasks.clone(), shards, verify);
-        let (limits, pace, report) = (route.batch, Pace::UNKNOWN, Report::default());
-        let mut leading = Leading { term, lock, limits, drain, pace, report };
+        let mut leading = Leading {
+            lock,
+            limits: route.batch,
+            takes_few: term.target.stands_alone(route.shards),
+            term,
+            drain: Drain::new(tasks.clone(), shards, verify),
+            pace: Pace::UNKNOWN,
+            report,
+        };
         match self.work(&mut leading, resume).await {
-            Ok(()) => Ok(leading.report),
+            Ok(()) => Ok(()),
             Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
                 // Another delivery of this message is ahead, and may die: the message stays for it.
                 Some(lock) if lock.is_led_by(&leading.term) => Err(Error::Conflict("leading ahead of this delivery")),
                 Some(_) | None => self.hand_over(&leading.term, tasks).await,
             },
-            // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes, and
-            // nobody else makes room.
-            Err(Stop::Error(Error::Port(error))) if error.retryable() == Retryable::Yes => {
-                let lead = Lead { term: leading.term, tasks, verify: true, resume: None };
-                send_all(self.outbox, vec![Outgoing::group(&Group::Lead(lead), UNAVAILABLE_MS)]).await?;
-                Ok(leading.report)
-            }
             Err(Stop::Error(error)) => Err(error),
         }
     }
 
     /// The term is over, and its batches are driven on by others. Tasks that this message answers for and that still
     /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
-    async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<Report, Error> {
+    async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<(), Error> {
         let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
-        send_all(self.outbox, elections(self.env, &term.target, &tasks, 1)).await?;
-        Ok(Report::default())
+        Ok(send_all(self.outbox, elections(self.env, &term.target, &tasks, 1)).await?)
     }
 
-    async fn work(&self, leading: &mut Leading<S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {
+    async fn work(&self, leading: &mut Leading<'_, S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {
         if let Some(open) = leading.lock.open.clone()
             && open != leading.term.batch_id(leading.lock.seq)
         {
@@ -198,12 +215,12 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// Makes the open batch and hands it on. `false` means that a message will come back to it.
     async fn make(
         &self,
-        leading: &mut Leading<S::Cursor>,
+        leading: &mut Leading<'_, S::Cursor>,
         batch: Option<Batch>,
         resume: Option<Resume>,
         gathered: Option<Gathered>,
     ) -> Result<bool, Stop> {
-        let Leading { term, lock, limits, drain, pace, report } = leading;
+        let Leading { term, lock, limits, drain, pace, report, .. } = leading;
         let id = term.batch_id(lock.seq);
         let mut filling = match batch {
             None => {
@@ -224,10 +241,11 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         while let Filled::Waits { until } =
             filling.fill(self.store, drain, *limits, self.env.now(), gathered.take()).await?
         {
-            let look_in_ms = filling.look_again_ms(*limits, until, *pace, self.env.now());
-            if look_in_ms >= SHORTEST_DELAY_MS {
+            let now = self.env.now();
+            let look_in_ms = filling.look_again_ms(*limits, until, *pace, now);
+            if look_in_ms >= SHORTEST_DELAY_MS || now >= self.deadline {
                 let resume = filling.knowledge();
-                self.come_back(leading, None, Some(resume), look_in_ms).await?;
+                self.come_back(leading, None, Some(resume), look_in_ms.max(SHORTEST_DELAY_MS)).await?;
                 return Ok(false);
             }
             self.env.sleep(look_in_ms).await;
@@ -253,7 +271,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// since the signal may be about a task that the look just missed.
     async fn find_more_or_release(
         &self,
-        leading: &mut Leading<S::Cursor>,
+        leading: &mut Leading<'_, S::Cursor>,
         mut found: Vec<Candidate>,
     ) -> Result<Option<Gathered>, Stop> {
         loop {
@@ -280,7 +298,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     }
 
     /// Gathers for a new batch, which begins with those that were `found` already.
-    async fn gather(&self, leading: &mut Leading<S::Cursor>, found: Vec<Candidate>) -> Result<Gathered, Error> {
+    async fn gather(&self, leading: &mut Leading<'_, S::Cursor>, found: Vec<Candidate>) -> Result<Gathered, Error> {
         let Leading { term, limits, drain, .. } = leading;
         let room = limits.room().beside(&found);
         let gathered = Gathered::gather(self.store, &term.target, drain, room, self.env.now()).await?;
@@ -288,7 +306,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     }
 
     /// Names the next batch as the open one and renews the lease.
-    async fn advance(&self, leading: &mut Leading<S::Cursor>) -> Result<(), Stop> {
+    async fn advance(&self, leading: &mut Leading<'_, S::Cursor>) -> Result<(), Stop> {
         let lease_until = self.env.now().plus_ms(lease_ms(leading.limits.wait_ms));
         match self.store.advance(&leading.term, leading.lock.seq, lease_until).await? {
             // Signals that came since the last look stay unseen until the index is walked again.
@@ -301,7 +319,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// Goes on later, by a message of its own.
     async fn come_back(
         &self,
-        leading: &Leading<S::Cursor>,
+        leading: &Leading<'_, S::Cursor>,
         gathered: Option<Gathered>,
         resume: Option<Resume>,
         delay_ms: u64,

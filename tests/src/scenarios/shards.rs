@@ -5,12 +5,19 @@ use shared::domain::batch::{Batch, Status};
 use shared::domain::id::Shard;
 use shared::domain::task::Task;
 
-use crate::scenario::{Beginning, Scenario, parcel, parcels};
+use crate::scenario::{Beginning, Scenario, parcel, parcels, routes_with};
 use crate::world::World;
 
 /// All of them.
 pub(super) fn all() -> Vec<Scenario> {
-    vec![two_quiet_shards(), a_shard_with_a_leader(), a_dead_leader_of_a_shard(), a_lost_election_of_a_shard()]
+    vec![
+        two_quiet_shards(),
+        a_shard_with_a_leader(),
+        a_dead_leader_of_a_shard(),
+        a_lost_election_of_a_shard(),
+        a_shard_that_is_no_more(),
+        a_lost_election_of_a_shard_that_is_no_more(),
+    ]
 }
 
 fn story(name: &'static str, tasks: usize, begin: Beginning) -> Scenario {
@@ -70,6 +77,36 @@ fn a_lost_election_of_a_shard() -> Scenario {
             for n in 0..4 {
                 world.register(&[parcel(n, 0)]).await;
             }
+            world.queues.lose_everything();
+            Ok(())
+        }
+        .boxed_local()
+    })
+    .setting(|setting| setting.sweeps = true)
+}
+
+/// Tasks lie in two shards, then the route has none any more, and others of their Target come.
+async fn take_a_shard_away(world: &World) {
+    for n in 0..4 {
+        world.register_before(&routes_with("shards: 2"), &[parcel(n, 0)]).await;
+    }
+    world.send(&[4, 5].map(|n| parcel(n, 0)));
+}
+
+fn a_shard_that_is_no_more() -> Scenario {
+    Scenario::new("a shard that is no more", 6, |world| {
+        async {
+            take_a_shard_away(world).await;
+            Ok(())
+        }
+        .boxed_local()
+    })
+}
+
+fn a_lost_election_of_a_shard_that_is_no_more() -> Scenario {
+    Scenario::new("a lost election of a shard that is no more", 6, |world| {
+        async {
+            take_a_shard_away(world).await;
             world.queues.lose_everything();
             Ok(())
         }

@@ -114,21 +114,24 @@ const SHORTEST_LOOK_MS: u64 = 100;
 const NEAR_MS: u64 = 2 * SECOND_MS;
 /// As long as that, it looks as often as this at least, in milliseconds: tasks come in lumps, as mappings gather them.
 const LONGEST_LOOK_MS: u64 = 200;
+/// But between two looks a batch gets older by this part at least, so that one whose last tasks do not come is looked at
+/// fewer and fewer times.
+const AGES_BY: u64 = 50;
 
 /// In how long a batch should be looked at again, in milliseconds, that has been open for `open_ms`, has `joined` members
 /// and `room` for more, and waits for `left_ms` at most; `before` is how fast the batch before it filled.
 ///
 /// When it would be full if tasks came as fast as so far, in whole seconds (a delayed message knows no less, and too early
 /// is better than too late); but after half of what is left at the latest, for a rate that rises. Shortly before, after
-/// half of the time that it should take, and a fifth of a second at most. If nothing comes the next
-/// look is later each time. So their number grows with logarithms only.
+/// half of the time that it should take, and a fifth of a second at most, or a fiftieth of the batch's age. Each look makes
+/// either what is left or the age another by a factor, so their number grows with the window's logarithm.
 #[must_use]
 pub fn next_look_ms(left_ms: u64, open_ms: u64, joined: usize, room: usize, before: Pace) -> u64 {
     let (so_far_ms, came) = (open_ms + before.ms, joined + before.members);
     let full_in_ms = so_far_ms.saturating_mul(room as u64) / (came.max(1) as u64);
     let halfway_ms = (left_ms / 2).max(SECOND_MS);
     let look_in_ms = match full_in_ms {
-        0..NEAR_MS => (full_in_ms / 2).clamp(SHORTEST_LOOK_MS, LONGEST_LOOK_MS),
+        0..NEAR_MS => (full_in_ms / 2).clamp(SHORTEST_LOOK_MS, LONGEST_LOOK_MS).max(open_ms / AGES_BY),
         _ if full_in_ms < halfway_ms => full_in_ms - full_in_ms % SECOND_MS,
         _ => halfway_ms,
     };
@@ -161,9 +164,28 @@ mod tests {
         // Little is left over from the batch before, which filled within a second.
         let before = Pace { members: 100, ms: 1_000 };
         assert_eq!(next_look_ms(6_000, 0, 3, 97, before), 200);
+        // A minute without the last one: not ten times a second any more.
+        assert_eq!(next_look_ms(240_000, 60_000, 99, 1, Pace::UNKNOWN), 1_200);
         // Never after the window.
         assert_eq!(next_look_ms(100, 5_900, 99, 1, Pace::UNKNOWN), 100);
         assert_eq!(next_look_ms(700, 5_300, 1, 99, Pace::UNKNOWN), 700);
+    }
+
+    #[test]
+    fn a_batch_whose_last_tasks_do_not_come_is_looked_at_less_and_less() {
+        for (joined, room) in [(999, 1), (99, 1), (97, 3), (50, 50), (1, 99)] {
+            let looks_in = |window_ms: u64| {
+                let (mut open_ms, mut looks) = (0, 0);
+                while open_ms < window_ms {
+                    open_ms += next_look_ms(window_ms - open_ms, open_ms, joined, room, Pace::UNKNOWN);
+                    looks += 1;
+                }
+                looks
+            };
+            let (minutes, hours) = (looks_in(300_000), looks_in(10 * 3_600_000));
+            assert!(minutes <= 300, "{minutes} looks in five minutes with {joined} of {}", joined + room);
+            assert!(hours <= 600, "{hours} looks in ten hours with {joined} of {}", joined + room);
+        }
     }
 
     #[test]

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
-use super::{Parsed, Plan, Record, Register, Report};
+use super::sort::Parsed;
+use super::{Plan, Record, Register, Report};
 use crate::domain::batch::{Assumes, Batch};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::task::Candidate;
@@ -52,15 +53,13 @@ impl<S: Batches, Q: Sync, E: Env> Register<'_, S, Q, E> {
     /// voided meanwhile.
     pub(super) async fn write_batches(
         &self,
-        tasks: Vec<(Record, Found)>,
+        tasks: Vec<(BatchId, Record, Found)>,
         plan: &mut Plan,
         report: &mut Report,
     ) -> Vec<(Record, Found)> {
         let mut by_batch: BTreeMap<BatchId, Vec<(Record, Found)>> = BTreeMap::new();
-        for (record, found) in tasks {
-            if let Some(batch) = found.0.status.batch() {
-                by_batch.entry(batch.clone()).or_default().push((record, found));
-            }
+        for (batch, record, found) in tasks {
+            by_batch.entry(batch).or_default().push((record, found));
         }
         let written: Vec<_> = stream::iter(by_batch)
             .map(|(id, tasks)| async move {

@@ -8,8 +8,9 @@
 mod express;
 mod plan;
 mod refused;
+mod sort;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use futures::{StreamExt, stream};
 
@@ -18,17 +19,18 @@ use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::ties;
 use super::{CONCURRENCY, Error};
-use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId, WorkflowId};
-use crate::domain::lane::{Numbering, Order};
+use crate::domain::id::{BatchId, LaneId, ListId, Target, TaskId, WorkflowId};
+use crate::domain::lane::Numbering;
 use crate::domain::list::Addition;
 use crate::domain::message::{Elect, Election, MAX_TASKS};
 use crate::domain::task::{Candidate, Task, Ties};
-use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
+use crate::domain::task_message::TaskMessage;
 use crate::domain::tracker::Outcome;
 use crate::ports::{Batches, Env, Freshness, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
-use crate::routes::{Assigned, Routes};
+use crate::routes::Routes;
 use plan::{Lost, Plan};
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
+use sort::{Coming, Parsed};
 
 /// One message of the intake queue.
 #[derive(Clone, Debug)]
@@ -75,20 +77,10 @@ pub struct Register<'a, S, Q, E> {
 enum Put {
     New(Next),
     /// It names a batch that is written next.
-    Batched(Found),
+    Batched(BatchId, Found),
     /// It was there, and is to be driven on.
     Repeated(Found),
     Refused(Refused),
-}
-
-/// A parsed record with the task that it asks for.
-struct Parsed {
-    task: Task,
-    target: Target,
-    /// Its place among the tasks of its order key.
-    order: Option<Order>,
-    /// The list that it waits on first, and as what.
-    list: Option<(ListId, TaskMessage)>,
 }
 
 impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env> Register<'_, S, Q, E> {
@@ -96,41 +88,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
         let mut plan = Plan::default();
-        let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
-        let mut to_put = Vec::new();
-        let mut to_list: BTreeMap<ListId, Vec<(Record, TaskMessage)>> = BTreeMap::new();
-        let mut to_lane: BTreeMap<LaneId, (Numbering, Vec<(Record, Parsed)>)> = BTreeMap::new();
-        let draw = self.draw();
-        for record in records {
-            match self.parse(&record, draw) {
-                Err(refused) => plan.reject(&record, refused),
-                Ok(parsed) => {
-                    // With a list it is another record: that its task waits does not mean that it goes on.
-                    let id = (parsed.task.id.clone(), parsed.list.as_ref().map(|(list, _)| list.clone()));
-                    match first_of_id.get(&id) {
-                        // A second record of the same task shares the first one's fate.
-                        Some((first, digest)) if *digest == parsed.task.digest => {
-                            plan.twins.push((record.message_id, first.clone()));
-                            report.repeated += 1;
-                            continue;
-                        }
-                        // The put decides which of two tasks with one id was there first; it may have been in another event.
-                        Some(_) => {}
-                        None => drop(first_of_id.insert(id, (record.message_id.clone(), parsed.task.digest.clone()))),
-                    }
-                    match (&parsed.list, &parsed.order) {
-                        (Some((list, message)), _) => {
-                            to_list.entry(list.clone()).or_default().push((record, message.clone()));
-                        }
-                        (None, Some(Order { lane, numbering, .. })) => {
-                            let lane = to_lane.entry(lane.clone()).or_insert_with(|| (*numbering, Vec::new()));
-                            lane.1.push((record, parsed));
-                        }
-                        (None, None) => to_put.push((record, parsed)),
-                    }
-                }
-            }
-        }
+        let Coming { to_put, to_list, to_lane } = self.sort(records, &mut plan, &mut report);
         for (list, arrived) in to_list {
             self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
@@ -154,9 +112,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
                     report.registered += 1;
                     plan.add(&record, next);
                 }
-                Ok(Put::Batched(task)) => {
+                Ok(Put::Batched(batch, task)) => {
                     report.registered += 1;
-                    batched.push((record, task));
+                    batched.push((batch, record, task));
                 }
                 Ok(Put::Repeated(task)) => {
                     report.repeated += 1;
@@ -177,31 +135,13 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         report
     }
 
-    /// Where in its Target's shards this invocation's tasks go: into one shard of each, so that there is one election
-    /// message for it.
-    fn draw(&self) -> f64 {
-        if self.routes.iter().any(|route| route.shards > 1) { self.env.random() } else { 0.0 }
-    }
-
-    fn parse(&self, record: &Record, draw: f64) -> Result<Parsed, Refused> {
-        let message = caught(|| task_message::parse(&record.body, &record.message_id))
-            .map_err(|rejection| Refused { rejection, message: None })?;
-        let assigned = caught(|| self.routes.assign(&message.payload));
-        let Assigned { route, target, order } =
-            assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
-        let target = target.in_shard(Shard::drawn(route.shards, draw));
-        let digest = message.digest();
-        let list = message.list.clone().map(|list| (list, message.clone()));
-        let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
-        let task = task.with_item(message.item).with_event(message.event);
-        Ok(Parsed { task, target, order, list })
-    }
-
     async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
         let Parsed { task, target, .. } = parsed;
         Ok(match self.store.register(&task).await? {
-            Registered::New if task.status.batch().is_some() => Put::Batched((task, target)),
-            Registered::New => Put::New(Next::Elect(target, task.candidate())),
+            Registered::New => match task.status.batch().cloned() {
+                Some(batch) => Put::Batched(batch, (task, target)),
+                None => Put::New(Next::Elect(target, task.candidate())),
+            },
             Registered::Existing(existing) => repeated(task, target, *existing),
         })
     }
@@ -354,12 +294,6 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
             }
         }
     }
-}
-
-/// A panic while a record is looked into is that record's alone: its content is what made the difference.
-fn caught<T>(look: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(look))
-        .unwrap_or_else(|_| Err(Rejection::new(Code::Panicked, "looking into the message panicked; this is a bug")))
 }
 
 /// What becomes of a task whose id is there already.

@@ -42,19 +42,19 @@ impl Plan {
             Next::Elect(target, candidate) => {
                 self.waiting.entry(target).or_default().push((message_id, candidate));
             }
-            // Many records may belong to one batch; it needs its message once.
-            Next::Send(outgoing) => match self.messages.iter_mut().find(|(_, other)| *other == outgoing) {
-                Some((records, _)) => records.push(message_id),
-                None => self.messages.push((vec![message_id], outgoing)),
-            },
+            Next::Send(outgoing) => self.send(vec![message_id], outgoing),
             Next::Ack(ties, outcome) => self.acks.push((message_id, ties, outcome)),
             Next::Nothing => {}
         }
     }
 
-    /// Plans a message that drives on the tasks of all these records.
+    /// Plans a message that drives on the tasks of all these records. Others may belong to the same batch; it needs its
+    /// message once.
     pub(super) fn send(&mut self, records: Vec<String>, outgoing: Outgoing) {
-        self.messages.push((records, outgoing));
+        match self.messages.iter_mut().find(|(_, other)| *other == outgoing) {
+            Some((others, _)) => others.extend(records),
+            None => self.messages.push((records, outgoing)),
+        }
     }
 
     /// Plans what becomes of a record that is refused.

@@ -54,10 +54,12 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     async fn elect(&self, waiting: BTreeMap<Target, Waiters>, now: Timestamp) -> Result<Report, Error> {
         let (mut report, mut failed) = (Report::default(), Ok(()));
         for (target, Waiters { oldest, tasks }) in waiting {
-            if self.routes.get(&target.route()).is_none() {
+            let Some(route) = self.routes.get(&target.route()) else {
                 report.stranded += tasks.len();
-            } else if is_time(now.since(oldest), self.every_ms) {
-                match self.elect_one(&target, &tasks).await {
+                continue;
+            };
+            if is_time(now.since(oldest), self.every_ms) {
+                match self.elect_one(&target, route.shards, &tasks).await {
                     Ok(true) => report.tasks += tasks.len(),
                     Ok(false) => {}
                     Err(error) => failed = failed.and(Err(error)),
@@ -67,8 +69,9 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         failed.map(|()| report)
     }
 
-    async fn elect_one(&self, target: &Target, tasks: &[Candidate]) -> Result<bool, Error> {
-        for lock in within_reach(target) {
+    async fn elect_one(&self, target: &Target, shards: u8, tasks: &[Candidate]) -> Result<bool, Error> {
+        let leads_it = |lock: &Target| lock == target || !target.stands_alone(shards);
+        for lock in within_reach(target).filter(leads_it) {
             if self.store.lock(&lock).await?.is_some_and(|lock| lock.is_led(self.env.now())) {
                 return Ok(false);
             }

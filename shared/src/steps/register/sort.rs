@@ -1,0 +1,94 @@
+//! What records ask for, sorted by the way that each task comes in.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::refused::Refused;
+use super::{Plan, Record, Register, Report};
+use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId};
+use crate::domain::lane::{Numbering, Order};
+use crate::domain::task::Task;
+use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
+use crate::ports::Env;
+use crate::routes::Assigned;
+
+/// A parsed record with the task that it asks for.
+pub(super) struct Parsed {
+    pub(super) task: Task,
+    pub(super) target: Target,
+    /// Its place among the tasks of its order key.
+    pub(super) order: Option<Order>,
+    /// The list that it waits on first, and as what.
+    pub(super) list: Option<(ListId, TaskMessage)>,
+}
+
+/// Tasks by the way that they come in.
+#[derive(Default)]
+pub(super) struct Coming {
+    /// By themselves.
+    pub(super) to_put: Vec<(Record, Parsed)>,
+    /// On a list.
+    pub(super) to_list: BTreeMap<ListId, Vec<(Record, TaskMessage)>>,
+    /// Behind those of their order key.
+    pub(super) to_lane: BTreeMap<LaneId, (Numbering, Vec<(Record, Parsed)>)>,
+}
+
+impl<S, Q, E: Env> Register<'_, S, Q, E> {
+    /// Parses records. What is refused or equals an earlier record goes into the plan.
+    pub(super) fn sort(&self, records: Vec<Record>, plan: &mut Plan, report: &mut Report) -> Coming {
+        let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
+        let mut coming = Coming::default();
+        // One draw for all: into one shard of each Target, so that there is one election message for it.
+        let draw = self.env.random();
+        for record in records {
+            match self.parse(&record, draw) {
+                Err(refused) => plan.reject(&record, refused),
+                Ok(parsed) => {
+                    // With a list it is another record: that its task waits does not mean that it goes on.
+                    let id = (parsed.task.id.clone(), parsed.list.as_ref().map(|(list, _)| list.clone()));
+                    match first_of_id.get(&id) {
+                        // A second record of the same task shares the first one's fate.
+                        Some((first, digest)) if *digest == parsed.task.digest => {
+                            plan.twins.push((record.message_id, first.clone()));
+                            report.repeated += 1;
+                            continue;
+                        }
+                        // The put decides which of two tasks with one id was there first; it may have been in another event.
+                        Some(_) => {}
+                        None => drop(first_of_id.insert(id, (record.message_id.clone(), parsed.task.digest.clone()))),
+                    }
+                    match (&parsed.list, &parsed.order) {
+                        (Some((list, message)), _) => {
+                            coming.to_list.entry(list.clone()).or_default().push((record, message.clone()));
+                        }
+                        (None, Some(Order { lane, numbering, .. })) => {
+                            let lane = coming.to_lane.entry(lane.clone()).or_insert_with(|| (*numbering, Vec::new()));
+                            lane.1.push((record, parsed));
+                        }
+                        (None, None) => coming.to_put.push((record, parsed)),
+                    }
+                }
+            }
+        }
+        coming
+    }
+
+    fn parse(&self, record: &Record, draw: f64) -> Result<Parsed, Refused> {
+        let message = caught(|| task_message::parse(&record.body, &record.message_id))
+            .map_err(|rejection| Refused { rejection, message: None })?;
+        let assigned = caught(|| self.routes.assign(&message.payload));
+        let Assigned { route, target, order } =
+            assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
+        let target = target.in_shard(Shard::drawn(route.shards, draw));
+        let digest = message.digest();
+        let list = message.list.clone().map(|list| (list, message.clone()));
+        let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
+        let task = task.with_item(message.item).with_event(message.event);
+        Ok(Parsed { task, target, order, list })
+    }
+}
+
+/// A panic while a record is looked into is that record's alone: its content is what made the difference.
+fn caught<T>(look: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(look))
+        .unwrap_or_else(|_| Err(Rejection::new(Code::Panicked, "looking into the message panicked; this is a bug")))
+}
