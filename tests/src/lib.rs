@@ -2,6 +2,7 @@
 //! bursts on the embedded stack.
 
 pub mod burst;
+pub mod cases;
 pub mod chaos;
 pub use simulator::clock;
 pub mod crowd;

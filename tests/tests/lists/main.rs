@@ -12,9 +12,7 @@ mod told;
 
 use std::cell::Cell;
 
-use groupage_tests::clock::in_virtual_time;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use groupage_tests::cases;
 
 use calls::steps;
 use case::Case;
@@ -39,30 +37,20 @@ fn count(seen: &Cell<u32>, more: u32) {
 #[test]
 fn a_list_is_what_a_plain_queue_says_whatever_crashes() {
     let seen = Seen::default();
-    let cases = std::env::var("GROUPAGE_CASES").ok().map_or(CASES, |cases| cases.parse().expect("a number"));
-    let run = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() }).run(
-        &(any::<u64>(), steps()),
-        |(seed, steps)| {
-            let case = in_virtual_time(async {
-                let mut case = Case::new(seed);
-                for step in &steps {
-                    case.step(step).await?;
-                }
-                case.finish().await?;
-                Ok::<Case, TestCaseError>(case)
-            })?;
-            count(&seen.released, u32::try_from(case.model.released().count()).unwrap());
-            count(&seen.discarded, u32::from(case.model.list.is_some_and(|queue| queue.discarded > 0)));
-            count(&seen.healed, u32::from(case.healed));
-            count(&seen.removed, case.removed);
-            count(&seen.expired, case.expired);
-            count(&seen.faults, case.faults);
-            Ok(())
-        },
-    );
-    if let Err(error) = run {
-        panic!("{error}");
-    }
+    let cases = cases::run(CASES, steps(), async |seed, steps| {
+        let mut case = Case::new(seed);
+        for step in &steps {
+            case.step(step).await?;
+        }
+        case.finish().await?;
+        count(&seen.released, u32::try_from(case.model.released().count()).unwrap());
+        count(&seen.discarded, u32::from(case.model.list.is_some_and(|queue| queue.discarded > 0)));
+        count(&seen.healed, u32::from(case.healed));
+        count(&seen.removed, case.removed);
+        count(&seen.expired, case.expired);
+        count(&seen.faults, case.faults);
+        Ok(())
+    });
     let Seen { released, discarded, healed, removed, expired, faults } = seen;
     println!(
         "{cases} cases, {} crashes: {} tasks released, {} lists discarded, {} fed on by sweep, {} removed, {} of them with tasks",

@@ -11,9 +11,7 @@ mod model;
 
 use std::cell::Cell;
 
-use groupage_tests::clock::in_virtual_time;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use groupage_tests::cases;
 use shared::domain::stream::State;
 
 use calls::steps;
@@ -38,29 +36,19 @@ fn count(seen: &Cell<u32>, more: u32) {
 #[test]
 fn a_stream_is_what_a_sorted_set_says_whatever_crashes() {
     let seen = Seen::default();
-    let cases = std::env::var("GROUPAGE_CASES").ok().map_or(CASES, |cases| cases.parse().expect("a number"));
-    let run = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() }).run(
-        &(any::<u64>(), steps()),
-        |(seed, steps)| {
-            let case = in_virtual_time(async {
-                let mut case = Case::new(seed);
-                for step in &steps {
-                    case.step(step).await?;
-                }
-                case.finish().await?;
-                Ok::<Case, TestCaseError>(case)
-            })?;
-            count(&seen.completed, u32::from(case.model.state == Some(State::Completed)));
-            count(&seen.of_several_groups, u32::from(case.model.watermark > 7_168));
-            count(&seen.healed, u32::from(case.healed));
-            count(&seen.full, case.full);
-            count(&seen.faults, case.faults);
-            Ok(())
-        },
-    );
-    if let Err(error) = run {
-        panic!("{error}");
-    }
+    let cases = cases::run(CASES, steps(), async |seed, steps| {
+        let mut case = Case::new(seed);
+        for step in &steps {
+            case.step(step).await?;
+        }
+        case.finish().await?;
+        count(&seen.completed, u32::from(case.model.state == Some(State::Completed)));
+        count(&seen.of_several_groups, u32::from(case.model.watermark > 7_168));
+        count(&seen.healed, u32::from(case.healed));
+        count(&seen.full, case.full);
+        count(&seen.faults, case.faults);
+        Ok(())
+    });
     let Seen { completed, of_several_groups, healed, full, faults } = seen;
     println!(
         "{cases} cases, {} crashes: {} completed, {} past a whole group, {} committed by sweep, {} windows full",

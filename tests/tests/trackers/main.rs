@@ -15,9 +15,7 @@ mod reused;
 
 use std::cell::Cell;
 
-use groupage_tests::clock::in_virtual_time;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use groupage_tests::cases;
 use shared::domain::tracker::Ending;
 
 use calls::steps;
@@ -43,33 +41,20 @@ fn count(seen: &Cell<u32>, that: bool) {
 #[test]
 fn a_tracker_is_what_plain_sets_say_whatever_crashes() {
     let seen = Seen::default();
-    let cases = std::env::var("GROUPAGE_CASES").ok().map_or(CASES, |cases| cases.parse().expect("a number"));
-    let run = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() }).run(
-        &(any::<u64>(), steps()),
-        |(seed, steps)| {
-            let case = in_virtual_time(async {
-                let mut case = Case::new(seed);
-                for step in &steps {
-                    case.step(step).await?;
-                }
-                case.finish().await?;
-                Ok::<Case, TestCaseError>(case)
-            })?;
-            count(&seen.completed, case.model.over == Some(Ending::Completed));
-            count(
-                &seen.of_several_groups,
-                case.model.over == Some(Ending::Completed) && case.model.items.len() > 7_168,
-            );
-            count(&seen.overdue, case.model.over == Some(Ending::Overdue));
-            count(&seen.abandoned, case.model.over == Some(Ending::Abandoned));
-            count(&seen.healed, case.healed);
-            seen.faults.set(seen.faults.get() + case.faults);
-            Ok(())
-        },
-    );
-    if let Err(error) = run {
-        panic!("{error}");
-    }
+    let cases = cases::run(CASES, steps(), async |seed, steps| {
+        let mut case = Case::new(seed);
+        for step in &steps {
+            case.step(step).await?;
+        }
+        case.finish().await?;
+        count(&seen.completed, case.model.over == Some(Ending::Completed));
+        count(&seen.of_several_groups, case.model.over == Some(Ending::Completed) && case.model.items.len() > 7_168);
+        count(&seen.overdue, case.model.over == Some(Ending::Overdue));
+        count(&seen.abandoned, case.model.over == Some(Ending::Abandoned));
+        count(&seen.healed, case.healed);
+        seen.faults.set(seen.faults.get() + case.faults);
+        Ok(())
+    });
     let Seen { completed, of_several_groups, overdue, abandoned, healed, faults } = seen;
     println!(
         "{cases} cases, {} crashes: {} completed ({} of several groups, {} by sweep alone), {} overdue, {} abandoned",
