@@ -1,5 +1,6 @@
 //! A whole run: every state that can be reached, or the shortest way to one that breaks a promise.
 
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -22,6 +23,17 @@ pub struct Found {
     pub took: Duration,
     /// The promise that was broken, and how: one line for each thing that happened.
     pub broken: Option<(&'static str, Vec<String>)>,
+}
+
+impl Found {
+    /// What was broken and how, for a person.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match &self.broken {
+            Some((promise, steps)) => format!("{promise}:\n  {}", steps.join("\n  ")),
+            None => "no promise is broken".to_owned(),
+        }
+    }
 }
 
 /// A model that can say what happens in it.
@@ -50,6 +62,25 @@ pub fn find(setting: Setting, removed: Removed) -> Result<Found, Error> {
     // What was refused once would be again.
     let first = search_once(Groupage::new(setting, removed)?, None);
     Ok(shortest(first, |most| Some(search_once(Groupage::new(setting, removed).ok()?, Some(most)))))
+}
+
+/// Runs without each rule in turn: `run` says which promise is then broken, as [`Found::broken`] names it, and what was
+/// found.
+///
+/// # Panics
+/// Some rules break another promise, or none.
+pub fn each_rule<R: Copy + Debug>(rules: impl IntoIterator<Item = R>, run: impl Fn(R) -> (&'static str, Found)) {
+    let mut wrong = Vec::new();
+    for rule in rules {
+        let (promise, found) = run(rule);
+        let broken = found.broken.as_ref().map(|(name, _)| *name);
+        let steps = found.broken.as_ref().map_or(0, |(_, steps)| steps.len());
+        println!("without {rule:?}: {}, after {steps} steps", broken.unwrap_or("nothing is broken"));
+        if broken != Some(promise) {
+            wrong.push(format!("{rule:?} removed should show that {promise}, but {}", found.told()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Visits every state of a model. Goes deep first, with all the machine's cores: then a state costs no more memory than its

@@ -1,7 +1,7 @@
 //! All rules kept, no promise is broken; any rule removed, one is, and the run that breaks it is found.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use groupage_model::check::{Found, find, visit_all};
+use groupage_model::check::{Found, each_rule, find, visit_all};
 use groupage_model::promises::{self, Promise};
 use groupage_model::rules::{self, Removed, Rule};
 use groupage_model::setting::{self, Setting};
@@ -15,20 +15,13 @@ fn every_promise_is_shown_by_a_rule_or_watched_at_every_call() {
     assert_eq!(unshown, [Promise::CallsAsFrozen, Promise::SettledAsRecorded]);
 }
 
-fn told(found: &Found) -> String {
-    match &found.broken {
-        Some((promise, steps)) => format!("{promise}:\n  {}", steps.join("\n  ")),
-        None => "no promise is broken".to_owned(),
-    }
-}
-
 #[test]
 fn no_promise_is_broken() {
     for setting in setting::chosen() {
         let found = visit_all(setting).unwrap();
         let Found { states, ways, took, .. } = &found;
         println!("{}: {states} states, {ways} ways into them, in {took:.1?}", setting.name);
-        assert!(found.broken.is_none(), "{}: {}", setting.name, told(&found));
+        assert!(found.broken.is_none(), "{}: {}", setting.name, found.told());
     }
 }
 
@@ -69,16 +62,8 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
 
 #[test]
 fn each_rule_keeps_the_promise_that_is_written_beside_it() {
-    let mut wrong = Vec::new();
-    for rule in rules::ALL {
+    each_rule(rules::ALL, |rule| {
         let (setting, promise) = shows(rule);
-        let found = find(setting, Removed::only(rule)).unwrap();
-        let broken = found.broken.as_ref().map(|(name, _)| *name);
-        let steps = found.broken.as_ref().map_or(0, |(_, steps)| steps.len());
-        println!("without {rule:?}: {}, after {steps} steps", broken.unwrap_or("nothing is broken"));
-        if broken != Some(promise.broken()) {
-            wrong.push(format!("{rule:?} removed should show that {}, but {}", promise.broken(), told(&found)));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        (promise.broken(), find(setting, Removed::only(rule)).unwrap())
+    });
 }

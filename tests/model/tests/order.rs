@@ -1,18 +1,11 @@
 //! Lanes: all rules kept, no promise is broken; any rule removed, one is.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use groupage_model::check::Found;
+use groupage_model::check::{Found, each_rule};
 use groupage_model::order::check::{find, visit_all};
 use groupage_model::order::rules::{self, Promise, Rule};
 use groupage_model::order::setting::{self, Setting};
 use shared::domain::lane::OnFailure::{FailRest, Hold, Skip};
-
-fn told(found: &Found) -> String {
-    match &found.broken {
-        Some((promise, steps)) => format!("{promise}:\n  {}", steps.join("\n  ")),
-        None => "no promise is broken".to_owned(),
-    }
-}
 
 #[test]
 fn a_lane_keeps_order_and_loses_nobody() {
@@ -24,7 +17,7 @@ fn a_lane_keeps_order_and_loses_nobody() {
             "{name}, {on_failure:?}, {crashes} deaths, {copies} copies: {states} states, {ways} ways into them, in \
              {took:.1?}"
         );
-        assert!(found.broken.is_none(), "{}: {}", setting.name, told(&found));
+        assert!(found.broken.is_none(), "{}: {}", setting.name, found.told());
     }
 }
 
@@ -46,16 +39,8 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
 
 #[test]
 fn each_rule_of_lanes_keeps_the_promise_that_is_written_beside_it() {
-    let mut wrong = Vec::new();
-    for rule in rules::ALL {
+    each_rule(rules::ALL, |rule| {
         let (setting, promise) = shows(rule);
-        let found = find(setting, rule);
-        let broken = found.broken.as_ref().map(|(name, _)| *name);
-        let steps = found.broken.as_ref().map_or(0, |(_, steps)| steps.len());
-        println!("without {rule:?}: {}, after {steps} steps", broken.unwrap_or("nothing is broken"));
-        if broken != Some(promise.broken()) {
-            wrong.push(format!("{rule:?} removed should show that {}, but {}", promise.broken(), told(&found)));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        (promise.broken(), find(setting, rule))
+    });
 }

@@ -1,17 +1,10 @@
 //! Trackers: all rules kept, no promise is broken; any rule removed, one is.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use groupage_model::check::Found;
+use groupage_model::check::{Found, each_rule};
 use groupage_model::trackers::check::{find, visit_all};
 use groupage_model::trackers::rules::{self, Promise, Rule};
 use groupage_model::trackers::setting::{self, Setting};
-
-fn told(found: &Found) -> String {
-    match &found.broken {
-        Some((promise, steps)) => format!("{promise}:\n  {}", steps.join("\n  ")),
-        None => "no promise is broken".to_owned(),
-    }
-}
 
 #[test]
 fn a_tracker_is_completed_once_and_never_too_early() {
@@ -20,7 +13,7 @@ fn a_tracker_is_completed_once_and_never_too_early() {
         let Found { states, ways, took, .. } = &found;
         let Setting { name, crashes, sweeps, .. } = setting;
         println!("{name}, {crashes} deaths, swept {sweeps}: {states} states, {ways} ways into them, in {took:.1?}");
-        assert!(found.broken.is_none(), "{}: {}", setting.name, told(&found));
+        assert!(found.broken.is_none(), "{}: {}", setting.name, found.told());
     }
 }
 
@@ -39,16 +32,8 @@ const fn shows(rule: Rule) -> (Setting, Promise) {
 
 #[test]
 fn each_rule_of_trackers_keeps_the_promise_that_is_written_beside_it() {
-    let mut wrong = Vec::new();
-    for rule in rules::ALL {
+    each_rule(rules::ALL, |rule| {
         let (setting, promise) = shows(rule);
-        let found = find(setting, rule);
-        let broken = found.broken.as_ref().map(|(name, _)| *name);
-        let steps = found.broken.as_ref().map_or(0, |(_, steps)| steps.len());
-        println!("without {rule:?}: {}, after {steps} steps", broken.unwrap_or("nothing is broken"));
-        if broken != Some(promise.broken()) {
-            wrong.push(format!("{rule:?} removed should show that {}, but {}", promise.broken(), told(&found)));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        (promise.broken(), find(setting, rule))
+    });
 }
