@@ -56,12 +56,19 @@ macro_rules! streams {
 /// Every call of `Lanes`.
 macro_rules! lanes {
     () => {
-        async fn lane(&self, id: &LaneId) -> Result<Option<Lane>> {
-            self.inner.lane(id).await
-        }
+        crate::pass::lanes_but_line_up!();
 
         async fn line_up(&self, lane: &Lane, is_new: bool, newcomers: &[Newcomer]) -> Result<LinedUp> {
             self.inner.line_up(lane, is_new, newcomers).await
+        }
+    };
+}
+
+/// Every call of `Lanes` but `line_up`.
+macro_rules! lanes_but_line_up {
+    () => {
+        async fn lane(&self, id: &LaneId) -> Result<Option<Lane>> {
+            self.inner.lane(id).await
         }
 
         async fn store_lane(&self, lane: &Lane) -> Result<Stored> {
@@ -130,12 +137,23 @@ macro_rules! trackers {
 /// Every call of `Lists`.
 macro_rules! lists {
     () => {
-        async fn list(&self, id: &ListId) -> Result<Option<List>> {
-            self.inner.list(id).await
-        }
+        crate::pass::lists_but_put_and_slots!();
 
         async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
             self.inner.put_on_list(put).await
+        }
+
+        async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
+            self.inner.slots(life, from, to, limit).await
+        }
+    };
+}
+
+/// Every call of `Lists` but `put_on_list` and `slots`.
+macro_rules! lists_but_put_and_slots {
+    () => {
+        async fn list(&self, id: &ListId) -> Result<Option<List>> {
+            self.inner.list(id).await
         }
 
         async fn additions(&self, life: &Life, keys: &[String]) -> Result<Vec<list::Addition>> {
@@ -152,10 +170,6 @@ macro_rules! lists {
 
         async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored> {
             self.inner.store_record(life, record, now).await
-        }
-
-        async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
-            self.inner.slots(life, from, to, limit).await
         }
 
         async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
@@ -180,4 +194,4 @@ macro_rules! lists {
     };
 }
 
-pub(crate) use {lanes, lists, streams, trackers};
+pub(crate) use {lanes, lanes_but_line_up, lists, lists_but_put_and_slots, streams, trackers};

@@ -3,16 +3,14 @@
 use std::sync::PoisonError;
 
 use shared::domain::id::{ListId, Part, Token};
-use shared::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
+use shared::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
 use shared::domain::time::Timestamp;
 use shared::ports::{Cleared, Env, Lists, Moved, PutOn, Result, Stored};
 
 use super::Lagging;
 
 impl<S: Lists, E: Env> Lists for Lagging<S, E> {
-    async fn list(&self, id: &ListId) -> Result<Option<List>> {
-        self.inner.list(id).await
-    }
+    crate::pass::lists_but_put_and_slots!();
 
     async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
         let answer = self.inner.put_on_list(put).await?;
@@ -24,46 +22,10 @@ impl<S: Lists, E: Env> Lists for Lagging<S, E> {
         Ok(answer)
     }
 
-    async fn additions(&self, life: &Life, keys: &[String]) -> Result<Vec<Addition>> {
-        self.inner.additions(life, keys).await
-    }
-
-    async fn move_head(&self, life: &Life, next: &Move) -> Result<Moved> {
-        self.inner.move_head(life, next).await
-    }
-
-    async fn record(&self, life: &Life, key: &str) -> Result<Option<Record>> {
-        self.inner.record(life, key).await
-    }
-
-    async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored> {
-        self.inner.store_record(life, record, now).await
-    }
-
     async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
         let mut found = self.inner.slots(life, from, to, limit).await?;
         let (now, shown) = (self.clock.now(), self.slots.lock().unwrap_or_else(PoisonError::into_inner));
         found.retain(|slot| shown.get(&(life.clone(), slot.token)).is_none_or(|at| *at <= now));
         Ok(found)
-    }
-
-    async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
-        self.inner.remove_slots(life, tokens).await
-    }
-
-    async fn store_tail(&self, tail: &Tail) -> Result<Stored> {
-        self.inner.store_tail(tail).await
-    }
-
-    async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
-        self.inner.due_lists(part, before, limit).await
-    }
-
-    async fn clear_list(&self, life: &Life) -> Result<Cleared> {
-        self.inner.clear_list(life).await
-    }
-
-    async fn remove_list(&self, tail: &Tail) -> Result<Stored> {
-        self.inner.remove_list(tail).await
     }
 }
