@@ -9,9 +9,7 @@ use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use shared::ports::{Added, Cleared, Env, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
 
 use super::Lagging;
-
-/// Versions, each with the moment from which it is shown.
-type Versions<T> = Vec<(Timestamp, T)>;
+use super::versions::{Versions, push, shown};
 
 /// What is shown of trackers.
 #[derive(Debug, Default)]
@@ -20,16 +18,6 @@ pub(super) struct Replica {
     nodes: BTreeMap<(TrackerId, NodeId), Versions<Node>>,
     /// When a tracker is due, as the index has it.
     due: BTreeMap<TrackerId, Versions<Timestamp>>,
-}
-
-/// Versions are shown in their order, none before its forerunner.
-fn push<T>(versions: &mut Versions<T>, at: Timestamp, version: T) {
-    let at = versions.last().map_or(at, |(earlier, _)| at.max(*earlier));
-    versions.push((at, version));
-}
-
-fn shown<T>(versions: &Versions<T>, now: Timestamp) -> Option<&T> {
-    versions.iter().rfind(|(at, _)| *at <= now).map(|(_, version)| version)
 }
 
 impl<S: Trackers, E: Env> Lagging<S, E> {

@@ -1,0 +1,46 @@
+//! Batches, and their lagging index of those that are unfinished.
+
+use std::sync::PoisonError;
+
+use shared::domain::batch::{Assumes, Batch};
+use shared::domain::id::{BatchId, Part, RouteName, Target};
+use shared::domain::time::Timestamp;
+use shared::ports::{Batches, Env, Result, Stored};
+
+use super::Lagging;
+use super::versions::{Versions, push, shown};
+
+/// A batch's entries in its index; `None` after it has left.
+pub(super) type Entries = Versions<Option<(Target, Part, Timestamp)>>;
+
+impl<S: Batches, E: Env> Batches for Lagging<S, E> {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        self.inner.batch(id).await
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let stored = self.inner.store(batch, assumes).await?;
+        if stored == Stored::Yes {
+            let entry = batch.unfinished().map(|due| (batch.target.clone(), batch.part(), due));
+            let at = self.visible_at(self.lag.index_ms);
+            let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+            push(unfinished.entry(batch.id.clone()).or_default(), at, entry);
+        }
+        Ok(stored)
+    }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        // The inner index is read as well, so that its cost is counted.
+        self.inner.unfinished(route, part, before, limit).await?;
+        let now = self.clock.now();
+        let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due: Vec<(Timestamp, BatchId)> = unfinished
+            .iter()
+            .filter_map(|(id, entries)| Some((shown(entries, now)?.clone()?, id.clone())))
+            .filter(|((target, shelf, due), _)| target.route() == *route && *shelf == part && *due < before)
+            .map(|((_, _, due), id)| (due, id))
+            .collect();
+        due.sort();
+        Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
+    }
+}

@@ -1,0 +1,182 @@
+//! Tasks: their versions as stale replicas show them, and their lagging index.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use shared::domain::batch::Member;
+use shared::domain::id::{BatchId, Round, Target, TaskId};
+use shared::domain::outcome::Reason;
+use shared::domain::task::{Candidate, Status, Task, Ties};
+use shared::domain::time::Timestamp;
+use shared::ports::{
+    Env, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
+};
+
+use super::Lagging;
+use super::versions::{push, shown};
+
+/// What the index shows.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    visible: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
+    /// Changes on their way, in the order in which they become visible.
+    pending: BTreeMap<(Timestamp, u64), Shift>,
+    changes: u64,
+}
+
+#[derive(Debug)]
+enum Shift {
+    Show(Target, Candidate),
+    Hide(TaskId, Round),
+}
+
+impl<S, E: Env> Lagging<S, E> {
+    fn change(&self, change: Shift) {
+        let at = self.visible_at(self.lag.index_ms);
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.changes += 1;
+        let key = (at, index.changes);
+        index.pending.insert(key, change);
+    }
+
+    /// A task was written for the first time.
+    pub(crate) fn appeared(&self, task: &Task) {
+        if let Status::Created { target } = &task.status {
+            self.change(Shift::Show(target.clone(), task.candidate()));
+        }
+        self.version(&task.id, |_| Some(task.clone()));
+    }
+
+    /// Adds a version of a task, made from the latest one.
+    fn version(&self, id: &TaskId, next: impl FnOnce(Option<&Task>) -> Option<Task>) {
+        if self.lag.read_ms == 0 {
+            return;
+        }
+        let at = self.visible_at(self.lag.read_ms);
+        let mut replica = self.replica.lock().unwrap_or_else(PoisonError::into_inner);
+        let versions = replica.entry(id.clone()).or_default();
+        if let Some(task) = next(versions.last().map(|(_, task)| task)) {
+            push(versions, at, task);
+        }
+    }
+}
+
+impl Index {
+    fn catch_up(&mut self, now: Timestamp) {
+        while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= now) {
+            match entry.remove() {
+                Shift::Show(target, candidate) => {
+                    self.visible.entry(target).or_default().insert(candidate.id.clone(), candidate);
+                }
+                Shift::Hide(id, round) => {
+                    for waiting in self.visible.values_mut() {
+                        if waiting.get(&id).is_some_and(|candidate| candidate.round <= round) {
+                            waiting.remove(&id);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
+    type Cursor = TaskId;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        let registered = self.inner.register(task).await?;
+        if registered == Registered::New {
+            self.appeared(task);
+        }
+        Ok(registered)
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        if freshness == Freshness::Latest || self.lag.read_ms == 0 {
+            return self.inner.read(ids, freshness).await;
+        }
+        let now = self.clock.now();
+        let replica = self.replica.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(ids.iter().filter_map(|id| shown(replica.get(id)?, now).cloned()).collect())
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        // The inner index is read as well, so that its cost is counted.
+        self.inner.waiting(target, None, limit).await?;
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.catch_up(self.clock.now());
+        let from = after.map_or(Unbounded, Excluded);
+        let candidates: Vec<Candidate> = index
+            .visible
+            .get(target)
+            .into_iter()
+            .flat_map(|waiting| waiting.range::<TaskId, _>((from, Unbounded)))
+            .take(limit)
+            .map(|(_, candidate)| candidate.clone())
+            .collect();
+        let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
+        Ok(Page { candidates, next })
+    }
+
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        _after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<WaitingPage<TaskId>> {
+        // What has waited for long was there long ago, whatever the lag.
+        let page = self.inner.waiting_long(since, segment, None, limit).await?;
+        Ok(WaitingPage { tasks: page.tasks, next: None })
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let joined = self.inner.join(id, round, batch).await?;
+        if joined == Joined::Yes {
+            self.change(Shift::Hide(id.clone(), round));
+            let status = Status::Batched { batch: batch.clone() };
+            self.version(id, |task| task.map(|task| Task { status, ..task.clone() }));
+        }
+        Ok(joined)
+    }
+
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let taken = self.inner.take_turn(id, target, now).await?;
+        if taken == PutBack::Waits
+            && let Some(task) = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop()
+        {
+            self.change(Shift::Show(target.clone(), task.candidate()));
+            self.version(id, |_| Some(task));
+        }
+        Ok(taken)
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        self.inner.pass_over(id, reason, now).await
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        let put_back = self.inner.put_back(member, batch, target, attempts, now).await?;
+        if put_back == PutBack::Waits {
+            let candidate = Candidate { round: member.round.next(), ..member.clone() };
+            self.change(Shift::Show(target.clone(), candidate));
+            let (status, round) = (Status::Created { target: target.clone() }, member.round.next());
+            self.version(&member.id, |task| {
+                task.map(|task| Task { status, round, attempts, waits_since: now, ..task.clone() })
+            });
+        }
+        Ok(put_back)
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
+        self.inner.settle(member, batch, settlement, now).await
+    }
+}
