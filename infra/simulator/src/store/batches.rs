@@ -32,14 +32,8 @@ impl Batches for Store {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
         let part = batch.part().key(&batch.target.route());
         let keys = keys(batch.id.as_str(), Some(&part));
-        self.call(Hop::Write, keys).await?;
-        let old = self.batch_image(&batch.id).await?;
-        let stored = self.inner.store(batch, assumes).await?;
-        match stored {
-            Stored::Yes => self.wrote(keys, old.as_ref(), self.batch_image(&batch.id).await?.as_ref()),
-            Stored::Conflict => self.refused(keys, old.as_ref()),
-        }
-        Ok(stored)
+        let write = self.inner.store(batch, assumes);
+        self.write(keys, || self.batch_image(&batch.id), write, |stored| *stored == Stored::Yes).await
     }
 
     async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {

@@ -23,16 +23,7 @@ impl Store {
         write: impl Future<Output = Result<T>>,
         did: impl FnOnce(&T) -> bool,
     ) -> Result<T> {
-        let keys = keys(target.as_str());
-        self.call(Hop::Write, keys).await?;
-        let old = self.lock_image(target).await?;
-        let outcome = write.await?;
-        if did(&outcome) {
-            self.wrote(keys, old.as_ref(), self.lock_image(target).await?.as_ref());
-        } else {
-            self.refused(keys, old.as_ref());
-        }
-        Ok(outcome)
+        self.write(keys(target.as_str()), || self.lock_image(target), write, did).await
     }
 
     async fn gate_image(&self, scope: &Scope) -> Result<Option<Image>> {
@@ -85,14 +76,8 @@ impl Gates for Store {
     }
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
-        let key = scope.key();
-        self.call(Hop::Write, keys(&key)).await?;
-        let old = self.gate_image(scope).await?;
-        let stored = self.inner.store_gate(scope, gate, now).await?;
-        match stored {
-            Stored::Yes => self.wrote(keys(&key), old.as_ref(), self.gate_image(scope).await?.as_ref()),
-            Stored::Conflict => self.refused(keys(&key), old.as_ref()),
-        }
-        Ok(stored)
+        let write = self.inner.store_gate(scope, gate, now);
+        let did = |stored: &Stored| *stored == Stored::Yes;
+        self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }
 }

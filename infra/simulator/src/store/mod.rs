@@ -108,6 +108,25 @@ impl Store {
         }
     }
 
+    /// Makes a write of one item and counts it, by whether it `did` change the item. `image` looks at the item.
+    async fn write<T, I: Future<Output = Result<Option<Image>>>>(
+        &self,
+        keys: Keys<'_>,
+        image: impl Fn() -> I,
+        write: impl Future<Output = Result<T>>,
+        did: impl FnOnce(&T) -> bool,
+    ) -> Result<T> {
+        self.call(Hop::Write, keys).await?;
+        let old = image().await?;
+        let outcome = write.await?;
+        if did(&outcome) {
+            self.wrote(keys, old.as_ref(), image().await?.as_ref());
+        } else {
+            self.refused(keys, old.as_ref());
+        }
+        Ok(outcome)
+    }
+
     /// Counts a write that found `old` and left `new`.
     pub(crate) fn wrote(&self, keys: Keys<'_>, old: Option<&Image>, new: Option<&Image>) {
         let (table, index) = price::write(keys.place, old, new);

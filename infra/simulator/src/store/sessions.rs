@@ -21,16 +21,7 @@ impl Store {
         write: impl Future<Output = Result<T>>,
         did: impl FnOnce(&T) -> bool,
     ) -> Result<T> {
-        let keys = keys(id.as_str());
-        self.call(Hop::Write, keys).await?;
-        let old = self.session_image(id).await?;
-        let outcome = write.await?;
-        if did(&outcome) {
-            self.wrote(keys, old.as_ref(), self.session_image(id).await?.as_ref());
-        } else {
-            self.refused(keys, old.as_ref());
-        }
-        Ok(outcome)
+        self.write(keys(id.as_str()), || self.session_image(id), write, did).await
     }
 }
 
