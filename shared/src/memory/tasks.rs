@@ -1,7 +1,6 @@
 //! Tasks in memory, with their index.
 
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
 
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
@@ -46,15 +45,7 @@ impl Tasks for MemoryStore {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
-        let tables = self.tables();
-        let Some(waiting) = tables.waiting.get(target) else {
-            return Ok(Page { candidates: Vec::new(), next: None });
-        };
-        let from = after.map_or(Unbounded, Excluded);
-        let candidates: Vec<Candidate> =
-            waiting.range::<TaskId, _>((from, Unbounded)).take(limit).map(|(_, candidate)| candidate.clone()).collect();
-        let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
-        Ok(Page { candidates, next })
+        Ok(Page::of(self.tables().waiting.get(target), after, limit))
     }
 
     async fn waiting_long(

@@ -1,6 +1,8 @@
 //! The tasks and the index of those that wait.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use super::Result;
 use crate::domain::batch::Member;
@@ -52,6 +54,18 @@ pub struct Page<C> {
     pub candidates: Vec<Candidate>,
     /// Where the next page begins, if there is one.
     pub next: Option<C>,
+}
+
+impl Page<TaskId> {
+    /// Of the tasks that wait for one Target, if any do: up to `limit` that come after the one of this id.
+    #[must_use]
+    pub fn of(waiting: Option<&BTreeMap<TaskId, Candidate>>, after: Option<&TaskId>, limit: usize) -> Self {
+        let from = after.map_or(Unbounded, Excluded);
+        let after = waiting.into_iter().flat_map(|waiting| waiting.range::<TaskId, _>((from, Unbounded)));
+        let candidates: Vec<Candidate> = after.take(limit).map(|(_, candidate)| candidate.clone()).collect();
+        let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
+        Self { candidates, next }
+    }
 }
 
 /// A task that waits.

@@ -101,22 +101,11 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
-        use std::ops::Bound::{Excluded, Unbounded};
         // The inner index is read as well, so that its cost is counted.
         self.inner.waiting(target, None, limit).await?;
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         index.catch_up(self.clock.now());
-        let from = after.map_or(Unbounded, Excluded);
-        let candidates: Vec<Candidate> = index
-            .visible
-            .get(target)
-            .into_iter()
-            .flat_map(|waiting| waiting.range::<TaskId, _>((from, Unbounded)))
-            .take(limit)
-            .map(|(_, candidate)| candidate.clone())
-            .collect();
-        let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
-        Ok(Page { candidates, next })
+        Ok(Page::of(index.visible.get(target), after, limit))
     }
 
     async fn waiting_long(
