@@ -48,8 +48,7 @@ impl TrackerId {
     /// # Errors
     /// Says which ids are allowed.
     pub fn parse(value: &str) -> Result<Self, &'static str> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if (1..=MAX_TRACKER_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+        if is_name(value, MAX_TRACKER_ID_BYTES) {
             Ok(Self(value.to_owned()))
         } else {
             Err("a tracker's id has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
@@ -66,8 +65,7 @@ impl ListId {
     /// # Errors
     /// Says which ids are allowed.
     pub fn parse(value: &str) -> Result<Self, &'static str> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if (1..=MAX_LIST_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+        if is_name(value, MAX_LIST_ID_BYTES) {
             Ok(Self(value.to_owned()))
         } else {
             Err("a list's name has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
@@ -84,13 +82,18 @@ impl StreamId {
     /// # Errors
     /// Says which ids are allowed.
     pub fn parse(value: &str) -> Result<Self, &'static str> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if (1..=MAX_STREAM_ID_BYTES).contains(&value.len()) && value.chars().all(allowed) {
+        if is_name(value, MAX_STREAM_ID_BYTES) {
             Ok(Self(value.to_owned()))
         } else {
             Err("a stream's name has 1 to 40 characters out of A-Z, a-z, 0-9, - and _")
         }
     }
+}
+
+/// Whether a value has 1 to `max_bytes` characters out of A-Z, a-z, 0-9, - and _.
+fn is_name(value: &str, max_bytes: usize) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=max_bytes).contains(&value.len()) && value.chars().all(allowed)
 }
 
 #[cfg(test)]
