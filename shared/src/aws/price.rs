@@ -89,12 +89,6 @@ impl Image {
         Self { place, item: texts.chain(numbers).collect() }
     }
 
-    /// Its table.
-    #[must_use]
-    pub const fn place(&self) -> Place {
-        self.place
-    }
-
     /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
