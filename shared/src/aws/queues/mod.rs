@@ -1,5 +1,7 @@
 //! SQS: sending in tens, and postponing the message in hand.
 
+mod bundles;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -17,13 +19,15 @@ use crate::domain::id::{LaneId, digest};
 use crate::domain::notice::NotificationQueue;
 use crate::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
 
+use bundles::{Bundle, bundles};
+
+pub use bundles::requests;
+
 const SEND: &str = "send messages";
 const POSTPONE: &str = "postpone a message";
 
-/// `SendMessageBatch` takes this many messages.
-const MAX_ENTRIES: usize = 10;
-/// And this many bytes, bodies and attributes together: a little less than the 256 KiB that every queue takes.
-const MAX_BYTES: usize = 256_000;
+/// An attribute's type.
+const STRING: &str = "String";
 const REQUESTS_IN_FLIGHT: usize = 8;
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
@@ -36,13 +40,6 @@ pub struct Sqs {
     client: Client,
     queues: Queues,
     meter: Arc<Meter>,
-}
-
-/// Messages for one queue that go in one request, each with its place among all.
-#[derive(Debug, Default)]
-struct Bundle {
-    messages: Vec<(usize, Outgoing)>,
-    bytes: usize,
 }
 
 impl Sqs {
@@ -171,42 +168,6 @@ impl Inbox for Sqs {
     }
 }
 
-/// The requests that messages for one queue go out in, each with its bytes.
-#[must_use]
-pub fn requests(messages: Vec<Outgoing>) -> Vec<(Vec<Outgoing>, u64)> {
-    let bundles = bundles(messages.into_iter().enumerate().collect());
-    let request = |bundle: Bundle| {
-        let messages = bundle.messages.into_iter().map(|(_, message)| message).collect();
-        (messages, bundle.bytes as u64)
-    };
-    bundles.into_iter().map(request).collect()
-}
-
-/// Packs messages for one queue into as few requests as their order allows.
-fn bundles(messages: Vec<(usize, Outgoing)>) -> Vec<Bundle> {
-    let mut bundles: Vec<Bundle> = Vec::new();
-    for (at, message) in messages {
-        let bytes = message_bytes(&message);
-        match bundles.last_mut() {
-            Some(last) if last.messages.len() < MAX_ENTRIES && last.bytes + bytes <= MAX_BYTES => {
-                last.messages.push((at, message));
-                last.bytes += bytes;
-            }
-            // One that is too large by itself goes alone, and SQS refuses it alone.
-            Some(_) | None => bundles.push(Bundle { messages: vec![(at, message)], bytes }),
-        }
-    }
-    bundles
-}
-
-const STRING: &str = "String";
-
-/// A message's size as SQS counts it: the body, and each attribute's name, type and value.
-fn message_bytes(message: &Outgoing) -> usize {
-    let attributes = message.attributes.iter().map(|(name, value)| name.len() + STRING.len() + value.len());
-    message.body.len() + attributes.sum::<usize>()
-}
-
 fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
     let broken = |error: aws_sdk_sqs::error::BuildError| Error::Broken { what: SEND, why: error.to_string() };
     let delay_s = message.delay_ms.div_ceil(1000).min(MAX_DELAY_S);
@@ -254,19 +215,6 @@ mod tests {
         Outgoing { to: Destination::Elect, body: "x".repeat(body_bytes), delay_ms: 0, attributes: Vec::new() }
     }
 
-    fn packed(sizes: &[usize]) -> Vec<usize> {
-        let messages = sizes.iter().map(|size| message(*size)).enumerate().collect();
-        bundles(messages).iter().map(|bundle| bundle.messages.len()).collect()
-    }
-
-    #[test]
-    fn a_request_takes_ten_messages_or_256_000_bytes() {
-        assert_eq!(packed(&[1; 23]), [10, 10, 3]);
-        assert_eq!(packed(&[100_000, 100_000, 56_000, 1]), [3, 1]);
-        assert_eq!(packed(&[300_000, 1, 1]), [1, 2]);
-        assert_eq!(packed(&[]), Vec::<usize>::new());
-    }
-
     #[test]
     fn messages_of_one_lane_go_one_after_the_other() {
         let lane = |key: &str| Destination::InOrder(LaneId::new(format!("r:{key}")));
@@ -275,12 +223,6 @@ mod tests {
         let places: Vec<Vec<usize>> =
             waves(messages).into_iter().map(|wave| wave.into_iter().map(|(at, _)| at).collect()).collect();
         assert_eq!(places, [vec![0, 1, 3, 4], vec![2], vec![5]]);
-    }
-
-    #[test]
-    fn attributes_count_with_name_type_and_value() {
-        let attributes = vec![("Reason", "not_json".to_owned())];
-        assert_eq!(message_bytes(&Outgoing { attributes, ..message(3) }), 3 + 6 + 6 + 8);
     }
 
     #[test]
