@@ -1,0 +1,111 @@
+//! Tasks under observation: each is settled once, by the batch that it is in.
+
+use shared::domain::batch::Member;
+use shared::domain::id::{BatchId, Round, Target, TaskId};
+use shared::domain::outcome::Reason;
+use shared::domain::task::{Candidate, Task, Ties};
+use shared::domain::time::Timestamp;
+use shared::ports::{
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
+};
+
+use super::Witness;
+use crate::mutation::Mutation;
+
+impl Witness {
+    pub(super) async fn task(&self, id: &TaskId) -> Result<Option<Task>> {
+        Ok(self.tables.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next())
+    }
+}
+
+impl Tasks for Witness {
+    type Cursor = TaskId;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        self.comes(task);
+        let registered = self.tables.register(task).await?;
+        if registered == Registered::New {
+            self.event_came(task);
+        }
+        Ok(registered)
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        self.tables.read(ids, freshness).await
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+        self.tables.waiting(target, after, limit).await
+    }
+
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<WaitingPage<TaskId>> {
+        self.tables.waiting_long(since, segment, after, limit).await
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let round = match self.mutation {
+            Some(Mutation::JoinsInAnyRound) => self.task(id).await?.map_or(round, |task| task.round),
+            Some(_) | None => round,
+        };
+        self.tables.join(id, round, batch).await
+    }
+
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let taken = self.tables.take_turn(id, target, now).await?;
+        if taken == PutBack::Waits {
+            self.comes_in_order(id).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        let passed = self.tables.pass_over(id, reason, now).await?;
+        self.event_settled(passed.as_ref().and_then(|passed| passed.ties.event.as_ref()));
+        Ok(passed)
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        if self.mutation == Some(Mutation::PutsBackFromAnyBatch)
+            && let Some(task) = self.task(&member.id).await?
+            && let Some(named) = task.status.batch()
+        {
+            let member = Candidate { round: task.round, ..member.clone() };
+            return self.tables.put_back(&member, named, target, attempts, now).await;
+        }
+        if self.stays(member, batch).await? {
+            return Ok(PutBack::MovedOn);
+        }
+        self.tables.put_back(member, batch, target, attempts, now).await
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
+        let task = self.task(&member.id).await?;
+        let ties = self.tables.settle(member, batch, settlement, now).await?;
+        let after = self.task(&member.id).await?;
+        if let (Some(before), Some(after)) = (task, after)
+            && before.status != after.status
+        {
+            self.event_settled(after.event.as_ref());
+            if before.status.is_settled() {
+                self.note(format!("settled once: {} was settled again", member.id));
+            }
+            if before.round != member.round || before.status.batch() != Some(batch) {
+                self.note(format!("settled once: {} was settled by a batch it is not in", member.id));
+            }
+        }
+        Ok(ties)
+    }
+}
