@@ -20,6 +20,7 @@ pub mod promises;
 pub mod queues;
 pub mod scenario;
 pub mod scenarios;
+mod setting;
 pub mod shelf;
 pub mod source;
 mod steps;

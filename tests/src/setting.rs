@@ -1,0 +1,56 @@
+//! What befalls a world, and how much of it.
+
+use crate::lag::Lag;
+use crate::mutation::Mutation;
+use crate::process::Plan;
+
+/// What a world is like.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// What befalls the calls to ports.
+    pub plan: Plan,
+    /// How far indexes and replicas are behind.
+    pub lag: Lag,
+    /// The longest that a call to a port takes, in milliseconds.
+    pub latency_ms: u64,
+    /// How far a process's clock may be off, in milliseconds.
+    pub skew_ms: u64,
+    /// The chance that a message between steps is lost.
+    pub loss: f64,
+    /// The chance that a message is delivered twice at once.
+    pub twice: f64,
+    /// Whether messages of the task queue come several at once, and again in other company.
+    pub mixes: bool,
+    /// Whether sweep runs each minute.
+    pub sweeps: bool,
+    /// Workers that pull the route of this name, and how many.
+    pub workers: Option<(&'static str, usize)>,
+    /// A rule that is not kept.
+    pub mutation: Option<Mutation>,
+    /// Whether every call's answer is kept for reading.
+    pub traced: bool,
+    /// A world that makes so many calls to ports goes round in circles.
+    pub most_calls: usize,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            plan: Plan::Nothing,
+            lag: Lag::default(),
+            latency_ms: 0,
+            skew_ms: 0,
+            loss: 0.0,
+            twice: 0.0,
+            mixes: false,
+            sweeps: false,
+            workers: None,
+            mutation: None,
+            traced: false,
+            most_calls: 1_000_000,
+        }
+    }
+}
