@@ -1,27 +1,27 @@
 //! The real steps in virtual time, on tables, queues and functions that cost and take what they do on AWS.
 //!
-//! - [`world`] runs a load to its end and says what it came to ([`report`]).
-//! - [`store`] is DynamoDB: it counts units by the items before and after each write; [`lag`] keeps its indexes behind, and
+//! - [`world`] runs a load to its end and says what it came to ([`Outcome`]).
+//! - `store` is DynamoDB: it counts units by the items before and after each write; [`lag`] keeps its indexes behind, and
 //!   [`limits`] are what its partitions bear.
-//! - [`queues`] is SQS; `mapping` is what Lambda does between a queue and a function, which runs on a [`machine`].
+//! - [`queues`] is SQS; `mapping` is what Lambda does between a queue and a function, which runs on a `machine`.
 //! - [`latency`] says how long each hop takes, and on whose word.
 //! - [`clock`] is virtual time: a run of minutes takes a moment, and the same seed gives the same run.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod bill;
 pub mod clock;
-pub mod downstream;
+mod downstream;
 pub mod lag;
 pub mod latency;
 pub mod limits;
 pub mod load;
-pub mod machine;
+mod machine;
 mod mapping;
 mod paper;
 mod pass;
 pub mod queues;
-pub mod report;
-pub mod store;
+mod report;
+mod store;
 pub mod timing;
 pub mod world;
 

@@ -44,7 +44,7 @@ impl Default for Limits {
 
 /// The partitions of all tables and what they have left.
 #[derive(Debug)]
-pub struct Capacity {
+pub(crate) struct Capacity {
     limits: Limits,
     /// Decides which key lies where.
     seed: u64,
@@ -64,14 +64,12 @@ struct Bucket {
 
 impl Capacity {
     /// Partitions that nobody has used yet; which key lies on which follows from the seed.
-    #[must_use]
-    pub fn new(limits: Limits, seed: u64) -> Self {
+    pub(crate) fn new(limits: Limits, seed: u64) -> Self {
         Self { limits, seed, buckets: Mutex::default(), throttled: AtomicU64::new(0) }
     }
 
     /// Requests that were refused so far, each attempt counted.
-    #[must_use]
-    pub fn throttled(&self) -> u64 {
+    pub(crate) fn throttled(&self) -> u64 {
         self.throttled.load(Ordering::Relaxed)
     }
 
