@@ -81,12 +81,14 @@ impl World {
     #[allow(clippy::expect_used, reason = "a test's set-up")]
     pub fn new(setting: Setting, routes: &str, downstream: Scripted) -> Self {
         let env = TestEnv::new(setting.seed);
-        let witness = Witness::new(setting.mutation, setting.lag.index_ms == 0);
+        let leaders_routes = Routes::parse(&as_leaders_know_them(routes, setting.mutation)).expect("good routes");
+        let routes = Routes::parse(routes).expect("good routes");
+        let witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &routes);
         Self {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),
             queues: Queues::new(env.clone(), setting.loss),
-            routes: Routes::parse(routes).expect("good routes"),
-            leaders_routes: Routes::parse(&as_leaders_know_them(routes, setting.mutation)).expect("good routes"),
+            routes,
+            leaders_routes,
             downstream,
             fate: Arc::new(Fate::new(setting.plan.clone(), env.with_seed(setting.seed ^ 0xFA7E), setting.traced)),
             env,

@@ -19,10 +19,12 @@ pub(super) type Asked = BTreeMap<Target, Vec<(Target, Candidate)>>;
 impl Witness {
     /// Everybody who waits for a Target, in shards that have no leader of their own.
     async fn waiting_for_home(&self, home: &Target) -> Result<Vec<(Target, Candidate)>> {
+        let shards = self.shards.get(&home.route()).copied().unwrap_or(1);
         let mut waiting = Vec::new();
         for task in self.tables.tasks() {
             if let task::Status::Created { target } = &task.status
                 && target.whole() == *home
+                && (target == home || !target.stands_alone(shards))
                 && (target == home || self.tables.lock(target).await?.is_none_or(|lock| lock.holder.is_none()))
             {
                 waiting.push((target.clone(), task.candidate()));

@@ -18,7 +18,7 @@ use shared::domain::session::Session;
 use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
 use shared::ports::{Batches, Ended, Gates, Locks, Renewed, Result, Sessions, Stored};
-
+use shared::routes::Routes;
 use tokio::time::Instant;
 
 use crate::mutation::Mutation;
@@ -35,6 +35,8 @@ pub struct Witness {
     frozen: Mutex<BTreeMap<BatchId, Vec<Member>>>,
     /// Gates that were closed: which, when that was durable, and until when.
     pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
+    /// How many shards each route has.
+    shards: BTreeMap<RouteName, u8>,
     /// Who is to be found by the holder of each home's lock.
     asked: Mutex<locks::Asked>,
     /// Whether the index shows everything at once, so that a leader that looks again finds it.
@@ -54,8 +56,9 @@ pub struct Witness {
 impl Witness {
     /// Empty tables; `sees_all` says that no index lags.
     #[must_use]
-    pub fn new(mutation: Option<Mutation>, sees_all: bool) -> Self {
-        Self { mutation, sees_all, ..Self::default() }
+    pub fn new(mutation: Option<Mutation>, sees_all: bool, routes: &Routes) -> Self {
+        let shards = routes.iter().map(|route| (route.name.clone(), route.shards)).collect();
+        Self { mutation, sees_all, shards, ..Self::default() }
     }
 
     /// The tables themselves.
