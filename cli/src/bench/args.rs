@@ -37,7 +37,7 @@ pub enum BenchCommand {
     Streams(BenchStreams),
     /// Tasks a second: through the steps' own code on tables in plain memory, or through the embedded stack.
     ///
-    /// One run for each of --targets. Without --embedded, one thread registers the tasks in events of 500, elects, groups
+    /// One run for each of --targets. Without --embedded, one thread registers the tasks in full events, elects, groups
     /// and settles on tables in memory: what is measured is the code of the steps and nothing else, a --rounds times with
     /// new tables, so that memory that grows shows. With --embedded, tasks are sent to SQS's protocol and go through
     /// DynamoDB's, all in this process, with the deployed stack's event source mappings.
@@ -54,7 +54,7 @@ pub enum BenchCommand {
     /// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
     ///
     /// The delay of a call is counted from when its last needed task was handed to register-task: its last member if it is
-    /// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to a second)
+    /// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to two seconds)
     /// is shown apart.
     Delay(BenchDelay),
     /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.

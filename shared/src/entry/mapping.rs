@@ -14,7 +14,7 @@ pub struct Settings {
 }
 
 /// The task queue.
-pub const TASKS: Settings = Settings { batch_size: 500, window_s: 1, timeout_s: 30, visibility_s: 240 };
+pub const TASKS: Settings = Settings { batch_size: 1_000, window_s: 2, timeout_s: 30, visibility_s: 240 };
 /// The FIFO task queue: its mapping takes tens, and has no window.
 pub const IN_ORDER: Settings = Settings { batch_size: 10, window_s: 0, timeout_s: 30, visibility_s: 240 };
 /// The elect queue.
@@ -27,3 +27,31 @@ pub const HANDLE: Settings = Settings { batch_size: 1, window_s: 0, timeout_s: 7
 pub const MEMORY_MB: u32 = 512;
 /// sweep's schedule, in milliseconds.
 pub const SWEEP_EVERY_MS: u64 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEMPLATE: &str = include_str!("../../../template.yaml");
+
+    /// The number behind `name` in what follows `after`.
+    fn number(after: &str, name: &str) -> u64 {
+        let (_, section) = TEMPLATE.split_once(after).unwrap();
+        let (_, value) = section.split_once(&format!(" {name}: ")).unwrap();
+        value.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_task_queue_is_read_as_the_template_says() {
+        assert_eq!(number("\n        Tasks:\n", "BatchSize"), TASKS.batch_size as u64);
+        assert_eq!(number("\n  IntakeWindow:\n", "Default"), TASKS.window_s);
+        assert_eq!(number("\n  RegisterTaskFunction:\n", "Timeout"), TASKS.timeout_s);
+        assert_eq!(number("\n  TaskQueue:\n", "VisibilityTimeout"), TASKS.visibility_s);
+    }
+
+    #[test]
+    fn the_longest_window_leaves_a_message_hidden_for_six_timeouts() {
+        let longest_s = number("\n  IntakeWindow:\n", "MaxValue");
+        assert!(TASKS.visibility_s >= 6 * TASKS.timeout_s + longest_s);
+    }
+}

@@ -3,6 +3,7 @@
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use shared::aws::System;
 use shared::domain::session::Timing;
+use shared::entry::mapping::TASKS;
 use shared::entry::{self, Counts, Handled, Metric, RouteSource};
 use shared::memory::{Delivery, MemoryQueues, MemoryStore};
 use shared::ports::{Destination, Env};
@@ -13,8 +14,6 @@ use super::{Accepting, Error, Run, Watch, body, routes};
 
 type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
 
-/// Records of a full event of the intake queue.
-const EVENT: u64 = 500;
 /// How long a message in hand is hidden, in milliseconds.
 const VISIBILITY_MS: u64 = 60_000;
 
@@ -34,9 +33,10 @@ pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
     };
     let watch = Watch::start();
     let mut counts = Counts::default();
-    for first in (0..tasks).step_by(usize::try_from(EVENT).unwrap_or(1)) {
+    for first in (0..tasks).step_by(TASKS.batch_size) {
         stack.queues.set_now(System.now());
-        let records = (first..(first + EVENT).min(tasks)).map(|n| record(format!("m{n}"), body(n, targets), 1));
+        let records =
+            (first..(first + TASKS.batch_size as u64).min(tasks)).map(|n| record(format!("m{n}"), body(n, targets), 1));
         counts.merge(&entry::register_task(&stack, event(records)).await.counts);
         while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
             counts.merge(&deliver(&stack, delivery).await);

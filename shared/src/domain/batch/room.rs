@@ -103,8 +103,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Nothing is known of before. What comes to a leader first has gathered for about so long: it is what one of five
-    /// processes of the task queue's mapping received within its window of a second.
+    /// Nothing is known of before. What comes to a leader first has gathered for about so long or somewhat longer: it is what
+    /// one of five processes of the task queue's mapping received within its window. Too early a look costs little.
     pub const UNKNOWN: Self = Self { members: 0, ms: SECOND_MS / 5 };
 }
 
