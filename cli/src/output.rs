@@ -4,7 +4,7 @@ use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -98,6 +98,16 @@ pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String 
         table.add_row([Cell::new(name), Cell::new(value).set_alignment(CellAlignment::Right)]);
     }
     table.trim_fmt()
+}
+
+/// An empty table of figures: the first column names what the others, which stand to the right, count.
+pub fn figures<T: Into<Row>>(header: T) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }
 
 /// A number with thin groups of three digits, as people read it: `12,345`.

@@ -37,9 +37,10 @@ pub enum BenchCommand {
     Streams(BenchStreams),
     /// Tasks a second: through the steps' own code on tables in plain memory, or through the embedded stack.
     ///
-    /// One run for each of --targets. Without --embedded, one thread registers the tasks in full events, elects, groups
-    /// and settles on tables in memory: what is measured is the code of the steps and nothing else, a --rounds times with
-    /// new tables, so that memory that grows shows. With --embedded, tasks are sent to SQS's protocol and go through
+    /// Runs for each of --targets, elected and on the express path. Without --embedded, one thread registers the tasks in
+    /// full events, elects and groups those that fill no batch by themselves (all, if elected), calls and settles on
+    /// tables in memory: what is measured is the code of the steps and nothing else, --rounds times with new tables, so
+    /// that memory that grows shows. With --embedded, tasks are sent to SQS's protocol and go through
     /// DynamoDB's, all in this process, with the deployed stack's event source mappings.
     ///
     /// The downstream accepts every call at once. Speed is this machine's: compare runs on one machine, and pin the
@@ -63,7 +64,11 @@ pub enum BenchCommand {
     ///
     /// A partition of a table or an index serves 1,000 write units and 3,000 read units a second; what is over that is
     /// throttled and tried again by the SDK's rules, and an index that is over its limit throttles its table's writes. Event
-    /// source mappings begin with five invocations at once and add 300 a minute. What counts is the second half of the time.
+    /// source mappings begin with five invocations at once and add 300 a minute. What counts is the second half of the time:
+    /// tasks called for the first time against tasks that came.
+    ///
+    /// For each path the offered rate is doubled until less than 90 % of it reaches the downstream; then the limit is found
+    /// by bisection, within 10 %.
     HotKey(BenchHotKey),
 }
 
@@ -81,10 +86,10 @@ pub struct BenchFiles {
 #[derive(Debug, clap::Args)]
 pub struct BenchDelay {
     /// How long tasks are sent, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
     pub seconds: u64,
     /// How long a batch that is not full waits for more, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 6_000)]
+    #[arg(long, value_name = "MS", default_value_t = 6_000, value_parser = clap::value_parser!(u64).range(0..=300_000))]
     pub wait_ms: u64,
     /// Everything random follows from it.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -96,16 +101,16 @@ pub struct BenchDelay {
 #[derive(Debug, clap::Args)]
 pub struct BenchFill {
     /// Tasks of each burst.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000])]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000], value_parser = some_tasks)]
     pub sizes: Vec<usize>,
     /// Tasks a second of each trickle.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1.0, 10.0, 100.0])]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1.0, 10.0, 100.0], value_parser = a_rate)]
     pub rates: Vec<f64>,
     /// Windows of the trickles' batches, in milliseconds.
-    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 3_000, 10_000, 30_000])]
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 3_000, 10_000, 30_000], value_parser = clap::value_parser!(u64).range(0..=300_000))]
     pub waits_ms: Vec<u64>,
     /// How long the trickles last, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
     pub seconds: u64,
     /// Everything random follows from it.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -116,16 +121,23 @@ pub struct BenchFill {
 
 #[derive(Debug, clap::Args)]
 pub struct BenchHotKey {
-    /// Tasks a second that are sent.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100.0, 300.0, 1_000.0, 3_000.0, 10_000.0])]
+    /// Tasks a second that are sent: just these, without a search.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = a_rate)]
     pub rates: Vec<f64>,
+    /// Tasks a second at which the search begins.
+    #[arg(long, value_name = "NUMBER", default_value_t = 250.0, value_parser = a_rate, conflicts_with = "rates")]
+    pub from: f64,
+    /// Tasks a second beyond which nothing is tried. A run beyond a path's limit takes long: requests are throttled and
+    /// tried again.
+    #[arg(long, value_name = "NUMBER", default_value_t = 16_000.0, value_parser = a_rate, conflicts_with = "rates")]
+    pub up_to: f64,
     /// How long they are sent, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..=MOST_SECONDS))]
     pub seconds: u64,
     /// Partitions of each table and each index. A new table has four.
-    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub partitions: u64,
-    /// Everything random follows from it.
+    /// Everything random follows from it, also which shard lies on which partition.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
@@ -135,13 +147,13 @@ pub struct BenchHotKey {
 #[derive(Debug, clap::Args)]
 pub struct BenchCost {
     /// Tasks of each burst.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000])]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000], value_parser = some_tasks)]
     pub sizes: Vec<usize>,
     /// Tasks of each burst that the paper's own steps are given: what a task costs them grows with the burst.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 300, 1_000, 3_000])]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 3_000, 10_000], value_parser = some_tasks)]
     pub paper: Vec<usize>,
     /// How long the trickles last, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
     pub trickle_s: u64,
     /// Everything random follows from it.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -152,7 +164,7 @@ pub struct BenchCost {
 
 #[derive(Debug, clap::Args)]
 pub struct BenchThroughput {
-    /// How many tasks, in hundreds: every batch can be full.
+    /// How many tasks. A multiple of a hundred for each Target lets every batch be full.
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     pub tasks: u64,
     /// How many Targets they are for; one run for each.
@@ -225,4 +237,18 @@ pub struct BenchTrackers {
 
 fn some_workers(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|workers| (1..=10_000).contains(workers)).ok_or_else(|| "expected 1 to 10000".to_owned())
+}
+
+/// A simulation that is not over after an hour has hung.
+const MOST_SECONDS: u64 = 3_000;
+
+fn some_tasks(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|tasks| (1..=10_000_000).contains(tasks))
+        .ok_or_else(|| "expected 1 to 10000000".to_owned())
+}
+
+fn a_rate(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|rate| (0.01..=1e6).contains(rate)).ok_or_else(|| "expected 0.01 to 1000000".to_owned())
 }

@@ -1,15 +1,14 @@
 //! What a task costs: bursts of each size on one Target and on many, a steady trickle, and the paper's own steps.
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use simulator::bill::{Bill, IDLE_RECEIVES_A_MONTH, price};
+use simulator::bill::{Bill, Idle};
 use simulator::load::Load;
 use simulator::{Setting, Steps, timing};
 
 use super::args::BenchCost;
-use super::plot::{self, Labels, Line};
+use super::plot::{Labels, by_name};
 use super::{Error, simulated};
-use crate::output::{Output, grouped};
+use crate::output::{Output, figures, grouped};
 
 /// One scenario's figures.
 #[derive(Debug, Serialize)]
@@ -33,11 +32,13 @@ pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
     for (name, setting) in scenarios(options) {
         all.push(measure(name, &setting).await?);
     }
-    output.result(&all, || table(&all));
-    simulated::save(&all, options.files.save.as_deref())?;
+    let idle = Idle::of(&simulated::run("idle", 0, &idle(options)).await?, 1);
     let labels =
         Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
-    plot::draw(options.files.svg.as_deref(), labels, &lines(&all))
+    let units = all.iter().map(|figures| (figures.scenario.as_str(), (figures.tasks as f64, figures.bill.write_units)));
+    let lines = by_name(units);
+    let text = || format!("{}\n\n{}", table(&all), idle_text(&idle));
+    simulated::publish(&all, text, labels, &lines, &options.files, output)
 }
 
 /// Each with its name; those of one name differ in their size only.
@@ -81,9 +82,7 @@ async fn measure(scenario: String, setting: &Setting) -> Result<Figures, Error> 
 }
 
 fn table(all: &[Figures]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
+    let mut table = figures([
         "scenario",
         "tasks",
         "write units",
@@ -113,17 +112,14 @@ fn table(all: &[Figures]) -> String {
             grouped(figures.fewest_calls as u64),
         ]);
     }
-    right_aligned(&mut table);
-    format!("{}\n\n{}\n\n{}", table.trim_fmt(), places(all), idle())
+    format!("{}\n\n{}", table.trim_fmt(), places(all))
 }
 
 /// Where the write units and the dollars go.
 fn places(all: &[Figures]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
     let places = all.first().map(|figures| figures.bill.places.as_slice()).unwrap_or_default();
     let header = ["write units a task in", "tasks"].into_iter().chain(places.iter().map(|place| place.place));
-    table.set_header(header.chain(["$ writes", "reads", "SQS", "Lambda"]));
+    let mut table = figures(header.chain(["$ writes", "reads", "SQS", "Lambda"]));
     for Figures { scenario, tasks, bill, .. } in all {
         let units = bill.places.iter().map(|place| format!("{:.3}", place.write_units));
         let dollars = &bill.dollars;
@@ -131,29 +127,20 @@ fn places(all: &[Figures]) -> String {
         let cells = [scenario.clone(), grouped(*tasks as u64)].into_iter().chain(units);
         table.add_row(cells.chain(dollars.map(|dollars| format!("{dollars:.3}"))).collect::<Vec<_>>());
     }
-    right_aligned(&mut table);
     table.trim_fmt()
 }
 
-fn right_aligned(table: &mut Table) {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+/// Ten minutes without a task.
+fn idle(options: &BenchCost) -> Setting {
+    let load = Load::Burst { tasks: 0, targets: 1 };
+    Setting { seed: options.seed, stop_after_s: Some(600), ..Setting::of(load) }
 }
 
-fn idle() -> String {
-    let dollars = IDLE_RECEIVES_A_MONTH as f64 * price::SQS / 1_000_000.0;
-    format!("Idle polling: {} requests a month, ${dollars:.2}.", grouped(IDLE_RECEIVES_A_MONTH))
-}
-
-fn lines(all: &[Figures]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for figures in all {
-        let point = (figures.tasks as f64, figures.bill.write_units);
-        match lines.iter_mut().find(|(name, _)| *name == figures.scenario) {
-            Some((_, points)) => points.push(point),
-            None => lines.push((figures.scenario.clone(), vec![point])),
-        }
-    }
-    lines
+fn idle_text(idle: &Idle) -> String {
+    let Idle { receives, receives_dollars, sweep_read_units, sweep_ms, sweep_dollars } = idle;
+    let (receives, sweep_read_units) = (grouped(*receives), grouped(*sweep_read_units as u64));
+    format!(
+        "Beside that, each month: {receives} empty receives of idle mappings, ${receives_dollars:.2}; an idle sweep with one \
+         route, {sweep_read_units} read units and {sweep_ms:.0} ms a minute, ${sweep_dollars:.2}."
+    )
 }

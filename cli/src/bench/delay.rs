@@ -1,17 +1,16 @@
 //! How late calls start: beyond the asked window, hop by hop.
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use simulator::latency::Hop;
 use simulator::load::Load;
 use simulator::queues::Step;
-use simulator::timing::{Percentiles, delays, intake};
+use simulator::timing::{Delays, Percentiles, delays, intake};
 use simulator::{Outcome, Setting};
 
 use super::args::BenchDelay;
-use super::plot::{self, Labels, Line};
+use super::plot::{Labels, Line};
 use super::{Error, simulated};
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// One scenario's figures.
 #[derive(Debug, Serialize)]
@@ -23,6 +22,8 @@ struct Figures {
     tasks_per_call: f64,
     /// From when the last needed task was handed to register-task to the call, beyond the window.
     delay: Percentiles,
+    /// Calls that were not full and started before the window of their first member was over; their delay counts as none.
+    early: usize,
     /// From the task queue to register-task: the mapping's own window.
     intake: Percentiles,
     hops: Vec<AtStep>,
@@ -49,13 +50,11 @@ pub async fn run(options: &BenchDelay, output: Output) -> Result<(), Error> {
         let outcome = simulated::run(&scenario, load.expected_tasks(), &setting).await?;
         all.push(figures(scenario, &setting, &outcome));
     }
-    output.result(&all, || table(&all));
-    simulated::save(&all, options.files.save.as_deref())?;
     let labels = Labels {
         title: "Delay of calls beyond the window, by the rate of one Target's tasks",
         axes: ("tasks a second", "milliseconds"),
     };
-    plot::draw(options.files.svg.as_deref(), labels, &lines(&all))
+    simulated::publish(&all, || table(&all), labels, &lines(&all), &options.files, output)
 }
 
 fn scenarios(seconds: u64) -> Vec<(String, Load)> {
@@ -76,52 +75,44 @@ fn figures(scenario: String, setting: &Setting, outcome: &Outcome) -> Figures {
         let function = outcome.functions.get(&step).cloned().unwrap_or_default();
         AtStep { step, waited: Percentiles::of(function.waited), took: Percentiles::of(function.took) }
     };
+    let Delays { late, early } = delays(setting, outcome);
     Figures {
         scenario,
         per_second: outcome.tasks as f64 / outcome.took.as_secs_f64(),
         wait_ms: setting.wait_ms,
         calls: outcome.calls.len(),
         tasks_per_call: outcome.tasks as f64 / outcome.calls.len().max(1) as f64,
-        delay: Percentiles::of(delays(setting, outcome)),
+        delay: Percentiles::of(late),
+        early,
         intake: Percentiles::of(intake(outcome)),
         hops: Step::ALL.map(at).into(),
     }
 }
 
 fn table(all: &[Figures]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["scenario", "calls", "tasks a call", "delay p50", "p99", "intake p50", "p99"]);
+    let header = ["scenario", "calls", "tasks a call", "delay p50", "p99", "early", "intake p50", "p99"];
+    let mut table = output::figures(header);
     let ms = |ms: f64| format!("{ms:.0} ms");
-    for Figures { scenario, calls, tasks_per_call, delay, intake, .. } in all {
+    for Figures { scenario, calls, tasks_per_call, delay, early, intake, .. } in all {
         table.add_row([
             scenario.clone(),
             calls.to_string(),
             format!("{tasks_per_call:.1}"),
             ms(delay.p50_ms),
             ms(delay.p99_ms),
+            early.to_string(),
             ms(intake.p50_ms),
             ms(intake.p99_ms),
         ]);
     }
-    right_aligned(&mut table);
-    let mut hops = Table::new();
-    hops.load_style(presets::NOTHING);
-    hops.set_header(["hop", "step", "waited p50", "p99", "took p50", "p99"]);
+    let mut hops = output::figures(["hop", "step", "waited p50", "p99", "took p50", "p99"]);
     for Figures { scenario, hops: of_scenario, .. } in all {
         for AtStep { step, waited, took } in of_scenario {
             let times = [waited.p50_ms, waited.p99_ms, took.p50_ms, took.p99_ms].map(ms);
             hops.add_row([scenario.clone(), step.name().to_owned()].into_iter().chain(times).collect::<Vec<_>>());
         }
     }
-    right_aligned(&mut hops);
     format!("{}\n\n{}\n\n{}", table.trim_fmt(), hops.trim_fmt(), latencies())
-}
-
-fn right_aligned(table: &mut Table) {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
 
 /// What was assumed of AWS.

@@ -1,15 +1,14 @@
 //! How full calls are: against the fewest possible in bursts, and against delay in trickles.
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use simulator::Setting;
 use simulator::load::Load;
 use simulator::timing::{Percentiles, fewest_calls, whole_way};
 
 use super::args::BenchFill;
-use super::plot::{self, Labels, Line};
+use super::plot::{Labels, by_name};
 use super::{Error, simulated};
-use crate::output::{Output, grouped};
+use crate::output::{Output, figures, grouped};
 
 /// One scenario's figures.
 #[derive(Debug, Serialize)]
@@ -46,13 +45,15 @@ pub async fn run(options: &BenchFill, output: Output) -> Result<(), Error> {
             all.push(measure(format!("{per_second} a second"), setting, options.seed).await?);
         }
     }
-    output.result(&all, || table(&all));
-    simulated::save(&all, options.files.save.as_deref())?;
     let labels = Labels {
         title: "Tasks in a call, by how long a task took to it in the median",
         axes: ("milliseconds from the queue to the call", "tasks in a call"),
     };
-    plot::draw(options.files.svg.as_deref(), labels, &lines(&all))
+    // The trickles: a line for each rate, a point for each window.
+    let trickles = all.iter().filter(|figures| !figures.scenario.starts_with("burst"));
+    let lines =
+        by_name(trickles.map(|figures| (figures.scenario.as_str(), (figures.way.p50_ms, figures.tasks_per_call))));
+    simulated::publish(&all, || table(&all), labels, &lines, &options.files, output)
 }
 
 async fn measure(scenario: String, setting: Setting, seed: u64) -> Result<Figures, Error> {
@@ -72,9 +73,8 @@ async fn measure(scenario: String, setting: Setting, seed: u64) -> Result<Figure
 }
 
 fn table(all: &[Figures]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["scenario", "wait_ms", "tasks", "calls", "fewest", "ratio", "tasks a call", "way p50", "p99"]);
+    let header = ["scenario", "wait_ms", "tasks", "calls", "fewest", "ratio", "tasks a call", "way p50", "p99"];
+    let mut table = figures(header);
     for figures in all {
         table.add_row([
             figures.scenario.clone(),
@@ -88,21 +88,5 @@ fn table(all: &[Figures]) -> String {
             format!("{:.0} ms", figures.way.p99_ms),
         ]);
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     table.trim_fmt()
-}
-
-/// The trickles: a line for each rate, a point for each window.
-fn lines(all: &[Figures]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for figures in all.iter().filter(|figures| !figures.scenario.starts_with("burst")) {
-        let point = (figures.way.p50_ms, figures.tasks_per_call);
-        match lines.iter_mut().find(|(name, _)| *name == figures.scenario) {
-            Some((_, points)) => points.push(point),
-            None => lines.push((figures.scenario.clone(), vec![point])),
-        }
-    }
-    lines
 }

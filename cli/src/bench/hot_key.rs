@@ -1,28 +1,51 @@
 //! The hottest key: how many tasks a second one Target bears when DynamoDB's partitions have their limits.
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use simulator::Setting;
 use simulator::limits::Limits;
 use simulator::load::Load;
-use simulator::timing::called_per_second;
+use simulator::timing::{Flow, flow};
 
 use super::args::BenchHotKey;
-use super::plot::{self, Labels, Line};
+use super::plot::{Labels, by_name};
+use super::search::{Limit, Search};
 use super::{Error, simulated};
-use crate::output::{Output, grouped};
+use crate::output::{self, Output, grouped};
 
-/// One scenario's figures.
+/// A path bears what it is offered if so much of it reaches the downstream.
+const BORNE: f64 = 0.9;
+
+/// All points that were tried, and what follows from them.
 #[derive(Debug, Serialize)]
 struct Figures {
+    points: Vec<Point>,
+    /// By path; none if the rates were given.
+    limits: Vec<Found>,
+}
+
+/// One run.
+#[derive(Debug, Serialize)]
+struct Point {
     path: &'static str,
-    /// Tasks a second that were sent.
+    /// Tasks a second that were sent in the second half of the time; by chance not just what was asked for.
     offered: f64,
-    /// Tasks a second that reached the downstream in the second half of the time.
+    /// Tasks a second of them that reached the downstream.
     reached: f64,
+    /// Tasks that had come and were not called at the end.
+    left: usize,
     tasks_per_call: f64,
     /// Requests that a partition refused, for each task called.
     throttled: f64,
+}
+
+/// What a path bears.
+#[derive(Debug, Serialize)]
+struct Found {
+    path: &'static str,
+    #[serde(flatten)]
+    limit: Limit,
+    /// By how much it is more than with a quarter of the shards.
+    growth: Option<f64>,
 }
 
 /// A way to the downstream.
@@ -46,59 +69,84 @@ const PATHS: [Path; 4] = [
 /// # Errors
 /// [`Error`]
 pub async fn run(options: &BenchHotKey, output: Output) -> Result<(), Error> {
-    let mut all = Vec::new();
+    let mut all = Figures { points: Vec::new(), limits: Vec::new() };
     for path in PATHS {
         for per_second in &options.rates {
-            all.push(measure(options, path, *per_second).await?);
+            all.points.push(measure(options, path, *per_second).await?);
+        }
+        if options.rates.is_empty() {
+            let limit = search(options, path, &mut all.points).await?;
+            let before = all.limits.last().filter(|_| path.shards > 1);
+            let growth = before.and_then(|before| limit.growth(before.limit));
+            all.limits.push(Found { path: path.name, limit, growth });
         }
     }
-    output.result(&all, || table(&all));
-    simulated::save(&all, options.files.save.as_deref())?;
     let labels = Labels {
         title: "One Target: tasks that reach the downstream, by tasks offered",
         axes: ("offered a second", "reached a second"),
     };
-    plot::draw(options.files.svg.as_deref(), labels, &lines(&all))
+    all.points.sort_by(|a, b| place(a).cmp(&place(b)).then(a.offered.total_cmp(&b.offered)));
+    let lines = by_name(all.points.iter().map(|point| (point.path, (point.offered, point.reached))));
+    simulated::publish(&all, || text(&all, options), labels, &lines, &options.files, output)
 }
 
-async fn measure(options: &BenchHotKey, path: Path, per_second: f64) -> Result<Figures, Error> {
+/// Where a point's path is among the paths.
+fn place(point: &Point) -> Option<usize> {
+    PATHS.iter().position(|path| path.name == point.path)
+}
+
+async fn search(options: &BenchHotKey, path: Path, points: &mut Vec<Point>) -> Result<Limit, Error> {
+    let mut search = Search::new(options.from, options.up_to);
+    while let Some(per_second) = search.next() {
+        let point = measure(options, path, per_second).await?;
+        search.tried(per_second, point.reached >= BORNE * point.offered);
+        points.push(point);
+    }
+    Ok(search.limit())
+}
+
+async fn measure(options: &BenchHotKey, path: Path, per_second: f64) -> Result<Point, Error> {
     let Path { name, shards, express } = path;
     let seconds = options.seconds;
     let load = Load::Stream { per_second, seconds, targets: 1 };
     let limits = Limits { partitions: options.partitions, ..Limits::default() };
     let (seed, limits, stop_after_s) = (options.seed, Some(limits), Some(seconds));
     let setting = Setting { seed, express, shards, limits, stop_after_s, ..Setting::of(load) };
-    let outcome = simulated::run(&format!("{name}, {per_second}"), load.expected_tasks(), &setting).await?;
+    let outcome = simulated::run(&format!("{name}, {per_second:.0}"), load.expected_tasks(), &setting).await?;
     let called: usize = outcome.calls.iter().map(|call| call.items.len()).sum();
-    Ok(Figures {
+    let Flow { offered, reached, left } = flow(&outcome, seconds);
+    Ok(Point {
         path: name,
-        offered: per_second,
-        reached: called_per_second(&outcome, seconds),
+        offered,
+        reached,
+        left,
         tasks_per_call: called as f64 / outcome.calls.len().max(1) as f64,
         throttled: outcome.throttled as f64 / called.max(1) as f64,
     })
 }
 
-fn table(all: &[Figures]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["path", "offered a second", "reached a second", "tasks a call", "throttled a task"]);
-    for Figures { path, offered, reached, tasks_per_call, throttled } in all {
+fn text(all: &Figures, options: &BenchHotKey) -> String {
+    let mut table =
+        output::figures(["path", "offered a second", "reached a second", "left", "tasks a call", "throttled a task"]);
+    for Point { path, offered, reached, left, tasks_per_call, throttled } in &all.points {
         table.add_row([
             (*path).to_owned(),
             grouped(offered.round() as u64),
             grouped(reached.round() as u64),
+            grouped(*left as u64),
             format!("{tasks_per_call:.1}"),
             format!("{throttled:.3}"),
         ]);
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    let BenchHotKey { seconds, partitions, .. } = options;
+    let conditions = format!("{seconds} s each, {partitions} partitions, shards placed on them by chance.");
+    if all.limits.is_empty() {
+        return format!("{}\n\n{conditions}", table.trim_fmt());
     }
-    table.trim_fmt()
-}
-
-fn lines(all: &[Figures]) -> Vec<Line> {
-    let of = |path: &str| all.iter().filter(|f| f.path == path).map(|f| (f.offered, f.reached)).collect();
-    PATHS.iter().map(|path| (path.name.to_owned(), of(path.name))).collect()
+    let mut limits = output::figures(["path", "limit a second", "growth"]);
+    for Found { path, limit, growth } in &all.limits {
+        let growth = growth.map_or_else(String::new, |growth| format!("x {growth:.2}"));
+        limits.add_row([(*path).to_owned(), limit.to_string(), growth]);
+    }
+    format!("{}\n\n{}\n\n{conditions}", table.trim_fmt(), limits.trim_fmt())
 }

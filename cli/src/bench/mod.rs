@@ -10,6 +10,7 @@ mod lists;
 mod plan;
 mod plot;
 mod process;
+mod search;
 mod simulated;
 mod streams;
 mod throughput;

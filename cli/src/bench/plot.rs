@@ -21,6 +21,18 @@ pub struct Labels {
 /// One line: its name and its points.
 pub type Line = (String, Vec<(f64, f64)>);
 
+/// Points by the name of their line, in the order in which names first come.
+pub fn by_name<'a>(points: impl IntoIterator<Item = (&'a str, (f64, f64))>) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (name, point) in points {
+        match lines.iter_mut().find(|(of, _)| of == name) {
+            Some((_, points)) => points.push(point),
+            None => lines.push((name.to_owned(), vec![point])),
+        }
+    }
+    lines
+}
+
 /// Draws lines over a logarithmic x axis into a file, if one is named. Points that are not above 0 are left out.
 ///
 /// # Errors
@@ -58,6 +70,12 @@ fn try_draw(file: &Path, labels: Labels, lines: &[Line]) -> Result<(), Box<dyn s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn points_of_one_name_are_one_line() {
+        let lines = by_name([("a", (1.0, 2.0)), ("b", (3.0, 4.0)), ("a", (5.0, 6.0))]);
+        assert_eq!(lines, [("a".to_owned(), vec![(1.0, 2.0), (5.0, 6.0)]), ("b".to_owned(), vec![(3.0, 4.0)])]);
+    }
 
     #[test]
     fn a_plot_names_its_lines() {

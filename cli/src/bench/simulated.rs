@@ -1,4 +1,4 @@
-//! Scenarios on the simulator: run one after the other in a thread of their own, shown on a bar, saved as JSON.
+//! Scenarios on the simulator: run one after the other in a thread of their own, shown on a bar, printed, saved, drawn.
 
 use std::path::Path;
 
@@ -8,6 +8,9 @@ use simulator::{Outcome, Setting};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::Error;
+use super::args::BenchFiles;
+use super::plot::{self, Labels, Line};
+use crate::output::Output;
 
 /// Runs a scenario; on a terminal a bar shows how many of its tasks are settled.
 ///
@@ -27,11 +30,24 @@ pub async fn run(name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, E
     Ok(outcome.map_err(|_| Error::Panicked)??)
 }
 
-/// Writes figures to a file as JSON, if one is named.
+/// Prints figures, as JSON or as the table, and writes the files that are asked for.
 ///
 /// # Errors
-/// [`Error::Write`]
-pub fn save<T: Serialize>(figures: &T, file: Option<&Path>) -> Result<(), Error> {
+/// [`Error::Write`], [`Error::Plot`]
+pub fn publish<T: Serialize>(
+    figures: &T,
+    table: impl FnOnce() -> String,
+    labels: Labels,
+    lines: &[Line],
+    files: &BenchFiles,
+    output: Output,
+) -> Result<(), Error> {
+    output.result(figures, table);
+    save(figures, files.save.as_deref())?;
+    plot::draw(files.svg.as_deref(), labels, lines)
+}
+
+fn save<T: Serialize>(figures: &T, file: Option<&Path>) -> Result<(), Error> {
     let Some(file) = file else { return Ok(()) };
     let text = serde_json::to_string_pretty(figures).unwrap_or_default();
     std::fs::write(file, text + "\n").map_err(|source| Error::Write { file: file.to_owned(), source })

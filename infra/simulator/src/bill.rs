@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use shared::aws::Place;
+use shared::domain::id::Part;
 use shared::entry::mapping::MEMORY_MB;
 
-use crate::report::{Invocations, Outcome};
+use crate::report::{Invocations, Outcome, billed_ms};
 
 /// Dollars per million, in us-east-1, on demand (the services' pricing pages; DynamoDB's since November 2024).
 pub mod price {
@@ -14,14 +15,58 @@ pub mod price {
     pub const READ: f64 = 0.125;
     /// Requests to standard SQS queues.
     pub const SQS: f64 = 0.40;
+    /// Requests to FIFO queues.
+    pub const SQS_FIFO: f64 = 0.50;
     /// Lambda invocations.
     pub const INVOCATION: f64 = 0.20;
     /// Lambda's gigabyte seconds on arm64.
     pub const GB_SECOND: f64 = 13.3334;
 }
 
-/// Empty receives of idle mappings in a month: five pollers of each of the five queues, three long polls a minute.
-pub const IDLE_RECEIVES_A_MONTH: u64 = 5 * 5 * 3 * 60 * 24 * 30;
+/// What a stack without tasks costs in a month of thirty days.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Idle {
+    /// Empty receives of the mappings.
+    pub receives: u64,
+    /// Their dollars.
+    pub receives_dollars: f64,
+    /// sweep's read units.
+    pub sweep_read_units: f64,
+    /// What one of sweep's invocations takes, in milliseconds.
+    pub sweep_ms: f64,
+    /// Dollars for sweep: its reads, invocations and time.
+    pub sweep_dollars: f64,
+}
+
+impl Idle {
+    /// With so many routes, none of which is pulled. How long sweep takes is seen in a run in which nothing was sent; the
+    /// tables of trackers, lists and streams take no time there, a few milliseconds a page.
+    #[must_use]
+    pub fn of(outcome: &Outcome, routes: u64) -> Self {
+        const MINUTES: u64 = 60 * 24 * 30;
+        // Five pollers of each queue, three long polls a minute.
+        const RECEIVES: u64 = 5 * 3 * MINUTES;
+        const STANDARD_QUEUES: u64 = 4;
+        // Pools of sessions, segments of the waiting index, parts of trackers, lists and streams; of each route the
+        // unfinished batches and those that were to be pulled. A page that is empty takes half a unit.
+        const PARTS: u64 = Part::COUNT as u64;
+        let pages = 5 * PARTS + routes * 2 * PARTS;
+        let sweep_read_units = pages as f64 / 2.0 * MINUTES as f64;
+        let sweep_ms = billed_ms(&outcome.sweeps) as f64 / outcome.sweeps.len().max(1) as f64;
+        let sweep_gb_seconds = sweep_ms / 1_000.0 * MINUTES as f64 * f64::from(MEMORY_MB) / 1_024.0;
+        let millions = 1_000_000.0;
+        Self {
+            receives: (STANDARD_QUEUES + 1) * RECEIVES,
+            receives_dollars: (STANDARD_QUEUES as f64 * price::SQS + price::SQS_FIFO) * RECEIVES as f64 / millions,
+            sweep_read_units,
+            sweep_ms,
+            sweep_dollars: (sweep_read_units * price::READ
+                + MINUTES as f64 * price::INVOCATION
+                + sweep_gb_seconds * price::GB_SECOND)
+                / millions,
+        }
+    }
+}
 
 /// Dollars for a million tasks.
 #[derive(Clone, Copy, Debug, Default, Serialize)]

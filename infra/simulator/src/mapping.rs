@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use shared::entry::event;
 use shared::entry::mapping::{self, Settings};
 use tokio::time::{Instant, sleep};
 
 use crate::latency::Hop;
+use crate::machine::Machine;
 use crate::queues::{Message, Step};
 use crate::world::World;
 
@@ -52,10 +53,15 @@ pub(crate) async fn run(world: Arc<World>, step: Step) {
 
 /// One process's life: those beyond the first five end when a long poll stays empty.
 async fn process(world: Arc<World>, step: Step, processes: Arc<AtomicUsize>) {
+    // As many environments as processes, each of which serves one invocation after the other.
+    let mut machine = world.machine();
     loop {
         let messages = gather(&world, step).await;
         if !messages.is_empty() {
-            invoke(&world, step, messages).await;
+            // An environment that ran out of time is thrown away.
+            if !invoke(&world, &machine, step, messages).await {
+                machine = world.machine();
+            }
         } else if processes.load(Ordering::Relaxed) > AT_START {
             processes.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -76,7 +82,9 @@ async fn gather(world: &World, step: Step) -> Vec<Message> {
     while gathered.len() < batch_size && window_s > 0 && Instant::now() < end {
         let more = world.queues.receive(step, batch_size - gathered.len(), end, visibility).await;
         // What arrives takes its way; that the window is over is known at once.
-        if !more.is_empty() {
+        if more.is_empty() {
+            world.queues.ended_empty();
+        } else {
             sleep(Hop::Delivery.draw(&world.env)).await;
         }
         gathered.extend(more);
@@ -84,33 +92,21 @@ async fn gather(world: &World, step: Step) -> Vec<Message> {
     gathered
 }
 
-async fn invoke(world: &Arc<World>, step: Step, messages: Vec<Message>) {
+/// One invocation on this environment; whether it ended in time.
+async fn invoke(world: &World, machine: &Machine, step: Step, messages: Vec<Message>) -> bool {
     let cut = Instant::now();
     world.report.cut(step, &messages, cut);
     sleep(Hop::Invocation.draw(&world.env)).await;
     let begun = Instant::now();
     let receipts: Vec<u64> = messages.iter().map(|message| message.receipt).collect();
     let timeout = Duration::from_secs(settings(step).timeout_s);
-    let kept = tokio::time::timeout(timeout, Box::pin(world.handle(step, event(messages)))).await;
+    let records = messages.into_iter().map(|message| (message.receipt.to_string(), message.body, message.received));
+    let kept = tokio::time::timeout(timeout, Box::pin(world.handle(machine, step, event(records)))).await;
     world.report.invoked(step, receipts.len(), begun.elapsed());
     // An invocation that runs out of time deletes nothing.
-    let Ok(kept) = kept else { return };
+    let Ok(kept) = kept else { return false };
     let done: Vec<u64> = receipts.into_iter().filter(|receipt| !kept.contains(&receipt.to_string())).collect();
     sleep(Hop::Request.draw(&world.env)).await;
     world.queues.delete(step, &done);
-}
-
-fn event(messages: Vec<Message>) -> SqsEvent {
-    let mut event = SqsEvent::default();
-    event.records = messages.into_iter().map(record).collect();
-    event
-}
-
-fn record(message: Message) -> SqsMessage {
-    let mut record = SqsMessage::default();
-    record.message_id = Some(message.receipt.to_string());
-    record.receipt_handle = Some(message.receipt.to_string());
-    record.body = Some(message.body);
-    record.attributes.insert("ApproximateReceiveCount".to_owned(), message.received.to_string());
-    record
+    true
 }

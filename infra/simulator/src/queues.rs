@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 use shared::aws::price::requests;
-use shared::aws::{Meter, SqsRequest};
+use shared::aws::{Meter, REQUESTS_IN_FLIGHT, SqsRequest};
 use shared::ports::{Destination, Inbox, Outbox, Outgoing, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -116,7 +116,7 @@ impl Queues {
         self.queues().1.values().all(|queue| queue.ready.is_empty() && queue.hidden.is_empty())
     }
 
-    /// Whether more waits for this step than is in hand.
+    /// Whether messages wait that nobody has in hand and that could be received now.
     #[must_use]
     pub fn has_backlog(&self, step: Step) -> bool {
         let mut queues = self.queues();
@@ -146,8 +146,9 @@ impl Queues {
         }
     }
 
-    /// One receive that waits until `end` at most: up to `most` messages and ten at most, hidden for `visibility` from now on. Counts the
-    /// request unless it came back empty.
+    /// One receive that waits until `end` at most: up to `most` messages and ten at most, hidden for `visibility` from now on.
+    /// Counts the request unless it came back empty: an idle mapping polls whatever is sent. Whether an empty one is due to
+    /// what was sent, [`ended_empty`](Self::ended_empty), its caller knows.
     pub async fn receive(&self, step: Step, most: usize, end: Instant, visibility: Duration) -> Vec<Message> {
         loop {
             let next = {
@@ -177,6 +178,11 @@ impl Queues {
                 let _ = timeout_at(next, changed.notified()).await;
             }
         }
+    }
+
+    /// Counts a receive that came back empty.
+    pub fn ended_empty(&self) {
+        self.meter.count_sqs(SqsRequest::Receive, 0);
     }
 
     /// Deletes messages, in tens.
@@ -224,7 +230,7 @@ impl Outbox for Wired {
             self.machine.call(Hop::Request).await;
             messages.into_iter().for_each(|message| self.queues.put(message));
         });
-        join_all(sent).await;
+        stream::iter(sent).buffer_unordered(REQUESTS_IN_FLIGHT).collect::<()>().await;
         (0..count).map(|_| Ok(())).collect()
     }
 }

@@ -28,8 +28,13 @@ impl Invocations {
     /// All of them, as Lambda bills them: each rounded up to a millisecond.
     #[must_use]
     pub fn billed_ms(&self) -> u64 {
-        self.took.iter().map(|took| u64::try_from(took.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)).sum()
+        billed_ms(&self.took)
     }
+}
+
+/// Of invocations that took so long, each rounded up to a millisecond.
+pub(crate) fn billed_ms(took: &[Duration]) -> u64 {
+    took.iter().map(|took| u64::try_from(took.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)).sum()
 }
 
 /// What a run came to.
@@ -43,6 +48,8 @@ pub struct Outcome {
     pub usage: Usage,
     /// By function.
     pub functions: BTreeMap<Step, Invocations>,
+    /// How long each of sweep's invocations took, which come whatever is sent.
+    pub sweeps: Vec<Duration>,
     /// Every call.
     pub calls: Vec<Seen>,
     /// When each task was in the task queue, and when its event was cut, by the task's id.
@@ -62,6 +69,7 @@ pub(crate) struct Report {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) functions: BTreeMap<Step, Invocations>,
+    pub(crate) sweeps: Vec<Duration>,
     pub(crate) tasks_at: HashMap<String, (Instant, Option<Instant>)>,
     pub(crate) counts: Counts,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::downstream::Seen;
 use crate::report::Outcome;
 use crate::world::Setting;
 
@@ -31,19 +32,31 @@ impl Percentiles {
     }
 }
 
+/// How late calls started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Of each call; nothing of one that started early.
+    pub late: Vec<Duration>,
+    /// Calls that were not full and started before the window of their first member was over.
+    pub early: usize,
+}
+
 /// How late each call started: from when its last needed task was handed to register-task. That is its last member if it
 /// is full; else the end of the window that its first member opened, or its last member if that came later.
 #[must_use]
-pub fn delays(setting: &Setting, outcome: &Outcome) -> Vec<Duration> {
+pub fn delays(setting: &Setting, outcome: &Outcome) -> Delays {
     let cut = |item: &String| outcome.tasks_at.get(item).and_then(|(_, cut)| *cut);
     let window = Duration::from_millis(setting.wait_ms);
-    let late = |call: &crate::downstream::Seen| {
+    let needed = |call: &Seen| {
         let cuts: Vec<Instant> = call.items.iter().filter_map(cut).collect();
         let (first, last) = (*cuts.iter().min()?, *cuts.iter().max()?);
-        let needed = if call.items.len() >= setting.max_items { last } else { last.max(first + window) };
-        Some(call.at.saturating_duration_since(needed))
+        Some((call.at, if call.items.len() >= setting.max_items { last } else { last.max(first + window) }))
     };
-    outcome.calls.iter().filter_map(late).collect()
+    let calls: Vec<(Instant, Instant)> = outcome.calls.iter().filter_map(needed).collect();
+    Delays {
+        late: calls.iter().map(|(at, needed)| at.saturating_duration_since(*needed)).collect(),
+        early: calls.iter().filter(|(at, needed)| at < needed).count(),
+    }
 }
 
 /// How long each task waited for its event to be complete: the mapping's window, and the way to it.
@@ -61,13 +74,33 @@ pub fn whole_way(outcome: &Outcome) -> Vec<Duration> {
     calls.flat_map(|call| call.items.iter().filter_map(move |item| way(call.at, item))).collect()
 }
 
-/// Tasks a second that were called in the second half of a run of so many seconds: by then its functions have scaled.
+/// What reached the downstream in the second half of a run: by then its functions have scaled.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flow {
+    /// Tasks a second that came to the task queue in the second half.
+    pub offered: f64,
+    /// Tasks a second that were called for the first time in the second half, but no more than came: what was left over from the
+    /// first half is no sign of strength.
+    pub reached: f64,
+    /// Tasks that had come and were not called at the end; a few seconds of them are always under way.
+    pub left: usize,
+}
+
+/// The flow of a run of so many seconds.
 #[must_use]
-pub fn called_per_second(outcome: &Outcome, seconds: u64) -> f64 {
-    let Some(begun) = outcome.tasks_at.values().map(|(arrived, _)| *arrived).min() else { return 0.0 };
+pub fn flow(outcome: &Outcome, seconds: u64) -> Flow {
+    let Some(begun) = outcome.tasks_at.values().map(|(arrived, _)| *arrived).min() else { return Flow::default() };
     let half = Duration::from_secs(seconds) / 2;
-    let late = outcome.calls.iter().filter(|call| call.at.saturating_duration_since(begun) >= half);
-    late.map(|call| call.items.len()).sum::<usize>() as f64 / half.as_secs_f64()
+    let is_late = |at: Instant| at.saturating_duration_since(begun) >= half;
+    let mut first_called: HashMap<&str, Instant> = HashMap::new();
+    for (item, at) in outcome.calls.iter().flat_map(|call| call.items.iter().map(|item| (item, call.at))) {
+        first_called.entry(item).or_insert(at);
+    }
+    let offered = outcome.tasks_at.values().filter(|(arrived, _)| is_late(*arrived)).count();
+    let reached = first_called.values().filter(|at| is_late(**at)).count().min(offered);
+    let a_second = |tasks: usize| tasks as f64 / half.as_secs_f64();
+    let left = outcome.tasks_at.len().saturating_sub(first_called.len());
+    Flow { offered: a_second(offered), reached: a_second(reached), left }
 }
 
 /// The fewest calls that could carry all tasks, if they were all there at once.

@@ -60,7 +60,7 @@ pub struct Setting {
     pub shards: u8,
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
-    /// When to stop, whatever is left, in seconds; `None` runs until nothing is.
+    /// When to stop, whatever is left, and not before, in seconds; `None` runs until nothing is.
     pub stop_after_s: Option<u64>,
 }
 
@@ -181,6 +181,7 @@ async fn simulate(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<
         took,
         usage: meter.snapshot(),
         functions: notes.functions,
+        sweeps: notes.sweeps,
         calls: world.downstream.seen(),
         tasks_at: notes.tasks_at,
         counts: notes.counts,
@@ -220,7 +221,8 @@ impl World {
         }
     }
 
-    /// Waits until every task is settled and no message is under way, or it is time to stop; says when the last task was settled.
+    /// Waits until it is time to stop; if there is no such time, until every task is settled and no message is under way. Says
+    /// when the last task was settled, or when it stopped before that.
     async fn until_done(
         &self,
         tasks: usize,
@@ -230,12 +232,12 @@ impl World {
         const LOOK: Duration = Duration::from_millis(100);
         let begun = Instant::now();
         let mut took = None;
-        while took.is_none() || !self.queues.are_empty() {
+        while took.is_none() || stop_after.is_some() || !self.queues.are_empty() {
             if begun.elapsed() > PATIENCE {
                 return Err(Error::Stuck { settled: self.report.settled(), tasks });
             }
             if let Some(stopped) = stop_after.filter(|stop_after| begun.elapsed() >= *stop_after) {
-                return Ok(stopped);
+                return Ok(took.unwrap_or(stopped));
             }
             sleep(LOOK).await;
             let settled = self.report.settled();
@@ -247,8 +249,12 @@ impl World {
         Ok(took.unwrap_or_default())
     }
 
-    fn stack(&self) -> Stack<Store, Wired, TestEnv> {
-        let machine = Machine::of_memory(self.env.clone(), MEMORY_MB);
+    /// A new execution environment.
+    pub(crate) fn machine(&self) -> Machine {
+        Machine::of_memory(self.env.clone(), MEMORY_MB)
+    }
+
+    fn stack(&self, machine: Machine) -> Stack<Store, Wired, TestEnv> {
         Stack {
             store: self.tables.seen_by(machine.clone()),
             queues: Wired { queues: Arc::clone(&self.queues), machine },
@@ -260,9 +266,9 @@ impl World {
         }
     }
 
-    /// One invocation; says which messages stay.
-    pub(crate) async fn handle(&self, step: Step, event: SqsEvent) -> Vec<String> {
-        let stack = self.stack();
+    /// One invocation on this environment; says which messages stay.
+    pub(crate) async fn handle(&self, machine: &Machine, step: Step, event: SqsEvent) -> Vec<String> {
+        let stack = self.stack(machine.clone());
         if let Some(tables) = &self.paper {
             let Stack { store, queues, env, .. } = &stack;
             let (routes, downstream) = (&*self.routes, &self.downstream);
@@ -281,12 +287,15 @@ impl World {
     }
 
     async fn sweep(self: Arc<Self>) {
+        let stack = self.stack(self.machine());
         loop {
             sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
-            let stack = self.stack();
+            let begun = Instant::now();
             // What it could not do is the next one's.
             let (swept, _) = Box::pin(entry::sweep(&stack, SWEEP_EVERY_MS)).await;
-            self.report.notes().counts.merge(&swept);
+            let mut notes = self.report.notes();
+            notes.counts.merge(&swept);
+            notes.sweeps.push(begun.elapsed());
         }
     }
 }

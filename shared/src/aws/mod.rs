@@ -50,7 +50,7 @@ pub use downstream::Downstreams;
 pub use dynamo::Dynamo;
 pub use env::System;
 pub use meter::{Capacity, Meter, Place, Requests, SqsRequest, Units, Usage};
-pub use queues::Sqs;
+pub use queues::{REQUESTS_IN_FLIGHT, Sqs};
 pub use routes::{RouteTable, StoredRoutes};
 pub use tasks::Cursor;
 

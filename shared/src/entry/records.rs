@@ -12,6 +12,9 @@ use tracing::{error, warn};
 use crate::domain::retry::Retryable;
 use crate::steps::Error;
 
+/// The attribute that says how often a message was received.
+const RECEIVE_COUNT: &str = "ApproximateReceiveCount";
+
 /// One record of an internal queue, parsed.
 pub struct Received<M> {
     /// The message.
@@ -80,10 +83,27 @@ pub fn log(message_id: &str, failure: &Error) {
     }
 }
 
+/// An event as Lambda hands it over, for whoever stands in for Lambda: of each record its id, which is its receipt handle too, its
+/// body, and how often it was received, this time included.
+#[must_use]
+pub fn event(records: impl IntoIterator<Item = (String, String, u32)>) -> SqsEvent {
+    let record = |(id, body, received): (String, String, u32)| {
+        let mut record = SqsMessage::default();
+        record.receipt_handle = Some(id.clone());
+        record.message_id = Some(id);
+        record.body = Some(body);
+        record.attributes.insert(RECEIVE_COUNT.to_owned(), received.to_string());
+        record
+    };
+    let mut event = SqsEvent::default();
+    event.records = records.into_iter().map(record).collect();
+    event
+}
+
 fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error> {
     let body = record.body.unwrap_or_default();
     let message = serde_json::from_str(&body).map_err(|error| Error::BadMessage(error.to_string()))?;
-    let count = record.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok());
+    let count = record.attributes.get(RECEIVE_COUNT).and_then(|count| count.parse().ok());
     Ok(Received { message, receipt: record.receipt_handle.unwrap_or_default(), received: count.unwrap_or(1) })
 }
 

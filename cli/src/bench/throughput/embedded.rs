@@ -11,7 +11,7 @@ use shared::ports::Census;
 use tokio::time::{self, Instant};
 
 use super::super::process;
-use super::{Accepting, Error, Run, Watch, body, routes};
+use super::{Accepting, Error, Path, Run, Watch, body, routes};
 use crate::connection::Connection;
 use crate::send::bundle::{MAX_MESSAGES, Message};
 use crate::send::queue::Intake;
@@ -26,19 +26,19 @@ const QUIET: Duration = Duration::from_secs(3);
 /// A run in which nothing is settled for so long has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends `tasks` tasks for `targets` Targets and waits until all are settled.
+/// Sends `tasks` tasks for `targets` Targets on a path and waits until all are settled.
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
+pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
-    let steps = steps::on(&Connection::to(&stack), RouteSource::Fixed(routes()?), &Arc::new(Meter::new()))?;
+    let steps = steps::on(&Connection::to(&stack), RouteSource::Fixed(routes(path)?), &Arc::new(Meter::new()))?;
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &Arc::new(Accepting))?;
     let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
     let watch = Watch::start();
     let ((), ()) = tokio::try_join!(send(&intake, tasks, targets), settled(&pipeline, &steps.store, tasks))?;
-    let run = watch.stop("embedded", tasks, targets, pipeline.counts().get(Metric::CallsSettled));
+    let run = watch.stop("embedded", path, tasks, targets, pipeline.counts().get(Metric::CallsSettled));
     pipeline.shutdown().await;
     stack.shutdown().await;
     Ok(Run { resident_bytes_after: process::resident(), ..run })

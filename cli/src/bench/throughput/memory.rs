@@ -1,6 +1,5 @@
 //! The functions' own code, one event after the other, on tables and queues in plain memory.
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use shared::aws::System;
 use shared::domain::session::Timing;
 use shared::entry::mapping::TASKS;
@@ -10,23 +9,23 @@ use shared::ports::{Destination, Env};
 use shared::steps::track::Lifetimes;
 
 use super::super::process;
-use super::{Accepting, Error, Run, Watch, body, routes};
+use super::{Accepting, Error, Path, Run, Watch, body, routes};
 
 type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
 
 /// How long a message in hand is hidden, in milliseconds.
 const VISIBILITY_MS: u64 = 60_000;
 
-/// Registers `tasks` tasks for `targets` Targets and works until all are settled.
+/// Registers `tasks` tasks for `targets` Targets on a path and works until all are settled.
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
+pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let stack = Stack {
         store: MemoryStore::new(),
         queues: MemoryQueues::new(),
         env: System,
-        routes: RouteSource::Fixed(routes()?),
+        routes: RouteSource::Fixed(routes(path)?),
         timing: Timing::default(),
         lifetimes: Lifetimes::default(),
         worker: "bench".to_owned(),
@@ -36,8 +35,8 @@ pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
     for first in (0..tasks).step_by(TASKS.batch_size) {
         stack.queues.set_now(System.now());
         let records =
-            (first..(first + TASKS.batch_size as u64).min(tasks)).map(|n| record(format!("m{n}"), body(n, targets), 1));
-        counts.merge(&entry::register_task(&stack, event(records)).await.counts);
+            (first..(first + TASKS.batch_size as u64).min(tasks)).map(|n| (format!("m{n}"), body(n, targets), 1));
+        counts.merge(&entry::register_task(&stack, entry::event(records)).await.counts);
         while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
             counts.merge(&deliver(&stack, delivery).await);
         }
@@ -53,7 +52,7 @@ pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
             counts.merge(&deliver(&stack, delivery).await);
         }
     }
-    let run = watch.stop("memory", tasks, targets, counts.get(Metric::CallsSettled));
+    let run = watch.stop("memory", path, tasks, targets, counts.get(Metric::CallsSettled));
     drop(stack);
     Ok(Run { resident_bytes_after: process::resident(), ..run })
 }
@@ -61,7 +60,7 @@ pub async fn run(tasks: u64, targets: u64) -> Result<Run, Error> {
 /// Hands one message to its function, and deletes it if that is done with it.
 async fn deliver(stack: &Stack, delivery: Delivery) -> Counts {
     let Delivery { receipt, outgoing, received } = delivery;
-    let event = event([record(receipt.clone(), outgoing.body, received)]);
+    let event = entry::event([(receipt.clone(), outgoing.body, received)]);
     let Handled { response, counts } = match outgoing.to {
         Destination::Tasks | Destination::InOrder(_) => entry::register_task(stack, event).await,
         Destination::Elect => entry::elect_leader(stack, event).await,
@@ -74,19 +73,4 @@ async fn deliver(stack: &Stack, delivery: Delivery) -> Counts {
         stack.queues.delete(&receipt);
     }
     counts
-}
-
-fn event(records: impl IntoIterator<Item = SqsMessage>) -> SqsEvent {
-    let mut event = SqsEvent::default();
-    event.records = records.into_iter().collect();
-    event
-}
-
-fn record(id: String, body: String, received: u32) -> SqsMessage {
-    let mut record = SqsMessage::default();
-    record.receipt_handle = Some(id.clone());
-    record.message_id = Some(id);
-    record.body = Some(body);
-    record.attributes.insert("ApproximateReceiveCount".to_owned(), received.to_string());
-    record
 }

@@ -6,20 +6,41 @@ mod memory;
 use std::sync::Arc;
 use std::time::Instant;
 
-use comfy_table::{Table, presets};
 use serde::Serialize;
 use shared::ports::{Answer, Call, Downstream, NoAnswer};
 use shared::routes::Routes;
 
 use super::args::BenchThroughput;
 use super::{Error, process};
-use crate::output::{Output, grouped};
+use crate::output::{Output, figures, grouped};
+
+/// How tasks become batches.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Path {
+    /// A leader is elected and groups them.
+    Elected,
+    /// Those that fill batches by themselves need no leader; what is left over is elected.
+    Express,
+}
+
+impl Path {
+    const ALL: [Self; 2] = [Self::Elected, Self::Express];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Elected => "elected",
+            Self::Express => "express",
+        }
+    }
+}
 
 /// What one run came to.
 #[derive(Debug, Serialize)]
 struct Run {
     /// memory, or embedded (DynamoDB's and SQS's protocols, in this process).
     tables: &'static str,
+    path: Path,
     tasks: u64,
     targets: u64,
     seconds: f64,
@@ -44,13 +65,15 @@ const MAX_ITEMS: u64 = 100;
 /// [`Error`]
 pub async fn run(options: &BenchThroughput, output: Output) -> Result<(), Error> {
     let mut runs = Vec::new();
-    for targets in &options.targets {
+    for (path, targets) in
+        Path::ALL.into_iter().flat_map(|path| options.targets.iter().map(move |targets| (path, *targets)))
+    {
         if options.embedded {
-            runs.push(embedded::run(options.tasks, *targets).await?);
+            runs.push(embedded::run(path, options.tasks, targets).await?);
             continue;
         }
         for _ in 0..options.rounds {
-            runs.push(memory::run(options.tasks, *targets).await?);
+            runs.push(memory::run(path, options.tasks, targets).await?);
         }
     }
     output.result(&runs, || text(&runs));
@@ -58,14 +81,15 @@ pub async fn run(options: &BenchThroughput, output: Output) -> Result<(), Error>
 }
 
 /// The one route. A window long enough for every batch to be full.
-fn routes() -> Result<Arc<Routes>, Error> {
+fn routes(path: Path) -> Result<Arc<Routes>, Error> {
+    let express = matches!(path, Path::Express);
     let text = format!(
         r#"
 version: 1
 routes:
   - name: bench
     target: target
-    batch: {{ max_items: {MAX_ITEMS}, wait_ms: 2000 }}
+    batch: {{ max_items: {MAX_ITEMS}, wait_ms: 2000, express: {express} }}
     downstream: {{ http: {{ url: "http://127.0.0.1:9/" }} }}
 "#
     );
@@ -97,11 +121,12 @@ impl Watch {
         Self { started: Instant::now(), cpu_seconds: process::cpu_seconds() }
     }
 
-    fn stop(&self, tables: &'static str, tasks: u64, targets: u64, calls: u64) -> Run {
+    fn stop(&self, tables: &'static str, path: Path, tasks: u64, targets: u64, calls: u64) -> Run {
         let seconds = self.started.elapsed().as_secs_f64();
         let cpu = self.cpu_seconds.zip(process::cpu_seconds()).map(|(before, after)| after - before);
         Run {
             tables,
+            path,
             tasks,
             targets,
             seconds,
@@ -121,12 +146,13 @@ fn fewest(tasks: u64, targets: u64) -> u64 {
 }
 
 fn text(runs: &[Run]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["tables", "tasks", "Targets", "tasks a second", "CPU a task", "calls ÷ fewest", "memory after"]);
+    let header =
+        ["tables", "path", "tasks", "Targets", "tasks a second", "CPU a task", "calls ÷ fewest", "memory after"];
+    let mut table = figures(header);
     for run in runs {
         table.add_row([
             run.tables.to_owned(),
+            run.path.name().to_owned(),
             grouped(run.tasks),
             grouped(run.targets),
             grouped(run.tasks_per_second as u64),

@@ -28,7 +28,8 @@ const POSTPONE: &str = "postpone a message";
 
 /// An attribute's type.
 const STRING: &str = "String";
-const REQUESTS_IN_FLIGHT: usize = 8;
+/// Of one step's requests, so many are under way at once.
+pub const REQUESTS_IN_FLIGHT: usize = 8;
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
 /// And hides a received one for 12 hours at most.
