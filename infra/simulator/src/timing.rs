@@ -115,7 +115,53 @@ pub fn fewest_calls(setting: &Setting, outcome: &Outcome) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use shared::aws::Usage;
+    use shared::entry::Counts;
+
     use super::*;
+    use crate::load::Load;
+
+    /// Tasks that arrived and calls of tasks, each at its second.
+    fn outcome(arrived: &[(&str, u64)], calls: &[(&str, u64)]) -> Outcome {
+        let begun = Instant::now();
+        let at = |second: u64| begun + Duration::from_secs(second);
+        let call = |(task, second): &(&str, u64)| Seen {
+            at: at(*second),
+            key: String::new(),
+            target: "t".to_owned(),
+            items: vec![(*task).to_owned()],
+        };
+        Outcome {
+            tasks: arrived.len(),
+            took: Duration::ZERO,
+            usage: Usage::default(),
+            functions: BTreeMap::new(),
+            sweeps: Vec::new(),
+            calls: calls.iter().map(call).collect(),
+            tasks_at: arrived.iter().map(|(task, s)| ((*task).to_owned(), (at(*s), Some(at(*s))))).collect(),
+            counts: Counts::default(),
+            throttled: 0,
+        }
+    }
+
+    #[test]
+    fn a_backlog_and_repeated_calls_are_no_flow() {
+        let arrived = [("a", 0), ("b", 1), ("c", 2), ("d", 6), ("e", 9)];
+        let worked_off = outcome(&arrived, &[("a", 6), ("a", 7), ("b", 8), ("c", 9)]);
+        assert_eq!(flow(&worked_off, 10), Flow { offered: 0.4, reached: 0.4, left: 2 });
+        let repeated = outcome(&arrived, &[("a", 1), ("a", 7), ("b", 2), ("b", 8), ("c", 9)]);
+        assert_eq!(flow(&repeated, 10), Flow { offered: 0.4, reached: 0.2, left: 2 });
+    }
+
+    #[test]
+    fn a_call_before_the_end_of_its_window_is_early() {
+        let setting = Setting::of(Load::Burst { tasks: 2, targets: 1 });
+        let outcome = outcome(&[("a", 0), ("b", 0)], &[("a", 5), ("b", 7)]);
+        let late = vec![Duration::ZERO, Duration::from_secs(1)];
+        assert_eq!(delays(&setting, &outcome), Delays { late, early: 1 });
+    }
 
     #[test]
     fn percentiles_are_times_that_were_measured() {
