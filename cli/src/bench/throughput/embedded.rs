@@ -19,6 +19,8 @@ use crate::steps;
 
 /// Send requests under way at once.
 const SENDS_IN_FLIGHT: usize = 8;
+/// Tasks of a hundred Targets come slowly, and each batch is to be full.
+const WAIT_MS: u64 = 10_000;
 /// How often it is looked whether all tasks are settled.
 const LOOK: Duration = Duration::from_millis(20);
 /// After so long without a count the table is asked.
@@ -32,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// [`Error`]
 pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
-    let steps = steps::on(&Connection::to(&stack), RouteSource::Fixed(routes(path)?), &Arc::new(Meter::new()))?;
+    let steps = steps::on(&Connection::to(&stack), RouteSource::Fixed(routes(path, WAIT_MS)?), &Arc::new(Meter::new()))?;
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &Arc::new(Accepting))?;
     let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());

@@ -13,6 +13,8 @@ use super::{Accepting, Error, Path, Run, Watch, body, routes};
 
 type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
 
+/// Leaders who come back are waited for in real time.
+const WAIT_MS: u64 = 2_000;
 /// How long a message in hand is hidden, in milliseconds.
 const VISIBILITY_MS: u64 = 60_000;
 
@@ -25,7 +27,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
         store: MemoryStore::new(),
         queues: MemoryQueues::new(),
         env: System,
-        routes: RouteSource::Fixed(routes(path)?),
+        routes: RouteSource::Fixed(routes(path, WAIT_MS)?),
         timing: Timing::default(),
         lifetimes: Lifetimes::default(),
         worker: "bench".to_owned(),

@@ -80,8 +80,8 @@ pub async fn run(options: &BenchThroughput, output: Output) -> Result<(), Error>
     Ok(())
 }
 
-/// The one route. A window long enough for every batch to be full.
-fn routes(path: Path) -> Result<Arc<Routes>, Error> {
+/// The one route. A batch that is not full waits for `wait_ms` milliseconds.
+fn routes(path: Path, wait_ms: u64) -> Result<Arc<Routes>, Error> {
     let express = matches!(path, Path::Express);
     let text = format!(
         r#"
@@ -89,7 +89,7 @@ version: 1
 routes:
   - name: bench
     target: target
-    batch: {{ max_items: {MAX_ITEMS}, wait_ms: 2000, express: {express} }}
+    batch: {{ max_items: {MAX_ITEMS}, wait_ms: {wait_ms}, express: {express} }}
     downstream: {{ http: {{ url: "http://127.0.0.1:9/" }} }}
 "#
     );
