@@ -34,7 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// [`Error`]
 pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
-    let steps = steps::on(&Connection::to(&stack), RouteSource::Fixed(routes(path, WAIT_MS)?), &Arc::new(Meter::new()))?;
+    let steps =
+        steps::on(&Connection::to(&stack), RouteSource::Fixed(routes(path, WAIT_MS)?), &Arc::new(Meter::new()))?;
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &Arc::new(Accepting))?;
     let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
