@@ -1,5 +1,7 @@
-//! The functions' own code, one event after the other, on tables and queues in plain memory.
+//! The functions' own code, in one thread, on tables and queues in plain memory.
 
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
 use shared::aws::System;
 use shared::domain::session::Timing;
 use shared::entry::mapping::TASKS;
@@ -13,7 +15,7 @@ use super::{Accepting, Error, Path, Run, Watch, body, routes};
 
 type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
 
-/// Leaders who come back are waited for in real time.
+/// How long a batch that is not full waits, in real time, in milliseconds.
 const WAIT_MS: u64 = 2_000;
 /// How long a message in hand is hidden, in milliseconds.
 const VISIBILITY_MS: u64 = 60_000;
@@ -33,27 +35,37 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
         worker: "bench".to_owned(),
     };
     let watch = Watch::start();
-    let mut counts = Counts::default();
-    for first in (0..tasks).step_by(TASKS.batch_size) {
+    let (mut counts, mut running) = (Counts::default(), FuturesUnordered::new());
+    let start = |running: &mut FuturesUnordered<_>| {
         stack.queues.set_now(System.now());
+        while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
+            running.push(deliver(&stack, delivery));
+        }
+    };
+    for first in (0..tasks).step_by(TASKS.batch_size) {
         let records =
             (first..(first + TASKS.batch_size as u64).min(tasks)).map(|n| (format!("m{n}"), body(n, targets), 1));
         counts.merge(&entry::register_task(&stack, entry::event(records)).await.counts);
-        while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
-            counts.merge(&deliver(&stack, delivery).await);
+        loop {
+            start(&mut running);
+            // A leader that sleeps until its batch should be full keeps nobody waiting.
+            let Some(Some(done)) = running.next().now_or_never() else { break };
+            counts.merge(&done);
         }
     }
-    // Leaders whose last batch was not full wait for their windows.
     while counts.get(Metric::TasksSucceeded) < tasks {
-        let Some(at) = stack.queues.next_visible_at() else {
+        start(&mut running);
+        let next = stack.queues.next_visible_at();
+        if running.is_empty() && next.is_none() {
             return Err(Error::Unsettled { tasks, settled: counts.get(Metric::TasksSucceeded) });
-        };
-        System.sleep(at.since(System.now())).await;
-        stack.queues.set_now(System.now());
-        while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
-            counts.merge(&deliver(&stack, delivery).await);
+        }
+        let pause_ms = next.map_or(VISIBILITY_MS, |next| next.since(System.now()));
+        tokio::select! {
+            Some(done) = running.next() => counts.merge(&done),
+            () = System.sleep(pause_ms.max(1)) => {}
         }
     }
+    drop(running);
     let run = watch.stop("memory", path, tasks, targets, counts.get(Metric::CallsSettled));
     drop(stack);
     Ok(Run { resident_bytes_after: process::resident(), ..run })
