@@ -38,7 +38,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
         let mut coming = Coming::default();
         // One draw for all: into one shard of each Target, so that there is one election message for it.
-        let draw = self.env.random();
+        let is_drawn = self.routes.iter().any(|route| route.shards > 1);
+        let draw = if is_drawn { self.env.random() } else { 0.0 };
         for record in records {
             match self.parse(&record, draw) {
                 Err(refused) => plan.reject(&record, refused),
