@@ -125,8 +125,10 @@ class Stack:
         functions, arn = self.client("lambda"), self.attributes(queue)["QueueArn"]
         [mapping] = functions.list_event_source_mappings(EventSourceArn=arn)["EventSourceMappings"]
         functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
-        yield
-        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+        try:
+            yield
+        finally:
+            functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
 
     # --- tables ---
 
