@@ -29,7 +29,6 @@ def test_a_shard_gets_a_leader_while_the_homes_is_busy(run):
         lambda: all(stack.status(id) == "succeeded" for id in searches),
         lambda: [id for id in searches if stack.status(id) != "succeeded"],
     )
-    stack.eventually("every queue to empty", stack.idle, lambda: "some step still has messages")
     of_shards = [batch for batch in stack.items("BatchTable") if batch["Target"].startswith("searches/")]
     assert MAX_ITEMS in {len(batch.get("Members", ())) for batch in of_shards}, "no leader of a shard made a full batch"
     assert not [line for line in stack.logs("elect-leader") if "AccessDenied" in line]
