@@ -90,12 +90,18 @@ pub async fn follow_up(
         ties::tell(store, outbox, env, settled).await.all()?;
     let HandedOver { stopped, passed_over } = handed?;
     sent?;
-    let next = match last_return_ms(results) {
-        None => batch.followed_up(),
-        Some(delay_ms) => batch.returning(at.plus_ms(delay_ms)),
-    };
     // Whoever was faster has done just the same.
-    store.store(&next, Assumes::At(batch.revision)).await?;
+    match last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms)) {
+        None => store.store(&batch.followed_up(), Assumes::At(batch.revision)).await.map(drop)?,
+        Some(last_return) => {
+            let returning = batch.returning(last_return);
+            store.store(&returning, Assumes::At(batch.revision)).await?;
+            // A member without a pause may have come back before this was written, and found nothing to mark.
+            if last_return <= env.now() {
+                returned(store, &returning).await?;
+            }
+        }
+    }
     Ok(Counts { unknown_items, unknown_events, lanes_stopped: stopped, passed_over, ..count(batch, results) })
 }
 

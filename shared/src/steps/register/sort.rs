@@ -38,8 +38,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
         let mut coming = Coming::default();
         // One draw for all: into one shard of each Target, so that there is one election message for it.
-        let is_drawn = self.routes.iter().any(|route| route.shards > 1);
-        let draw = if is_drawn { self.env.random() } else { 0.0 };
+        let draw = self.env.random();
         for record in records {
             match self.parse(&record, draw) {
                 Err(refused) => plan.reject(&record, refused),
