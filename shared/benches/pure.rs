@@ -78,7 +78,7 @@ fn an_election_is_written(bencher: Bencher) {
     let routes = Routes::parse(ROUTES).unwrap();
     let target = routes.assign(&message().payload).unwrap().target;
     let workflow = WorkflowId::new("0123456789abcdef0123456789abcdef");
-    let election = Elect::Waiting(Election { workflow, target, tasks: candidates(ITEMS), attempt: 0 });
+    let election = Elect::Waiting(Election { workflow, target, tasks: candidates(ITEMS), attempt: 0, signalled: None });
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::to_string(&election));
 }
 
@@ -87,7 +87,7 @@ fn an_election_is_read(bencher: Bencher) {
     let routes = Routes::parse(ROUTES).unwrap();
     let target = routes.assign(&message().payload).unwrap().target;
     let workflow = WorkflowId::new("0123456789abcdef0123456789abcdef");
-    let election = Election { workflow, target, tasks: candidates(ITEMS), attempt: 0 };
+    let election = Election { workflow, target, tasks: candidates(ITEMS), attempt: 0, signalled: None };
     let text = serde_json::to_string(&Elect::Waiting(election)).unwrap();
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::from_str::<Elect>(&text));
 }

@@ -4,7 +4,7 @@ use shared::domain::id::{LaneId, Pool, RouteName, SessionId};
 use shared::domain::message::{Elect, Group, Handle};
 use shared::domain::session::Timing;
 use shared::memory::Delivery;
-use shared::ports::{Destination, Env};
+use shared::ports::{Destination, Env, send_all};
 use shared::routes::Routes;
 use shared::steps::Error;
 use shared::steps::elect::ElectLeader;
@@ -54,8 +54,10 @@ impl World {
             }
             Destination::Elect => {
                 let message: Elect = serde_json::from_str(body).map_err(bad)?;
-                let step = ElectLeader { store, outbox: queues, env, routes };
-                step.run(message, delivery.received > 1).await.map(|_| true)
+                let step = ElectLeader { store, env, routes, draw: env.random() };
+                let decided = step.run(message, delivery.received > 1).await?;
+                send_all(queues, Vec::from_iter(decided.successor)).await?;
+                Ok(true)
             }
             Destination::Group => {
                 let message: Group = serde_json::from_str(body).map_err(bad)?;

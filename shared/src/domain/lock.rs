@@ -65,7 +65,7 @@ pub struct Term {
 /// What an acquisition assumes of the lock it overwrites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Assumes {
-    /// Nobody holds it, no batch is open, and its fence, if any, is lower than the new one. Needs no read.
+    /// Nobody holds it, no batch is open, and its fence, if any, is lower than the new one.
     Free,
     /// It is exactly as it was seen.
     Unchanged(Lock),
@@ -102,8 +102,8 @@ pub struct Held {
 
 /// Decides how `workflow` bids for a lock.
 ///
-/// `seen` is `None` at first: the bid then assumes a free lock, which needs no read. If that write fails, the lock's
-/// old image comes back with the failure and is `seen` in the next decision.
+/// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's old
+/// image comes back with the failure and is `seen` in the next decision.
 #[must_use]
 pub fn bid(seen: Option<&Lock>, target: &Target, workflow: &WorkflowId, now: Timestamp, lease_ms: u64) -> Bid {
     let next = |fence: Fence, open: Option<BatchId>, signals: u64| Lock {

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 
 use crate::domain::retry::Retryable;
+use crate::ports::{Outbox, Outgoing};
 use crate::steps::Error;
 
 /// The attribute that says how often a message was received.
@@ -35,8 +36,11 @@ pub enum Fate<T> {
     Failed,
 }
 
+/// What became of the records of an event, by their message ids.
+pub type Fates<T> = Vec<(String, Fate<T>)>;
+
 /// Runs `step` for each record at once and says what became of each, with its message id.
-pub async fn each<M, T, F>(event: SqsEvent, step: impl Fn(Received<M>) -> F) -> Vec<(String, Fate<T>)>
+pub async fn each<M, T, F>(event: SqsEvent, step: impl Fn(Received<M>) -> F) -> Fates<T>
 where
     M: DeserializeOwned,
     F: Future<Output = Result<Fate<T>, Error>>,
@@ -59,6 +63,33 @@ where
         (message_id, fate)
     }))
     .await
+}
+
+/// Sends the successors of records, all by one call since SQS is paid by the request. A record whose successor was not
+/// sent has failed.
+pub async fn send<T>(outbox: &impl Outbox, decided: Fates<(T, Option<Outgoing>)>) -> Fates<T> {
+    let mut messages = Vec::new();
+    let mut fates = Vec::new();
+    let mut senders = Vec::new();
+    for (message_id, fate) in decided {
+        let (fate, successor) = match fate {
+            Fate::Done((outcome, successor)) => (Fate::Done(outcome), successor),
+            Fate::Keep((outcome, successor)) => (Fate::Keep(outcome), successor),
+            Fate::Failed => (Fate::Failed, None),
+        };
+        if let Some(successor) = successor {
+            messages.push(successor);
+            senders.push(fates.len());
+        }
+        fates.push((message_id, fate));
+    }
+    for (sender, sent) in senders.into_iter().zip(outbox.send(messages).await) {
+        if let (Err(failure), Some((message_id, fate))) = (sent, fates.get_mut(sender)) {
+            log(message_id, &failure.into());
+            *fate = Fate::Failed;
+        }
+    }
+    fates
 }
 
 /// The partial batch response that keeps these messages.

@@ -6,7 +6,7 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use tracing::{debug, error, info, warn};
 
 use super::metrics::{Counts, Metric};
-use super::records::{self, Fate, Received};
+use super::records::{self, Fate, Fates, Received};
 use super::routes::{NoRoutes, RouteSource};
 use crate::domain::message::{Elect, Group, Handle};
 use crate::domain::session::Timing;
@@ -84,14 +84,15 @@ pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, 
 /// elect-leader.
 pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let step = ElectLeader { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes };
+    let step = ElectLeader { store: &stack.store, env: &stack.env, routes: &routes, draw: stack.env.random() };
     let step = &step;
-    let fates = records::each(event, |received: Received<Elect>| async move {
-        let outcome = step.run(received.message, received.received > 1).await?;
-        debug!(?outcome, "election");
-        Ok(Fate::Done(outcome))
+    let decided = records::each(event, |received: Received<Elect>| async move {
+        let decided = step.run(received.message, received.received > 1).await?;
+        debug!(outcome = ?decided.outcome, "election");
+        Ok(Fate::Done((decided.outcome, decided.successor)))
     })
     .await;
+    let fates = records::send(&stack.queues, decided).await;
     summarise(fates, |outcome, counts| match outcome {
         elect::Outcome::Won => counts.add(Metric::ElectionsWon, 1),
         elect::Outcome::Lost => counts.add(Metric::ElectionsLost, 1),
@@ -215,7 +216,7 @@ pub enum SweepFailed {
     Step(#[from] Error),
 }
 
-fn summarise<T>(fates: Vec<(String, Fate<T>)>, mut count: impl FnMut(T, &mut Counts)) -> Handled {
+fn summarise<T>(fates: Fates<T>, mut count: impl FnMut(T, &mut Counts)) -> Handled {
     let mut counts = Counts::default();
     let mut kept = Vec::new();
     for (message_id, fate) in fates {

@@ -3,7 +3,8 @@
 //! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden
 //! messages would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that
 //! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
-//! more.
+//! more. The step only says what the successor is: whoever runs it for all messages of an event sends theirs at once, since
+//! SQS is paid by the request.
 
 use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -11,12 +12,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::fill::Gathered;
 use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
 use crate::domain::drain::Drain;
-use crate::domain::id::{Shard, Target, WorkflowId, digest};
+use crate::domain::id::{Fence, Shard, Target, WorkflowId, digest};
 use crate::domain::lock::{self, Bid, Lock, Term};
-use crate::domain::message::{Elect, Election, Group, Lead, Return};
+use crate::domain::message::{Elect, Election, Group, Lead, MAX_TASKS, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
-use crate::ports::{Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, send_all};
+use crate::ports::{Acquired, Batches, Env, Freshness, Locks, Outgoing, PutBack, Signalled, Tasks};
 use crate::routes::{Route, Routes};
 
 /// How an election ended for one workflow.
@@ -30,28 +31,55 @@ pub enum Outcome {
     NothingWaits,
 }
 
+/// What is to be done about one message of the elect queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// How the election ended.
+    pub outcome: Outcome,
+    /// What must be sent before the message is acknowledged.
+    pub successor: Option<Outgoing>,
+}
+
 /// elect-leader, over its ports.
 #[derive(Debug)]
-pub struct ElectLeader<'a, S, Q, E> {
+pub struct ElectLeader<'a, S, E> {
     /// Tasks, locks and batches.
     pub store: &'a S,
-    /// Where messages go.
-    pub outbox: &'a Q,
-    /// Time and randomness.
+    /// Time.
     pub env: &'a E,
     /// The routes.
     pub routes: &'a Routes,
+    /// A draw in `0.0..1.0` for the pause of those who lose: whoever shares it comes back at the same moment, and SQS
+    /// delivers and deletes ten of them by one request.
+    pub draw: f64,
+}
+
+/// How a workflow's bids ended.
+enum Bidden {
+    /// It leads.
+    Won(Term),
+    /// Another does, as does the one that it has signalled.
+    Lost {
+        /// The fence of that one.
+        signalled: Option<Fence>,
+    },
+}
+
+impl Decided {
+    fn won(lead: Lead) -> Self {
+        Self { outcome: Outcome::Won, successor: Some(Outgoing::group(&Group::Lead(lead), 0)) }
+    }
 }
 
 /// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;
 
-impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
+impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// Handles one message; `redelivered` says that it may have been handled before.
     ///
     /// # Errors
     /// A port did not answer, or the route is unknown. The message comes again.
-    pub async fn run(&self, message: Elect, redelivered: bool) -> Result<Outcome, Error> {
+    pub async fn run(&self, message: Elect, redelivered: bool) -> Result<Decided, Error> {
         match message {
             Elect::Waiting(election) => self.elect(election, redelivered).await,
             Elect::Returning(returning) => {
@@ -61,7 +89,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         }
     }
 
-    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<Outcome, Error> {
+    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<Decided, Error> {
         let repeated = redelivered || election.attempt > 0;
         if repeated {
             election.tasks = self.drop_moved_on(election.tasks).await?;
@@ -70,51 +98,47 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
             return self.end(&election).await;
         }
         match self.seek(&election, repeated).await? {
-            Some(term) => {
+            Bidden::Won(term) => {
                 if repeated {
                     // Each task that no longer waits would cost the leader a failed write and a place in the batch.
                     election.tasks = still_waiting(self.store, election.tasks, Freshness::Eventual).await?;
                 }
                 // The home's leader may have come to a shard's tasks meanwhile.
                 let verify = term.target.shard() != Shard::HOME;
-                let lead = Group::Lead(Lead { term, tasks: election.tasks, verify, resume: None });
-                send_all(self.outbox, vec![Outgoing::group(&lead, 0)]).await?;
-                Ok(Outcome::Won)
+                Ok(Decided::won(Lead { term, tasks: election.tasks, verify, resume: None }))
             }
-            None => {
-                let delay_ms = election_delay_ms(election.attempt, self.env.random());
-                election.attempt += 1;
-                send_all(self.outbox, vec![Outgoing::elect(&Elect::Waiting(election), delay_ms)]).await?;
-                Ok(Outcome::Lost)
+            Bidden::Lost { signalled } => {
+                let delay_ms = election_delay_ms(election.attempt, self.draw);
+                let again = Election { attempt: election.attempt + 1, signalled, ..election };
+                let successor = Some(Outgoing::elect(&Elect::Waiting(again), delay_ms));
+                Ok(Decided { outcome: Outcome::Lost, successor })
             }
         }
     }
 
     /// Ends a workflow whose tasks have all moved on, unless it holds a lock: an earlier delivery may have won and
     /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
-    async fn end(&self, election: &Election) -> Result<Outcome, Error> {
+    async fn end(&self, election: &Election) -> Result<Decided, Error> {
         let Election { workflow, target, .. } = election;
         for target in within_reach(target) {
             if let Some(Lock { holder: Some(holder), fence, .. }) = self.store.lock(&target).await?
                 && holder.workflow == *workflow
             {
                 let term = Term { target, workflow: workflow.clone(), fence };
-                let lead = Group::Lead(Lead { term, tasks: Vec::new(), verify: true, resume: None });
-                send_all(self.outbox, vec![Outgoing::group(&lead, 0)]).await?;
-                return Ok(Outcome::Won);
+                return Ok(Decided::won(Lead { term, tasks: Vec::new(), verify: true, resume: None }));
             }
         }
-        Ok(Outcome::NothingWaits)
+        Ok(Decided { outcome: Outcome::NothingWaits, successor: None })
     }
 
     /// Bids for the lock that fits: that of the Target's home, unless the tasks lie in another shard which has a leader
     /// of its own, or should have one.
-    async fn seek(&self, election: &Election, repeated: bool) -> Result<Option<Term>, Error> {
+    async fn seek(&self, election: &Election, repeated: bool) -> Result<Bidden, Error> {
         let Election { workflow, target, .. } = election;
         if target.stands_alone(self.route(target)?.shards) {
-            // Whoever lost before probably loses again, and a read costs a fifth of a refused write.
-            let seen = if repeated { self.store.lock(target).await? } else { None };
-            return self.bid(target, workflow, seen).await;
+            // In a burst most lose, and a read costs a fifth of a refused write.
+            let seen = self.store.lock(target).await?;
+            return self.bid(target, election, seen).await;
         }
         let home = target.whole();
         // The route has shards because its Targets are hot, so the home's lock is probably held.
@@ -125,9 +149,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         let is_led = own.as_ref().is_some_and(|own| own.is_led(now) || is_mine(own));
         let needs_help = seen.as_ref().is_some_and(|home| home.needs_help(now));
         if is_led || (needs_help && self.fills_a_batch(election, repeated).await?) {
-            self.bid(target, workflow, own).await
+            self.bid(target, election, own).await
         } else {
-            self.bid(&home, workflow, seen).await
+            self.bid(&home, election, seen).await
         }
     }
 
@@ -144,24 +168,27 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         self.routes.get(&name).ok_or(Error::UnknownRoute(name))
     }
 
-    /// Bids until the lock is won (its term) or the holder is signalled (`None`).
-    async fn bid(&self, target: &Target, workflow: &WorkflowId, mut seen: Option<Lock>) -> Result<Option<Term>, Error> {
+    /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks at
+    /// all that waits before it lets the lock go.
+    async fn bid(&self, target: &Target, election: &Election, mut seen: Option<Lock>) -> Result<Bidden, Error> {
+        let Election { workflow, signalled, .. } = election;
         let lease = lease_ms(self.route(target)?.batch.wait_ms);
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             seen = match lock::bid(seen.as_ref(), target, workflow, self.env.now(), lease) {
-                Bid::Leads(fence) => return Ok(Some(term(fence))),
+                Bid::Leads(fence) => return Ok(Bidden::Won(term(fence))),
                 Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
-                    Acquired::Yes => return Ok(Some(term(acquisition.next.fence))),
+                    Acquired::Yes => return Ok(Bidden::Won(term(acquisition.next.fence))),
                     Acquired::No(lock) => lock,
                 },
+                Bid::Held(held) if *signalled == Some(held.fence) => return Ok(Bidden::Lost { signalled: *signalled }),
                 Bid::Held(held) => match self.store.signal(target, &held).await? {
-                    Signalled::Yes => return Ok(None),
+                    Signalled::Yes => return Ok(Bidden::Lost { signalled: Some(held.fence) }),
                     Signalled::No(lock) => lock,
                 },
             };
         }
-        Ok(None)
+        Ok(Bidden::Lost { signalled: *signalled })
     }
 
     /// Drops tasks from the front until one that still waits, reading more at a time the longer that takes: while a
@@ -204,7 +231,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> ElectLeader<'_, S, Q, E> {
         if let Some(settled) = self.store.batch(batch).await? {
             follow_up::returned(self.store, &settled).await?;
         }
-        Ok(Election { workflow, target, tasks: waiting.into_iter().flatten().collect(), attempt: 0 })
+        let tasks = waiting.into_iter().flatten().collect();
+        Ok(Election { workflow, target, tasks, attempt: 0, signalled: None })
     }
 }
 
@@ -213,4 +241,17 @@ pub(super) fn within_reach(target: &Target) -> impl Iterator<Item = Target> {
     let home = target.whole();
     let shard = (*target != home).then(|| target.clone());
     std::iter::once(home).chain(shard)
+}
+
+/// Election messages for tasks of one Target: one, or as many as their number needs.
+pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate], attempt: u32) -> Vec<Outgoing> {
+    tasks
+        .chunks(MAX_TASKS)
+        .map(|tasks| {
+            let workflow = WorkflowId::new(env.fresh_id());
+            let election =
+                Election { workflow, target: target.clone(), tasks: tasks.to_vec(), attempt, signalled: None };
+            Outgoing::elect(&Elect::Waiting(election), 0)
+        })
+        .collect()
 }

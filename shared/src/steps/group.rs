@@ -9,9 +9,9 @@
 //! A leader by the lock of another shard makes full batches of that shard's tasks only; what does not fill one it leaves
 //! to the home's leader, so that shards cost no fill. A shard that its route has no more is led as a home is.
 
+use super::elect::elections;
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
-use super::register::elections;
 use super::{Error, lease_ms, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;

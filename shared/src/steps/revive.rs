@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::Error;
 use super::drive_on::{Next, drive_on};
-use super::{Error, register};
+use super::elect::elections;
 use crate::domain::id::Target;
 use crate::domain::lock::Term;
 use crate::domain::message::{Group, Lead};
@@ -72,7 +73,7 @@ pub async fn revive<S: Tasks + Batches + Census>(
     }
     for (target, tasks) in waiting {
         report.waiting += tasks.len();
-        messages.extend(register::elections(env, &target, &tasks, 0));
+        messages.extend(elections(env, &target, &tasks, 0));
     }
     send_all(outbox, messages).await?;
     Ok(report)

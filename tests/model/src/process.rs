@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use shared::domain::id::{Fence, Shard, TaskId};
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
-use shared::ports::Freshness;
+use shared::ports::{Freshness, send_all};
 use shared::routes::Routes;
 use shared::steps::elect::ElectLeader;
 use shared::steps::group::GroupBatch;
@@ -182,8 +182,11 @@ impl Steps {
                 step.run(records.collect()).await.failed.is_empty()
             }),
             Body::Elect(message) => Box::pin(async move {
-                let step = ElectLeader { store: ports, outbox: ports, env: ports, routes };
-                step.run(message, redelivered).await.is_ok()
+                let step = ElectLeader { store: ports, env: ports, routes, draw: 0.0 };
+                match step.run(message, redelivered).await {
+                    Ok(decided) => send_all(ports, Vec::from_iter(decided.successor)).await.is_ok(),
+                    Err(_) => false,
+                }
             }),
             Body::Group(message) => Box::pin(async move {
                 let step = GroupBatch { store: ports, outbox: ports, env: ports, routes, deadline: self.deadline };

@@ -9,7 +9,7 @@ mod hand_over;
 mod line_up;
 mod pass_over;
 
-use super::register::elections;
+use super::elect::elections;
 use super::{Error, let_others_go_first};
 use crate::domain::id::{LaneId, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};

@@ -15,14 +15,15 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Found, Next, drive_on};
+use super::elect::elections;
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::ties;
 use super::{CONCURRENCY, Error};
-use crate::domain::id::{BatchId, LaneId, ListId, Target, TaskId, WorkflowId};
+use crate::domain::id::{BatchId, LaneId, ListId, Target, TaskId};
 use crate::domain::lane::Numbering;
 use crate::domain::list::Addition;
-use crate::domain::message::{Elect, Election, MAX_TASKS};
+use crate::domain::message::MAX_TASKS;
 use crate::domain::task::{Candidate, Task, Ties};
 use crate::domain::task_message::TaskMessage;
 use crate::domain::tracker::Outcome;
@@ -307,16 +308,4 @@ fn repeated(task: Task, target: Target, existing: Task) -> Put {
 /// The message that asked for a task.
 fn message_of(task: Task) -> TaskMessage {
     TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None, event: task.event }
-}
-
-/// Election messages for tasks of one Target: one, or as many as their number needs.
-pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate], attempt: u32) -> Vec<Outgoing> {
-    tasks
-        .chunks(MAX_TASKS)
-        .map(|tasks| {
-            let workflow = WorkflowId::new(env.fresh_id());
-            let election = Election { workflow, target: target.clone(), tasks: tasks.to_vec(), attempt };
-            Outgoing::elect(&Elect::Waiting(election), 0)
-        })
-        .collect()
 }
