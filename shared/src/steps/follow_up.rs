@@ -20,7 +20,8 @@ use crate::domain::task::{self, Candidate, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker;
 use crate::ports::{
-    Batches, Destination, Env, Freshness, Lanes, Outbox, Outgoing, Settlement, Streams, Tasks, Trackers, send_all,
+    Batches, Destination, Env, Freshness, Lanes, Outbox, Outgoing, Settlement, Stored, Streams, Tasks, Trackers,
+    send_all,
 };
 use crate::routes::{Notify, Route};
 
@@ -90,19 +91,25 @@ pub async fn follow_up(
         ties::tell(store, outbox, env, settled).await.all()?;
     let HandedOver { stopped, passed_over } = handed?;
     sent?;
-    // Whoever was faster has done just the same.
-    match last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms)) {
-        None => store.store(&batch.followed_up(), Assumes::At(batch.revision)).await.map(drop)?,
-        Some(last_return) => {
-            let returning = batch.returning(last_return);
-            store.store(&returning, Assumes::At(batch.revision)).await?;
-            // A member without a pause may have come back before this was written, and found nothing to mark.
-            if last_return <= env.now() {
-                returned(store, &returning).await?;
-            }
-        }
-    }
+    mark(store, env, batch, last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms))).await?;
     Ok(Counts { unknown_items, unknown_events, lanes_stopped: stopped, passed_over, ..count(batch, results) })
+}
+
+/// Writes that all of this is done, or that it will be once the last member has returned. Whoever wrote the batch meanwhile
+/// has done the same or sent a message for it.
+async fn mark(
+    store: &(impl Tasks + Batches),
+    env: &impl Env,
+    batch: &Batch,
+    last_return: Option<Timestamp>,
+) -> Result<(), Error> {
+    let next = last_return.map_or_else(|| batch.followed_up(), |at| batch.returning(at));
+    let stored = store.store(&next, Assumes::At(batch.revision)).await?;
+    // Members without a pause may have come back before this was written, and found nothing to mark.
+    if stored == Stored::Yes && last_return.is_some_and(|at| at <= env.now()) {
+        returned(store, &next).await?;
+    }
+    Ok(())
 }
 
 /// Marks a batch that waits for members to return as done if all of them have; says whether it is.

@@ -122,7 +122,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
 
     async fn lead(&self, lead: Lead) -> Result<Report, Error> {
         let mut report = Report::default();
-        let again = Lead { verify: true, resume: None, ..lead.clone() };
+        let again = Lead { verify: true, ..lead.clone() };
         match self.try_to_lead(lead, &mut report).await {
             Ok(()) => Ok(report),
             // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes, and

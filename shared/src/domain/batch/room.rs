@@ -123,16 +123,19 @@ const AGES_BY: u64 = 50;
 ///
 /// When it would be full if tasks came as fast as so far, in whole seconds (a delayed message knows no less, and too early
 /// is better than too late); but after half of what is left at the latest, for a rate that rises. Shortly before, after
-/// half of the time that it should take, and a fifth of a second at most, or a fiftieth of the batch's age. Each look makes
-/// either what is left or the age another by a factor, so their number grows with the window's logarithm.
+/// half of the time that it should take, and a fifth of a second at most. Never before the batch is older by a fiftieth, but
+/// for that half: each look makes either what is left or the age another by a factor, so their number grows with the window's
+/// logarithm.
 #[must_use]
 pub fn next_look_ms(left_ms: u64, open_ms: u64, joined: usize, room: usize, before: Pace) -> u64 {
     let (so_far_ms, came) = (open_ms + before.ms, joined + before.members);
     let full_in_ms = so_far_ms.saturating_mul(room as u64) / (came.max(1) as u64);
     let halfway_ms = (left_ms / 2).max(SECOND_MS);
+    let aged_ms = open_ms / AGES_BY;
+    let whole_seconds = |ms: u64| ms - ms % SECOND_MS;
     let look_in_ms = match full_in_ms {
-        0..NEAR_MS => (full_in_ms / 2).clamp(SHORTEST_LOOK_MS, LONGEST_LOOK_MS).max(open_ms / AGES_BY),
-        _ if full_in_ms < halfway_ms => full_in_ms - full_in_ms % SECOND_MS,
+        0..NEAR_MS => (full_in_ms / 2).clamp(SHORTEST_LOOK_MS, LONGEST_LOOK_MS).max(aged_ms),
+        _ if full_in_ms < halfway_ms => whole_seconds(full_in_ms.max(aged_ms)),
         _ => halfway_ms,
     };
     look_in_ms.min(left_ms)
