@@ -153,11 +153,11 @@ class Stack:
         write = TypeSerializer().serialize
         names = {f"#{name}": name for name in [*put, *remove]}
         sets = ", ".join(f"#{name} = :{name}" for name in put)
-        removes = ", ".join(f"#{name}" for name in remove)
+        removes = f" REMOVE {', '.join(f'#{name}' for name in remove)}" if remove else ""
         self.client("dynamodb").update_item(
             TableName=self.outputs[f"{table}Name"],
             Key={name: write(value) for name, value in key.items()},
-            UpdateExpression=f"SET {sets} REMOVE {removes}",
+            UpdateExpression=f"SET {sets}{removes}",
             ExpressionAttributeNames=names,
             ExpressionAttributeValues={f":{name}": write(value) for name, value in put.items()},
         )

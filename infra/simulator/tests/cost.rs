@@ -4,20 +4,25 @@
 use shared::aws::{Capacity, Place};
 use simulator::load::Load;
 use simulator::queues::Step;
+use simulator::timing::fewest_calls;
 use simulator::{Outcome, Setting, run};
 
-fn burst(tasks: usize, lag_ms: u64, express: bool) -> Outcome {
-    let setting = Setting { lag_ms, express, ..Setting::of(Load::Burst { tasks, targets: 1 }) };
-    run(&setting, &|_| {}).unwrap()
+/// What a task may cost at most: a hundredth or two over what it does.
+struct Most {
+    write_units: f64,
+    read_units: f64,
+    requests: f64,
 }
 
-fn check(outcome: &Outcome, most_write_units: f64) {
-    let tasks = outcome.tasks as f64;
-    let write = outcome.usage.capacity().write.count() / tasks;
-    let requests = outcome.usage.sqs.total() as f64 / tasks;
+fn check(setting: &Setting, most: &Most) {
+    let outcome: Outcome = run(setting, &|_| {}).unwrap();
+    let a_task = |count: f64| count / outcome.tasks as f64;
+    let Capacity { read, write } = outcome.usage.capacity();
+    let (write, read) = (a_task(write.count()), a_task(read.count()));
+    let requests = a_task(outcome.usage.sqs.total() as f64);
     let calls = outcome.calls.len();
     let what = format!(
-        "{} tasks in {:?}: {calls} calls, {write:.3} write units and {requests:.3} requests a task",
+        "{} tasks in {:?}: {calls} calls, a task {write:.3} write units, {read:.3} read units, {requests:.3} requests",
         outcome.tasks, outcome.took
     );
     println!("{what}");
@@ -36,22 +41,35 @@ fn check(outcome: &Outcome, most_write_units: f64) {
             function.billed_ms()
         );
     }
-    assert!(calls as f64 <= (tasks / 100.0 * 1.01).ceil(), "{what}: more calls than a hundredth over the fewest");
-    assert!(write <= most_write_units, "{what}: over {most_write_units} write units");
-    assert!(requests <= 0.45, "{what}: over 0.45 requests");
+    let fewest = fewest_calls(setting, &outcome);
+    assert!(calls as f64 <= (fewest as f64 * 1.01).ceil(), "{what}: more calls than a hundredth over the fewest");
+    assert!(write <= most.write_units, "{what}: over {} write units", most.write_units);
+    assert!(read <= most.read_units, "{what}: over {} read units", most.read_units);
+    assert!(requests <= most.requests, "{what}: over {} requests", most.requests);
+}
+
+fn burst(tasks: usize, targets: usize) -> Setting {
+    Setting { express: false, ..Setting::of(Load::Burst { tasks, targets }) }
 }
 
 #[test]
 fn a_burst_of_a_thousand_keeps_its_price() {
-    check(&burst(1_000, 0, false), 5.5);
+    check(&burst(1_000, 1), &Most { write_units: 5.32, read_units: 1.0, requests: 0.38 });
 }
 
 #[test]
 fn a_burst_of_ten_thousand_keeps_its_price_while_the_index_lags() {
-    check(&burst(10_000, 2_000, false), 5.5);
+    let setting = Setting { lag_ms: 2_000, ..burst(10_000, 1) };
+    check(&setting, &Most { write_units: 5.32, read_units: 1.07, requests: 0.37 });
+}
+
+#[test]
+fn a_burst_over_many_targets_keeps_its_price() {
+    check(&burst(10_000, 100), &Most { write_units: 5.5, read_units: 1.42, requests: 0.47 });
 }
 
 #[test]
 fn full_batches_that_arrive_together_keep_theirs() {
-    check(&burst(10_000, 2_000, true), 2.75);
+    let setting = Setting { lag_ms: 2_000, express: true, ..burst(10_000, 1) };
+    check(&setting, &Most { write_units: 2.5, read_units: 0.59, requests: 0.35 });
 }
