@@ -23,21 +23,30 @@ struct Figures {
     bill: Bill,
 }
 
+/// All scenarios, and what a stack costs beside them.
+#[derive(Debug, Serialize)]
+struct All {
+    scenarios: Vec<Figures>,
+    idle: Idle,
+}
+
 /// Runs all scenarios and prints their figures.
 ///
 /// # Errors
 /// [`Error`]
 pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
-    let mut all = Vec::new();
+    let mut measured = Vec::new();
     for (name, setting) in scenarios(options) {
-        all.push(measure(name, &setting).await?);
+        measured.push(measure(name, &setting).await?);
     }
     let idle = Idle::of(&simulated::run("idle", 0, &idle(options)).await?, 1);
     let labels =
         Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
-    let units = all.iter().map(|figures| (figures.scenario.as_str(), (figures.tasks as f64, figures.bill.write_units)));
+    let units =
+        measured.iter().map(|figures| (figures.scenario.as_str(), (figures.tasks as f64, figures.bill.write_units)));
     let lines = by_name(units);
-    let text = || format!("{}\n\n{}", table(&all), idle_text(&idle));
+    let all = All { scenarios: measured, idle };
+    let text = || format!("{}\n\n{}", table(&all.scenarios), idle_text(&all.idle));
     simulated::publish(&all, text, labels, &lines, &options.files, output)
 }
 

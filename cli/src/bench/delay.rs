@@ -8,7 +8,7 @@ use simulator::timing::{Delays, Percentiles, delays, intake};
 use simulator::{Outcome, Setting};
 
 use super::args::BenchDelay;
-use super::plot::{Labels, Line};
+use super::plot::{Labels, Line, by_name};
 use super::{Error, simulated};
 use crate::output::{self, Output};
 
@@ -16,7 +16,10 @@ use crate::output::{self, Output};
 #[derive(Debug, Serialize)]
 struct Figures {
     scenario: String,
+    /// Tasks that came.
     per_second: f64,
+    /// How they came.
+    way: &'static str,
     wait_ms: u64,
     calls: usize,
     tasks_per_call: f64,
@@ -45,10 +48,11 @@ struct AtStep {
 /// [`Error`]
 pub async fn run(options: &BenchDelay, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
-    for (scenario, load) in scenarios(options.seconds) {
+    for (rate, way, load) in scenarios(options.seconds) {
+        let scenario = format!("{rate} a second, {way}");
         let setting = Setting { seed: options.seed, wait_ms: options.wait_ms, ..Setting::of(load) };
         let outcome = simulated::run(&scenario, load.expected_tasks(), &setting).await?;
-        all.push(figures(scenario, &setting, &outcome));
+        all.push(figures(scenario, way, &setting, &outcome));
     }
     let labels = Labels {
         title: "Delay of calls beyond the window, by the rate of one Target's tasks",
@@ -57,20 +61,19 @@ pub async fn run(options: &BenchDelay, output: Output) -> Result<(), Error> {
     simulated::publish(&all, || table(&all), labels, &lines(&all), &options.files, output)
 }
 
-fn scenarios(seconds: u64) -> Vec<(String, Load)> {
-    let single = |per_second: f64, targets| Load::Trickle { per_second, seconds, targets };
-    let tens = |per_second: f64| Load::Stream { per_second, seconds, targets: 1 };
-    vec![
-        ("1 a second, singly".to_owned(), single(1.0, 1)),
-        ("10 a second, singly".to_owned(), single(10.0, 1)),
-        ("100 a second, singly".to_owned(), single(100.0, 1)),
-        ("100 a second, in tens".to_owned(), tens(100.0)),
-        ("300 a second, in tens".to_owned(), tens(300.0)),
-        ("100 a second, 100 Targets".to_owned(), single(100.0, 100)),
-    ]
+/// How tasks come: to one Target by one request each or ten by one, or to many.
+const SINGLY: &str = "singly";
+const IN_TENS: &str = "in tens";
+const MANY: &str = "100 Targets";
+
+fn scenarios(seconds: u64) -> Vec<(u32, &'static str, Load)> {
+    let trickle = |rate: u32, targets| Load::Trickle { per_second: rate.into(), seconds, targets };
+    let singly = |rate| (rate, SINGLY, trickle(rate, 1));
+    let in_tens = |rate: u32| (rate, IN_TENS, Load::Stream { per_second: rate.into(), seconds, targets: 1 });
+    vec![singly(1), singly(10), singly(100), in_tens(100), in_tens(300), (100, MANY, trickle(100, 100))]
 }
 
-fn figures(scenario: String, setting: &Setting, outcome: &Outcome) -> Figures {
+fn figures(scenario: String, way: &'static str, setting: &Setting, outcome: &Outcome) -> Figures {
     let at = |step: Step| {
         let function = outcome.functions.get(&step).cloned().unwrap_or_default();
         AtStep { step, waited: Percentiles::of(function.waited), took: Percentiles::of(function.took) }
@@ -79,6 +82,7 @@ fn figures(scenario: String, setting: &Setting, outcome: &Outcome) -> Figures {
     Figures {
         scenario,
         per_second: outcome.tasks as f64 / outcome.took.as_secs_f64(),
+        way,
         wait_ms: setting.wait_ms,
         calls: outcome.calls.len(),
         tasks_per_call: outcome.tasks as f64 / outcome.calls.len().max(1) as f64,
@@ -124,12 +128,12 @@ fn latencies() -> String {
     format!("Assumed of each hop, p50 and p99: {}.", each.join(", "))
 }
 
+/// One Target's, by the rate; what many have at once is no part of that.
 fn lines(all: &[Figures]) -> Vec<Line> {
-    let line = |name: &str, of: fn(&Figures) -> f64| {
-        let points = all.iter().map(|figures| (figures.per_second, of(figures)));
-        let mut points: Vec<(f64, f64)> = points.collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (name.to_owned(), points)
-    };
-    vec![line("p50", |figures| figures.delay.p50_ms), line("p99", |figures| figures.delay.p99_ms)]
+    let mut points = Vec::new();
+    for Figures { per_second, way, delay, .. } in all.iter().filter(|figures| figures.way != MANY) {
+        points.push((format!("{way}, p50"), (*per_second, delay.p50_ms)));
+        points.push((format!("{way}, p99"), (*per_second, delay.p99_ms)));
+    }
+    by_name(points.iter().map(|(name, point)| (name.as_str(), *point)))
 }

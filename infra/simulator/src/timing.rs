@@ -79,8 +79,8 @@ pub fn whole_way(outcome: &Outcome) -> Vec<Duration> {
 pub struct Flow {
     /// Tasks a second that came to the task queue in the second half.
     pub offered: f64,
-    /// Tasks a second that were called for the first time in the second half, but no more than came: what was left over from the
-    /// first half is no sign of strength.
+    /// Tasks a second that were called for the first time in the second half, but no more than came: whatever was left over from
+    /// the first half is worked off beside.
     pub reached: f64,
     /// Tasks that had come and were not called at the end; a few seconds of them are always under way.
     pub left: usize,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_and_repeated_calls_are_no_flow() {
+    fn no_more_is_reached_than_came_and_nothing_twice() {
         let arrived = [("a", 0), ("b", 1), ("c", 2), ("d", 6), ("e", 9)];
         let worked_off = outcome(&arrived, &[("a", 6), ("a", 7), ("b", 8), ("c", 9)]);
         assert_eq!(flow(&worked_off, 10), Flow { offered: 0.4, reached: 0.4, left: 2 });

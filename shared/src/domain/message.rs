@@ -72,6 +72,17 @@ pub enum Group {
     Finish(Finish),
 }
 
+impl Group {
+    /// What it is about.
+    #[must_use]
+    pub const fn target(&self) -> &Target {
+        match self {
+            Self::Lead(lead) => &lead.term.target,
+            Self::Finish(finish) => &finish.target,
+        }
+    }
+}
+
 /// A leader's own message: it lives as long as the leadership and as its tasks wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

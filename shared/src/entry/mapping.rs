@@ -42,11 +42,21 @@ mod tests {
     }
 
     #[test]
-    fn the_task_queue_is_read_as_the_template_says() {
-        assert_eq!(number("\n        Tasks:\n", "BatchSize"), TASKS.batch_size as u64);
+    fn each_queue_is_read_as_the_template_says() {
+        for (settings, mapping, function, queue) in [
+            (TASKS, "Tasks", "RegisterTaskFunction", "TaskQueue"),
+            (IN_ORDER, "InOrder", "RegisterTaskFunction", "InOrderQueue"),
+            (ELECT, "Elections", "ElectLeaderFunction", "ElectQueue"),
+            (GROUP, "Leaders", "GroupBatchFunction", "GroupQueue"),
+            (HANDLE, "Batches", "BatchHandlerFunction", "HandleQueue"),
+        ] {
+            let within = |resource: &str, name: &str| number(&format!("\n{resource}:\n"), name);
+            assert_eq!(within(&format!("        {mapping}"), "BatchSize"), settings.batch_size as u64, "{mapping}");
+            assert_eq!(within(&format!("  {function}"), "Timeout"), settings.timeout_s, "{function}");
+            assert_eq!(within(&format!("  {queue}"), "VisibilityTimeout"), settings.visibility_s, "{queue}");
+        }
         assert_eq!(number("\n  IntakeWindow:\n", "Default"), TASKS.window_s);
-        assert_eq!(number("\n  RegisterTaskFunction:\n", "Timeout"), TASKS.timeout_s);
-        assert_eq!(number("\n  TaskQueue:\n", "VisibilityTimeout"), TASKS.visibility_s);
+        assert_eq!(number("\nGlobals:\n", "MemorySize"), u64::from(MEMORY_MB));
     }
 
     #[test]

@@ -107,12 +107,13 @@ pub async fn group_batch<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, ev
     let step = GroupBatch { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let step = &step;
     let fates = records::each(event, |received: Received<Group>| async move {
+        let target = received.message.target().clone();
         let report = step.run(received.message).await?;
         if report.batches > 0 {
-            info!(batches = report.batches, members = report.members, "batches handed on");
+            info!(%target, batches = report.batches, members = report.members, "batches handed on");
         }
         if let Some(failure) = &report.interrupted {
-            warn!(%failure, "the leader stopped in the middle and comes back soon");
+            warn!(%target, %failure, "the leader stopped in the middle and comes back soon");
         }
         Ok(Fate::Done(report))
     })

@@ -49,7 +49,7 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
 /// its place: then the sleeper's own write fails, and tasks that name it can go back to waiting.
 ///
 /// # Errors
-/// A port did not answer, or somebody else wrote the batch meanwhile.
+/// A port did not answer, or the batch was there a moment ago and is gone.
 pub async fn written(store: &impl Batches, id: &BatchId, target: &Target, now: Timestamp) -> Result<Batch, Error> {
     if let Some(batch) = store.batch(id).await? {
         return Ok(batch);

@@ -9,19 +9,21 @@
 //! A leader by the lock of another shard makes full batches of that shard's tasks only; what does not fill one it leaves
 //! to the home's leader, so that shards cost no fill. A shard that its route has no more is led as a home is.
 
+mod onward;
+
 use super::elect::elections;
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
-use super::{Error, lease_ms, still_waiting};
+use super::{Error, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
 use crate::domain::id::Shard;
 use crate::domain::lock::{Lock, Term};
-use crate::domain::message::{Finish, Group, Lead, MAX_TASKS, Resume};
+use crate::domain::message::{Finish, Group, Lead, Resume};
 use crate::domain::retry::Retryable;
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{self, Advanced, Batches, Env, Freshness, Locks, Outbox, Outgoing, Released, Tasks, send_all};
+use crate::ports::{self, Batches, Env, Freshness, Locks, Outbox, Outgoing, Tasks, send_all};
 use crate::routes::Routes;
 
 /// What one invocation came to.
@@ -264,69 +266,5 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         stored(self.store.store(&batch, assumes).await?)?;
         hand_on(self.outbox, self.routes, &batch).await?;
         Ok(batch.members.len())
-    }
-
-    /// Looks for tasks for another batch, beside those that were `found` already. If there are none, or for a shard's
-    /// leader too few, the lock is released, unless somebody has signalled since the last look: then this looks again,
-    /// since the signal may be about a task that the look just missed.
-    async fn find_more_or_release(
-        &self,
-        leading: &mut Leading<'_, S::Cursor>,
-        mut found: Vec<Candidate>,
-    ) -> Result<Option<Gathered>, Stop> {
-        loop {
-            let gathered = self.gather(leading, found).await?;
-            if leading.begins_with(&gathered) {
-                return Ok(Some(gathered));
-            }
-            match self.store.release(&leading.term, leading.lock.seq, leading.lock.signals, self.env.now()).await? {
-                Released::Yes => {
-                    // Only now: while the lock is held, whoever comes for these tasks would signal its holder. If this
-                    // is never sent, the leader's message comes again for those that it answers for.
-                    let messages = elections(self.env, &leading.term.target, &gathered.candidates, 1);
-                    send_all(self.outbox, messages).await?;
-                    return Ok(None);
-                }
-                Released::Lost => return Err(Stop::TermOver),
-                Released::Signalled(signals) => {
-                    leading.lock.signals = signals;
-                    leading.drain.start_over();
-                }
-            }
-            found = gathered.candidates;
-        }
-    }
-
-    /// Gathers for a new batch, which begins with those that were `found` already.
-    async fn gather(&self, leading: &mut Leading<'_, S::Cursor>, found: Vec<Candidate>) -> Result<Gathered, Error> {
-        let Leading { term, limits, drain, .. } = leading;
-        let room = limits.room().beside(&found);
-        let gathered = Gathered::gather(self.store, &term.target, drain, room, self.env.now()).await?;
-        Ok(Gathered { candidates: [found, gathered.candidates].concat(), ..gathered })
-    }
-
-    /// Names the next batch as the open one and renews the lease.
-    async fn advance(&self, leading: &mut Leading<'_, S::Cursor>) -> Result<(), Stop> {
-        let lease_until = self.env.now().plus_ms(lease_ms(leading.limits.wait_ms));
-        match self.store.advance(&leading.term, leading.lock.seq, lease_until).await? {
-            // Signals that came since the last look stay unseen until the index is walked again.
-            Advanced::Kept(lock) => leading.lock = Lock { signals: leading.lock.signals, ..lock },
-            Advanced::Lost => return Err(Stop::TermOver),
-        }
-        Ok(())
-    }
-
-    /// Goes on later, by a message of its own.
-    async fn come_back(
-        &self,
-        leading: &Leading<'_, S::Cursor>,
-        gathered: Option<Gathered>,
-        resume: Option<Resume>,
-        delay_ms: u64,
-    ) -> Result<(), Stop> {
-        let mut tasks = gathered.map_or_else(Vec::new, |gathered| gathered.candidates);
-        tasks.extend(leading.drain.rest(MAX_TASKS.saturating_sub(tasks.len())));
-        let lead = Lead { term: leading.term.clone(), tasks, verify: true, resume };
-        Ok(send_all(self.outbox, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
     }
 }
