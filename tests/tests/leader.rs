@@ -1,0 +1,96 @@
+//! A leader's invocation that ends before its work does: its time is up, or a port does not answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use groupage_tests::downstream::Scripted;
+use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use shared::domain::message::{Group, Lead};
+use shared::domain::time::Timestamp;
+use shared::memory::Delivery;
+use shared::ports::{Destination, Env, Error, Outbox, Outgoing, Result};
+use shared::steps::group::{GroupBatch, Report};
+
+/// A window so long that a leader whose batch is nearly full stays and looks again and again.
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    target: truck
+    batch: { max_items: 10, wait_ms: 120000, express: false }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+"#;
+
+/// A queue that does not answer at first.
+struct Jammed<'a, Q> {
+    queues: &'a Q,
+    refusals: AtomicUsize,
+}
+
+impl<Q: Outbox> Outbox for Jammed<'_, Q> {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        let refuses = self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if refuses.is_err() {
+            return self.queues.send(messages).await;
+        }
+        messages.iter().map(|_| Err(Error::Unavailable { what: "sending", why: "a test".to_owned() })).collect()
+    }
+}
+
+/// A world in which so many tasks have a leader, and that leader's message.
+async fn led(tasks: usize) -> (World, Delivery) {
+    let world = World::new(Setting::default(), ROUTES, Scripted::accepting());
+    let bodies: Vec<String> = (0..tasks).map(|n| format!(r#"{{"id":"p{n}","payload":{{"truck":"t"}}}}"#)).collect();
+    assert!(world.register(&bodies).await.failed.is_empty());
+    let election = world.queues.now().receive_from(&Destination::Elect, VISIBILITY_MS).unwrap();
+    assert!(world.deliver(&election).await.unwrap());
+    world.queues.now().delete(&election.receipt);
+    let leading = world.queues.now().receive_from(&Destination::Group, VISIBILITY_MS).unwrap();
+    (world, leading)
+}
+
+/// One invocation for this message, which is deleted if it is done.
+async fn lead(world: &World, delivery: &Delivery, refusals: usize, deadline: Timestamp) -> Report {
+    let outbox = &Jammed { queues: &world.queues, refusals: AtomicUsize::new(refusals) };
+    let (store, env, routes) = (&world.store, &world.env, &world.routes);
+    let message = serde_json::from_str(&delivery.outgoing.body).unwrap();
+    let report = GroupBatch { store, outbox, env, routes, deadline }.run(message).await.unwrap();
+    world.queues.now().delete(&delivery.receipt);
+    report
+}
+
+/// The only message of a leader, and in how long it comes.
+fn waiting_leader(world: &World) -> (Lead, u64) {
+    let messages = world.queues.now().messages(&Destination::Group);
+    let [message] = messages.as_slice() else { panic!("{messages:?}") };
+    let Group::Lead(lead) = serde_json::from_str(&message.body).unwrap() else { panic!("{message:?}") };
+    (lead, message.delay_ms)
+}
+
+async fn calls_all(world: &World, tasks: usize) {
+    world.run_to_rest().await.unwrap();
+    let called: usize = world.downstream.ledger().iter().map(|seen| seen.items.len()).sum();
+    assert_eq!((called, world.downstream.ledger().len()), (tasks, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_time_is_up_leaves_its_batch_open_and_comes_back_to_it() {
+    let (world, message) = led(9).await;
+    let began = world.env.now();
+    let report = lead(&world, &message, 0, began).await;
+    assert!(report.batches == 0 && report.interrupted.is_none(), "{report:?}");
+    assert_eq!(world.env.now(), began, "it must not stay and sleep");
+    let (lead, _) = waiting_leader(&world);
+    assert!(lead.resume.is_some(), "what it knows goes with it: {lead:?}");
+    calls_all(&world, 9).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_an_answer_says_so_and_comes_back_soon() {
+    let (world, message) = led(10).await;
+    let report = lead(&world, &message, 1, world.env.now().plus_ms(30_000)).await;
+    assert!(matches!(report.interrupted, Some(Error::Unavailable { .. })), "{report:?}");
+    let (lead, delay_ms) = waiting_leader(&world);
+    assert!(lead.verify && delay_ms == 2_000, "{lead:?} in {delay_ms} ms");
+    calls_all(&world, 10).await;
+}
