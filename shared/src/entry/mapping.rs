@@ -56,7 +56,7 @@ mod tests {
             assert_eq!(within(&format!("  {queue}"), "VisibilityTimeout"), settings.visibility_s, "{queue}");
         }
         assert_eq!(number("\n  IntakeWindow:\n", "Default"), TASKS.window_s);
-        assert_eq!(number("\nGlobals:\n", "MemorySize"), u64::from(MEMORY_MB));
+        assert_eq!(number("\n  MemorySize:\n", "Default"), u64::from(MEMORY_MB));
     }
 
     #[test]
