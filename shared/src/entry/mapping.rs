@@ -45,7 +45,7 @@ mod tests {
     fn each_queue_is_read_as_the_template_says() {
         for (settings, mapping, function, queue) in [
             (TASKS, "Tasks", "RegisterTaskFunction", "TaskQueue"),
-            (IN_ORDER, "InOrder", "RegisterTaskFunction", "InOrderQueue"),
+            (IN_ORDER, "TasksInOrder", "RegisterTaskFunction", "InOrderQueue"),
             (ELECT, "Elections", "ElectLeaderFunction", "ElectQueue"),
             (GROUP, "Leaders", "GroupBatchFunction", "GroupQueue"),
             (HANDLE, "Batches", "BatchHandlerFunction", "HandleQueue"),
