@@ -73,8 +73,9 @@ impl World {
         drop(jobs);
         let delivery = self.queues.receive(VISIBILITY_MS)?;
         let job = match delivery.outgoing.to {
-            Destination::Tasks if self.setting.mixes => {
-                let more = std::iter::from_fn(|| self.queues.receive_task(VISIBILITY_MS));
+            Destination::Tasks | Destination::Gather(_) if self.setting.mixes => {
+                let queue = delivery.outgoing.to.clone();
+                let more = std::iter::from_fn(|| self.queues.receive_from(&queue, VISIBILITY_MS));
                 Job::Tasks(std::iter::once(delivery).chain(more.take(MOST_AT_ONCE)).collect())
             }
             _ => Job::Delivery(delivery),
@@ -186,7 +187,7 @@ const fn step(job: &Job) -> &'static str {
         Job::Resume(_) => "resume",
         Job::List(_) => "list",
         Job::Delivery(delivery) => match delivery.outgoing.to {
-            Destination::Tasks | Destination::InOrder(_) => "register-task",
+            Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => "register-task",
             Destination::Elect => "elect-leader",
             Destination::Group => "group-batch",
             Destination::Handle => "batch-handler",

@@ -3,8 +3,6 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use futures::FutureExt;
-use shared::domain::notice::NotificationQueue;
 use shared::memory::{Delivery, MemoryQueues};
 use shared::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};
 use tokio::sync::Notify;
@@ -40,10 +38,10 @@ impl Queues {
         self.now().receive(visibility_ms)
     }
 
-    /// Receives another message of the task queue, if there is one.
+    /// Receives another message for the same destination, if there is one.
     #[must_use]
-    pub fn receive_task(&self, visibility_ms: u64) -> Option<Delivery> {
-        self.now().receive_from(&Destination::Tasks, visibility_ms)
+    pub fn receive_from(&self, queue: &Destination, visibility_ms: u64) -> Option<Delivery> {
+        self.now().receive_from(queue, visibility_ms)
     }
 
     /// Waits until a message came or was postponed since the last time.
@@ -51,17 +49,9 @@ impl Queues {
         self.changed.notified().await;
     }
 
-    /// Loses every message between the steps, in hand or not, as queues in memory do when their process dies.
+    /// Loses every message for a step, in hand or not, as queues in memory do when their process dies.
     pub fn lose_everything(&self) {
-        let queues = self.now();
-        let told = Destination::Notification(NotificationQueue::Default);
-        let kept: Vec<Outgoing> = [Destination::Rejected, told].iter().flat_map(|to| queues.messages(to)).collect();
-        let steps = [Destination::Tasks, Destination::Elect, Destination::Group, Destination::Handle];
-        let lost: Vec<Outgoing> = steps.iter().flat_map(|to| queues.messages(to)).collect();
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(lost);
-        queues.lose_everything();
-        // Memory answers at once.
-        let _ = queues.send(kept).now_or_never();
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(self.now().lose_everything());
     }
 
     /// What was lost so far.
@@ -79,9 +69,11 @@ impl Outbox for Queues {
             let between_steps = match message.to {
                 Destination::Elect | Destination::Group | Destination::Handle => true,
                 // What is on a task queue is in no table yet: a queue keeps it, as it keeps a sender's message.
-                Destination::Tasks | Destination::InOrder(_) | Destination::Rejected | Destination::Notification(_) => {
-                    false
-                }
+                Destination::Tasks
+                | Destination::InOrder(_)
+                | Destination::Gather(_)
+                | Destination::Rejected
+                | Destination::Notification(_) => false,
             };
             if between_steps && self.loss > 0.0 && self.env.chance(self.loss) {
                 self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(message);

@@ -48,7 +48,7 @@ impl World {
         let (env, routes, body) = (process.env(), &self.routes, &delivery.outgoing.body);
         let bad = |error: serde_json::Error| Error::BadMessage(error.to_string());
         match delivery.outgoing.to {
-            Destination::Tasks | Destination::InOrder(_) => {
+            Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => {
                 let record = Record { message_id: delivery.receipt.clone(), body: body.clone() };
                 Ok(self.register_as(process, vec![record]).await.failed.is_empty())
             }

@@ -9,8 +9,9 @@ use groupage_tests::world::{Setting, World};
 use shared::domain::batch::{self, Assumes, Batch, Claim, Member};
 use shared::domain::id::{BatchId, Fence, Round, SessionId, Target, TaskId};
 use shared::domain::outcome::Results;
+use shared::domain::rest::Rest;
 use shared::domain::task::{Candidate, Status, Task};
-use shared::domain::task_message;
+use shared::domain::task_message::{self, MAX_MESSAGE_BYTES};
 use shared::domain::time::Timestamp;
 use shared::ports::{Batches, Destination, Env, Tasks};
 use shared::steps::revive::revive;
@@ -29,6 +30,11 @@ fn world() -> World {
     World::new(Setting::default(), ROUTES, Scripted::accepting())
 }
 
+/// A world in which messages for the same step come together.
+fn mixing() -> World {
+    World::new(Setting { mixes: true, ..Setting::default() }, ROUTES, Scripted::accepting())
+}
+
 fn sent(world: &World, to: &Destination) -> usize {
     world.queues.now().messages(to).len()
 }
@@ -41,19 +47,101 @@ fn all_settled(world: &World, tasks: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn full_batches_are_frozen_at_once_and_only_the_rest_is_elected() {
+async fn full_batches_are_frozen_at_once_and_the_rest_goes_where_others_are() {
     let world = world();
     let report = world.register(&parcels(50, 2)).await;
-    assert_eq!((report.registered, report.batches, report.members), (50, 4, 40));
-    assert_eq!((sent(&world, &Destination::Handle), sent(&world, &Destination::Elect)), (4, 2));
-    let index = world.tables().waiting(&Target::new("parcels:t0"), None, 99).await.unwrap();
-    assert_eq!(index.candidates.len(), 5, "only the rest was ever in the index");
+    assert_eq!((report.registered, report.batches, report.members, report.gathered), (40, 4, 40, 10));
+    assert_eq!((sent(&world, &Destination::Handle), sent(&world, &Destination::Elect)), (4, 0));
+    let group = |truck: &str| Destination::Gather(Target::new(format!("parcels:{truck}")));
+    assert_eq!((sent(&world, &group("t0")), sent(&world, &group("t1"))), (1, 1));
+    assert_eq!(world.tables().tasks().len(), 40, "the rest is put when it is known in which batch");
     world.run_to_rest().await.unwrap();
     all_settled(&world, 50);
     let sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
     assert_eq!(sizes.iter().filter(|size| **size == 10).count(), 4, "{sizes:?}");
     // Four express batches, and one of five for each Target.
     assert_eq!(sizes.len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rests_of_several_events_fill_batches_together_without_an_election() {
+    let world = mixing();
+    for event in parcels(60, 1).chunks(12) {
+        world.register(event).await;
+    }
+    world.run_while(|| world.tables().tasks().len() < 60).await.unwrap();
+    assert_eq!(world.tables().waiting(&target(), None, 99).await.unwrap().candidates, [], "a task is in the index");
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 60);
+    assert!(world.downstream.ledger().iter().all(|seen| seen.items.len() == 10), "a batch is not full");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shares_of_a_batch_come_together_and_single_tasks_are_elected_at_once() {
+    let world = mixing();
+    let bodies = parcels(11, 1);
+    for event in bodies[..10].chunks(2) {
+        assert_eq!(world.register(event).await.gathered, 2, "five events of two fill a batch");
+    }
+    let alone = world.register(&bodies[10..]).await;
+    assert_eq!((alone.gathered, alone.registered), (0, 1));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 11);
+    let mut sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rest_pauses_once_and_is_elected_then() {
+    let world = world();
+    let begun = world.env.now();
+    world.register(&parcels(5, 1)).await;
+    world.run_while(|| world.tables().tasks().len() < 5).await.unwrap();
+    let paused_ms = world.env.now().since(begun);
+    assert!((500..600).contains(&paused_ms), "{paused_ms} ms");
+    assert_eq!(sent(&world, &Destination::Elect), 1);
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rest_does_not_wait_where_batches_do_not() {
+    let routes = ROUTES.replace("wait_ms: 2000", "wait_ms: 999");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let report = world.register(&parcels(15, 1)).await;
+    assert_eq!((report.registered, report.gathered, sent(&world, &Destination::Elect)), (15, 0, 1));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rest_goes_in_as_many_messages_as_hold_it_and_what_is_too_large_for_any_is_elected() {
+    let world = world();
+    let large =
+        |n: usize, bytes: usize| format!(r#"{{"id":"p{n}","payload":{{"truck":"t0","x":"{}"}}}}"#, "x".repeat(bytes));
+    let bodies = [large(0, 255_900), large(1, 150_000), large(2, 150_000), parcel(3, 0)];
+    assert!(bodies.iter().all(|body| body.len() <= MAX_MESSAGE_BYTES));
+    let report = world.register(&bodies).await;
+    assert_eq!((report.registered, report.gathered, report.failed.len()), (1, 3, 0));
+    let messages = world.queues.now().messages(&Destination::Gather(target()));
+    assert_eq!(messages.len(), 2);
+    assert!(messages.iter().all(|message| message.body.len() <= MAX_MESSAGE_BYTES));
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_holds_a_rest_is_done_when_each_of_its_tasks_is() {
+    let world = world();
+    let good = parcel(0, 1);
+    let body = Rest::body(&[good.clone(), r#"{"id":"p1"}"#.to_owned(), good], true);
+    let report = world.register(&[body]).await;
+    assert_eq!((report.registered, report.rejected, report.repeated, report.failed.len()), (1, 1, 1, 0));
+    let rejected = world.queues.now().messages(&Destination::Rejected);
+    assert_eq!(rejected.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), [r#"{"id":"p1"}"#]);
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +191,9 @@ async fn a_batch_that_is_pulled_waits_for_a_worker_at_once() {
 #[tokio::test(start_paused = true)]
 async fn repeats_among_the_new_stay_where_they_are() {
     let world = world();
-    world.register(&parcels(3, 1)).await;
+    for alone in parcels(3, 1) {
+        world.register(&[alone]).await;
+    }
     let report = world.register(&parcels(10, 1)).await;
     assert_eq!((report.registered, report.repeated, report.batches, report.members), (7, 3, 1, 7));
     let again = world.register(&parcels(10, 1)).await;

@@ -137,6 +137,10 @@ pub struct BenchHotKey {
     /// Partitions of each table and each index. A new table has four.
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub partitions: u64,
+    /// Each shard on an index partition of its own, as DynamoDB splits partitions that are hot for a while. Without it, chance
+    /// decides.
+    #[arg(long)]
+    pub isolated: bool,
     /// Everything random follows from it, also which shard lies on which partition.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,

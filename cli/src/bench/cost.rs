@@ -54,12 +54,11 @@ pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
 fn scenarios(options: &BenchCost) -> Vec<(String, Setting)> {
     let mut scenarios = Vec::new();
     for (targets, lag_ms, express) in
-        [(1, 0, false), (1, 2_000, false), (100, 0, false), (1, 0, true), (1, 2_000, true)]
+        [(1, 0, false), (1, 2_000, false), (100, 0, false), (1, 0, true), (1, 2_000, true), (100, 0, true)]
     {
         for tasks in &options.sizes {
-            let path = if express { ", express" } else { "" };
             let targets_named = if targets == 1 { "1 Target" } else { "100 Targets" };
-            let name = format!("{targets_named}{path}, lag {} s", lag_ms / 1_000);
+            let name = format!("{targets_named}{}, lag {} s", path(express), lag_ms / 1_000);
             let load = Load::Burst { tasks: *tasks, targets };
             scenarios.push((name, Setting { seed: options.seed, lag_ms, express, ..Setting::of(load) }));
         }
@@ -69,11 +68,16 @@ fn scenarios(options: &BenchCost) -> Vec<(String, Setting)> {
         let setting = Setting { seed: options.seed, steps: Steps::Paper, ..Setting::of(load) };
         scenarios.push(("the paper, 1 Target".to_owned(), setting));
     }
-    for per_second in [10.0, 100.0] {
+    for (per_second, express) in [(10.0, false), (100.0, false), (10.0, true), (100.0, true)] {
         let load = Load::Trickle { per_second, seconds: options.trickle_s, targets: 1 };
-        scenarios.push((format!("{per_second} a second"), Setting { seed: options.seed, ..Setting::of(load) }));
+        let name = format!("{per_second} a second{}", path(express));
+        scenarios.push((name, Setting { seed: options.seed, express, ..Setting::of(load) }));
     }
     scenarios
+}
+
+const fn path(express: bool) -> &'static str {
+    if express { ", express" } else { "" }
 }
 
 async fn measure(scenario: String, setting: &Setting) -> Result<Figures, Error> {

@@ -109,7 +109,7 @@ async fn measure(options: &BenchHotKey, path: Path, per_second: f64) -> Result<P
     let Path { name, shards, express } = path;
     let seconds = options.seconds;
     let load = Load::Stream { per_second, seconds, targets: 1 };
-    let limits = Limits { partitions: options.partitions, ..Limits::default() };
+    let limits = Limits { partitions: options.partitions, isolated: options.isolated, ..Limits::default() };
     let (seed, limits, stop_after_s) = (options.seed, Some(limits), Some(seconds));
     let setting = Setting { seed, express, shards, limits, stop_after_s, ..Setting::of(load) };
     let outcome = simulated::run(&format!("{name}, {per_second:.0}"), load.expected_tasks(), &setting).await?;
@@ -138,8 +138,9 @@ fn text(all: &Figures, options: &BenchHotKey) -> String {
             format!("{throttled:.3}"),
         ]);
     }
-    let BenchHotKey { seconds, partitions, .. } = options;
-    let conditions = format!("{seconds} s each, {partitions} partitions, shards placed on them by chance.");
+    let BenchHotKey { seconds, partitions, isolated, .. } = options;
+    let placed = if *isolated { "each shard on one of its own" } else { "shards placed on them by chance" };
+    let conditions = format!("{seconds} s each, {partitions} partitions, {placed}.");
     if all.limits.is_empty() {
         return format!("{}\n\n{conditions}", table.trim_fmt());
     }

@@ -124,14 +124,14 @@ impl Bill {
         let tasks = outcome.tasks as f64;
         let usage = &outcome.usage;
         let (write, read) = (usage.capacity().write.count() / tasks, usage.capacity().read.count() / tasks);
-        let sqs = usage.sqs.total() as f64 / tasks;
+        let (sqs, fifo) = (usage.sqs.total() as f64 / tasks, outcome.fifo_requests as f64 / tasks);
         let all = |of: fn(&Invocations) -> u64| outcome.functions.values().map(of).sum::<u64>() as f64 / tasks;
         let (invocations, lambda_ms) = (all(|function| function.count), all(Invocations::billed_ms));
         let gb_seconds = lambda_ms / 1_000.0 * f64::from(MEMORY_MB) / 1_024.0;
         let mut dollars = Dollars {
             writes: write * price::WRITE,
             reads: read * price::READ,
-            sqs: sqs * price::SQS,
+            sqs: (sqs - fifo) * price::SQS + fifo * price::SQS_FIFO,
             invocations: invocations * price::INVOCATION,
             time: gb_seconds * price::GB_SECOND,
             total: 0.0,

@@ -26,6 +26,10 @@ pub struct Limits {
     /// Partitions of each table and of each index. A new on-demand table has four (developer guide, *On-demand capacity
     /// mode*: 4,000 write units and 12,000 read units at once); one that was warmed has more.
     pub partitions: u64,
+    /// Whether each key of an index lies on a partition of its own. DynamoDB splits partitions that are at their limit, and
+    /// isolates keys that are used much, after some time of which it says no more (developer guide, *Burst and adaptive
+    /// capacity*, *Key range throughput exceeded*).
+    pub isolated: bool,
     /// Write units that a partition serves in a second.
     pub write_units: f64,
     /// Read units that a partition serves in a second.
@@ -38,7 +42,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { partitions: 4, write_units: 1_000.0, read_units: 3_000.0, saved_s: 1.0, table_write_units: 40_000.0 }
+        Self {
+            partitions: 4,
+            isolated: false,
+            write_units: 1_000.0,
+            read_units: 3_000.0,
+            saved_s: 1.0,
+            table_write_units: 40_000.0,
+        }
     }
 }
 
@@ -123,16 +134,18 @@ impl Capacity {
             Place::Sessions => ("sessions", ""),
             _ => ("locks", ""),
         };
-        let lies = |on: &'static str, key: &str| {
+        let lies = |on: &'static str, key: &str, partitions: u64| {
             let mut hasher = DefaultHasher::new();
             (self.seed, on, key).hash(&mut hasher);
-            (on, Some(hasher.finish() % self.limits.partitions.max(1)))
+            (on, Some(hasher.finish() % partitions.max(1)))
         };
+        let Limits { partitions, isolated, .. } = self.limits;
+        let of_index = if isolated { u64::MAX } else { partitions };
         let entry = keys.entry();
         [
-            Some(lies(table, keys.item())),
+            Some(lies(table, keys.item(), partitions)),
             Some((table, None)),
-            entry.map(|key| lies(index, key)),
+            entry.map(|key| lies(index, key, of_index)),
             entry.map(|_| (index, None)),
         ]
     }

@@ -25,6 +25,7 @@ const LONG_POLL: Duration = Duration::from_secs(20);
 const fn settings(step: Step) -> Settings {
     match step {
         Step::RegisterTask => mapping::TASKS,
+        Step::RegisterInOrder => mapping::IN_ORDER,
         Step::ElectLeader => mapping::ELECT,
         Step::GroupBatch => mapping::GROUP,
         Step::BatchHandler => mapping::HANDLE,
@@ -83,7 +84,7 @@ async fn gather(world: &World, step: Step) -> Vec<Message> {
         let more = world.queues.receive(step, batch_size - gathered.len(), end, visibility).await;
         // What arrives takes its way; that the window is over is known at once.
         if more.is_empty() {
-            world.queues.ended_empty();
+            world.queues.ended_empty(step);
         } else {
             sleep(Hop::Delivery.draw(&world.env)).await;
         }

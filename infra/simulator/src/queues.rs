@@ -1,12 +1,15 @@
-//! Standard SQS queues: delays in whole seconds, visibility timeouts, long polls, and what each request is billed.
+//! SQS queues: delays in whole seconds, visibility timeouts, long polls, the message groups of the FIFO queue, and what each
+//! request is billed.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use shared::aws::price::requests;
 use shared::aws::{Meter, REQUESTS_IN_FLIGHT, SqsRequest};
+use shared::domain::id::{LaneId, Target};
 use shared::ports::{Destination, Inbox, Outbox, Outgoing, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -24,6 +27,8 @@ pub const MESSAGES_AT_ONCE: usize = 10;
 pub enum Step {
     /// The task queue.
     RegisterTask,
+    /// The FIFO task queue.
+    RegisterInOrder,
     /// The elect queue.
     ElectLeader,
     /// The group queue.
@@ -34,13 +39,15 @@ pub enum Step {
 
 impl Step {
     /// All of them, in a task's order.
-    pub const ALL: [Self; 4] = [Self::RegisterTask, Self::ElectLeader, Self::GroupBatch, Self::BatchHandler];
+    pub const ALL: [Self; 5] =
+        [Self::RegisterTask, Self::RegisterInOrder, Self::ElectLeader, Self::GroupBatch, Self::BatchHandler];
 
     /// The function's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::RegisterTask => "register-task",
+            Self::RegisterInOrder => "register-task, FIFO",
             Self::ElectLeader => "elect-leader",
             Self::GroupBatch => "group-batch",
             Self::BatchHandler => "batch-handler",
@@ -49,7 +56,8 @@ impl Step {
 
     const fn of(to: &Destination) -> Option<Self> {
         match to {
-            Destination::Tasks | Destination::InOrder(_) => Some(Self::RegisterTask),
+            Destination::Tasks => Some(Self::RegisterTask),
+            Destination::InOrder(_) | Destination::Gather(_) => Some(Self::RegisterInOrder),
             Destination::Elect => Some(Self::ElectLeader),
             Destination::Group => Some(Self::GroupBatch),
             Destination::Handle => Some(Self::BatchHandler),
@@ -69,6 +77,30 @@ pub struct Message {
     pub received: u32,
     /// When it could first be received.
     pub visible_at: Instant,
+    /// Its message group, on the FIFO queue: as long as one of a group is in somebody's hands, the others wait.
+    group: Option<Group>,
+}
+
+/// A message group's name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Group {
+    InOrder(LaneId),
+    Gather(Target),
+}
+
+impl Group {
+    fn of(to: &Destination) -> Option<Self> {
+        match to {
+            Destination::InOrder(lane) => Some(Self::InOrder(lane.clone())),
+            Destination::Gather(target) => Some(Self::Gather(target.clone())),
+            Destination::Tasks
+            | Destination::Elect
+            | Destination::Group
+            | Destination::Handle
+            | Destination::Rejected
+            | Destination::Notification(_) => None,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +116,8 @@ struct Queue {
 #[derive(Debug)]
 pub struct Queues {
     meter: Arc<Meter>,
+    /// Requests to the FIFO queue, which are in the meter, too: they cost more.
+    fifo_requests: AtomicU64,
     queues: Mutex<(u64, BTreeMap<Step, Queue>)>,
     changed: BTreeMap<Step, Notify>,
 }
@@ -96,6 +130,29 @@ impl Queue {
             self.ready.push_back(message);
         }
     }
+
+    /// Takes up to `most` messages from the front, but of groups of which nobody has any.
+    fn take(&mut self, most: usize) -> Vec<Message> {
+        let in_hand = |message: &&Message| self.in_hand.contains_key(&message.receipt);
+        let held: HashSet<Group> =
+            self.hidden.values().filter(in_hand).filter_map(|message| message.group.clone()).collect();
+        if held.is_empty() {
+            let count = self.ready.len().min(most);
+            return self.ready.drain(..count).collect();
+        }
+        let is_free = |message: &Message| message.group.as_ref().is_none_or(|group| !held.contains(group));
+        let places: Vec<usize> = self
+            .ready
+            .iter()
+            .enumerate()
+            .filter(|(_, message)| is_free(message))
+            .map(|(at, _)| at)
+            .take(most)
+            .collect();
+        let mut taken: Vec<Message> = places.into_iter().rev().filter_map(|at| self.ready.remove(at)).collect();
+        taken.reverse();
+        taken
+    }
 }
 
 impl Queues {
@@ -103,7 +160,20 @@ impl Queues {
     #[must_use]
     pub fn new(meter: Arc<Meter>) -> Self {
         let changed = Step::ALL.into_iter().map(|step| (step, Notify::new())).collect();
-        Self { meter, queues: Mutex::default(), changed }
+        Self { meter, fifo_requests: AtomicU64::new(0), queues: Mutex::default(), changed }
+    }
+
+    /// Requests to the FIFO queue so far.
+    #[must_use]
+    pub fn fifo_requests(&self) -> u64 {
+        self.fifo_requests.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, step: Option<Step>, kind: SqsRequest, bytes: u64) {
+        let billed = self.meter.count_sqs(kind, bytes);
+        if step == Some(Step::RegisterInOrder) {
+            self.fifo_requests.fetch_add(billed, Ordering::Relaxed);
+        }
     }
 
     fn queues(&self) -> MutexGuard<'_, (u64, BTreeMap<Step, Queue>)> {
@@ -134,7 +204,8 @@ impl Queues {
         queues.0 += 1;
         let receipt = queues.0;
         let queue = queues.1.entry(step).or_default();
-        let message = Message { receipt, body: message.body, received: 0, visible_at };
+        let group = Group::of(&message.to);
+        let message = Message { receipt, body: message.body, received: 0, visible_at, group };
         if visible_at > now {
             queue.hidden.insert((visible_at, receipt), message);
         } else {
@@ -155,8 +226,7 @@ impl Queues {
                 let mut queues = self.queues();
                 let queue = queues.1.entry(step).or_default();
                 queue.catch_up(Instant::now());
-                let count = queue.ready.len().min(most).min(MESSAGES_AT_ONCE);
-                let mut taken: Vec<Message> = queue.ready.drain(..count).collect();
+                let mut taken = queue.take(most.min(MESSAGES_AT_ONCE));
                 let until = Instant::now() + visibility;
                 for message in &mut taken {
                     message.received += 1;
@@ -165,7 +235,7 @@ impl Queues {
                 }
                 if !taken.is_empty() {
                     let bytes = taken.iter().map(|message| message.body.len() as u64).sum();
-                    self.meter.count_sqs(SqsRequest::Receive, bytes);
+                    self.count(Some(step), SqsRequest::Receive, bytes);
                     return taken;
                 }
                 queue.hidden.keys().next().map_or(end, |(at, _)| (*at).min(end))
@@ -181,14 +251,14 @@ impl Queues {
     }
 
     /// Counts a receive that came back empty.
-    pub fn ended_empty(&self) {
-        self.meter.count_sqs(SqsRequest::Receive, 0);
+    pub fn ended_empty(&self, step: Step) {
+        self.count(Some(step), SqsRequest::Receive, 0);
     }
 
     /// Deletes messages, in tens.
     pub fn delete(&self, step: Step, receipts: &[u64]) {
         for some in receipts.chunks(MESSAGES_AT_ONCE) {
-            self.meter.count_sqs(SqsRequest::Delete, 0);
+            self.count(Some(step), SqsRequest::Delete, 0);
             let mut queues = self.queues();
             let queue = queues.1.entry(step).or_default();
             for receipt in some {
@@ -197,12 +267,18 @@ impl Queues {
                 }
             }
         }
+        // The rest of their groups can be received.
+        if step == Step::RegisterInOrder
+            && let Some(changed) = self.changed.get(&step)
+        {
+            changed.notify_one();
+        }
     }
 
     /// Sends one request's messages as somebody outside does, who needs no processor of ours.
     pub async fn send_from_outside(&self, dice: &TestEnv, messages: Vec<Outgoing>) {
         for (messages, bytes) in requests(messages) {
-            self.meter.count_sqs(SqsRequest::Send, bytes);
+            self.count(Some(Step::RegisterTask), SqsRequest::Send, bytes);
             sleep_until(Instant::now() + Hop::Request.draw(dice)).await;
             messages.into_iter().for_each(|message| self.put(message));
         }
@@ -225,8 +301,11 @@ impl Outbox for Wired {
         for message in messages {
             by_queue.entry(Step::of(&message.to)).or_default().push(message);
         }
-        let sent = by_queue.into_values().flat_map(requests).map(|(messages, bytes)| async move {
-            self.queues.meter.count_sqs(SqsRequest::Send, bytes);
+        let requests = by_queue.into_iter().flat_map(|(step, messages)| {
+            requests(messages).into_iter().map(move |(messages, bytes)| (step, messages, bytes))
+        });
+        let sent = requests.map(|(step, messages, bytes)| async move {
+            self.queues.count(step, SqsRequest::Send, bytes);
             self.machine.call(Hop::Request).await;
             messages.into_iter().for_each(|message| self.queues.put(message));
         });
@@ -237,7 +316,7 @@ impl Outbox for Wired {
 
 impl Inbox for Wired {
     async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
-        self.queues.meter.count_sqs(SqsRequest::ChangeVisibility, 0);
+        self.queues.count(Some(Step::BatchHandler), SqsRequest::ChangeVisibility, 0);
         self.machine.call(Hop::Request).await;
         let until = Instant::now() + Duration::from_secs(delay_ms.div_ceil(1_000));
         let mut queues = self.queues.queues();

@@ -46,6 +46,8 @@ pub struct Outcome {
     pub took: Duration,
     /// Units and requests, those of what ran on after the last settled task included.
     pub usage: Usage,
+    /// Those of the requests that went to the FIFO queue.
+    pub fifo_requests: u64,
     /// By function.
     pub functions: BTreeMap<Step, Invocations>,
     /// How long each of sweep's invocations took, which come whatever is sent.

@@ -137,6 +137,7 @@ mod tests {
             tasks: arrived.len(),
             took: Duration::ZERO,
             usage: Usage::default(),
+            fifo_requests: 0,
             functions: BTreeMap::new(),
             sweeps: Vec::new(),
             calls: calls.iter().map(call).collect(),

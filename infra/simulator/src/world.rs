@@ -180,6 +180,7 @@ async fn simulate(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<
         tasks,
         took,
         usage: meter.snapshot(),
+        fifo_requests: world.queues.fifo_requests(),
         functions: notes.functions,
         sweeps: notes.sweeps,
         calls: world.downstream.seen(),
@@ -277,7 +278,7 @@ impl World {
             return kept;
         }
         let handled = match step {
-            Step::RegisterTask => entry::register_task(&stack, event).await,
+            Step::RegisterTask | Step::RegisterInOrder => entry::register_task(&stack, event).await,
             Step::ElectLeader => entry::elect_leader(&stack, event).await,
             Step::GroupBatch => entry::group_batch(&stack, event).await,
             Step::BatchHandler => entry::batch_handler(&stack, &self.downstream, event).await,

@@ -3,7 +3,6 @@
 
 use shared::aws::{Capacity, Place};
 use simulator::load::Load;
-use simulator::queues::Step;
 use simulator::timing::fewest_calls;
 use simulator::{Outcome, Setting, run};
 
@@ -31,8 +30,7 @@ fn check(setting: &Setting, most: &Most) {
         println!("{}: {read} read units, {write} write units", place.name());
     }
     println!("{:?}", outcome.usage.sqs);
-    for step in Step::ALL {
-        let function = &outcome.functions[&step];
+    for (step, function) in &outcome.functions {
         println!(
             "{}: {} invocations, {} records, {} ms",
             step.name(),

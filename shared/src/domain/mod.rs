@@ -14,6 +14,7 @@ pub mod lock;
 pub mod message;
 pub mod notice;
 pub mod outcome;
+pub mod rest;
 pub mod retry;
 pub mod session;
 pub mod stream;

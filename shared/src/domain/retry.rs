@@ -31,11 +31,11 @@ impl Policy {
     }
 }
 
-/// The pause before a workflow that lost an election looks again: 1–2 s at first, then twice as long each time up to
+/// The pause before a workflow that lost an election looks again: 2–4 s at first, then twice as long each time up to
 /// 16–32 s. Its signal on the lock does the work meanwhile; this is for leaders that died and indexes that lag.
 #[must_use]
 pub fn election_delay_ms(attempt: u32, random: f64) -> u64 {
-    let floor = 1_000 << attempt.min(4);
+    let floor = 2_000 << attempt.min(3);
     floor + scale(floor, random)
 }
 
@@ -91,9 +91,9 @@ mod tests {
         }
 
         #[test]
-        fn an_election_delay_fits_sqs_and_never_shrinks_below_a_second(attempt in 0_u32..1000, random in 0.0_f64..1.0) {
+        fn an_election_delay_fits_sqs_and_never_shrinks_below_two_seconds(attempt in 0_u32..1000, random in 0.0_f64..1.0) {
             let pause = election_delay_ms(attempt, random);
-            prop_assert!((1_000..=32_000).contains(&pause));
+            prop_assert!((2_000..=32_000).contains(&pause));
         }
     }
 }

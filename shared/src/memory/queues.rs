@@ -34,6 +34,7 @@ const fn is_for_a_step(to: &Destination) -> bool {
     match to {
         Destination::Tasks
         | Destination::InOrder(_)
+        | Destination::Gather(_)
         | Destination::Elect
         | Destination::Group
         | Destination::Handle => true,
@@ -98,11 +99,9 @@ impl MemoryQueues {
         self.state().messages.retain(|message| message.receipt != receipt);
     }
 
-    /// Loses every message, as queues in memory do when their process dies.
-    pub fn lose_everything(&self) {
-        let mut state = self.state();
-        state.messages.clear();
-        state.for_people.clear();
+    /// Loses every message for a step, in hand or not, and says which.
+    pub fn lose_everything(&self) -> Vec<Outgoing> {
+        self.state().messages.drain(..).map(|message| message.outgoing).collect()
     }
 
     /// When the next message for a step becomes visible, if there is any.

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::Result;
-use crate::domain::id::LaneId;
+use crate::domain::id::{LaneId, Target};
 use crate::domain::notice::NotificationQueue;
 
 /// Where a message goes.
@@ -13,6 +13,8 @@ pub enum Destination {
     Tasks,
     /// The intake in order: register-task's FIFO queue, with this lane as the message group. SQS delays none of its messages.
     InOrder(LaneId),
+    /// The same FIFO queue, with this Target as the message group: whoever has some of its messages in hand is the only one.
+    Gather(Target),
     /// elect-leader's queue.
     Elect,
     /// group-batch's queue.
@@ -31,7 +33,13 @@ impl Destination {
     pub const fn lane(&self) -> Option<&LaneId> {
         match self {
             Self::InOrder(lane) => Some(lane),
-            Self::Tasks | Self::Elect | Self::Group | Self::Handle | Self::Rejected | Self::Notification(_) => None,
+            Self::Tasks
+            | Self::Gather(_)
+            | Self::Elect
+            | Self::Group
+            | Self::Handle
+            | Self::Rejected
+            | Self::Notification(_) => None,
         }
     }
 }

@@ -61,7 +61,7 @@ impl Groupage {
                         _ => false,
                     })
             }
-            Body::Register(_) | Body::Elect(Elect::Returning(_)) | Body::Group(_) => false,
+            Body::Register(_) | Body::Rest(..) | Body::Elect(Elect::Returning(_)) | Body::Group(_) => false,
         }
     }
 

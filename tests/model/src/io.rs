@@ -70,6 +70,8 @@ pub struct Sent {
 pub enum Body {
     /// To register-task: the tasks with these numbers, in one event.
     Register(Vec<u8>),
+    /// To register-task: the rest of an event, and whether it has waited for others.
+    Rest(Vec<u8>, bool),
     /// To elect-leader.
     Elect(Elect),
     /// To group-batch.
@@ -85,6 +87,7 @@ impl Body {
         let short = |id: &BatchId| id.as_str().chars().take(4).collect::<String>();
         match self {
             Self::Register(numbers) => format!("register {numbers:?}"),
+            Self::Rest(numbers, waited) => format!("register what was left, {numbers:?}, waited: {waited}"),
             Self::Elect(Elect::Waiting(election)) => format!("elect {}", election.workflow),
             Self::Elect(Elect::Returning(returning)) => format!("elect, back from {}", short(&returning.batch)),
             Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),

@@ -59,8 +59,8 @@ impl Groupage {
     /// The process that a message begins: it gives names that nobody else has.
     pub(crate) fn begin(&self, state: &State, message: &Message) -> Arc<Process> {
         let (from, to) = match &*message.body {
-            Body::Register(_) if self.setting.express > 0 => EXPRESS_NAMES,
-            Body::Register(_) | Body::Elect(_) => (0, 0),
+            Body::Register(_) | Body::Rest(..) if self.setting.express > 0 => EXPRESS_NAMES,
+            Body::Register(_) | Body::Rest(..) | Body::Elect(_) => (0, 0),
             Body::Handle(_) if self.setting.express > 0 => (1, EXPRESS_NAMES.0),
             Body::Handle(_) => (0, 16),
             Body::Group(_) => (16, 32),

@@ -5,6 +5,7 @@ use shared::domain::gate::{Gate, Scope};
 use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::outcome::Reason;
+use shared::domain::rest::Rest;
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
@@ -16,6 +17,7 @@ use shared::ports::{
 
 use crate::io::{Answer, Body, Op, Says, Sent};
 use crate::kept::Kept;
+use crate::process::number;
 use crate::recorder::Recorder;
 use crate::unasked::{no_streams, no_trackers, unasked};
 
@@ -171,6 +173,9 @@ impl Outbox for Recorder {
     }
 }
 
+/// Heartbeats come no faster, in milliseconds.
+const SHORTEST_BEAT_MS: u64 = 1_000;
+
 /// Counters that only stretch a delay are cut off, so that a message which goes round does so unchanged.
 fn parse(outgoing: &Outgoing) -> Option<Sent> {
     use shared::domain::message::Elect;
@@ -187,6 +192,10 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
             let mut handle: shared::domain::message::Handle = serde_json::from_str(&outgoing.body).ok()?;
             handle.waits = handle.waits.min(1);
             Body::Handle(handle)
+        }
+        Destination::Gather(_) => {
+            let rest = Rest::parse(&outgoing.body)?;
+            Body::Rest(rest.tasks().map(number).collect::<Option<_>>()?, rest.waited())
         }
         Destination::Tasks | Destination::InOrder(_) | Destination::Rejected | Destination::Notification(_) => {
             return None;
@@ -236,8 +245,10 @@ impl Env for Recorder {
         self.name.clone()
     }
 
+    /// Between two I/Os anything may happen, so a short pause is over at once. A heartbeat's is not: it is as long as a lease
+    /// may take to be over.
     async fn sleep(&self, ms: u64) {
-        if ms > 0 {
+        if ms >= SHORTEST_BEAT_MS {
             self.ask(Op::Sleep).await;
         }
     }

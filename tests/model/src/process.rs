@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
 
 use shared::domain::id::{Fence, Shard, TaskId};
+use shared::domain::rest::Rest;
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
 use shared::ports::{Freshness, send_all};
@@ -181,6 +182,11 @@ impl Steps {
                 let step = Register { store: ports, outbox: ports, env: ports, routes };
                 step.run(records.collect()).await.failed.is_empty()
             }),
+            Body::Rest(numbers, waited) => Box::pin(async move {
+                let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), waited);
+                let step = Register { store: ports, outbox: ports, env: ports, routes };
+                step.run(vec![Record { message_id: "rest".to_owned(), body }]).await.failed.is_empty()
+            }),
             Body::Elect(message) => Box::pin(async move {
                 let step = ElectLeader { store: ports, env: ports, routes, draw: 0.0 };
                 match step.run(message, redelivered).await {
@@ -214,6 +220,12 @@ impl Steps {
 #[must_use]
 pub fn text(n: u8) -> String {
     format!(r#"{{"id":"t{n}","payload":{}}}"#, payload())
+}
+
+/// The number of the task that a message registers.
+#[must_use]
+pub fn number(text: &str) -> Option<u8> {
+    text.strip_prefix(r#"{"id":"t"#)?.split('"').next()?.parse().ok()
 }
 
 /// The id of the task with this number.

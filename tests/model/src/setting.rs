@@ -74,7 +74,7 @@ const NONE: Mishaps = Setting::CALM.mishaps;
 
 /// Few workflows with one or two mishaps each, and three with a crash: 14.6 million states, five and a half minutes on two
 /// cores.
-const SMALL: [Setting; 19] = [
+const SMALL: [Setting; 20] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -100,6 +100,11 @@ const SMALL: [Setting; 19] = [
     Setting { name: "express, a crash", ..express(2, Mishaps { crashes: 1, ..NONE }) },
     Setting { name: "express, two crashes", ..express(2, Mishaps { crashes: 2, ..NONE }) },
     Setting { name: "express, with a rest, and a crash", ..express(3, Mishaps { crashes: 1, ..NONE }) },
+    Setting {
+        name: "express, with a rest that waits for others, and a crash",
+        window: true,
+        ..express(3, Mishaps { crashes: 1, ..NONE })
+    },
     Setting { name: "express, an event twice", ..express(2, Mishaps { copies: 1, ..NONE }) },
     Setting {
         name: "express, a crash, beside a leader",

@@ -177,7 +177,8 @@ impl State {
     #[must_use]
     pub fn registers(&self, n: u8) -> bool {
         let all = self.messages.iter().chain(self.running.iter().map(|running| &running.message));
-        all.map(|message| &*message.body).any(|body| matches!(body, Body::Register(numbers) if numbers.contains(&n)))
+        all.map(|message| &*message.body)
+            .any(|body| matches!(body, Body::Register(numbers) | Body::Rest(numbers, _) if numbers.contains(&n)))
     }
 
     /// A process is gone that has acknowledged its message, for every delivery of it.
@@ -210,7 +211,7 @@ impl State {
     pub fn is_due(&self, message: &Message) -> bool {
         let tables = &self.world.tables;
         match &*message.body {
-            Body::Register(_) => true,
+            Body::Register(_) | Body::Rest(..) => true,
             Body::Elect(elect) => message.lost_to.is_none_or(|(shard, fence)| {
                 let led = tables.locks.get(usize::from(shard.0)).filter(|led| led.lives());
                 // Whoever lost to home's leader may lead its own shard once that leader needs help.

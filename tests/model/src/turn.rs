@@ -70,7 +70,8 @@ impl Groupage {
         let mut running = self.actor(state, who)?;
         match who {
             Who::Message(n) => {
-                if matches!(&*running.message.body, Body::Register(numbers) if numbers.len() > 1) {
+                if matches!(&*running.message.body, Body::Register(numbers) | Body::Rest(numbers, _) if numbers.len() > 1)
+                {
                     state.burnt |= 1 << running.process.origin.name;
                 }
                 state.messages.remove(usize::from(n));
@@ -167,7 +168,7 @@ impl Groupage {
 fn asker(process: &Process) -> Asker {
     let term = match &*process.origin.body {
         Body::Group(Group::Lead(Lead { term, .. })) => Some(term.clone()),
-        Body::Group(Group::Finish(_)) | Body::Register(_) | Body::Elect(_) | Body::Handle(_) => None,
+        Body::Group(Group::Finish(_)) | Body::Register(_) | Body::Rest(..) | Body::Elect(_) | Body::Handle(_) => None,
     };
     Asker { term, drives: process.has_just_seen_its_batch() }
 }

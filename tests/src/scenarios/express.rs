@@ -10,6 +10,8 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![
         full_batches(),
         full_batches_and_a_rest(),
+        the_rests_of_two_events(),
+        the_rest_of_an_event_twice(),
         repeats_among_the_new(),
         the_same_full_batches_at_once(),
         full_batches_that_are_pulled(),
@@ -28,6 +30,25 @@ fn full_batches() -> Scenario {
 fn full_batches_and_a_rest() -> Scenario {
     Scenario::new("full batches and a rest", 8, |world| {
         world.send(&parcels(8, 2));
+        async { Ok(()) }.boxed_local()
+    })
+    .express()
+}
+
+fn the_rests_of_two_events() -> Scenario {
+    Scenario::new("full batches, one of them from the rests of two events", 9, |world| {
+        world.send(&parcels(9, 1)[..4]);
+        world.send(&parcels(9, 1)[4..]);
+        async { Ok(()) }.boxed_local()
+    })
+    .express()
+}
+
+fn the_rest_of_an_event_twice() -> Scenario {
+    Scenario::new("the rest of an event, and its tasks in others", 7, |world| {
+        world.send(&parcels(7, 1)[..2]);
+        world.send(&parcels(7, 1)[1..]);
+        world.send(&parcels(7, 1)[5..]);
         async { Ok(()) }.boxed_local()
     })
     .express()

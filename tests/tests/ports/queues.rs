@@ -7,7 +7,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use embedded::{Ports, Stack, Storage};
 use shared::aws::{Meter, Sqs};
-use shared::domain::id::{LaneId, RouteName};
+use shared::domain::id::{LaneId, RouteName, Target};
 use shared::domain::notice::NotificationQueue;
 use shared::memory::{Delivery, MemoryQueues};
 use shared::ports::{Destination, Error, Inbox, Outbox, Outgoing};
@@ -76,7 +76,7 @@ impl OnSqs {
         let queues = self.stack.queues();
         match to {
             Destination::Tasks => &queues.tasks,
-            Destination::InOrder(_) => &queues.in_order,
+            Destination::InOrder(_) | Destination::Gather(_) => &queues.in_order,
             Destination::Elect => &queues.elect,
             Destination::Group => &queues.group,
             Destination::Handle => &queues.handle,
@@ -238,6 +238,24 @@ async fn a_message_that_is_postponed_for_longer_does_not_come_now<F: Fixture>(fi
         fixture.queues().postpone(&receipt, delay_ms).await.unwrap();
         assert!(fixture.bodies().await.is_empty());
     }
+}
+
+#[tokio::test]
+async fn who_has_some_of_a_targets_rests_in_hand_is_the_only_one() {
+    let fixture = OnSqs::start().await;
+    let of = |target: &str| Destination::Gather(Target::new(target));
+    let url = fixture.url(&of("parcels:t0")).to_owned();
+    assert!(fixture.queues.send(vec![outgoing(&of("parcels:t0"), "first")]).await[0].is_ok());
+    let first = fixture.receive(&url).await.remove(0);
+    let more = vec![outgoing(&of("parcels:t0"), "second"), outgoing(&of("parcels:t1"), "of another")];
+    assert!(fixture.queues.send(more).await.iter().all(Result::is_ok));
+    let bodies = |messages: Vec<Message>| messages.into_iter().filter_map(|message| message.body).collect::<Vec<_>>();
+    assert_eq!(bodies(fixture.receive(&url).await), ["of another"]);
+    // Who pauses sends it on to the end of its group, and then deletes it.
+    assert!(fixture.queues.send(vec![outgoing(&of("parcels:t0"), "first")]).await[0].is_ok());
+    let delete = fixture.client.delete_message().queue_url(&url);
+    delete.set_receipt_handle(first.receipt_handle).send().await.unwrap();
+    assert_eq!(bodies(fixture.receive(&url).await), ["second", "first"]);
 }
 
 #[tokio::test]

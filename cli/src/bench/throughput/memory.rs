@@ -76,7 +76,9 @@ async fn deliver(stack: &Stack, delivery: Delivery) -> Counts {
     let Delivery { receipt, outgoing, received } = delivery;
     let event = entry::event([(receipt.clone(), outgoing.body, received)]);
     let Handled { response, counts } = match outgoing.to {
-        Destination::Tasks | Destination::InOrder(_) => entry::register_task(stack, event).await,
+        Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => {
+            entry::register_task(stack, event).await
+        }
         Destination::Elect => entry::elect_leader(stack, event).await,
         Destination::Group => entry::group_batch(stack, event).await,
         Destination::Handle => entry::batch_handler(stack, &Accepting, event).await,

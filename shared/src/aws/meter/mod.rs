@@ -69,9 +69,11 @@ impl Meter {
         }
     }
 
-    /// Counts one SQS request that carried `bytes`, as AWS bills it.
-    pub fn count_sqs(&self, kind: SqsRequest, bytes: u64) {
-        self.sqs[kind as usize].fetch_add(bytes.div_ceil(SQS_CHUNK_BYTES).max(1), Ordering::Relaxed);
+    /// Counts one SQS request that carried `bytes`, as AWS bills it; returns as how many that is.
+    pub fn count_sqs(&self, kind: SqsRequest, bytes: u64) -> u64 {
+        let billed = bytes.div_ceil(SQS_CHUNK_BYTES).max(1);
+        self.sqs[kind as usize].fetch_add(billed, Ordering::Relaxed);
+        billed
     }
 
     /// Counts read units that nobody reported: those of a simulated table.

@@ -54,7 +54,7 @@ impl Sqs {
     fn url<'a>(&'a self, to: &'a Destination) -> Option<&'a str> {
         match to {
             Destination::Tasks => Some(&self.queues.tasks),
-            Destination::InOrder(_) => Some(&self.queues.in_order),
+            Destination::InOrder(_) | Destination::Gather(_) => Some(&self.queues.in_order),
             Destination::Elect => Some(&self.queues.elect),
             Destination::Group => Some(&self.queues.group),
             Destination::Handle => Some(&self.queues.handle),
@@ -173,13 +173,22 @@ fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
     let broken = |error: aws_sdk_sqs::error::BuildError| Error::Broken { what: SEND, why: error.to_string() };
     let delay_s = message.delay_ms.div_ceil(1000).min(MAX_DELAY_S);
     let entry = SendMessageBatchRequestEntry::builder().id(at.to_string()).message_body(message.body);
-    let mut entry = match &message.to {
-        // A group's name is 128 characters at most, and not all of them are allowed. SQS drops what it has seen in the last
-        // five minutes, by its content if nothing else tells it apart; repeats are recognised by their tasks' ids instead.
-        Destination::InOrder(lane) => entry
-            .message_group_id(digest(&["lane", lane.as_str()]))
-            .message_deduplication_id(uuid::Uuid::new_v4().to_string()),
-        _ => entry.delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX)),
+    // A group's name is 128 characters at most, and not all of them are allowed.
+    let group = match &message.to {
+        Destination::InOrder(lane) => Some(digest(&["lane", lane.as_str()])),
+        Destination::Gather(target) => Some(digest(&["gather", target.as_str()])),
+        Destination::Tasks
+        | Destination::Elect
+        | Destination::Group
+        | Destination::Handle
+        | Destination::Rejected
+        | Destination::Notification(_) => None,
+    };
+    let mut entry = match group {
+        // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart; repeats are
+        // recognised by their tasks' ids instead.
+        Some(group) => entry.message_group_id(group).message_deduplication_id(uuid::Uuid::new_v4().to_string()),
+        None => entry.delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX)),
     };
     for (name, value) in message.attributes {
         let value = MessageAttributeValue::builder().data_type(STRING).string_value(value).build().map_err(broken)?;

@@ -16,39 +16,16 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
-use super::sort::Parsed;
 use super::{Plan, Record, Register, Report};
 use crate::domain::batch::{Assumes, Batch};
-use crate::domain::id::{BatchId, Target};
+use crate::domain::id::BatchId;
 use crate::domain::task::Candidate;
 use crate::ports::{Batches, Env, Stored};
-use crate::routes::Routes;
 use crate::steps::drive_on::Found;
 use crate::steps::finish::{handing_on, offered};
 use crate::steps::{CONCURRENCY, Error};
 
 impl<S: Batches, Q: Sync, E: Env> Register<'_, S, Q, E> {
-    /// Lets tasks name a batch of their Target's, as far as they fill such by themselves.
-    pub(super) fn carve(&self, coming: Vec<(Record, Parsed)>) -> Vec<(Record, Parsed)> {
-        let mut by_target: BTreeMap<Target, Vec<(Record, Parsed)>> = BTreeMap::new();
-        for (record, parsed) in coming {
-            by_target.entry(parsed.target.clone()).or_default().push((record, parsed));
-        }
-        let mut carved = Vec::new();
-        for (target, coming) in by_target {
-            let mut coming = coming.into_iter();
-            for batch in full_batches(self.routes, &target, coming.as_slice()) {
-                let id = BatchId::express(&self.env.fresh_id());
-                carved.extend(coming.by_ref().take(batch.len()).map(|(record, parsed)| {
-                    let task = parsed.task.batched_in(id.clone());
-                    (record, Parsed { task, ..parsed })
-                }));
-            }
-            carved.extend(coming);
-        }
-        carved
-    }
-
     /// Writes the batches that these new tasks name, and plans their messages. Returns the tasks of those that somebody
     /// voided meanwhile.
     pub(super) async fn write_batches(
@@ -98,14 +75,5 @@ impl<S: Batches, Q: Sync, E: Env> Register<'_, S, Q, E> {
             Stored::Yes => Some(batch),
             Stored::Conflict => None,
         })
-    }
-}
-
-fn full_batches(routes: &Routes, target: &Target, coming: &[(Record, Parsed)]) -> Vec<Vec<Candidate>> {
-    match routes.get(&target.route()) {
-        Some(route) if route.express => {
-            route.batch.carve(coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect())
-        }
-        Some(_) | None => Vec::new(),
     }
 }

@@ -3,13 +3,16 @@
 //! Records are judged one by one: a bad one goes to the rejected queue with its reason and its neighbours go on. A
 //! record counts as done when its task *and* the message that drives it on are durable; a crash in between brings the
 //! record again, which finds its task and drives it on from where it stands. Tasks that fill batches by themselves need
-//! no leader (module `express`).
+//! no leader (module `express`), nor do those that the rests of several events have together (module `gather`).
 
 mod ack;
 mod express;
+mod gather;
 mod plan;
 mod refused;
 mod sort;
+
+use std::collections::HashSet;
 
 use futures::{StreamExt, stream};
 
@@ -25,6 +28,7 @@ use crate::domain::task::{Candidate, Task};
 use crate::domain::task_message::TaskMessage;
 use crate::ports::{Batches, Env, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
 use crate::routes::Routes;
+use gather::{Carved, Gathering};
 use plan::Plan;
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
 use sort::{Coming, Parsed};
@@ -51,10 +55,26 @@ pub struct Report {
     pub listed: usize,
     /// Records sent to the rejected queue.
     pub rejected: usize,
+    /// Tasks sent on to those that other events left.
+    pub gathered: usize,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
     /// Their members.
     pub members: usize,
+}
+
+impl Report {
+    /// Fails the records that equal one that failed, and names each record once.
+    fn fail_twins(&mut self, twins: Vec<(String, String)>) {
+        let mut failed: HashSet<String> = self.failed.iter().map(|(record, _)| record.clone()).collect();
+        for (twin, first) in twins {
+            if failed.contains(&first) {
+                failed.insert(twin.clone());
+                self.failed.push((twin, Error::Conflict("an equal record before it failed")));
+            }
+        }
+        self.failed.retain(|(record, _)| failed.remove(record));
+    }
 }
 
 /// register-task, over its ports.
@@ -85,11 +105,14 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
         let mut plan = Plan::default();
-        let Coming { to_put, to_list, to_lane } = self.sort(records, &mut plan, &mut report);
+        let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
+        let Carved { to_put, left, to_wait } = self.carve(to_put);
+        // First of all: those of other events are on their way, too.
+        self.send_on(left, &mut report).await;
         for (list, arrived) in to_list {
             self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
-        let mut done: Vec<_> = stream::iter(self.carve(to_put))
+        let mut done: Vec<_> = stream::iter(to_put)
             .map(|(record, parsed)| async move {
                 let put = self.put(parsed).await;
                 (record, put)
@@ -128,7 +151,13 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
                 Err(error) => report.failed.push((record.message_id.clone(), error)),
             }
         }
+        let twins = std::mem::take(&mut plan.twins);
         self.carry_out(plan, &mut report).await;
+        if !to_wait.is_empty() {
+            self.wait_for_others(rests).await;
+            self.send_on(to_wait, &mut report).await;
+        }
+        report.fail_twins(twins);
         report
     }
 
@@ -214,7 +243,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
     /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What drives
     /// tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
-        let Plan { waiting, mut messages, mut rejected, twins, acks, lost } = plan;
+        let Plan { waiting, mut messages, mut rejected, acks, lost, .. } = plan;
         for (target, tasks) in waiting {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
             let records = records.chunks(MAX_TASKS).map(<[_]>::to_vec);
@@ -229,11 +258,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         }
         report.rejected = rejected.len();
         self.send(rejected.into_iter().map(|(record, message)| (vec![record], message)).collect(), report).await;
-        for (twin, first) in twins {
-            if report.failed.iter().any(|(record, _)| *record == first) {
-                report.failed.push((twin, Error::Conflict("an equal record before it failed")));
-            }
-        }
+    }
+
+    async fn send_on(&self, rests: Vec<Gathering>, report: &mut Report) {
+        report.gathered += rests.iter().map(|(records, _)| records.len()).sum::<usize>();
+        self.send(rests, report).await;
     }
 
     async fn send(&self, messages: Vec<(Vec<String>, Outgoing)>, report: &mut Report) {

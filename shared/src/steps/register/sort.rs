@@ -6,6 +6,7 @@ use super::refused::Refused;
 use super::{Plan, Record, Register, Report};
 use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId};
 use crate::domain::lane::{Numbering, Order};
+use crate::domain::rest::Rest;
 use crate::domain::task::Task;
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
 use crate::ports::Env;
@@ -19,6 +20,19 @@ pub(super) struct Parsed {
     pub(super) order: Option<Order>,
     /// The list that it waits on first, and as what.
     pub(super) list: Option<(ListId, TaskMessage)>,
+    /// In what message it came.
+    pub(super) came: Came,
+}
+
+/// In what message a task came; who has waited longest comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Came {
+    /// In a rest that has waited for others.
+    Waited,
+    /// In the rest of its event.
+    Left,
+    /// In its own.
+    Alone,
 }
 
 /// Tasks by the way that they come in.
@@ -30,6 +44,8 @@ pub(super) struct Coming {
     pub(super) to_list: BTreeMap<ListId, Vec<(Record, TaskMessage)>>,
     /// Behind those of their order key.
     pub(super) to_lane: BTreeMap<LaneId, (Numbering, Vec<(Record, Parsed)>)>,
+    /// How many rests of other events there were.
+    pub(super) rests: usize,
 }
 
 impl<S, Q, E: Env> Register<'_, S, Q, E> {
@@ -39,8 +55,21 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let mut coming = Coming::default();
         // One draw for all: into one shard of each Target, so that there is one election message for it.
         let draw = self.env.random();
+        let mut opened = Vec::with_capacity(records.len());
         for record in records {
-            match self.parse(&record, draw) {
+            match Rest::parse(&record.body) {
+                None => opened.push((record, Came::Alone)),
+                Some(rest) => {
+                    coming.rests += 1;
+                    let came = if rest.waited() { Came::Waited } else { Came::Left };
+                    // The whole message comes again if one of its tasks is not done.
+                    let record = |body: &str| Record { message_id: record.message_id.clone(), body: body.to_owned() };
+                    opened.extend(rest.tasks().map(|body| (record(body), came)));
+                }
+            }
+        }
+        for (record, came) in opened {
+            match self.parse(&record, draw, came) {
                 Err(refused) => plan.reject(&record, refused),
                 Ok(parsed) => {
                     // With a list it is another record: that its task waits does not mean that it goes on.
@@ -72,7 +101,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         coming
     }
 
-    fn parse(&self, record: &Record, draw: f64) -> Result<Parsed, Refused> {
+    fn parse(&self, record: &Record, draw: f64, came: Came) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, message: None })?;
         let assigned = caught(|| self.routes.assign(&message.payload));
@@ -83,7 +112,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let list = message.list.clone().map(|list| (list, message.clone()));
         let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
         let task = task.with_item(message.item).with_event(message.event);
-        Ok(Parsed { task, target, order, list })
+        Ok(Parsed { task, target, order, list, came })
     }
 }
 

@@ -124,6 +124,7 @@ fn parse(message: &Outgoing) -> Option<Op> {
         }
         Destination::Tasks
         | Destination::InOrder(_)
+        | Destination::Gather(_)
         | Destination::Group
         | Destination::Handle
         | Destination::Rejected => None,

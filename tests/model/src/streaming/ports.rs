@@ -162,6 +162,10 @@ fn parse(message: &Outgoing) -> Option<Op> {
             Some(Op::Reject(EventId::parse(id).ok()?.number))
         }
         Destination::Notification(_) => Some(Op::Tell(body?.get("data")?.get("watermark")?.as_u64()?)),
-        Destination::InOrder(_) | Destination::Elect | Destination::Group | Destination::Handle => None,
+        Destination::InOrder(_)
+        | Destination::Gather(_)
+        | Destination::Elect
+        | Destination::Group
+        | Destination::Handle => None,
     }
 }
