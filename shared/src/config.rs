@@ -87,7 +87,7 @@ impl Tables {
 pub struct Queues {
     /// Intake: task messages, read by register-task.
     pub tasks: String,
-    /// Intake of tasks that must keep their order, a FIFO queue.
+    /// Intake of tasks that must keep their order, and of what events leave over: a FIFO queue.
     pub in_order: String,
     /// Election messages, read by elect-leader.
     pub elect: String,

@@ -131,26 +131,43 @@ impl Queue {
         }
     }
 
-    /// Takes up to `most` messages from the front, but of groups of which nobody has any.
-    fn take(&mut self, most: usize) -> Vec<Message> {
+    /// The groups of which somebody has messages in hand.
+    fn held(&self) -> HashSet<&Group> {
         let in_hand = |message: &&Message| self.in_hand.contains_key(&message.receipt);
-        let held: HashSet<Group> =
-            self.hidden.values().filter(in_hand).filter_map(|message| message.group.clone()).collect();
-        if held.is_empty() {
+        self.hidden.values().filter(in_hand).filter_map(|message| message.group.as_ref()).collect()
+    }
+
+    fn has_free(&self, step: Step) -> bool {
+        if step != Step::RegisterInOrder {
+            return !self.ready.is_empty();
+        }
+        let held = self.held();
+        self.ready.iter().any(|message| message.group.as_ref().is_none_or(|group| !held.contains(group)))
+    }
+
+    /// Takes up to `most` messages from the front. On the FIFO queue none of a group that somebody has messages of, and one
+    /// group after the other (developer guide, *FIFO queue delivery logic*: as many of one group as there are).
+    fn take(&mut self, step: Step, most: usize) -> Vec<Message> {
+        if step != Step::RegisterInOrder {
             let count = self.ready.len().min(most);
             return self.ready.drain(..count).collect();
         }
-        let is_free = |message: &Message| message.group.as_ref().is_none_or(|group| !held.contains(group));
-        let places: Vec<usize> = self
-            .ready
-            .iter()
-            .enumerate()
-            .filter(|(_, message)| is_free(message))
-            .map(|(at, _)| at)
-            .take(most)
-            .collect();
-        let mut taken: Vec<Message> = places.into_iter().rev().filter_map(|at| self.ready.remove(at)).collect();
-        taken.reverse();
+        let held = self.held();
+        let groups = self.ready.iter().filter_map(|message| message.group.as_ref());
+        let mut free: Vec<Group> = Vec::new();
+        for group in groups.filter(|group| !held.contains(group)) {
+            if free.len() < most && !free.contains(group) {
+                free.push(group.clone());
+            }
+        }
+        let mut taken = Vec::new();
+        for group in free {
+            let mut at = 0;
+            while taken.len() < most && at < self.ready.len() {
+                let is_its = self.ready.get(at).is_some_and(|message| message.group.as_ref() == Some(&group));
+                if is_its { taken.extend(self.ready.remove(at)) } else { at += 1 }
+            }
+        }
         taken
     }
 }
@@ -192,7 +209,7 @@ impl Queues {
         let mut queues = self.queues();
         let queue = queues.1.entry(step).or_default();
         queue.catch_up(Instant::now());
-        !queue.ready.is_empty()
+        queue.has_free(step)
     }
 
     fn put(&self, message: Outgoing) {
@@ -226,7 +243,7 @@ impl Queues {
                 let mut queues = self.queues();
                 let queue = queues.1.entry(step).or_default();
                 queue.catch_up(Instant::now());
-                let mut taken = queue.take(most.min(MESSAGES_AT_ONCE));
+                let mut taken = queue.take(step, most.min(MESSAGES_AT_ONCE));
                 let until = Instant::now() + visibility;
                 for message in &mut taken {
                     message.received += 1;
@@ -236,6 +253,12 @@ impl Queues {
                 if !taken.is_empty() {
                     let bytes = taken.iter().map(|message| message.body.len() as u64).sum();
                     self.count(Some(step), SqsRequest::Receive, bytes);
+                    // Others may have been woken for these.
+                    if queue.has_free(step)
+                        && let Some(changed) = self.changed.get(&step)
+                    {
+                        changed.notify_one();
+                    }
                     return taken;
                 }
                 queue.hidden.keys().next().map_or(end, |(at, _)| (*at).min(end))

@@ -19,6 +19,8 @@ pub enum Metric {
     TasksRegistered,
     /// Tasks put on the list that their message names.
     TasksListed,
+    /// Tasks that filled no batch of their event and were sent on to those of others.
+    TasksGathered,
     /// Registrations that found their task there.
     TasksRepeated,
     /// Messages sent to the rejected queue.

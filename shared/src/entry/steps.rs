@@ -71,11 +71,12 @@ pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, 
     counts.add(Metric::TasksRejected, report.rejected);
     counts.add(Metric::BatchesFrozen, report.batches);
     counts.add(Metric::BatchMembers, report.members);
-    counts.add(Metric::RecordsFailed, report.failed.len());
+    counts.add(Metric::TasksGathered, report.gathered);
+    counts.add(Metric::RecordsFailed, report.failed.len() + report.sent_back.len());
     if report.batches > 0 {
         info!(batches = report.batches, members = report.members, "batches handed on");
     }
-    for (message_id, failure) in &report.failed {
+    for (message_id, failure) in report.failed.iter().chain(&report.sent_back) {
         records::log(message_id, failure);
     }
     Handled { response: records::keeping(report.failed.into_iter().map(|(message_id, _)| message_id)), counts }

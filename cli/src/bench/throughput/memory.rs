@@ -4,7 +4,7 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use shared::aws::System;
 use shared::domain::session::Timing;
-use shared::entry::mapping::TASKS;
+use shared::entry::mapping::{IN_ORDER, TASKS};
 use shared::entry::{self, Counts, Handled, Metric, RouteSource};
 use shared::memory::{Delivery, MemoryQueues, MemoryStore};
 use shared::ports::{Destination, Env};
@@ -39,7 +39,12 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let start = |running: &mut FuturesUnordered<_>| {
         stack.queues.set_now(System.now());
         while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
-            running.push(deliver(&stack, delivery));
+            // The rests of a Target come together, as the FIFO queue gives them.
+            let group = delivery.outgoing.to.clone();
+            let most = if matches!(group, Destination::Gather(_)) { IN_ORDER.batch_size } else { 1 };
+            let more = std::iter::from_fn(|| stack.queues.receive_from(&group, VISIBILITY_MS)).take(most - 1);
+            let event = std::iter::once(delivery).chain(more).collect();
+            running.push(deliver(&stack, group, event));
         }
     };
     for first in (0..tasks).step_by(TASKS.batch_size) {
@@ -71,11 +76,12 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     Ok(Run { resident_bytes_after: process::resident(), ..run })
 }
 
-/// Hands one message to its function, and deletes it if that is done with it.
-async fn deliver(stack: &Stack, delivery: Delivery) -> Counts {
-    let Delivery { receipt, outgoing, received } = delivery;
-    let event = entry::event([(receipt.clone(), outgoing.body, received)]);
-    let Handled { response, counts } = match outgoing.to {
+/// Hands messages to their function, and deletes those that are done.
+async fn deliver(stack: &Stack, to: Destination, messages: Vec<Delivery>) -> Counts {
+    let receipts: Vec<String> = messages.iter().map(|message| message.receipt.clone()).collect();
+    let records = messages.into_iter().map(|message| (message.receipt, message.outgoing.body, message.received));
+    let event = entry::event(records);
+    let Handled { response, counts } = match to {
         Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => {
             entry::register_task(stack, event).await
         }
@@ -85,8 +91,10 @@ async fn deliver(stack: &Stack, delivery: Delivery) -> Counts {
         // The queues hand out none of these.
         Destination::Rejected | Destination::Notification(_) => Handled::default(),
     };
-    if response.batch_item_failures.is_empty() {
-        stack.queues.delete(&receipt);
+    for receipt in receipts {
+        if response.batch_item_failures.iter().all(|kept| kept.item_identifier != receipt) {
+            stack.queues.delete(&receipt);
+        }
     }
     counts
 }

@@ -4,7 +4,7 @@
 //! records ──▶ carve ──▶ put each task, naming its batch ──▶ put the batch, frozen, with those that are new ──▶ hand on
 //!               │                  │ was there: a repeat           │ somebody voided it
 //!               ▼                  ▼                               ▼
-//!        the rest: election     drive on                  back to waiting: election
+//!        the rest gathers       drive on                  back to waiting: election
 //! ```
 //!
 //! A task's record is done only when its batch is written and handed on, so until then the record is the message that

@@ -28,7 +28,7 @@ use crate::domain::task::{Candidate, Task};
 use crate::domain::task_message::TaskMessage;
 use crate::ports::{Batches, Env, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
 use crate::routes::Routes;
-use gather::{Carved, Gathering};
+use gather::{Carved, FULL_EVENT};
 use plan::Plan;
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
 use sort::{Coming, Parsed};
@@ -47,6 +47,8 @@ pub struct Record {
 pub struct Report {
     /// Records that are not done and must come again, by message id, with the error.
     pub failed: Vec<(String, Error)>,
+    /// Tasks of rests that are not done and come again by a message of their own, by what stands for their message id.
+    pub sent_back: Vec<(String, Error)>,
     /// Tasks written by this call.
     pub registered: usize,
     /// Records whose task was there already.
@@ -106,9 +108,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         let mut report = Report::default();
         let mut plan = Plan::default();
         let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
-        let Carved { to_put, left, to_wait } = self.carve(to_put);
-        // First of all: those of other events are on their way, too.
-        self.send_on(left, &mut report).await;
+        let Carved { mut to_put, left, to_wait, alone } = self.carve(to_put);
+        // First of all: those of other events are on their way, too. What cannot be sent there is elected.
+        to_put.extend(self.send_on(left, &mut report).await.into_iter().flat_map(|(tasks, _)| tasks));
         for (list, arrived) in to_list {
             self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
@@ -154,10 +156,13 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         let twins = std::mem::take(&mut plan.twins);
         self.carry_out(plan, &mut report).await;
         if !to_wait.is_empty() {
-            self.wait_for_others(rests).await;
-            self.send_on(to_wait, &mut report).await;
+            self.wait_for_others(alone && rests.len() >= FULL_EVENT).await;
+            for (tasks, error) in self.send_on(to_wait, &mut report).await {
+                report.failed.extend(tasks.into_iter().map(|(record, _)| (record.message_id, error.clone())));
+            }
         }
         report.fail_twins(twins);
+        self.send_back(&rests, &mut report).await;
         report
     }
 
@@ -258,11 +263,6 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         }
         report.rejected = rejected.len();
         self.send(rejected.into_iter().map(|(record, message)| (vec![record], message)).collect(), report).await;
-    }
-
-    async fn send_on(&self, rests: Vec<Gathering>, report: &mut Report) {
-        report.gathered += rests.iter().map(|(records, _)| records.len()).sum::<usize>();
-        self.send(rests, report).await;
     }
 
     async fn send(&self, messages: Vec<(Vec<String>, Outgoing)>, report: &mut Report) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::gather::Opened;
 use super::refused::Refused;
 use super::{Plan, Record, Register, Report};
 use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId};
@@ -44,8 +45,8 @@ pub(super) struct Coming {
     pub(super) to_list: BTreeMap<ListId, Vec<(Record, TaskMessage)>>,
     /// Behind those of their order key.
     pub(super) to_lane: BTreeMap<LaneId, (Numbering, Vec<(Record, Parsed)>)>,
-    /// How many rests of other events there were.
-    pub(super) rests: usize,
+    /// The rests that some of them came in.
+    pub(super) rests: Vec<Opened>,
 }
 
 impl<S, Q, E: Env> Register<'_, S, Q, E> {
@@ -60,11 +61,10 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             match Rest::parse(&record.body) {
                 None => opened.push((record, Came::Alone)),
                 Some(rest) => {
-                    coming.rests += 1;
                     let came = if rest.waited() { Came::Waited } else { Came::Left };
-                    // The whole message comes again if one of its tasks is not done.
-                    let record = |body: &str| Record { message_id: record.message_id.clone(), body: body.to_owned() };
-                    opened.extend(rest.tasks().map(|body| (record(body), came)));
+                    let rest = Opened::new(record.message_id, &rest);
+                    opened.extend(rest.tasks.iter().map(|task| (task.clone(), came)));
+                    coming.rests.push(rest);
                 }
             }
         }
