@@ -52,7 +52,7 @@ async fn a_lagging_index_costs_neither_fill_nor_units() {
     check(&cost, 101, &ELECTED);
 }
 
-/// However the mapping cuts the burst into events, each leaves less than a batch over, and those are elected.
+/// However the mapping cuts the burst into events: what each leaves over, less than a batch, gathers.
 #[tokio::test(flavor = "multi_thread")]
 async fn full_batches_that_arrive_together_cost_less_than_half() {
     let cost = burst(Burst { express: true, ..elected(10_000, 2_000) }).await;

@@ -69,5 +69,13 @@ fn a_burst_over_many_targets_keeps_its_price() {
 #[test]
 fn full_batches_that_arrive_together_keep_theirs() {
     let setting = Setting { lag_ms: 2_000, express: true, ..burst(10_000, 1) };
-    check(&setting, &Most { write_units: 2.6, read_units: 0.61, requests: 0.35 });
+    check(&setting, &Most { write_units: 2.25, read_units: 0.55, requests: 0.345 });
+}
+
+#[test]
+fn what_the_events_of_a_small_burst_leave_over_comes_together() {
+    for tasks in [100, 1_000] {
+        let setting = Setting { express: true, ..burst(tasks, 1) };
+        check(&setting, &Most { write_units: 2.25, read_units: 0.55, requests: 0.5 });
+    }
 }

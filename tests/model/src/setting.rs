@@ -100,11 +100,7 @@ const SMALL: [Setting; 20] = [
     Setting { name: "express, a crash", ..express(2, Mishaps { crashes: 1, ..NONE }) },
     Setting { name: "express, two crashes", ..express(2, Mishaps { crashes: 2, ..NONE }) },
     Setting { name: "express, with a rest, and a crash", ..express(3, Mishaps { crashes: 1, ..NONE }) },
-    Setting {
-        name: "express, with a rest that waits for others, and a crash",
-        window: true,
-        ..express(3, Mishaps { crashes: 1, ..NONE })
-    },
+    Setting { name: "express, with a rest that waits for others", window: true, ..express(3, NONE) },
     Setting { name: "express, an event twice", ..express(2, Mishaps { copies: 1, ..NONE }) },
     Setting {
         name: "express, a crash, beside a leader",
@@ -117,10 +113,15 @@ const SMALL: [Setting; 20] = [
 ];
 
 /// Larger ones. They had 126 million states in all, the largest 36 million, before elections looked at the lock first, which
-/// makes several times as many; they have not been run to their end since. What is asked of three workflows with three tasks is here in parts: each mishap
-/// but two crashes is met by three workflows, and two crashes, or a crash beside a copy or a sleeper, by two. Three with
-/// two crashes is not among them: no run of that has come to its end.
-const FULL: [Setting; 11] = [
+/// makes several times as many; they have not been run to their end since. What is asked of three workflows with three tasks
+/// is here in parts: each mishap but two crashes is met by three workflows, and two crashes, or a crash beside a copy or a
+/// sleeper, by two. Three with two crashes is not among them: no run of that has come to its end.
+const FULL: [Setting; 12] = [
+    Setting {
+        name: "express, with a rest that waits for others, and a crash",
+        window: true,
+        ..express(3, Mishaps { crashes: 1, ..NONE })
+    },
     Setting { name: "express, a crash and an event twice", ..express(2, Mishaps { crashes: 1, copies: 1, ..NONE }) },
     Setting { name: "express, a sleeper and an event twice", ..express(2, Mishaps { sleeps: 1, copies: 1, ..NONE }) },
     Setting { name: "three, calls at any time", calls_last: false, in_order: false, ..Setting::CALM },
