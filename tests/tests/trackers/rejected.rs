@@ -23,7 +23,7 @@ routes:
   - name: parcels
     when: "type == 'parcel'"
     target: truck
-    batch: { max_items: 10, wait_ms: 2000 }
+    batch: { max_items: 10, wait_ms: 2000, express: false }
     downstream: { http: { url: "http://downstream.invalid/load" } }
 "#;
 
