@@ -189,31 +189,36 @@ impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     }
 }
 
+/// What goes in one message.
+#[derive(Default)]
+struct Pack {
+    tasks: Vec<(Record, Parsed)>,
+    bodies: Vec<String>,
+    bytes: usize,
+}
+
 /// A Target's rest in as few messages as hold it, and what is too large to go in one with any other.
 fn packed(rest: Vec<(Record, Parsed)>, target: &Target, waited: bool) -> (Vec<Gathering>, Vec<(Record, Parsed)>) {
     let mut too_large = Vec::new();
-    let mut parts: Vec<(Vec<(Record, Parsed)>, Vec<String>, usize)> = Vec::new();
+    let mut packs: Vec<Pack> = Vec::new();
     for (record, parsed) in rest {
         let body = message_of(parsed.task.clone()).body();
         if !Rest::holds(1, body.len()) {
             too_large.push((record, parsed));
             continue;
         }
-        match parts.last_mut() {
-            Some((tasks, bodies, bytes)) if Rest::holds(bodies.len() + 1, *bytes + body.len()) => {
-                *bytes += body.len();
-                tasks.push((record, parsed));
-                bodies.push(body);
-            }
-            Some(_) | None => {
-                let bytes = body.len();
-                parts.push((vec![(record, parsed)], vec![body], bytes));
-            }
+        let mut pack = packs.pop().unwrap_or_default();
+        if !Rest::holds(pack.bodies.len() + 1, pack.bytes + body.len()) {
+            packs.push(std::mem::take(&mut pack));
         }
+        pack.bytes += body.len();
+        pack.tasks.push((record, parsed));
+        pack.bodies.push(body);
+        packs.push(pack);
     }
-    let message = |(tasks, bodies, _): (Vec<(Record, Parsed)>, Vec<String>, usize)| {
+    let message = |Pack { tasks, bodies, .. }: Pack| {
         let (to, body) = (Destination::Gather(target.clone()), Rest::body(&bodies, waited));
         Gathering { tasks, message: Outgoing { to, body, delay_ms: 0, attributes: Vec::new() } }
     };
-    (parts.into_iter().map(message).collect(), too_large)
+    (packs.into_iter().map(message).collect(), too_large)
 }
