@@ -41,8 +41,8 @@ pub(crate) enum Job {
     List(Arc<Caller>),
 }
 
-/// So many messages of the task queue come together at most, beside the first.
-const MOST_AT_ONCE: usize = 9;
+/// So many messages of the task queue come together at most.
+const MOST_AT_ONCE: usize = 10;
 
 impl World {
     /// Starts a job later; it can be forgotten by the number until then.
@@ -71,14 +71,15 @@ impl World {
             return jobs.waiting.remove(at).map(|(_, _, job)| job);
         }
         drop(jobs);
-        let delivery = self.queues.receive(VISIBILITY_MS)?;
-        let job = match delivery.outgoing.to {
-            Destination::Tasks | Destination::Gather(_) if self.setting.mixes => {
-                let queue = delivery.outgoing.to.clone();
-                let more = std::iter::from_fn(|| self.queues.receive_from(&queue, VISIBILITY_MS));
-                Job::Tasks(std::iter::once(delivery).chain(more.take(MOST_AT_ONCE)).collect())
-            }
-            _ => Job::Delivery(delivery),
+        let most = |to: &Destination| match to {
+            Destination::Tasks | Destination::Gather(_) if self.setting.mixes => MOST_AT_ONCE,
+            _ => 1,
+        };
+        let mut deliveries = self.queues.receive_together(most, VISIBILITY_MS);
+        let job = if most(&deliveries.first()?.outgoing.to) > 1 {
+            Job::Tasks(deliveries)
+        } else {
+            Job::Delivery(deliveries.pop()?)
         };
         if self.setting.twice > 0.0 && self.env.chance(self.setting.twice) {
             self.later(0, job.clone());

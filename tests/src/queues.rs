@@ -38,10 +38,10 @@ impl Queues {
         self.now().receive(visibility_ms)
     }
 
-    /// Receives another message for the same destination, if there is one.
+    /// Receives messages for one step, as many at once as it takes.
     #[must_use]
-    pub fn receive_from(&self, queue: &Destination, visibility_ms: u64) -> Option<Delivery> {
-        self.now().receive_from(queue, visibility_ms)
+    pub fn receive_together(&self, most: impl Fn(&Destination) -> usize, visibility_ms: u64) -> Vec<Delivery> {
+        self.now().receive_together(most, visibility_ms)
     }
 
     /// Waits until a message came or was postponed since the last time.

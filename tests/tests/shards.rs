@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use groupage_tests::downstream::Scripted;
 use groupage_tests::lag::Lag;
-use groupage_tests::process::Plan;
+use groupage_tests::process::{Fault, Plan, Side};
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::parcels;
 use groupage_tests::scenarios;
@@ -96,6 +96,20 @@ fn the_stories_of_hot_targets_have_shards_with_leaders() {
         let told = story.tell(Plan::Nothing, false);
         assert_eq!(told.broken, Vec::<String>::new(), "{name}");
         assert!(told.shard_batches > 0, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_one_shard_does_not_take_go_to_another() {
+    for call in 0..5 {
+        let plan = Plan::At(call, Side::Before, Fault::Error);
+        let world = world(4, Setting { seed: 3, plan, ..Setting::default() });
+        let report = world.register(&parcels(5, 1)).await;
+        assert_eq!((report.registered, report.failed.len()), (5, 0), "put {call}");
+        let shards: BTreeSet<Target> = waiting(&world).into_iter().collect();
+        let asked = world.queues.now().messages(&Destination::Elect);
+        assert_eq!((shards.len(), asked.len()), (2, 2), "those that were under way, and one leader for each");
+        run(&world, 5).await;
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use shared::aws::price::requests;
 use shared::aws::{Meter, REQUESTS_IN_FLIGHT, SqsRequest};
-use shared::domain::id::{LaneId, Target};
 use shared::ports::{Destination, Inbox, Outbox, Outgoing, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -78,29 +77,7 @@ pub struct Message {
     /// When it could first be received.
     pub visible_at: Instant,
     /// Its message group, on the FIFO queue: as long as one of a group is in somebody's hands, the others wait.
-    group: Option<Group>,
-}
-
-/// A message group's name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Group {
-    InOrder(LaneId),
-    Gather(Target),
-}
-
-impl Group {
-    fn of(to: &Destination) -> Option<Self> {
-        match to {
-            Destination::InOrder(lane) => Some(Self::InOrder(lane.clone())),
-            Destination::Gather(target) => Some(Self::Gather(target.clone())),
-            Destination::Tasks
-            | Destination::Elect
-            | Destination::Group
-            | Destination::Handle
-            | Destination::Rejected
-            | Destination::Notification(_) => None,
-        }
-    }
+    group: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -132,9 +109,9 @@ impl Queue {
     }
 
     /// The groups of which somebody has messages in hand.
-    fn held(&self) -> HashSet<&Group> {
+    fn held(&self) -> HashSet<&str> {
         let in_hand = |message: &&Message| self.in_hand.contains_key(&message.receipt);
-        self.hidden.values().filter(in_hand).filter_map(|message| message.group.as_ref()).collect()
+        self.hidden.values().filter(in_hand).filter_map(|message| message.group.as_deref()).collect()
     }
 
     fn has_free(&self, step: Step) -> bool {
@@ -142,7 +119,7 @@ impl Queue {
             return !self.ready.is_empty();
         }
         let held = self.held();
-        self.ready.iter().any(|message| message.group.as_ref().is_none_or(|group| !held.contains(group)))
+        self.ready.iter().any(|message| message.group.as_deref().is_none_or(|group| !held.contains(group)))
     }
 
     /// Takes up to `most` messages from the front. On the FIFO queue none of a group that somebody has messages of, and one
@@ -153,11 +130,11 @@ impl Queue {
             return self.ready.drain(..count).collect();
         }
         let held = self.held();
-        let groups = self.ready.iter().filter_map(|message| message.group.as_ref());
-        let mut free: Vec<Group> = Vec::new();
+        let groups = self.ready.iter().filter_map(|message| message.group.as_deref());
+        let mut free: Vec<String> = Vec::new();
         for group in groups.filter(|group| !held.contains(group)) {
-            if free.len() < most && !free.contains(group) {
-                free.push(group.clone());
+            if free.len() < most && free.iter().all(|other| other != group) {
+                free.push(group.to_owned());
             }
         }
         let mut taken = Vec::new();
@@ -221,7 +198,7 @@ impl Queues {
         queues.0 += 1;
         let receipt = queues.0;
         let queue = queues.1.entry(step).or_default();
-        let group = Group::of(&message.to);
+        let group = message.to.group();
         let message = Message { receipt, body: message.body, received: 0, visible_at, group };
         if visible_at > now {
             queue.hidden.insert((visible_at, receipt), message);

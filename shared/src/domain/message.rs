@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
-use super::id::{BatchId, Fence, Revision, Target, TaskId, WorkflowId};
+use super::id::{BatchId, Fence, Revision, Shard, Target, TaskId, WorkflowId};
 use super::lock::Term;
 use super::task::Candidate;
 
@@ -35,9 +35,9 @@ pub struct Election {
     pub tasks: Vec<Candidate>,
     /// How often this workflow has lost.
     pub attempt: u32,
-    /// The fence of the leader that it has signalled.
+    /// The leader that it has signalled: the shard of its lock, and its fence. Each lock counts fences for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signalled: Option<Fence>,
+    pub signalled: Option<(Shard, Fence)>,
 }
 
 /// Members of a settled batch on their way back to waiting.

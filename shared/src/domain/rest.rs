@@ -5,18 +5,32 @@ use serde_json::value::RawValue;
 
 use super::task_message::MAX_MESSAGE_BYTES;
 
-/// To register-task, in its FIFO queue's group of one Target: task messages of that Target that fill no batch.
+/// To register-task: task messages of one Target that fill no batch.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rest {
     rest: Vec<Box<RawValue>>,
-    waited: bool,
+    stage: Stage,
+}
+
+/// How far the tasks of a rest have come; who has come furthest comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// It failed among others, and is alone since. It does not gather again.
+    Failed,
+    /// They have waited for those of other events.
+    Waited,
+    /// Their event has left them.
+    Left,
 }
 
 /// How every such message begins, and no task message does.
 const BEGINNING: &str = r#"{"rest":["#;
 /// More than surrounds the task messages, in bytes.
 const FRAME_BYTES: usize = 64;
+/// No batch has more members, so no rest has so many: one message must not become more work than an invocation does.
+const MAX_TASKS: usize = 1_000;
 
 impl Rest {
     /// Whether one message takes so many task messages of so many bytes together.
@@ -26,22 +40,28 @@ impl Rest {
         bytes + tasks + FRAME_BYTES <= MAX_MESSAGE_BYTES
     }
 
-    /// The message with these task messages; `waited` says that they have waited for those of other events.
+    /// The message with these task messages.
     #[must_use]
-    pub fn body(tasks: &[String], waited: bool) -> String {
-        format!(r#"{BEGINNING}{}],"waited":{waited}}}"#, tasks.join(","))
+    pub fn body(tasks: &[String], stage: Stage) -> String {
+        let stage = match stage {
+            Stage::Failed => "failed",
+            Stage::Waited => "waited",
+            Stage::Left => "left",
+        };
+        format!(r#"{BEGINNING}{}],"stage":"{stage}"}}"#, tasks.join(","))
     }
 
     /// Reads a message, unless it is a task's own. What is malformed is left to be refused as a task.
     #[must_use]
     pub fn parse(body: &str) -> Option<Self> {
-        body.starts_with(BEGINNING).then(|| serde_json::from_str(body).ok()).flatten()
+        let rest: Self = body.starts_with(BEGINNING).then(|| serde_json::from_str(body).ok()).flatten()?;
+        (rest.rest.len() <= MAX_TASKS).then_some(rest)
     }
 
-    /// Whether its tasks have waited for those of other events.
+    /// How far its tasks have come.
     #[must_use]
-    pub const fn waited(&self) -> bool {
-        self.waited
+    pub const fn stage(&self) -> Stage {
+        self.stage
     }
 
     /// Its task messages.
@@ -57,9 +77,11 @@ mod tests {
     #[test]
     fn task_messages_come_out_as_they_went_in() {
         let tasks = [r#"{"id":"a","payload":{"n":1.00}}"#, r#"{"id":"b","payload":{"s":"\u0000é"}}"#];
-        let rest = Rest::parse(&Rest::body(&tasks.map(str::to_owned), true)).unwrap();
-        assert!(rest.waited());
-        assert_eq!(rest.tasks().collect::<Vec<_>>(), tasks);
+        for stage in [Stage::Failed, Stage::Waited, Stage::Left] {
+            let rest = Rest::parse(&Rest::body(&tasks.map(str::to_owned), stage)).unwrap();
+            assert_eq!(rest.stage(), stage);
+            assert_eq!(rest.tasks().collect::<Vec<_>>(), tasks);
+        }
     }
 
     #[test]
@@ -67,12 +89,15 @@ mod tests {
         let task = format!(r#"{{"id":"a","payload":{{"x":"{}"}}}}"#, "x".repeat(995));
         let count = (1..).take_while(|count| Rest::holds(*count, count * task.len())).count();
         assert!(count > 200);
-        assert!(Rest::body(&vec![task; count], false).len() <= MAX_MESSAGE_BYTES);
+        assert!(Rest::body(&vec![task; count], Stage::Waited).len() <= MAX_MESSAGE_BYTES);
     }
 
     #[test]
     fn a_task_or_nonsense_is_no_rest() {
-        for body in [r#"{"id":"a","payload":{}}"#, r#"{"rest":[{}]}"#, r#"{"rest":[nonsense],"waited":true}"#, ""] {
+        let too_many = Rest::body(&vec!["{}".to_owned(); MAX_TASKS + 1], Stage::Left);
+        for body in
+            [r#"{"id":"a","payload":{}}"#, r#"{"rest":[{}]}"#, r#"{"rest":[nonsense],"stage":"left"}"#, "", &too_many]
+        {
             assert!(Rest::parse(body).is_none(), "{body}");
         }
     }

@@ -1,5 +1,7 @@
 //! How queues feed the functions, as `template.yaml` sets it: for whoever stands in for Lambda.
 
+use crate::steps::register::FULL_EVENT;
+
 /// The settings of a queue, its event source mapping and its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -15,8 +17,8 @@ pub struct Settings {
 
 /// The task queue.
 pub const TASKS: Settings = Settings { batch_size: 1_000, window_s: 2, timeout_s: 30, visibility_s: 240 };
-/// The FIFO task queue: its mapping takes tens, and has no window.
-pub const IN_ORDER: Settings = Settings { batch_size: 10, window_s: 0, timeout_s: 30, visibility_s: 240 };
+/// The FIFO task queue, of what keeps an order and of what events leave over: its mapping takes tens, and has no window.
+pub const IN_ORDER: Settings = Settings { batch_size: FULL_EVENT, window_s: 0, timeout_s: 30, visibility_s: 240 };
 /// The elect queue.
 pub const ELECT: Settings = Settings { batch_size: 10, window_s: 0, timeout_s: 15, visibility_s: 90 };
 /// The group queue.

@@ -76,6 +76,9 @@ pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, 
     if report.batches > 0 {
         info!(batches = report.batches, members = report.members, "batches handed on");
     }
+    if let Some(error) = report.not_gathered.first() {
+        warn!(rests = report.not_gathered.len(), %error, "rests could not be sent to gather; they are elected instead");
+    }
     for (message_id, failure) in report.failed.iter().chain(&report.sent_back) {
         records::log(message_id, failure);
     }

@@ -26,8 +26,41 @@ struct State {
 struct Message {
     receipt: String,
     outgoing: Outgoing,
+    /// Its message group, if its queue is a FIFO queue.
+    group: Option<String>,
     visible_at: Timestamp,
     received: u32,
+}
+
+impl Message {
+    /// Whether somebody has received it and has it still.
+    fn is_in_hand(&self, now: Timestamp) -> bool {
+        self.received > 0 && self.visible_at > now
+    }
+}
+
+impl State {
+    /// The place of the first visible message of this kind. One whose group somebody has messages of waits behind them.
+    fn first(&self, is_wanted: impl Fn(&Message) -> bool) -> Option<usize> {
+        let is_free = |message: &Message| match &message.group {
+            None => true,
+            group => !self.messages.iter().any(|other| other.group == *group && other.is_in_hand(self.now)),
+        };
+        let is_there = |message: &Message| message.visible_at <= self.now && is_wanted(message) && is_free(message);
+        self.messages.iter().position(is_there)
+    }
+
+    fn take(&mut self, at: usize, visibility_ms: u64) -> Option<Delivery> {
+        let mut message = self.messages.remove(at)?;
+        message.visible_at = self.now.plus_ms(visibility_ms);
+        message.received += 1;
+        let Message { receipt, outgoing, received, .. } = &message;
+        let delivery = Delivery { receipt: receipt.clone(), outgoing: outgoing.clone(), received: *received };
+        // A group's keep their order.
+        let place = if message.group.is_some() { at } else { self.messages.len() };
+        self.messages.insert(place, message);
+        Some(delivery)
+    }
 }
 
 const fn is_for_a_step(to: &Destination) -> bool {
@@ -68,30 +101,33 @@ impl MemoryQueues {
     /// Receives the first visible message of any step's queue and hides it for `visibility_ms`.
     #[must_use]
     pub fn receive(&self, visibility_ms: u64) -> Option<Delivery> {
-        self.receive_if(|_| true, visibility_ms)
+        self.receive_together(|_| 1, visibility_ms).pop()
     }
 
     /// Receives the first visible message of one step's queue and hides it for `visibility_ms`.
     #[must_use]
     pub fn receive_from(&self, queue: &Destination, visibility_ms: u64) -> Option<Delivery> {
-        self.receive_if(|to| to == queue, visibility_ms)
+        let mut state = self.state();
+        let at = state.first(|message| message.outgoing.to == *queue)?;
+        state.take(at, visibility_ms)
     }
 
-    fn receive_if(&self, is_wanted: impl Fn(&Destination) -> bool, visibility_ms: u64) -> Option<Delivery> {
+    /// Receives the first visible message of any step's queue, and with it, as one request does, as many more to the same
+    /// destination as `most` says that it takes at once.
+    #[must_use]
+    pub fn receive_together(&self, most: impl Fn(&Destination) -> usize, visibility_ms: u64) -> Vec<Delivery> {
         let mut state = self.state();
+        let Some(first) = state.first(|_| true) else { return Vec::new() };
+        let Some(to) = state.messages.get(first).map(|message| message.outgoing.to.clone()) else { return Vec::new() };
         let now = state.now;
-        let is_there = |message: &Message| message.visible_at <= now && is_wanted(&message.outgoing.to);
-        let at = state.messages.iter().position(is_there)?;
-        let mut message = state.messages.remove(at)?;
-        message.visible_at = now.plus_ms(visibility_ms);
-        message.received += 1;
-        let delivery = Delivery {
-            receipt: message.receipt.clone(),
-            outgoing: message.outgoing.clone(),
-            received: message.received,
-        };
-        state.messages.push_back(message);
-        Some(delivery)
+        let is_one = |(_, message): &(usize, &Message)| message.outgoing.to == to && message.visible_at <= now;
+        let messages = state.messages.iter().enumerate().skip(first).filter(is_one);
+        let mut places: Vec<usize> = messages.map(|(at, _)| at).take(most(&to).max(1)).collect();
+        // From behind, so that the places of those before stay what they are.
+        places.reverse();
+        let mut taken: Vec<Delivery> = places.into_iter().filter_map(|at| state.take(at, visibility_ms)).collect();
+        taken.reverse();
+        taken
     }
 
     /// Deletes a message; one that is gone stays gone.
@@ -136,7 +172,8 @@ impl Outbox for MemoryQueues {
                 state.next += 1;
                 let receipt = format!("m{}", state.next);
                 let visible_at = state.now.plus_ms(outgoing.delay_ms);
-                state.messages.push_back(Message { receipt, outgoing, visible_at, received: 0 });
+                let group = outgoing.to.group();
+                state.messages.push_back(Message { receipt, outgoing, group, visible_at, received: 0 });
                 Ok(())
             })
             .collect()

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::Result;
-use crate::domain::id::{LaneId, Target};
+use crate::domain::id::{LaneId, Target, digest};
 use crate::domain::notice::NotificationQueue;
 
 /// Where a message goes.
@@ -40,6 +40,16 @@ impl Destination {
             | Self::Handle
             | Self::Rejected
             | Self::Notification(_) => None,
+        }
+    }
+
+    /// The message group, if it goes to a FIFO queue. SQS takes no names of over 128 characters, and not all characters.
+    #[must_use]
+    pub fn group(&self) -> Option<String> {
+        match self {
+            Self::InOrder(lane) => Some(digest(&["lane", lane.as_str()])),
+            Self::Gather(target) => Some(digest(&["gather", target.as_str()])),
+            Self::Tasks | Self::Elect | Self::Group | Self::Handle | Self::Rejected | Self::Notification(_) => None,
         }
     }
 }

@@ -60,8 +60,8 @@ enum Bidden {
     Won(Term),
     /// Another does, as does the one that it has signalled.
     Lost {
-        /// The fence of that one.
-        signalled: Option<Fence>,
+        /// That one's lock, by its shard, and its fence.
+        signalled: Option<(Shard, Fence)>,
     },
 }
 
@@ -181,9 +181,11 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                     Acquired::Yes => return Ok(Bidden::Won(term(acquisition.next.fence))),
                     Acquired::No(lock) => lock,
                 },
-                Bid::Held(held) if *signalled == Some(held.fence) => return Ok(Bidden::Lost { signalled: *signalled }),
+                Bid::Held(held) if *signalled == Some((target.shard(), held.fence)) => {
+                    return Ok(Bidden::Lost { signalled: *signalled });
+                }
                 Bid::Held(held) => match self.store.signal(target, &held).await? {
-                    Signalled::Yes => return Ok(Bidden::Lost { signalled: Some(held.fence) }),
+                    Signalled::Yes => return Ok(Bidden::Lost { signalled: Some((target.shard(), held.fence)) }),
                     Signalled::No(lock) => lock,
                 },
             };

@@ -4,6 +4,7 @@ use shared::domain::batch::{Assumes, Batch, Member};
 use shared::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
 use shared::domain::lock::{Acquisition, Held, Lock, Term};
 use shared::domain::message::{Elect, Group, Handle};
+use shared::domain::rest::Stage;
 use shared::domain::session::Session;
 use shared::domain::task::{Candidate, Task};
 use shared::domain::time::Timestamp;
@@ -70,8 +71,8 @@ pub struct Sent {
 pub enum Body {
     /// To register-task: the tasks with these numbers, in one event.
     Register(Vec<u8>),
-    /// To register-task: the rest of an event, and whether it has waited for others.
-    Rest(Vec<u8>, bool),
+    /// To register-task: the rest of an event, and how far it has come.
+    Rest(Vec<u8>, Stage),
     /// To elect-leader.
     Elect(Elect),
     /// To group-batch.
@@ -87,7 +88,7 @@ impl Body {
         let short = |id: &BatchId| id.as_str().chars().take(4).collect::<String>();
         match self {
             Self::Register(numbers) => format!("register {numbers:?}"),
-            Self::Rest(numbers, waited) => format!("register what was left, {numbers:?}, waited: {waited}"),
+            Self::Rest(numbers, stage) => format!("register a rest, {numbers:?}, {stage:?}"),
             Self::Elect(Elect::Waiting(election)) => format!("elect {}", election.workflow),
             Self::Elect(Elect::Returning(returning)) => format!("elect, back from {}", short(&returning.batch)),
             Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),

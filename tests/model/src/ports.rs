@@ -195,7 +195,7 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
         }
         Destination::Gather(_) => {
             let rest = Rest::parse(&outgoing.body)?;
-            Body::Rest(rest.tasks().map(number).collect::<Option<_>>()?, rest.waited())
+            Body::Rest(rest.tasks().map(number).collect::<Option<_>>()?, rest.stage())
         }
         Destination::Tasks | Destination::InOrder(_) | Destination::Rejected | Destination::Notification(_) => {
             return None;

@@ -182,8 +182,8 @@ impl Steps {
                 let step = Register { store: ports, outbox: ports, env: ports, routes };
                 step.run(records.collect()).await.failed.is_empty()
             }),
-            Body::Rest(numbers, waited) => Box::pin(async move {
-                let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), waited);
+            Body::Rest(numbers, stage) => Box::pin(async move {
+                let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage);
                 let step = Register { store: ports, outbox: ports, env: ports, routes };
                 step.run(vec![Record { message_id: "rest".to_owned(), body }]).await.failed.is_empty()
             }),

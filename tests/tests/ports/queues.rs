@@ -45,7 +45,9 @@ impl Fixture for InMemory {
 
     async fn bodies(&self) -> HashMap<Destination, Vec<String>> {
         let mut bodies: HashMap<_, Vec<_>> = HashMap::new();
-        while let Some(Delivery { outgoing, .. }) = self.0.receive(HIDDEN_MS) {
+        while let Some(Delivery { outgoing, receipt, .. }) = self.0.receive(HIDDEN_MS) {
+            // The others of its group come after it.
+            self.0.delete(&receipt);
             bodies.entry(outgoing.to).or_default().push(outgoing.body);
         }
         // Queues for people: nobody receives from them.
@@ -256,6 +258,23 @@ async fn who_has_some_of_a_targets_rests_in_hand_is_the_only_one() {
     let delete = fixture.client.delete_message().queue_url(&url);
     delete.set_receipt_handle(first.receipt_handle).send().await.unwrap();
     assert_eq!(bodies(fixture.messages(&of("parcels:t0")).await), ["second", "first"]);
+}
+
+#[tokio::test]
+async fn in_memory_messages_of_a_group_come_together_or_not_at_all() {
+    let queues = MemoryQueues::new();
+    let of = |target: &str| Destination::Gather(Target::new(target));
+    let sent = [("parcels:t0", "a"), ("parcels:t0", "b"), ("parcels:t1", "c"), ("parcels:t0", "d")];
+    queues.send(sent.map(|(target, body)| outgoing(&of(target), body)).to_vec()).await;
+    let receive = || queues.receive_together(|_| 2, HIDDEN_MS);
+    let bodies = |messages: &[Delivery]| messages.iter().map(|it| it.outgoing.body.clone()).collect::<Vec<_>>();
+    let first = receive();
+    assert_eq!(bodies(&first), ["a", "b"]);
+    assert_eq!(bodies(&receive()), ["c"], "the rest of its group waits for whoever has the first");
+    assert_eq!(bodies(&receive()), [""; 0]);
+    queues.delete(&first[1].receipt);
+    queues.postpone(&first[0].receipt, 0).await.unwrap();
+    assert_eq!(bodies(&receive()), ["a", "d"], "what comes again keeps its place");
 }
 
 #[tokio::test]

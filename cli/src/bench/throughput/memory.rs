@@ -38,13 +38,12 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let (mut counts, mut running) = (Counts::default(), FuturesUnordered::new());
     let start = |running: &mut FuturesUnordered<_>| {
         stack.queues.set_now(System.now());
-        while let Some(delivery) = stack.queues.receive(VISIBILITY_MS) {
-            // The rests of a Target come together, as the FIFO queue gives them.
-            let group = delivery.outgoing.to.clone();
-            let most = if matches!(group, Destination::Gather(_)) { IN_ORDER.batch_size } else { 1 };
-            let more = std::iter::from_fn(|| stack.queues.receive_from(&group, VISIBILITY_MS)).take(most - 1);
-            let event = std::iter::once(delivery).chain(more).collect();
-            running.push(deliver(&stack, group, event));
+        // The rests of a Target come together, as the FIFO queue gives them.
+        let most = |to: &Destination| if matches!(to, Destination::Gather(_)) { IN_ORDER.batch_size } else { 1 };
+        loop {
+            let event = stack.queues.receive_together(most, VISIBILITY_MS);
+            let Some(to) = event.first().map(|first| first.outgoing.to.clone()) else { break };
+            running.push(deliver(&stack, to, event));
         }
     };
     for first in (0..tasks).step_by(TASKS.batch_size) {

@@ -15,7 +15,7 @@ use futures::{StreamExt, stream};
 use super::fault::{failed, passes};
 use super::meter::{Meter, SqsRequest};
 use crate::config::Queues;
-use crate::domain::id::{LaneId, digest};
+use crate::domain::id::LaneId;
 use crate::domain::notice::NotificationQueue;
 use crate::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
 
@@ -173,18 +173,7 @@ fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
     let broken = |error: aws_sdk_sqs::error::BuildError| Error::Broken { what: SEND, why: error.to_string() };
     let delay_s = message.delay_ms.div_ceil(1000).min(MAX_DELAY_S);
     let entry = SendMessageBatchRequestEntry::builder().id(at.to_string()).message_body(message.body);
-    // A group's name is 128 characters at most, and not all of them are allowed.
-    let group = match &message.to {
-        Destination::InOrder(lane) => Some(digest(&["lane", lane.as_str()])),
-        Destination::Gather(target) => Some(digest(&["gather", target.as_str()])),
-        Destination::Tasks
-        | Destination::Elect
-        | Destination::Group
-        | Destination::Handle
-        | Destination::Rejected
-        | Destination::Notification(_) => None,
-    };
-    let mut entry = match group {
+    let mut entry = match message.to.group() {
         // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart; repeats are
         // recognised by their tasks' ids instead.
         Some(group) => entry.message_group_id(group).message_deduplication_id(uuid::Uuid::new_v4().to_string()),

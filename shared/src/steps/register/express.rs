@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
-use super::{Plan, Record, Register, Report};
+use super::{Named, Plan, Record, Register, Report};
 use crate::domain::batch::{Assumes, Batch};
 use crate::domain::id::BatchId;
 use crate::domain::task::Candidate;
@@ -30,7 +30,7 @@ impl<S: Batches, Q: Sync, E: Env> Register<'_, S, Q, E> {
     /// voided meanwhile.
     pub(super) async fn write_batches(
         &self,
-        tasks: Vec<(BatchId, Record, Found)>,
+        tasks: Vec<Named>,
         plan: &mut Plan,
         report: &mut Report,
     ) -> Vec<(Record, Found)> {

@@ -11,9 +11,11 @@ mod gather;
 mod plan;
 mod refused;
 mod sort;
+mod spread;
 
 use std::collections::HashSet;
 
+use futures::future::join;
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Found, Next, drive_on};
@@ -24,14 +26,17 @@ use super::{CONCURRENCY, Error};
 use crate::domain::id::{BatchId, LaneId, ListId, Target};
 use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
-use crate::domain::task::{Candidate, Task};
+use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::task_message::TaskMessage;
-use crate::ports::{Batches, Env, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
+use crate::ports::{self, Batches, Env, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
 use crate::routes::Routes;
-use gather::{Carved, FULL_EVENT};
+use gather::{Carved, Pause};
 use plan::Plan;
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
 use sort::{Coming, Parsed};
+use spread::Spread;
+
+pub use gather::FULL_EVENT;
 
 /// One message of the intake queue.
 #[derive(Clone, Debug)]
@@ -57,8 +62,10 @@ pub struct Report {
     pub listed: usize,
     /// Records sent to the rejected queue.
     pub rejected: usize,
-    /// Tasks sent on to those that other events left.
+    /// Tasks that their event has left, sent on to those of others.
     pub gathered: usize,
+    /// Why rests could not be sent on; their tasks were put, to be elected.
+    pub not_gathered: Vec<Error>,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
     /// Their members.
@@ -92,6 +99,9 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
 }
 
+/// A task that names a batch, and its record.
+type Named = (BatchId, Record, Found);
+
 /// What became of a record's task.
 enum Put {
     New(Next),
@@ -107,44 +117,22 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
         let mut plan = Plan::default();
+        let records_came = records.len();
         let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
-        let Carved { mut to_put, left, to_wait, alone } = self.carve(to_put);
-        // First of all: those of other events are on their way, too. What cannot be sent there is elected.
-        to_put.extend(self.send_on(left, &mut report).await.into_iter().flat_map(|(tasks, _)| tasks));
+        let Carved { to_put, left, to_wait, one_target } = self.carve(to_put);
+        let pauses = Pause::of(records_came, rests.len(), one_target);
+        let spread = Spread::default();
+        // At once: those of other events are on their way, too.
+        let (mut done, unsent) = join(self.put_each(to_put, &spread), self.leave(left, &mut report)).await;
+        done.extend(self.put_each(unsent, &spread).await);
         for (list, arrived) in to_list {
             self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
-        let mut done: Vec<_> = stream::iter(to_put)
-            .map(|(record, parsed)| async move {
-                let put = self.put(parsed).await;
-                (record, put)
-            })
-            .buffered(CONCURRENCY)
-            .collect()
-            .await;
         let lanes: Vec<_> =
             to_lane.into_iter().map(|(lane, (numbering, coming))| self.line_up(lane, numbering, coming)).collect();
         let lined_up: Vec<_> = stream::iter(lanes).buffer_unordered(CONCURRENCY).collect().await;
         done.extend(lined_up.into_iter().flatten());
-        let (mut batched, mut found) = (Vec::new(), Vec::new());
-        for (record, put) in done {
-            match put {
-                Err(error) => report.failed.push((record.message_id, error)),
-                Ok(Put::New(next)) => {
-                    report.registered += 1;
-                    plan.add(&record, next);
-                }
-                Ok(Put::Batched(batch, task)) => {
-                    report.registered += 1;
-                    batched.push((batch, record, task));
-                }
-                Ok(Put::Repeated(task)) => {
-                    report.repeated += 1;
-                    found.push((record, task));
-                }
-                Ok(Put::Refused(refused)) => plan.reject(&record, refused),
-            }
-        }
+        let (batched, mut found) = sort_out(done, &mut plan, &mut report);
         found.extend(self.write_batches(batched, &mut plan, &mut report).await);
         let (records, found): (Vec<Record>, Vec<Found>) = found.into_iter().unzip();
         for (record, next) in records.iter().zip(drive_on(self.store, self.env, found).await) {
@@ -155,26 +143,46 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         }
         let twins = std::mem::take(&mut plan.twins);
         self.carry_out(plan, &mut report).await;
-        if !to_wait.is_empty() {
-            self.wait_for_others(alone && rests.len() >= FULL_EVENT).await;
-            for (tasks, error) in self.send_on(to_wait, &mut report).await {
-                report.failed.extend(tasks.into_iter().map(|(record, _)| (record.message_id, error.clone())));
-            }
-        }
+        self.go_on(to_wait, pauses, &mut report).await;
         report.fail_twins(twins);
         self.send_back(&rests, &mut report).await;
         report
     }
 
-    async fn put(&self, parsed: Parsed) -> Result<Put, Error> {
-        let Parsed { task, target, .. } = parsed;
-        Ok(match self.store.register(&task).await? {
-            Registered::New => match task.status.batch().cloned() {
-                Some(batch) => Put::Batched(batch, (task, target)),
-                None => Put::New(Next::Elect(target, task.candidate())),
-            },
-            Registered::Existing(existing) => repeated(task, target, *existing),
-        })
+    async fn put_each(&self, tasks: Vec<(Record, Parsed)>, spread: &Spread) -> Vec<(Record, Result<Put, Error>)> {
+        let putting = stream::iter(tasks).map(|(record, parsed)| async move {
+            let put = self.put(parsed, spread).await;
+            (record, put)
+        });
+        putting.buffered(CONCURRENCY).collect().await
+    }
+
+    /// Puts a task, into another shard if one does not take it: three more at most ([`Spread`]).
+    async fn put(&self, parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
+        let Parsed { mut task, target: drawn, .. } = parsed;
+        let shards = self.routes.get(&drawn.route()).map_or(1, |route| route.shards);
+        loop {
+            let target = spread.place(&drawn);
+            if let Status::Created { target: waits_for } = &mut task.status {
+                waits_for.clone_from(&target);
+            }
+            let registered = match self.store.register(&task).await {
+                // If it was written all the same, the next put finds it, wherever it waits. What names a batch is in no shard.
+                Err(ports::Error::Unavailable { .. })
+                    if task.status.batch().is_none() && spread.leave(&target, shards, self.env.random()) =>
+                {
+                    continue;
+                }
+                registered => registered?,
+            };
+            return Ok(match registered {
+                Registered::New => match task.status.batch().cloned() {
+                    Some(batch) => Put::Batched(batch, (task, target)),
+                    None => Put::New(Next::Elect(target, task.candidate())),
+                },
+                Registered::Existing(existing) => repeated(task, target, *existing),
+            });
+        }
     }
 
     /// Lets tasks come to their lane, in the order of their records. If one cannot be written, those behind it must not be
@@ -273,6 +281,34 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
             }
         }
     }
+}
+
+/// What was put, by what is next: tasks that name a batch which is to be written, and tasks that were there already.
+fn sort_out(
+    done: Vec<(Record, Result<Put, Error>)>,
+    plan: &mut Plan,
+    report: &mut Report,
+) -> (Vec<Named>, Vec<(Record, Found)>) {
+    let (mut batched, mut found) = (Vec::new(), Vec::new());
+    for (record, put) in done {
+        match put {
+            Err(error) => report.failed.push((record.message_id, error)),
+            Ok(Put::New(next)) => {
+                report.registered += 1;
+                plan.add(&record, next);
+            }
+            Ok(Put::Batched(batch, task)) => {
+                report.registered += 1;
+                batched.push((batch, record, task));
+            }
+            Ok(Put::Repeated(task)) => {
+                report.repeated += 1;
+                found.push((record, task));
+            }
+            Ok(Put::Refused(refused)) => plan.reject(&record, refused),
+        }
+    }
+    (batched, found)
 }
 
 /// What becomes of a task whose id is there already.

@@ -7,7 +7,7 @@ use super::refused::Refused;
 use super::{Plan, Record, Register, Report};
 use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId};
 use crate::domain::lane::{Numbering, Order};
-use crate::domain::rest::Rest;
+use crate::domain::rest::{Rest, Stage};
 use crate::domain::task::Task;
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
 use crate::ports::Env;
@@ -25,13 +25,11 @@ pub(super) struct Parsed {
     pub(super) came: Came,
 }
 
-/// In what message a task came; who has waited longest comes first.
+/// In what message a task came; who has come furthest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Came {
-    /// In a rest that has waited for others.
-    Waited,
-    /// In the rest of its event.
-    Left,
+    /// In a rest.
+    In(Stage),
     /// In its own.
     Alone,
 }
@@ -54,16 +52,15 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
     pub(super) fn sort(&self, records: Vec<Record>, plan: &mut Plan, report: &mut Report) -> Coming {
         let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
         let mut coming = Coming::default();
-        // One draw for all: into one shard of each Target, so that there is one election message for it.
+        // One draw for all: into one shard of each Target, so that one election message is enough.
         let draw = self.env.random();
         let mut opened = Vec::with_capacity(records.len());
         for record in records {
             match Rest::parse(&record.body) {
                 None => opened.push((record, Came::Alone)),
                 Some(rest) => {
-                    let came = if rest.waited() { Came::Waited } else { Came::Left };
                     let rest = Opened::new(record.message_id, &rest);
-                    opened.extend(rest.tasks.iter().map(|task| (task.clone(), came)));
+                    opened.extend(rest.tasks.iter().map(|task| (task.clone(), Came::In(rest.stage))));
                     coming.rests.push(rest);
                 }
             }
@@ -104,6 +101,11 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
     fn parse(&self, record: &Record, draw: f64, came: Came) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, message: None })?;
+        if matches!(came, Came::In(_)) && message.id.as_str() == record.message_id {
+            // By the next message it would be another task.
+            let rejection = Rejection::new(Code::MissingField, "the field `id` is required of a task in a rest");
+            return Err(Refused::of(rejection, message));
+        }
         let assigned = caught(|| self.routes.assign(&message.payload));
         let Assigned { route, target, order } =
             assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
