@@ -8,7 +8,7 @@ use utoipa::openapi::{ContentBuilder, Header, Object, Ref, RefOr, Response, Resp
 use utoipa::{IntoResponses, OpenApi};
 
 use crate::problem::{MEDIA_TYPE, Problem};
-use crate::{acks, batches, items, lists, peek, streams, tasks, trackers, waiting};
+use crate::{acks, batches, item_pages, items, lists, streams, tasks, trackers};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -28,17 +28,17 @@ use crate::{acks, batches, items, lists, peek, streams, tasks, trackers, waiting
         trackers::open,
         trackers::show,
         items::add,
-        lists::list,
+        item_pages::list,
         acks::ack,
         trackers::seal,
         trackers::abandon,
-        waiting::open,
-        waiting::show,
-        waiting::put,
-        peek::peek,
-        waiting::release,
-        waiting::discard,
-        waiting::close,
+        lists::open,
+        lists::show,
+        lists::put,
+        lists::peek::peek,
+        lists::release,
+        lists::discard,
+        lists::close,
         streams::open,
         streams::show,
         streams::feed,

@@ -11,17 +11,16 @@ mod acks;
 mod batches;
 mod body;
 mod document;
+mod item_pages;
 mod items;
 mod lists;
 mod parameters;
-mod peek;
 mod problem;
 mod routes;
 mod streams;
 mod tasks;
 mod times;
 mod trackers;
-mod waiting;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -99,16 +98,16 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/batches/{id}", get(batches::show::<B>))
         .route("/trackers", post(trackers::open::<B>))
         .route("/trackers/{id}", get(trackers::show::<B>))
-        .route("/trackers/{id}/items", post(items::add::<B>).get(lists::list::<B>))
+        .route("/trackers/{id}/items", post(items::add::<B>).get(item_pages::list::<B>))
         .route("/trackers/{id}/acks", post(acks::ack::<B>))
         .route("/trackers/{id}/seal", post(trackers::seal::<B>))
         .route("/trackers/{id}/abandon", post(trackers::abandon::<B>))
-        .route("/lists", post(waiting::open::<B>))
-        .route("/lists/{id}", get(waiting::show::<B>))
-        .route("/lists/{id}/tasks", post(waiting::put::<B>).get(peek::peek::<B>))
-        .route("/lists/{id}/releases", post(waiting::release::<B>))
-        .route("/lists/{id}/discards", post(waiting::discard::<B>))
-        .route("/lists/{id}/close", post(waiting::close::<B>))
+        .route("/lists", post(lists::open::<B>))
+        .route("/lists/{id}", get(lists::show::<B>))
+        .route("/lists/{id}/tasks", post(lists::put::<B>).get(lists::peek::peek::<B>))
+        .route("/lists/{id}/releases", post(lists::release::<B>))
+        .route("/lists/{id}/discards", post(lists::discard::<B>))
+        .route("/lists/{id}/close", post(lists::close::<B>))
         .route("/streams", post(streams::open::<B>))
         .route("/streams/{id}", get(streams::show::<B>))
         .route("/streams/{id}/events", post(streams::feed::<B>))

@@ -1,4 +1,4 @@
-//! Tasks: sent to the intake queue, and looked up.
+//! Tasks: sent to the task queue, and looked up.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct TaskList {
     tasks: Vec<NewTask>,
 }
 
-/// A task to send: the same as a message on the intake queue.
+/// A task to send: the same as a message on the task queue.
 #[derive(Debug, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the published contract; the parser of task messages reads it")]
@@ -86,7 +86,7 @@ pub struct Sent {
 
 /// Send tasks
 ///
-/// Checks all of them and sends them to the intake queue; if one is wrong, none is sent. They are registered within
+/// Checks all of them and sends them to the task queue; if one is wrong, none is sent. They are registered within
 /// seconds; those of one order key in the order of the call. If the answer is lost, repeat the call: tasks that brought their ids are not doubled.
 #[utoipa::path(
     post, path = "/tasks", tag = "tasks", operation_id = "send_tasks",

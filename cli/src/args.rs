@@ -157,8 +157,8 @@ pub struct Local {
     pub sqs_port: u16,
     /// The loopback port of the HTTP API; 0 for any free one.
     ///
-    /// Over it, programs send tasks, count fan-outs with trackers, and ask where tasks and batches stand. Its address is
-    /// among the lines printed, as GROUPAGE_API_URL; GET $GROUPAGE_API_URL/openapi.json describes every request. It asks
+    /// Over it, programs send tasks, count fan-outs with trackers, hold tasks on lists, feed streams, and ask where tasks and
+    /// batches stand. Its address is among the lines printed, as GROUPAGE_API_URL; GET $GROUPAGE_API_URL/openapi.json describes every request. It asks
     /// for no credentials: only this machine can reach it.
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     pub http_port: u16,
@@ -201,7 +201,7 @@ const SEND_EXAMPLES: &str = "\
 Examples:
   groupage send tasks.ndjson                        send, and leave the rest to the stack
   groupage send tasks.ndjson --track                wait until every task has succeeded or failed
-  make-tasks | groupage send - --track=catalog-7    the same for a stream, under a name of your own
+  make-tasks | groupage send - --track=catalog-7    the same for a pipe, under a name of your own
   groupage status tracker catalog-7                 how far it is, asked from anywhere";
 
 #[derive(Debug, clap::Args)]

@@ -46,7 +46,7 @@ pub struct Depth {
     pub delayed: u64,
 }
 
-/// The step queues, then the queues for people, by name and URL.
+/// The step queues, by name and URL.
 pub fn step_queues(queues: &Queues) -> [(&'static str, &String); 5] {
     [
         ("tasks", &queues.tasks),

@@ -82,7 +82,7 @@ impl Tables {
     }
 }
 
-/// The URLs of the SQS queues: one per step, and two for people.
+/// The URLs of the SQS queues: one per step, a FIFO one for register-task, and two for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queues {
     /// Intake: task messages, read by register-task.
@@ -102,9 +102,6 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// The index of lanes that a failure stopped, on (`Stopped`, `ActiveAt`).
-    pub const STOPPED_INDEX: &str = "Stopped";
-
     /// Reads `GROUPAGE_{TASK,IN_ORDER,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
     ///
     /// # Errors
@@ -124,17 +121,17 @@ impl Queues {
 
 /// Days a settled task and its batch stay readable when `GROUPAGE_RETENTION_DAYS` is not set.
 ///
-/// A late duplicate of a message must find its task: the longest a message can live is fourteen days in a
-/// queue and fourteen more in its dead-letter queue.
+/// A late duplicate of a message must find its task: a message lives for fourteen days at most, its time in a dead-letter
+/// queue included.
 pub const DEFAULT_RETENTION_DAYS: u64 = 30;
 
 /// Reads `GROUPAGE_RETENTION_DAYS`, in milliseconds.
 ///
 /// # Errors
-/// [`Error::Invalid`] if it is set to something that is no positive number of days.
+/// [`Error::Invalid`] if it is set to something that is no number of days, or to fewer than a message may live.
 pub fn retention_ms_from_env() -> Result<u64, Error> {
     const NAME: &str = "GROUPAGE_RETENTION_DAYS";
-    let days = number(NAME, 1..=3650, "a number of days from 1 to 3650")?.unwrap_or(DEFAULT_RETENTION_DAYS);
+    let days = number(NAME, 15..=3650, "a number of days from 15 to 3650")?.unwrap_or(DEFAULT_RETENTION_DAYS);
     Ok(days * 24 * 60 * 60 * 1000)
 }
 

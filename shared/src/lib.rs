@@ -6,7 +6,8 @@
 //! - [`domain`] is pure: states, decisions, ids, retry arithmetic. No clock, no I/O, no AWS.
 //! - [`routes`] turns the routes file into checked, compiled configuration.
 //! - [`ports`] names each capability the steps need, one small trait each.
-//! - [`steps`] is the protocol: register, elect, group, handle (and revive, for a stack that lost its messages).
+//! - [`steps`] is the protocol: register, elect, group, handle or work, and sweep; lanes, lists, trackers and streams; and
+//!   revive, for a stack that lost its messages.
 //! - [`memory`] and [`aws`] implement the ports; one conformance suite runs against both.
 //! - [`entry`] turns an SQS event into step calls and a partial batch response, record by record.
 //!

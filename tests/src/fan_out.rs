@@ -45,7 +45,7 @@ pub struct Portion {
 /// What items stand for.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// A message of the intake queue for each.
+    /// A message of the task queue for each.
     Tasks(Vec<String>),
     /// So many things that the owner does itself, and acks.
     Done(u64, tracker::Outcome),
@@ -158,7 +158,7 @@ impl World {
         Ok(())
     }
 
-    /// Sends to the intake queue until that is answered.
+    /// Sends to the task queue until that is answered.
     async fn send_for(&self, process: &Process, bodies: Vec<String>) {
         let send = async || {
             let sent = async {

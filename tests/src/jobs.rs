@@ -25,7 +25,7 @@ pub(crate) struct Jobs {
 /// What a process is started with.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
-    /// Records of the intake queue, for register-task.
+    /// Records of the task queue, for register-task.
     Event(Vec<Record>),
     /// Messages of the task queue, for register-task.
     Tasks(Vec<Delivery>),

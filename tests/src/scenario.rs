@@ -80,7 +80,7 @@ fn with_lines(routes: &str, lines: &str) -> String {
     routes.replace("    retry:", &format!("    {lines}\n    retry:"))
 }
 
-/// A message of the intake queue.
+/// A message of the task queue.
 #[must_use]
 pub fn parcel(n: usize, truck: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n}}}}}"#)
@@ -92,7 +92,7 @@ pub fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
 }
 
-/// Messages of the intake queue, for so many trucks.
+/// Messages of the task queue, for so many trucks.
 #[must_use]
 pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
     (0..count).map(|n| parcel(n, n % trucks)).collect()

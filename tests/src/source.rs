@@ -40,7 +40,7 @@ impl Source {
     }
 }
 
-/// The intake queue as a source has it: what it sends together comes together.
+/// The task queue as a source has it: what it sends together comes together.
 struct Intake<'a>(&'a World);
 
 impl Outbox for Intake<'_> {

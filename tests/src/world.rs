@@ -58,7 +58,7 @@ pub struct World {
     pub(crate) callers: Mutex<Vec<Arc<Caller>>>,
     /// What they were told.
     pub(crate) told: Mutex<Told>,
-    /// Every message that was put into the intake queue.
+    /// Every message that was put into the task queue.
     sent: Mutex<Vec<String>>,
     complaints: Mutex<Vec<String>>,
 }
@@ -113,18 +113,18 @@ impl World {
         &self.setting
     }
 
-    /// Puts messages into the intake queue, as one event for register-task.
+    /// Puts messages into the task queue, as one event for register-task.
     pub fn send(&self, bodies: &[String]) {
         self.send_later(0, bodies);
     }
 
-    /// Puts messages into the intake queue after a while.
+    /// Puts messages into the task queue after a while.
     pub fn send_later(&self, delay_ms: u64, bodies: &[String]) {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).extend(bodies.iter().cloned());
         self.later(delay_ms, Job::Event(records(bodies)));
     }
 
-    /// Every message that was put into the intake queue.
+    /// Every message that was put into the task queue.
     pub fn sent_bodies(&self) -> Vec<String> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -148,6 +148,11 @@ impl World {
     pub async fn register(&self, bodies: &[String]) -> Report {
         let process = self.unharmed();
         self.register_as(&process, records(bodies)).await
+    }
+
+    /// Registers messages at once, in a process that goes by this plan.
+    pub async fn register_by(&self, plan: Plan, bodies: &[String]) -> Report {
+        self.register_as(&self.going_by(plan), records(bodies)).await
     }
 
     /// Registers messages at once, with nothing befalling anybody, under routes that were in force before the world's.
@@ -285,8 +290,13 @@ impl World {
 
     /// A process that nothing befalls.
     fn unharmed(&self) -> Process {
-        let fate = Arc::new(Fate::new(Plan::Nothing, self.env.clone(), false));
-        Process::new("unharmed", self.env.clone(), fate, self.setting.latency_ms)
+        self.going_by(Plan::Nothing)
+    }
+
+    /// A process of its own, and its plan.
+    fn going_by(&self, plan: Plan) -> Process {
+        let fate = Arc::new(Fate::new(plan, self.env.clone(), false));
+        Process::new("beside", self.env.clone(), fate, self.setting.latency_ms)
     }
 
     /// A process to which the plan applies, with a clock of its own.

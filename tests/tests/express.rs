@@ -1,23 +1,21 @@
 //! The express path: which tasks take it, and what becomes of those whose batch does not come to be.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_tests::clock::TestEnv;
 use groupage_tests::downstream::Scripted;
-use groupage_tests::faulty::Faulty;
-use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
+use groupage_tests::process::{Fault, Plan, Side};
 use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::{Setting, World};
 use shared::domain::batch::{self, Assumes, Batch, Claim, Member};
-use shared::domain::id::{BatchId, Fence, Round, SessionId, Target, TaskId};
+use shared::domain::id::{BatchId, Fence, Round, SessionId, Shard, Target, TaskId};
 use shared::domain::outcome::Results;
 use shared::domain::rest::{Rest, Stage};
 use shared::domain::task::{Candidate, Status, Task};
 use shared::domain::task_message::{self, MAX_MESSAGE_BYTES};
 use shared::domain::time::Timestamp;
-use shared::memory::{MemoryQueues, MemoryStore};
+use shared::memory::MemoryStore;
 use shared::ports::{self, Batches, Destination, Env, Outbox, Outgoing, Tasks};
 use shared::routes::Routes;
 use shared::steps::register::{Record, Register, Report};
@@ -100,6 +98,22 @@ async fn shares_of_a_batch_come_together_and_single_tasks_are_elected_at_once() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn rests_of_a_target_with_shards_gather_in_that_of_their_event() {
+    let routes = ROUTES.replace("    target: truck\n", "    target: truck\n    shards: 4\n");
+    let setting = Setting { mixes: true, ..Setting::default() };
+    let world = World::new(setting, &routes, Scripted::accepting());
+    for event in parcels(100, 1).chunks(5) {
+        assert_eq!(world.register(event).await.gathered, 5);
+    }
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 100);
+    let sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
+    assert!(sizes.iter().filter(|size| **size == 10).count() >= 8, "{sizes:?}");
+    let batches = world.tables().batches().into_iter().filter(|batch| batch.members.len() == 10);
+    assert!(batches.map(|batch| batch.target.shard()).collect::<BTreeSet<Shard>>().len() > 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rest_pauses_once_and_is_elected_then() {
     let world = world();
     let begun = world.env.now();
@@ -143,7 +157,7 @@ async fn a_message_that_holds_a_rest_is_done_when_each_of_its_tasks_is() {
     let world = world();
     let good = parcel(0, 1);
     let bad = [r#"{"id":"p1"}"#, r#"{"payload":{"truck":"t0"}}"#];
-    let body = Rest::body(&[&good, bad[0], bad[1], &good].map(str::to_owned), Stage::Waited);
+    let body = Rest::body(&[&good, bad[0], bad[1], &good].map(str::to_owned), Stage::Waited, Shard::HOME);
     let report = world.register(&[body]).await;
     assert_eq!((report.registered, report.rejected, report.repeated, report.failed.len()), (1, 2, 1, 0));
     let rejected = world.queues.now().messages(&Destination::Rejected);
@@ -152,37 +166,35 @@ async fn a_message_that_holds_a_rest_is_done_when_each_of_its_tasks_is() {
     all_settled(&world, 1);
 }
 
-/// What registering a rest of these tasks that is at this stage comes to if its `call`th call to a port fails.
-async fn failing(bodies: &[String], stage: Stage, call: usize) -> (Report, MemoryStore, MemoryQueues) {
-    let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
-    let fate = Arc::new(Fate::new(Plan::At(call, Side::Before, Fault::Error), env.clone(), false));
-    let process = Process::new("register-task", env.clone(), fate, 0);
-    let (faulty, outbox) = (Faulty::new(&store, &process), Faulty::new(&queues, &process));
-    let routes = Routes::parse(ROUTES).unwrap();
-    let record = Record { message_id: "m".to_owned(), body: Rest::body(bodies, stage) };
-    let report = Register { store: &faulty, outbox: &outbox, env: &env, routes: &routes }.run(vec![record]).await;
-    (report, store, queues)
+/// Registers a rest of these tasks that is at this stage, and its `call`th call to a port fails.
+async fn failing(world: &World, bodies: &[String], stage: Stage, call: usize) -> Report {
+    let body = Rest::body(bodies, stage, Shard::HOME);
+    world.register_by(Plan::At(call, Side::Before, Fault::Error), &[body]).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_fails_in_a_rest_goes_back_alone_and_its_neighbours_go_on() {
     for call in 0..3 {
-        let (report, store, queues) = failing(&parcels(3, 1), Stage::Waited, call).await;
+        let world = world();
+        let report = failing(&world, &parcels(3, 1), Stage::Waited, call).await;
         assert_eq!((report.registered, report.sent_back.len(), report.failed.len()), (2, 1, 0), "put {call}");
-        assert_eq!((store.tasks().len(), queues.messages(&Destination::Elect).len()), (2, 1));
-        let back = queues.messages(&Destination::Tasks);
+        assert_eq!((world.tables().tasks().len(), sent(&world, &Destination::Elect)), (2, 1));
+        let back = world.queues.now().messages(&Destination::Tasks);
         let [message] = &back[..] else { panic!("{back:?}") };
         let rest = Rest::parse(&message.body).unwrap();
         assert_eq!(rest.stage(), Stage::Failed);
         assert!(rest.tasks().eq([parcel(call, 0)].iter().map(String::as_str)), "{message:?}");
+        world.run_to_rest().await.unwrap();
+        all_settled(&world, 3);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_does_not_keep_its_group_though_nobody_came_with_it() {
-    let (report, _, queues) = failing(&parcels(1, 1), Stage::Waited, 0).await;
+    let world = world();
+    let report = failing(&world, &parcels(1, 1), Stage::Waited, 0).await;
     assert_eq!((report.sent_back.len(), report.failed.len()), (1, 0));
-    assert_eq!(queues.messages(&Destination::Tasks).len(), 1);
+    assert_eq!(sent(&world, &Destination::Tasks), 1);
 }
 
 /// Queues that nobody reaches.
@@ -198,7 +210,7 @@ impl Outbox for Unreachable {
 #[tokio::test(start_paused = true)]
 async fn a_rest_whose_tasks_cannot_be_sent_back_comes_again() {
     let routes = Routes::parse(ROUTES).unwrap();
-    let record = Record { message_id: "m".to_owned(), body: Rest::body(&parcels(3, 1), Stage::Waited) };
+    let record = Record { message_id: "m".to_owned(), body: Rest::body(&parcels(3, 1), Stage::Waited, Shard::HOME) };
     let (store, env) = (MemoryStore::new(), TestEnv::new(1));
     let report = Register { store: &store, outbox: &Unreachable, env: &env, routes: &routes }.run(vec![record]).await;
     assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m"]);
@@ -209,7 +221,7 @@ async fn a_rest_whose_tasks_cannot_be_sent_back_comes_again() {
 async fn what_failed_takes_nobody_with_it_who_could_gather() {
     let world = world();
     let mut event = parcels(5, 1);
-    event[0] = Rest::body(&event[..1], Stage::Failed);
+    event[0] = Rest::body(&event[..1], Stage::Failed, Shard::HOME);
     let report = world.register(&event).await;
     assert_eq!((report.registered, report.gathered), (1, 4));
     world.run_to_rest().await.unwrap();
@@ -218,9 +230,10 @@ async fn what_failed_takes_nobody_with_it_who_could_gather() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_again_is_counted_by_its_queue() {
-    let (report, _, queues) = failing(&parcels(1, 1), Stage::Failed, 0).await;
-    assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m"]);
-    assert_eq!((report.sent_back.len(), queues.messages(&Destination::Tasks).len()), (0, 0));
+    let world = world();
+    let report = failing(&world, &parcels(1, 1), Stage::Failed, 0).await;
+    assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m0"]);
+    assert_eq!((report.sent_back.len(), sent(&world, &Destination::Tasks)), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

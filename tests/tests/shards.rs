@@ -102,9 +102,8 @@ fn the_stories_of_hot_targets_have_shards_with_leaders() {
 #[tokio::test(start_paused = true)]
 async fn tasks_that_one_shard_does_not_take_go_to_another() {
     for call in 0..5 {
-        let plan = Plan::At(call, Side::Before, Fault::Error);
-        let world = world(4, Setting { seed: 3, plan, ..Setting::default() });
-        let report = world.register(&parcels(5, 1)).await;
+        let world = world(4, Setting { seed: 3, ..Setting::default() });
+        let report = world.register_by(Plan::At(call, Side::Before, Fault::Error), &parcels(5, 1)).await;
         assert_eq!((report.registered, report.failed.len()), (5, 0), "put {call}");
         let shards: BTreeSet<Target> = waiting(&world).into_iter().collect();
         let asked = world.queues.now().messages(&Destination::Elect);

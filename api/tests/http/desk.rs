@@ -87,12 +87,12 @@ impl Desk {
         Self::with(MemoryQueues::new()).await
     }
 
-    /// Messages sent to the intake queue.
+    /// Messages sent to the task queue.
     pub fn intake(&self) -> Vec<Outgoing> {
         self.stack.queues.messages(&Destination::Tasks)
     }
 
-    /// Messages sent to the intake queue that keeps order, of one order key.
+    /// Messages sent to the task queue that keeps order, of one order key.
     pub fn in_order(&self, lane: &str) -> Vec<Outgoing> {
         self.stack.queues.messages(&Destination::InOrder(LaneId::new(lane)))
     }

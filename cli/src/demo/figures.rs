@@ -6,16 +6,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use shared::aws::{Requests, Usage};
 use shared::domain::task::{Status, Task};
+use simulator::bill::price;
 
 use super::ledger::{Ledger, Parcel};
 use super::owner::Notice;
 use super::parcels::MAX_ITEMS;
 use crate::output::{grouped, summary};
-
-/// On-demand prices in us-east-1, in US dollars per million.
-const WRITE_UNITS: f64 = 0.625;
-const READ_UNITS: f64 = 0.125;
-const SQS_REQUESTS: f64 = 0.40;
 
 /// Disagreements shown to people; programs get all.
 const SHOWN: usize = 10;
@@ -185,8 +181,8 @@ impl Price {
     /// Of a million tasks like these. Lambda's own price depends on memory and downstream, and is not in it.
     fn of(per_task: &PerTask) -> Self {
         Self {
-            dynamodb: per_task.write_units * WRITE_UNITS + per_task.read_units * READ_UNITS,
-            sqs: per_task.sqs_requests * SQS_REQUESTS,
+            dynamodb: per_task.write_units * price::WRITE + per_task.read_units * price::READ,
+            sqs: per_task.sqs_requests * price::SQS,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `groupage demo`: the main job, whole, in this process and in a few seconds.
 //!
-//! Parcels for trucks go onto the intake queue one by one; the four steps turn them into few, full calls of a truck
+//! Parcels for trucks go onto the task queue one by one; the four steps turn them into few, full calls of a truck
 //! loading API that is as tiresome as real ones are. A tracker counts the parcels, and its owner is told once that all are
 //! done. In the end the API's own ledger must agree with what the task table says of every parcel, and with what the owner
 //! was told, or the demo has failed.
@@ -67,7 +67,7 @@ pub enum Error {
     /// The parcels cannot be tracked.
     #[error(transparent)]
     Owner(#[from] owner::Error),
-    /// The intake queue takes nothing.
+    /// The task queue takes nothing.
     #[error(transparent)]
     Send(#[from] queue::Error),
     /// The task table does not answer.

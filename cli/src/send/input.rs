@@ -18,7 +18,7 @@ enum Source {
     /// A regular file, and its size in bytes when it was opened.
     File(File, u64),
     /// A named pipe, a process substitution, a device: what was read is gone.
-    Stream(File),
+    Pipe(File),
 }
 
 impl Input {
@@ -32,7 +32,7 @@ impl Input {
         }
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        let source = if metadata.is_file() { Source::File(file, metadata.len()) } else { Source::Stream(file) };
+        let source = if metadata.is_file() { Source::File(file, metadata.len()) } else { Source::Pipe(file) };
         Ok(Self { source })
     }
 
@@ -40,7 +40,7 @@ impl Input {
     pub const fn bytes(&self) -> Option<u64> {
         match self.source {
             Source::File(_, bytes) => Some(bytes),
-            Source::Stdin | Source::Stream(_) => None,
+            Source::Stdin | Source::Pipe(_) => None,
         }
     }
 
@@ -61,7 +61,7 @@ impl Input {
     pub fn into_reader(self) -> Box<dyn BufRead + Send> {
         match self.source {
             Source::Stdin => Box::new(BufReader::new(io::stdin())),
-            Source::File(file, _) | Source::Stream(file) => Box::new(BufReader::new(file)),
+            Source::File(file, _) | Source::Pipe(file) => Box::new(BufReader::new(file)),
         }
     }
 }

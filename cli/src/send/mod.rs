@@ -1,4 +1,4 @@
-//! `groupage send`: many tasks from a file onto the intake queue.
+//! `groupage send`: many tasks from a file onto the task queue.
 //!
 //! A thread reads and checks the lines; workers take what is ready of them, ask the task table which are known, and
 //! send the rest in tens. Repeating it is safe at any point: ids follow from the content, and registering twice is

@@ -1,4 +1,4 @@
-//! The intake queue.
+//! The task queue.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,10 +28,10 @@ const FINAL: [&str; 2] = ["InvalidMessageContents", "InvalidParameterValue"];
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request failed as a whole.
-    #[error("cannot send to the intake queue: {0}")]
+    #[error("cannot send to the task queue: {0}")]
     Request(String),
     /// SQS keeps refusing a message that it might take later.
-    #[error("the intake queue does not take line {line} now: {why}")]
+    #[error("the task queue does not take line {line} now: {why}")]
     Refused {
         /// The line it came from.
         line: u64,
@@ -51,7 +51,7 @@ pub struct Refused {
     pub item: Option<ItemId>,
 }
 
-/// Sends to the intake queue.
+/// Sends to the task queue.
 #[derive(Clone, Debug)]
 pub struct Intake {
     client: Client,

@@ -1,14 +1,11 @@
 //! The Lambda function sweep: finds, by schedule, what lost its message or its worker, and sends it on. Wiring only.
 
 use lambda_runtime::Error;
-use shared::entry;
-
-/// As template.yaml's schedule has it.
-const EVERY_MS: u64 = 60_000;
+use shared::entry::{self, mapping::SWEEP_EVERY_MS};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, _) = entry::connect().await?;
-    entry::serve_schedule(|| entry::sweep(&stack, EVERY_MS)).await
+    entry::serve_schedule(|| entry::sweep(&stack, SWEEP_EVERY_MS)).await
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::id::Shard;
 use super::task_message::MAX_MESSAGE_BYTES;
 
 /// To register-task: task messages of one Target that fill no batch.
@@ -11,6 +12,7 @@ use super::task_message::MAX_MESSAGE_BYTES;
 pub struct Rest {
     rest: Vec<Box<RawValue>>,
     stage: Stage,
+    shard: Shard,
 }
 
 /// How far the tasks of a rest have come; who has come furthest comes first.
@@ -40,15 +42,15 @@ impl Rest {
         bytes + tasks + FRAME_BYTES <= MAX_MESSAGE_BYTES
     }
 
-    /// The message with these task messages.
+    /// The message with these task messages, of this shard of their Target.
     #[must_use]
-    pub fn body(tasks: &[String], stage: Stage) -> String {
+    pub fn body(tasks: &[String], stage: Stage, shard: Shard) -> String {
         let stage = match stage {
             Stage::Failed => "failed",
             Stage::Waited => "waited",
             Stage::Left => "left",
         };
-        format!(r#"{BEGINNING}{}],"stage":"{stage}"}}"#, tasks.join(","))
+        format!(r#"{BEGINNING}{}],"stage":"{stage}","shard":{shard}}}"#, tasks.join(","))
     }
 
     /// Reads a message, unless it is a task's own. What is malformed is left to be refused as a task.
@@ -62,6 +64,12 @@ impl Rest {
     #[must_use]
     pub const fn stage(&self) -> Stage {
         self.stage
+    }
+
+    /// The shard that its tasks were drawn into.
+    #[must_use]
+    pub const fn shard(&self) -> Shard {
+        self.shard
     }
 
     /// Its task messages.
@@ -78,8 +86,8 @@ mod tests {
     fn task_messages_come_out_as_they_went_in() {
         let tasks = [r#"{"id":"a","payload":{"n":1.00}}"#, r#"{"id":"b","payload":{"s":"\u0000é"}}"#];
         for stage in [Stage::Failed, Stage::Waited, Stage::Left] {
-            let rest = Rest::parse(&Rest::body(&tasks.map(str::to_owned), stage)).unwrap();
-            assert_eq!(rest.stage(), stage);
+            let rest = Rest::parse(&Rest::body(&tasks.map(str::to_owned), stage, Shard(63))).unwrap();
+            assert_eq!((rest.stage(), rest.shard()), (stage, Shard(63)));
             assert_eq!(rest.tasks().collect::<Vec<_>>(), tasks);
         }
     }
@@ -89,15 +97,14 @@ mod tests {
         let task = format!(r#"{{"id":"a","payload":{{"x":"{}"}}}}"#, "x".repeat(995));
         let count = (1..).take_while(|count| Rest::holds(*count, count * task.len())).count();
         assert!(count > 200);
-        assert!(Rest::body(&vec![task; count], Stage::Waited).len() <= MAX_MESSAGE_BYTES);
+        assert!(Rest::body(&vec![task; count], Stage::Waited, Shard(63)).len() <= MAX_MESSAGE_BYTES);
     }
 
     #[test]
     fn a_task_or_nonsense_is_no_rest() {
-        let too_many = Rest::body(&vec!["{}".to_owned(); MAX_TASKS + 1], Stage::Left);
-        for body in
-            [r#"{"id":"a","payload":{}}"#, r#"{"rest":[{}]}"#, r#"{"rest":[nonsense],"stage":"left"}"#, "", &too_many]
-        {
+        let too_many = Rest::body(&vec!["{}".to_owned(); MAX_TASKS + 1], Stage::Left, Shard::HOME);
+        let nonsense = r#"{"rest":[nonsense],"stage":"left","shard":0}"#;
+        for body in [r#"{"id":"a","payload":{}}"#, r#"{"rest":[{}]}"#, nonsense, "", &too_many] {
             assert!(Rest::parse(body).is_none(), "{body}");
         }
     }

@@ -1,4 +1,4 @@
-//! The contract with senders: a task as it arrives on the intake queue.
+//! The contract with senders: a task as it arrives on the task queue.
 //!
 //! One bad message must not harm its neighbours, so each is parsed alone and each refusal is a code with a detail.
 //! Details name fields and limits, never values: they reach logs and the rejected queue's attributes.

@@ -59,6 +59,7 @@ mod tests {
         }
         assert_eq!(number("\n  IntakeWindow:\n", "Default"), TASKS.window_s);
         assert_eq!(number("\n  MemorySize:\n", "Default"), u64::from(MEMORY_MB));
+        assert!(TEMPLATE.contains(" Schedule: rate(1 minute)\n") && SWEEP_EVERY_MS == 60_000);
     }
 
     #[test]

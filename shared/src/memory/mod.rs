@@ -76,12 +76,6 @@ impl MemoryStore {
         batches
     }
 
-    /// All sessions, in the order of their ids.
-    #[must_use]
-    pub fn sessions_now(&self) -> Vec<Session> {
-        self.tables().sessions.values().cloned().collect()
-    }
-
     fn tables(&self) -> MutexGuard<'_, Tables> {
         // A panic while the lock was held left single-item writes whole; there is nothing to repair.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)

@@ -13,7 +13,8 @@ pub enum Destination {
     Tasks,
     /// The intake in order: register-task's FIFO queue, with this lane as the message group. SQS delays none of its messages.
     InOrder(LaneId),
-    /// The same FIFO queue, with this Target as the message group: whoever has some of its messages in hand is the only one.
+    /// The same FIFO queue, with this shard of a Target as the message group: whoever has some of its messages in hand is the
+    /// only one.
     Gather(Target),
     /// elect-leader's queue.
     Elect,

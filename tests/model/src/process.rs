@@ -183,7 +183,7 @@ impl Steps {
                 step.run(records.collect()).await.failed.is_empty()
             }),
             Body::Rest(numbers, stage) => Box::pin(async move {
-                let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage);
+                let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage, Shard::HOME);
                 let step = Register { store: ports, outbox: ports, env: ports, routes };
                 step.run(vec![Record { message_id: "rest".to_owned(), body }]).await.failed.is_empty()
             }),

@@ -6,7 +6,7 @@ use shared::domain::id::ListId;
 
 use crate::shelf::{Call, Caller, What};
 
-/// Callers, and events of the intake queue whose messages name the list or none.
+/// Callers, and events of the task queue whose messages name the list or none.
 #[derive(Clone, Debug)]
 pub(super) struct Random {
     pub(super) callers: Vec<Caller>,

@@ -34,7 +34,7 @@ pub struct Chaos {
     pub setting: Setting,
     /// The routes file.
     pub routes: String,
-    /// Events of the intake queue, each with the moment of its coming, in milliseconds.
+    /// Events of the task queue, each with the moment of its coming, in milliseconds.
     events: Vec<(u64, Vec<String>)>,
     /// The owner that sends the tasks instead, if they are counted.
     fan_out: Option<fan_out::Random>,

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::sort::{Came, Parsed};
 use super::{Record, Register, Report, message_of};
 use crate::domain::batch::Limits;
-use crate::domain::id::{BatchId, Target};
+use crate::domain::id::{BatchId, Shard, Target};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
 use crate::domain::task::Candidate;
@@ -79,6 +79,7 @@ pub(super) struct Opened {
     /// What stands for its tasks.
     pub(super) tasks: Vec<Record>,
     pub(super) stage: Stage,
+    pub(super) shard: Shard,
 }
 
 impl Opened {
@@ -86,7 +87,8 @@ impl Opened {
     pub(super) fn new(message_id: String, rest: &Rest) -> Self {
         let record =
             |(n, body): (usize, &str)| Record { message_id: format!("{message_id}/{n}"), body: body.to_owned() };
-        Self { tasks: rest.tasks().enumerate().map(record).collect(), stage: rest.stage(), message_id }
+        let tasks = rest.tasks().enumerate().map(record).collect();
+        Self { tasks, stage: rest.stage(), shard: rest.shard(), message_id }
     }
 }
 
@@ -102,9 +104,9 @@ enum Fate {
 fn fate(limits: Limits, coming: &[Candidate], came: Option<Came>) -> Fate {
     match came {
         _ if limits.wait_ms < LEAST_WAIT_MS => Fate::Elected,
-        Some(Came::In(Stage::Left)) => Fate::Waits,
+        Some(Came::In(Stage::Left, _)) => Fate::Waits,
         Some(Came::Alone) if is_part(limits, coming) => Fate::Left,
-        Some(Came::Alone | Came::In(Stage::Waited | Stage::Failed)) | None => Fate::Elected,
+        Some(Came::Alone | Came::In(Stage::Waited | Stage::Failed, _)) | None => Fate::Elected,
     }
 }
 
@@ -119,7 +121,7 @@ impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     pub(super) fn carve(&self, coming: Vec<(Record, Parsed)>) -> Carved {
         // What failed before goes its own way, lest it takes those with it that could gather.
         let (failed, coming): (Vec<_>, Vec<_>) =
-            coming.into_iter().partition(|(_, parsed)| parsed.came == Came::In(Stage::Failed));
+            coming.into_iter().partition(|(_, parsed)| matches!(parsed.came, Came::In(Stage::Failed, _)));
         let mut by_target: BTreeMap<Target, Vec<(Record, Parsed)>> = BTreeMap::new();
         for (record, parsed) in coming {
             by_target.entry(parsed.target.clone()).or_default().push((record, parsed));
@@ -204,11 +206,11 @@ impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         for (message_id, failed) in by_rest {
             let Some((_, _, first)) = failed.first() else { continue };
             let delay_ms = again_delay_ms(1, self.env.random());
-            let message = |task: &Record| {
-                let body = Rest::body(std::slice::from_ref(&task.body), Stage::Failed);
+            let message = |rest: &Opened, task: &Record| {
+                let body = Rest::body(std::slice::from_ref(&task.body), Stage::Failed, rest.shard);
                 Outgoing { to: Destination::Tasks, body, delay_ms, attributes: Vec::new() }
             };
-            let back = failed.iter().map(|(_, task, _)| message(task)).collect();
+            let back = failed.iter().map(|(rest, task, _)| message(rest, task)).collect();
             // One that is alone already is counted by its queue as it comes again and again.
             let is_alone = failed.iter().any(|(rest, ..)| rest.stage == Stage::Failed && rest.tasks.len() == 1);
             if is_alone || send_all(self.outbox, back).await.is_err() {
@@ -248,7 +250,7 @@ fn packed(rest: Vec<(Record, Parsed)>, target: &Target, stage: Stage) -> (Vec<Ga
         packs.push(pack);
     }
     let message = |Pack { tasks, bodies, .. }: Pack| {
-        let (to, body) = (Destination::Gather(target.clone()), Rest::body(&bodies, stage));
+        let (to, body) = (Destination::Gather(target.clone()), Rest::body(&bodies, stage, target.shard()));
         Gathering { tasks, message: Outgoing { to, body, delay_ms: 0, attributes: Vec::new() } }
     };
     (packs.into_iter().map(message).collect(), too_large)

@@ -38,7 +38,7 @@ use spread::Spread;
 
 pub use gather::FULL_EVENT;
 
-/// One message of the intake queue.
+/// One message of the task queue.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// SQS's id for it.

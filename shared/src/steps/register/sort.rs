@@ -28,8 +28,8 @@ pub(super) struct Parsed {
 /// In what message a task came; who has come furthest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Came {
-    /// In a rest.
-    In(Stage),
+    /// In a rest, of this shard.
+    In(Stage, Shard),
     /// In its own.
     Alone,
 }
@@ -52,7 +52,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
     pub(super) fn sort(&self, records: Vec<Record>, plan: &mut Plan, report: &mut Report) -> Coming {
         let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
         let mut coming = Coming::default();
-        // One draw for all: into one shard of each Target, so that one election message is enough.
+        // One draw for all that come alone: into one shard of each Target, so that one election message is enough.
         let draw = self.env.random();
         let mut opened = Vec::with_capacity(records.len());
         for record in records {
@@ -60,7 +60,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
                 None => opened.push((record, Came::Alone)),
                 Some(rest) => {
                     let rest = Opened::new(record.message_id, &rest);
-                    opened.extend(rest.tasks.iter().map(|task| (task.clone(), Came::In(rest.stage))));
+                    opened.extend(rest.tasks.iter().map(|task| (task.clone(), Came::In(rest.stage, rest.shard))));
                     coming.rests.push(rest);
                 }
             }
@@ -101,7 +101,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
     fn parse(&self, record: &Record, draw: f64, came: Came) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection, message: None })?;
-        if matches!(came, Came::In(_)) && message.id.as_str() == record.message_id {
+        if matches!(came, Came::In(..)) && message.id.as_str() == record.message_id {
             // By the next message it would be another task.
             let rejection = Rejection::new(Code::MissingField, "the field `id` is required of a task in a rest");
             return Err(Refused::of(rejection, message));
@@ -109,7 +109,12 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let assigned = caught(|| self.routes.assign(&message.payload));
         let Assigned { route, target, order } =
             assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
-        let target = target.in_shard(Shard::drawn(route.shards, draw));
+        let shard = match came {
+            // It gathers with others of its shard.
+            Came::In(Stage::Left | Stage::Waited, shard) if shard.0 < route.shards => shard,
+            Came::In(..) | Came::Alone => Shard::drawn(route.shards, draw),
+        };
+        let target = target.in_shard(shard);
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
         let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::domain::id::{Shard, Target};
 
-/// How many shards of a Target an event leaves before its tasks come again by their records.
+/// How many shards of a Target an event leaves, and so how often a put is repeated, before tasks come again by their records.
 const MOVES: usize = 3;
 
 /// Which shards an event's tasks have left, and for which.
@@ -24,8 +24,8 @@ impl Spread {
         moves.iter().fold(drawn.clone(), |place, (from, to)| if place == *from { to.clone() } else { place })
     }
 
-    /// Leaves a shard that did not take a task for another of the `count` there are, by `draw`, a number in `0.0..1.0`. Somebody may
-    /// have left it already. False if the tasks have nowhere to go.
+    /// Leaves a shard that did not take a task for another of the `count` there are, by `draw`, a number in `0.0..1.0`.
+    /// Somebody may have left it already. False if the tasks have nowhere to go.
     pub(super) fn leave(&self, shard: &Target, count: u8, draw: f64) -> bool {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let moves = left.entry(shard.whole()).or_default();

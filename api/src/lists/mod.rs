@@ -1,5 +1,7 @@
 //! Lists of waiting tasks: opened, filled, released, discarded, closed, looked at.
 
+pub mod peek;
+
 use std::sync::Arc;
 
 use axum::Json;
