@@ -121,8 +121,8 @@ impl Queues {
 
 /// Days a settled task and its batch stay readable when `GROUPAGE_RETENTION_DAYS` is not set.
 ///
-/// A late duplicate of a message must find its task: a message lives for fourteen days at most, its time in a dead-letter
-/// queue included.
+/// A late duplicate of a message must find its task: a message lives for eighteen days at most, four in its queue and fourteen
+/// in the dead-letter queue of the FIFO queue, which counts anew (of other queues: fourteen in all).
 pub const DEFAULT_RETENTION_DAYS: u64 = 30;
 
 /// Reads `GROUPAGE_RETENTION_DAYS`, in milliseconds.
@@ -131,7 +131,7 @@ pub const DEFAULT_RETENTION_DAYS: u64 = 30;
 /// [`Error::Invalid`] if it is set to something that is no number of days, or to fewer than a message may live.
 pub fn retention_ms_from_env() -> Result<u64, Error> {
     const NAME: &str = "GROUPAGE_RETENTION_DAYS";
-    let days = number(NAME, 15..=3650, "a number of days from 15 to 3650")?.unwrap_or(DEFAULT_RETENTION_DAYS);
+    let days = number(NAME, 19..=3650, "a number of days from 19 to 3650")?.unwrap_or(DEFAULT_RETENTION_DAYS);
     Ok(days * 24 * 60 * 60 * 1000)
 }
 

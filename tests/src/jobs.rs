@@ -27,7 +27,7 @@ pub(crate) struct Jobs {
 pub(crate) enum Job {
     /// Records of the task queue, for register-task.
     Event(Vec<Record>),
-    /// Messages of the task queue, for register-task.
+    /// Messages of the task queue or the FIFO queue, for register-task.
     Tasks(Vec<Delivery>),
     /// A message between the steps.
     Delivery(Delivery),
@@ -41,7 +41,7 @@ pub(crate) enum Job {
     List(Arc<Caller>),
 }
 
-/// So many messages of the task queue come together at most.
+/// So many messages come to register-task together at most.
 const MOST_AT_ONCE: usize = 10;
 
 impl World {

@@ -1,6 +1,6 @@
 //! Queues in memory, with delays and visibility timeouts, on a clock that the test turns.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::time::Timestamp;
@@ -37,17 +37,39 @@ impl Message {
     fn is_in_hand(&self, now: Timestamp) -> bool {
         self.received > 0 && self.visible_at > now
     }
+
+    /// Whether it does not wait for others of its group.
+    fn is_free(&self, held: &HashSet<&str>) -> bool {
+        self.group.as_deref().is_none_or(|group| !held.contains(group))
+    }
+
+    /// Whether one request may return both.
+    const fn shares_queue(&self, to: &Destination) -> bool {
+        use Destination::{Elect, Gather, Group, Handle, InOrder, Tasks};
+        matches!(
+            (&self.outgoing.to, to),
+            (InOrder(_) | Gather(_), InOrder(_) | Gather(_))
+                | (Tasks, Tasks)
+                | (Elect, Elect)
+                | (Group, Group)
+                | (Handle, Handle)
+        )
+    }
 }
 
 impl State {
     /// The place of the first visible message of this kind. One whose group somebody has messages of waits behind them.
     fn first(&self, is_wanted: impl Fn(&Message) -> bool) -> Option<usize> {
-        let is_free = |message: &Message| match &message.group {
-            None => true,
-            group => !self.messages.iter().any(|other| other.group == *group && other.is_in_hand(self.now)),
-        };
-        let is_there = |message: &Message| message.visible_at <= self.now && is_wanted(message) && is_free(message);
+        let held = self.held();
+        let is_there =
+            |message: &Message| message.visible_at <= self.now && is_wanted(message) && message.is_free(&held);
         self.messages.iter().position(is_there)
+    }
+
+    /// The groups of which somebody has messages in hand.
+    fn held(&self) -> HashSet<&str> {
+        let in_hand = self.messages.iter().filter(|message| message.is_in_hand(self.now));
+        in_hand.filter_map(|message| message.group.as_deref()).collect()
     }
 
     fn take(&mut self, at: usize, visibility_ms: u64) -> Option<Delivery> {
@@ -112,15 +134,17 @@ impl MemoryQueues {
         state.take(at, visibility_ms)
     }
 
-    /// Receives the first visible message of any step's queue, and with it, as one request does, as many more to the same
-    /// destination as `most` says that it takes at once.
+    /// Receives the first visible message of any step's queue, and with it, as one request does, as many more from the same
+    /// queue as `most` says that its reader takes at once.
     #[must_use]
     pub fn receive_together(&self, most: impl Fn(&Destination) -> usize, visibility_ms: u64) -> Vec<Delivery> {
         let mut state = self.state();
         let Some(first) = state.first(|_| true) else { return Vec::new() };
         let Some(to) = state.messages.get(first).map(|message| message.outgoing.to.clone()) else { return Vec::new() };
-        let now = state.now;
-        let is_one = |(_, message): &(usize, &Message)| message.outgoing.to == to && message.visible_at <= now;
+        let (now, held) = (state.now, state.held());
+        let is_one = |(_, message): &(usize, &Message)| {
+            message.shares_queue(&to) && message.visible_at <= now && message.is_free(&held)
+        };
         let messages = state.messages.iter().enumerate().skip(first).filter(is_one);
         let mut places: Vec<usize> = messages.map(|(at, _)| at).take(most(&to).max(1)).collect();
         // From behind, so that the places of those before stay what they are.
@@ -143,7 +167,10 @@ impl MemoryQueues {
     /// When the next message for a step becomes visible, if there is any.
     #[must_use]
     pub fn next_visible_at(&self) -> Option<Timestamp> {
-        self.state().messages.iter().map(|message| message.visible_at).min()
+        let state = self.state();
+        let held = state.held();
+        let comes = |message: &&Message| message.is_in_hand(state.now) || message.is_free(&held);
+        state.messages.iter().filter(comes).map(|message| message.visible_at).min()
     }
 
     /// All messages for one destination, in hand or not.

@@ -20,7 +20,7 @@ use crate::output::{Output, figures, grouped};
 enum Path {
     /// A leader is elected and groups them.
     Elected,
-    /// Those that fill batches by themselves need no leader; what is left over is elected.
+    /// Those that fill batches by themselves need no leader; what is left over gathers first.
     Express,
 }
 

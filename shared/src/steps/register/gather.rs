@@ -48,8 +48,8 @@ pub(super) struct Carved {
     pub(super) left: Vec<Gathering>,
     /// Sent on as such that have waited.
     pub(super) to_wait: Vec<Gathering>,
-    /// Whether all of them are of one Target.
-    pub(super) one_target: bool,
+    /// Whether all of them are of one shard of one Target, so that their rests are of one message group.
+    pub(super) one_group: bool,
 }
 
 /// Whether an event waits before its rests go on.
@@ -60,10 +60,10 @@ pub(super) enum Pause {
 }
 
 impl Pause {
-    /// Decides for so many `records` with so many `rests` among them. If as many of one Target came as come at once, more are
+    /// Decides for so many `records` with so many `rests` among them. If as many of one group came as come at once, more are
     /// behind them. What keeps an order has a group of its own, and waits for nobody's rest: those behind it would, too.
-    pub(super) const fn of(records: usize, rests: usize, one_target: bool) -> Self {
-        if rests < records || (one_target && rests >= FULL_EVENT) { Self::No } else { Self::Yes }
+    pub(super) const fn of(records: usize, rests: usize, one_group: bool) -> Self {
+        if rests < records || (one_group && rests >= FULL_EVENT) { Self::No } else { Self::Yes }
     }
 }
 
@@ -126,7 +126,7 @@ impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
         for (record, parsed) in coming {
             by_target.entry(parsed.target.clone()).or_default().push((record, parsed));
         }
-        let mut carved = Carved { to_put: failed, one_target: by_target.len() == 1, ..Carved::default() };
+        let mut carved = Carved { to_put: failed, one_group: by_target.len() == 1, ..Carved::default() };
         for (target, mut coming) in by_target {
             let Some(route) = self.routes.get(&target.route()).filter(|route| route.express) else {
                 carved.to_put.extend(coming);
@@ -264,7 +264,7 @@ mod tests {
     fn rests_wait_unless_more_are_behind_them_or_somebody_else_would_wait_with_them() {
         assert_eq!(Pause::of(1, 1, true), Pause::Yes);
         assert_eq!(Pause::of(FULL_EVENT, FULL_EVENT, false), Pause::Yes);
-        assert_eq!(Pause::of(FULL_EVENT, FULL_EVENT, true), Pause::No, "a full event of one Target");
+        assert_eq!(Pause::of(FULL_EVENT, FULL_EVENT, true), Pause::No, "a full event of one group");
         assert_eq!(Pause::of(2, 1, true), Pause::No, "a task that keeps an order came with it");
     }
 }

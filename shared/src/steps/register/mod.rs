@@ -99,6 +99,10 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
 }
 
+/// A put that has had no answer for so long, in milliseconds, is not tried in another shard, only those after it are: there
+/// must be time left to say what failed. A throttled put is told so within some hundred milliseconds.
+const PATIENCE_MS: u64 = 3_000;
+
 /// A task that names a batch, and its record.
 type Named = (BatchId, Record, Found);
 
@@ -119,8 +123,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         let mut plan = Plan::default();
         let records_came = records.len();
         let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
-        let Carved { to_put, left, to_wait, one_target } = self.carve(to_put);
-        let pauses = Pause::of(records_came, rests.len(), one_target);
+        let Carved { to_put, left, to_wait, one_group } = self.carve(to_put);
+        let pauses = Pause::of(records_came, rests.len(), one_group);
         let spread = Spread::default();
         // At once: those of other events are on their way, too.
         let (mut done, unsent) = join(self.put_each(to_put, &spread), self.leave(left, &mut report)).await;
@@ -157,19 +161,23 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         putting.buffered(CONCURRENCY).collect().await
     }
 
-    /// Puts a task, into another shard if one does not take it: three more at most ([`Spread`]).
+    /// Puts a task, into another shard if one does not take it ([`Spread`]).
     async fn put(&self, parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
         let Parsed { mut task, target: drawn, .. } = parsed;
-        let shards = self.routes.get(&drawn.route()).map_or(1, |route| route.shards);
+        let (shards, begun) = (self.routes.get(&drawn.route()).map_or(1, |route| route.shards), self.env.now());
         loop {
-            let target = spread.place(&drawn);
+            let mut target = drawn.clone();
+            // What names a batch is in no shard.
             if let Status::Created { target: waits_for } = &mut task.status {
+                target = spread.place(&drawn);
                 waits_for.clone_from(&target);
             }
             let registered = match self.store.register(&task).await {
-                // If it was written all the same, the next put finds it, wherever it waits. What names a batch is in no shard.
+                // If it was written all the same, the next put finds it, wherever it waits.
                 Err(ports::Error::Unavailable { .. })
-                    if task.status.batch().is_none() && spread.leave(&target, shards, self.env.random()) =>
+                    if task.status.batch().is_none()
+                        && spread.leave(&drawn, &target, shards, self.env.random())
+                        && self.env.now().since(begun) < PATIENCE_MS =>
                 {
                     continue;
                 }

@@ -65,6 +65,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
                 }
             }
         }
+        // Of a task that came twice, the copy that has come furthest counts; those that came alike keep their order.
+        opened.sort_by_key(|(_, came)| *came);
         for (record, came) in opened {
             match self.parse(&record, draw, came) {
                 Err(refused) => plan.reject(&record, refused),
