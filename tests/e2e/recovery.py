@@ -96,7 +96,9 @@ class Recovery:
             lost = set()
             while not lost >= set(loss.tasks):
                 for message in self.stack.take("ElectQueue", 1):
-                    lost |= {task["id"] for task in json.loads(message["Body"])["waiting"]["tasks"]}
+                    body = json.loads(message["Body"])
+                    elections = body.get("several") or [body["waiting"]]
+                    lost |= {task["id"] for election in elections for task in election["tasks"]}
         assert {self.stack.status(task) for task in loss.tasks} == {"created"}
         loss.lost_at = time.monotonic()
 

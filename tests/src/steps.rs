@@ -4,10 +4,10 @@ use shared::domain::id::{LaneId, Pool, RouteName, SessionId};
 use shared::domain::message::{Elect, Group, Handle};
 use shared::domain::session::Timing;
 use shared::memory::Delivery;
-use shared::ports::{Destination, Env, send_all};
+use shared::ports::{Destination, Env};
 use shared::routes::Routes;
 use shared::steps::Error;
-use shared::steps::elect::ElectLeader;
+use shared::steps::elect::{ElectLeader, send_successors};
 use shared::steps::group::GroupBatch;
 use shared::steps::handle::{self, HandleBatch};
 use shared::steps::keeper::Keeper;
@@ -56,8 +56,11 @@ impl World {
                 let message: Elect = serde_json::from_str(body).map_err(bad)?;
                 let step = ElectLeader { store, env, routes, draw: env.random() };
                 let decided = step.run(message, delivery.received > 1).await?;
-                send_all(queues, Vec::from_iter(decided.successor)).await?;
-                Ok(true)
+                let successors = decided.successors.into_iter().map(|successor| ((), successor)).collect();
+                match send_successors(queues, successors).await.into_iter().next() {
+                    Some(((), error)) => Err(error.into()),
+                    None => Ok(true),
+                }
             }
             Destination::Group => {
                 let message: Group = serde_json::from_str(body).map_err(bad)?;

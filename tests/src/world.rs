@@ -173,6 +173,14 @@ impl World {
         self.deliver_as(&self.unharmed(), delivery).await
     }
 
+    /// Hands on one delivery to a process that goes by this plan.
+    ///
+    /// # Errors
+    /// What the step said; the message stays.
+    pub async fn deliver_by(&self, plan: Plan, delivery: &Delivery) -> Result<bool, Error> {
+        self.deliver_as(&self.going_by(plan), delivery).await
+    }
+
     /// Runs until nothing is left to do.
     ///
     /// # Errors

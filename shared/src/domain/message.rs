@@ -12,6 +12,8 @@ use super::task::Candidate;
 
 /// At most this many tasks ride in one message, so that it stays far inside SQS's size limit whatever the ids.
 pub const MAX_TASKS: usize = 500;
+/// At most this many elections ride in one message, so that those of many Targets are still held side by side.
+const MAX_ELECTIONS: usize = 10;
 
 /// To elect-leader: find these tasks a leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,8 @@ pub const MAX_TASKS: usize = 500;
 pub enum Elect {
     /// Tasks that wait for a batch.
     Waiting(Election),
+    /// The same for several Targets, or shards of one: SQS is paid by the message, and an event's tasks are of many.
+    Several(Vec<Election>),
     /// Members that failed alone and whose pause is over: put them back to waiting, then elect.
     Returning(Return),
 }
@@ -33,11 +37,41 @@ pub struct Election {
     pub target: Target,
     /// The tasks.
     pub tasks: Vec<Candidate>,
-    /// How often this workflow has lost.
+    /// How often this workflow has lost, or failed.
     pub attempt: u32,
     /// The leader that it has signalled: the shard of its lock, and its fence. Each lock counts fences for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signalled: Option<(Shard, Fence)>,
+}
+
+impl Elect {
+    /// Elections in as few messages as hold them, in their order; each message with the keys of those in it.
+    #[must_use]
+    pub fn packed<K>(elections: impl IntoIterator<Item = (K, Election)>) -> Vec<(Vec<K>, Self)> {
+        let mut packs: Vec<(Vec<K>, Vec<Election>)> = Vec::new();
+        let mut tasks = 0;
+        for (key, election) in elections {
+            tasks += election.tasks.len();
+            match packs.last_mut() {
+                Some((keys, pack)) if pack.len() < MAX_ELECTIONS && tasks <= MAX_TASKS => {
+                    keys.push(key);
+                    pack.push(election);
+                }
+                Some(_) | None => {
+                    tasks = election.tasks.len();
+                    packs.push((vec![key], vec![election]));
+                }
+            }
+        }
+        packs.into_iter().map(|(keys, pack)| (keys, Self::of(pack))).collect()
+    }
+
+    fn of(elections: Vec<Election>) -> Self {
+        match <[Election; 1]>::try_from(elections) {
+            Ok([election]) => Self::Waiting(election),
+            Err(elections) => Self::Several(elections),
+        }
+    }
 }
 
 /// Members of a settled batch on their way back to waiting.
@@ -140,5 +174,45 @@ impl Handle {
     #[must_use]
     pub fn about(batch: &Batch) -> Self {
         Self { batch: batch.id.clone(), target: batch.target.clone(), waits: 0, nudge: batch.nudges }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::id::Round;
+
+    fn election(n: usize, tasks: usize) -> Election {
+        let task = |at| Candidate { id: TaskId::new(format!("t{n}-{at}")), round: Round::default(), bytes: 30 };
+        let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
+        Election { workflow, target, tasks: (0..tasks).map(task).collect(), attempt: 0, signalled: None }
+    }
+
+    proptest! {
+        #[test]
+        fn every_election_rides_in_one_message_and_none_is_overfull(
+            sizes in proptest::collection::vec(1..=MAX_TASKS, 0..40),
+        ) {
+            let elections: Vec<Election> = sizes.iter().enumerate().map(|(n, tasks)| election(n, *tasks)).collect();
+            let packs = Elect::packed(elections.iter().cloned().enumerate());
+            let (mut ridden, mut room) = (Vec::new(), None);
+            for (keys, message) in &packs {
+                let pack = match message {
+                    Elect::Waiting(election) => std::slice::from_ref(election),
+                    Elect::Several(pack) => pack,
+                    Elect::Returning(_) => &[],
+                };
+                if let (Some((elections, tasks)), Some(first)) = (room, pack.first()) {
+                    prop_assert!(elections == 0 || tasks < first.tasks.len(), "it fits in the one before");
+                }
+                let tasks: usize = pack.iter().map(|election| election.tasks.len()).sum();
+                prop_assert!(pack.len() <= MAX_ELECTIONS && tasks <= MAX_TASKS);
+                room = Some((MAX_ELECTIONS - pack.len(), MAX_TASKS - tasks));
+                ridden.extend(keys.iter().copied().zip(pack.iter().cloned()));
+            }
+            prop_assert_eq!(ridden, elections.into_iter().enumerate().collect::<Vec<_>>());
+        }
     }
 }

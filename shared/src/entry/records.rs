@@ -10,8 +10,9 @@ use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 
 use crate::domain::retry::Retryable;
-use crate::ports::{Outbox, Outgoing};
+use crate::ports::Outbox;
 use crate::steps::Error;
+use crate::steps::elect::{Successor, send_successors};
 
 /// The attribute that says how often a message was received.
 const RECEIVE_COUNT: &str = "ApproximateReceiveCount";
@@ -65,26 +66,21 @@ where
     .await
 }
 
-/// Sends the successors of records, all by one call since SQS is paid by the request. A record whose successor was not
-/// sent has failed.
-pub async fn send<T>(outbox: &impl Outbox, decided: Fates<(T, Option<Outgoing>)>) -> Fates<T> {
-    let mut messages = Vec::new();
+/// Sends the successors of records. A record with one that was not sent has failed.
+pub async fn send<T>(outbox: &impl Outbox, decided: Fates<(T, Vec<Successor>)>) -> Fates<T> {
     let mut fates = Vec::new();
-    let mut senders = Vec::new();
+    let mut successors = Vec::new();
     for (message_id, fate) in decided {
-        let (fate, successor) = match fate {
-            Fate::Done((outcome, successor)) => (Fate::Done(outcome), successor),
-            Fate::Keep((outcome, successor)) => (Fate::Keep(outcome), successor),
-            Fate::Failed => (Fate::Failed, None),
+        let (fate, of_record) = match fate {
+            Fate::Done((outcome, of_record)) => (Fate::Done(outcome), of_record),
+            Fate::Keep((outcome, of_record)) => (Fate::Keep(outcome), of_record),
+            Fate::Failed => (Fate::Failed, Vec::new()),
         };
-        if let Some(successor) = successor {
-            messages.push(successor);
-            senders.push(fates.len());
-        }
+        successors.extend(of_record.into_iter().map(|successor| (fates.len(), successor)));
         fates.push((message_id, fate));
     }
-    for (sender, sent) in senders.into_iter().zip(outbox.send(messages).await) {
-        if let (Err(failure), Some((message_id, fate))) = (sent, fates.get_mut(sender)) {
+    for (sender, failure) in send_successors(outbox, successors).await {
+        if let Some((message_id, fate)) = fates.get_mut(sender) {
             log(message_id, &failure.into());
             *fate = Fate::Failed;
         }
@@ -140,7 +136,13 @@ fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::domain::id::{Fence, Target, WorkflowId};
+    use crate::domain::lock::Term;
+    use crate::domain::message::{Election, Lead};
+    use crate::ports::{self, Outgoing};
 
     fn record(id: &str, body: &str) -> SqsMessage {
         let mut record = SqsMessage::default();
@@ -161,5 +163,61 @@ mod tests {
         let done: Vec<_> = fates.into_iter().map(|(id, fate)| (id, matches!(fate, Fate::Done(_)))).collect();
         let expected = [("a", true), ("b", false), ("c", false), ("d", true)].map(|(id, done)| (id.to_owned(), done));
         assert_eq!(done, expected);
+    }
+
+    fn election(n: usize) -> Election {
+        let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
+        Election { workflow, target, tasks: Vec::new(), attempt: 1, signalled: None }
+    }
+
+    fn leader(n: usize) -> Successor {
+        let Election { workflow, target, .. } = election(n);
+        let term = Term { target, workflow, fence: Fence(1) };
+        Successor::Lead(Lead { term, tasks: Vec::new(), verify: false, resume: None })
+    }
+
+    /// Queues that take no message with this in it, and remember the others.
+    struct Refusing(&'static str, Mutex<Vec<Outgoing>>);
+
+    impl Outbox for Refusing {
+        async fn send(&self, messages: Vec<Outgoing>) -> Vec<ports::Result<()>> {
+            let mut answers = Vec::new();
+            for message in messages {
+                answers.push(if message.body.contains(self.0) {
+                    Err(ports::Error::Unavailable { what: "sending", why: "a test".to_owned() })
+                } else {
+                    self.1.lock().unwrap().push(message);
+                    Ok(())
+                });
+            }
+            answers
+        }
+    }
+
+    /// What becomes of three records, and the bodies sent for them, if no message with this in it is taken.
+    async fn sent_without(refused: &'static str) -> (Vec<bool>, Vec<String>) {
+        let again = |n, delay_ms| Successor::Again(election(n), delay_ms);
+        let of_records = [vec![leader(1), again(2, 500)], vec![again(3, 500), again(4, 900)], vec![again(5, 900)]];
+        let decided =
+            of_records.into_iter().enumerate().map(|(n, of_record)| (n.to_string(), Fate::Done(((), of_record))));
+        let queues = Refusing(refused, Mutex::default());
+        let fates = send(&queues, decided.collect()).await;
+        let failed = fates.iter().map(|(_, fate)| matches!(fate, Fate::Failed)).collect();
+        (failed, queues.1.into_inner().unwrap().into_iter().map(|message| message.body).collect())
+    }
+
+    #[tokio::test]
+    async fn a_record_fails_with_any_message_that_carries_its_successor() {
+        let all = sent_without("nothing of the kind").await;
+        assert_eq!((all.0, all.1.len()), (vec![false; 3], 3), "a leader, and those of each moment together");
+        assert_eq!(sent_without("w5").await.0, [false, true, true]);
+        assert_eq!(sent_without("w3").await.0, [true, true, false]);
+    }
+
+    #[tokio::test]
+    async fn a_record_whose_leader_is_not_sent_for_sends_no_election_round_twice() {
+        let (failed, bodies) = sent_without("w1").await;
+        assert_eq!(failed, [true, false, false]);
+        assert!(bodies.iter().all(|body| !body.contains("w2")), "it comes with its record: {bodies:?}");
     }
 }

@@ -9,6 +9,7 @@ use super::metrics::{Counts, Metric};
 use super::records::{self, Fate, Fates, Received};
 use super::routes::{NoRoutes, RouteSource};
 use crate::domain::message::{Elect, Group, Handle};
+use crate::domain::retry::Retryable;
 use crate::domain::session::Timing;
 use crate::ports::{Downstream, Env, Inbox, Outbox, Store};
 use crate::routes::Routes;
@@ -92,15 +93,30 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
     let step = &step;
     let decided = records::each(event, |received: Received<Elect>| async move {
         let decided = step.run(received.message, received.received > 1).await?;
-        debug!(outcome = ?decided.outcome, "election");
-        Ok(Fate::Done((decided.outcome, decided.successor)))
+        for outcome in &decided.outcomes {
+            match outcome {
+                Ok(outcome) => debug!(?outcome, "election"),
+                Err((workflow, failure)) => match failure.retryable() {
+                    Retryable::Yes => warn!(%workflow, %failure, "the election goes on alone"),
+                    Retryable::No => {
+                        error!(%workflow, %failure, "the election cannot be held as things are; it goes on alone")
+                    }
+                },
+            }
+        }
+        Ok(Fate::Done((decided.outcomes, decided.successors)))
     })
     .await;
     let fates = records::send(&stack.queues, decided).await;
-    summarise(fates, |outcome, counts| match outcome {
-        elect::Outcome::Won => counts.add(Metric::ElectionsWon, 1),
-        elect::Outcome::Lost => counts.add(Metric::ElectionsLost, 1),
-        elect::Outcome::NothingWaits => {}
+    summarise(fates, |outcomes, counts| {
+        for outcome in outcomes {
+            match outcome {
+                Ok(elect::Outcome::Won) => counts.add(Metric::ElectionsWon, 1),
+                Ok(elect::Outcome::Lost) => counts.add(Metric::ElectionsLost, 1),
+                Ok(elect::Outcome::NothingWaits) => {}
+                Err(_) => counts.add(Metric::RecordsFailed, 1),
+            }
+        }
     })
 }
 

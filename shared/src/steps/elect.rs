@@ -3,8 +3,10 @@
 //! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden
 //! messages would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that
 //! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
-//! more. The step only says what the successor is: whoever runs it for all messages of an event sends theirs at once, since
-//! SQS is paid by the request.
+//! more. A message may carry the elections of several Targets. The step only says what their successors are: whoever runs it
+//! for all messages of an event sends theirs at once and packs them anew, since SQS is paid by the request.
+
+use std::collections::BTreeMap;
 
 use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -17,7 +19,7 @@ use crate::domain::lock::{self, Bid, Lock, Term};
 use crate::domain::message::{Elect, Election, Group, Lead, MAX_TASKS, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
-use crate::ports::{Acquired, Batches, Env, Freshness, Locks, Outgoing, PutBack, Signalled, Tasks};
+use crate::ports::{self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks};
 use crate::routes::{Route, Routes};
 
 /// How an election ended for one workflow.
@@ -32,12 +34,23 @@ pub enum Outcome {
 }
 
 /// What is to be done about one message of the elect queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Decided {
-    /// How the election ended.
-    pub outcome: Outcome,
+    /// How each election ended that was held; those that failed, with the names of their workflows, go on alone.
+    pub outcomes: Vec<Result<Outcome, (WorkflowId, Error)>>,
     /// What must be sent before the message is acknowledged.
-    pub successor: Option<Outgoing>,
+    pub successors: Vec<Successor>,
+}
+
+/// What an election's message is followed by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Successor {
+    /// The leader's own message.
+    Lead(Lead),
+    /// The election again, after so many milliseconds.
+    Again(Election, u64),
+    /// The same in a message of its own: it failed, and should it fail on, it takes no others into the dead-letter queue.
+    Alone(Election, u64),
 }
 
 /// elect-leader, over its ports.
@@ -49,8 +62,8 @@ pub struct ElectLeader<'a, S, E> {
     pub env: &'a E,
     /// The routes.
     pub routes: &'a Routes,
-    /// A draw in `0.0..1.0` for the pause of those who lose: whoever shares it comes back at the same moment, and SQS
-    /// delivers and deletes ten of them by one request.
+    /// A draw in `0.0..1.0` for the pause of those who lose: whoever shares it comes back at the same moment, in as few messages
+    /// as hold them.
     pub draw: f64,
 }
 
@@ -66,11 +79,14 @@ enum Bidden {
 }
 
 impl Decided {
-    fn won(lead: Lead) -> Self {
-        Self { outcome: Outcome::Won, successor: Some(Outgoing::group(&Group::Lead(lead), 0)) }
+    fn one((outcome, successor): (Outcome, Option<Successor>)) -> Self {
+        Self { outcomes: vec![Ok(outcome)], successors: Vec::from_iter(successor) }
     }
 }
 
+/// After so long, in milliseconds, none of a message's elections is begun any more: one that gets no answer may take most of
+/// the function's time, and there must be time left to say what became of the others.
+const PATIENCE_MS: u64 = 2_000;
 /// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;
 
@@ -78,18 +94,59 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// Handles one message; `redelivered` says that it may have been handled before.
     ///
     /// # Errors
-    /// A port did not answer, or the route is unknown. The message comes again.
+    /// A port did not answer, or the route is unknown, for all of its elections. The message comes again.
     pub async fn run(&self, message: Elect, redelivered: bool) -> Result<Decided, Error> {
         match message {
-            Elect::Waiting(election) => self.elect(election, redelivered).await,
+            Elect::Waiting(election) => Ok(Decided::one(self.elect(election, redelivered).await?)),
+            Elect::Several(elections) => self.elect_each(elections, redelivered).await,
             Elect::Returning(returning) => {
                 let election = self.put_back(returning).await?;
-                self.elect(election, false).await
+                Ok(Decided::one(self.elect(election, false).await?))
             }
         }
     }
 
-    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<Decided, Error> {
+    /// Holds elections one after the other: the longer it is from the look at a lock to the bid, the more others bid meanwhile.
+    /// Those for which no time is left come again.
+    async fn elect_each(&self, elections: Vec<Election>, redelivered: bool) -> Result<Decided, Error> {
+        let begun = self.env.now();
+        let (mut outcomes, mut successors) = (Vec::with_capacity(elections.len()), Vec::new());
+        for election in elections {
+            if self.env.now().since(begun) > PATIENCE_MS {
+                let (again, delay_ms) = self.once_more(election);
+                successors.push(Successor::Again(again, delay_ms));
+                continue;
+            }
+            match self.elect(election.clone(), redelivered).await {
+                Ok((outcome, successor)) => {
+                    outcomes.push(Ok(outcome));
+                    successors.extend(successor);
+                }
+                Err(error) => {
+                    outcomes.push(Err((election.workflow.clone(), error)));
+                    // It may have won: as a repeat it finds that out.
+                    let (again, delay_ms) = self.once_more(election);
+                    successors.push(Successor::Alone(again, delay_ms));
+                }
+            }
+        }
+        let has_failed = |successor: &Successor| matches!(successor, Successor::Alone(..));
+        match outcomes.first() {
+            // None was held, so nothing is done twice if all of them come again as they are.
+            Some(Err((_, error))) if outcomes.iter().all(Result::is_err) && successors.iter().all(has_failed) => {
+                Err(error.clone())
+            }
+            Some(_) | None => Ok(Decided { outcomes, successors }),
+        }
+    }
+
+    /// An election's next attempt, and the pause before it.
+    fn once_more(&self, election: Election) -> (Election, u64) {
+        let delay_ms = election_delay_ms(election.attempt, self.draw);
+        (Election { attempt: election.attempt + 1, ..election }, delay_ms)
+    }
+
+    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Option<Successor>), Error> {
         let repeated = redelivered || election.attempt > 0;
         if repeated {
             election.tasks = self.drop_moved_on(election.tasks).await?;
@@ -105,30 +162,30 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 }
                 // The home's leader may have come to a shard's tasks meanwhile.
                 let verify = term.target.shard() != Shard::HOME;
-                Ok(Decided::won(Lead { term, tasks: election.tasks, verify, resume: None }))
+                let lead = Lead { term, tasks: election.tasks, verify, resume: None };
+                Ok((Outcome::Won, Some(Successor::Lead(lead))))
             }
             Bidden::Lost { signalled } => {
-                let delay_ms = election_delay_ms(election.attempt, self.draw);
-                let again = Election { attempt: election.attempt + 1, signalled, ..election };
-                let successor = Some(Outgoing::elect(&Elect::Waiting(again), delay_ms));
-                Ok(Decided { outcome: Outcome::Lost, successor })
+                let (again, delay_ms) = self.once_more(Election { signalled, ..election });
+                Ok((Outcome::Lost, Some(Successor::Again(again, delay_ms))))
             }
         }
     }
 
     /// Ends a workflow whose tasks have all moved on, unless it holds a lock: an earlier delivery may have won and
     /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
-    async fn end(&self, election: &Election) -> Result<Decided, Error> {
+    async fn end(&self, election: &Election) -> Result<(Outcome, Option<Successor>), Error> {
         let Election { workflow, target, .. } = election;
         for target in within_reach(target) {
             if let Some(Lock { holder: Some(holder), fence, .. }) = self.store.lock(&target).await?
                 && holder.workflow == *workflow
             {
                 let term = Term { target, workflow: workflow.clone(), fence };
-                return Ok(Decided::won(Lead { term, tasks: Vec::new(), verify: true, resume: None }));
+                let lead = Lead { term, tasks: Vec::new(), verify: true, resume: None };
+                return Ok((Outcome::Won, Some(Successor::Lead(lead))));
             }
         }
-        Ok(Decided { outcome: Outcome::NothingWaits, successor: None })
+        Ok((Outcome::NothingWaits, None))
     }
 
     /// Bids for the lock that fits: that of the Target's home, unless the tasks lie in another shard which has a leader
@@ -245,15 +302,68 @@ pub(super) fn within_reach(target: &Target) -> impl Iterator<Item = Target> {
     std::iter::once(home).chain(shard)
 }
 
-/// Election messages for tasks of one Target: one, or as many as their number needs.
-pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate], attempt: u32) -> Vec<Outgoing> {
+/// Elections for tasks of one Target: one, or as many as their number needs.
+pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate], attempt: u32) -> Vec<Election> {
     tasks
         .chunks(MAX_TASKS)
         .map(|tasks| {
             let workflow = WorkflowId::new(env.fresh_id());
-            let election =
-                Election { workflow, target: target.clone(), tasks: tasks.to_vec(), attempt, signalled: None };
-            Outgoing::elect(&Elect::Waiting(election), 0)
+            Election { workflow, target: target.clone(), tasks: tasks.to_vec(), attempt, signalled: None }
         })
         .collect()
+}
+
+/// The messages of new elections.
+pub(super) fn asking(elections: impl IntoIterator<Item = Election>) -> Vec<Outgoing> {
+    let keyed = elections.into_iter().map(|election| ((), election));
+    asking_for(keyed, 0).into_iter().map(|(_, message)| message).collect()
+}
+
+/// The messages of elections, each with the keys of those in it.
+pub(super) fn asking_for<K>(
+    elections: impl IntoIterator<Item = (K, Election)>,
+    delay_ms: u64,
+) -> Vec<(Vec<K>, Outgoing)> {
+    let packs = Elect::packed(elections).into_iter();
+    packs.map(|(keys, elect)| (keys, Outgoing::elect(&elect, delay_ms))).collect()
+}
+
+/// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request. Returns the keys
+/// of those with one that was not sent: they must come again. So leaders' messages go first, which may come twice; an election
+/// that is sent twice goes round twice.
+pub async fn send_successors<K: Copy + PartialEq>(
+    outbox: &impl Outbox,
+    successors: Vec<(K, Successor)>,
+) -> Vec<(K, ports::Error)> {
+    let is_leader = |(_, successor): &(K, Successor)| matches!(successor, Successor::Lead(_));
+    let (leaders, elections): (Vec<_>, Vec<_>) = successors.into_iter().partition(is_leader);
+    let mut failed: Vec<(K, ports::Error)> = Vec::new();
+    for mut successors in [leaders, elections] {
+        successors.retain(|(key, _)| failed.iter().all(|(other, _)| other != key));
+        if successors.is_empty() {
+            continue;
+        }
+        let (keys, messages): (Vec<Vec<K>>, Vec<Outgoing>) = messages(successors).into_iter().unzip();
+        for (keys, sent) in keys.into_iter().zip(outbox.send(messages).await) {
+            if let Err(error) = sent {
+                failed.extend(keys.into_iter().map(|key| (key, error.clone())));
+            }
+        }
+    }
+    failed
+}
+
+/// The messages of successors, each with the keys of those in it. Those that come back at the same moment share some.
+fn messages<K>(successors: Vec<(K, Successor)>) -> Vec<(Vec<K>, Outgoing)> {
+    let mut messages = Vec::new();
+    let mut again: BTreeMap<u64, Vec<(K, Election)>> = BTreeMap::new();
+    for (key, successor) in successors {
+        match successor {
+            Successor::Lead(lead) => messages.push((vec![key], Outgoing::group(&Group::Lead(lead), 0))),
+            Successor::Again(election, delay_ms) => again.entry(delay_ms).or_default().push((key, election)),
+            Successor::Alone(election, delay_ms) => messages.extend(asking_for([(key, election)], delay_ms)),
+        }
+    }
+    messages.extend(again.into_iter().flat_map(|(delay_ms, elections)| asking_for(elections, delay_ms)));
+    messages
 }

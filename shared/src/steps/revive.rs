@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::Error;
 use super::drive_on::{Next, drive_on};
-use super::elect::elections;
+use super::elect::{asking, elections};
 use crate::domain::id::Target;
 use crate::domain::lock::Term;
 use crate::domain::message::{Group, Lead};
@@ -71,10 +71,8 @@ pub async fn revive<S: Tasks + Batches + Census>(
             Next::Ack(..) | Next::Nothing => {}
         }
     }
-    for (target, tasks) in waiting {
-        report.waiting += tasks.len();
-        messages.extend(elections(env, &target, &tasks, 0));
-    }
+    report.waiting = waiting.values().map(Vec::len).sum();
+    messages.extend(asking(waiting.iter().flat_map(|(target, tasks)| elections(env, target, tasks, 0))));
     send_all(outbox, messages).await?;
     Ok(report)
 }

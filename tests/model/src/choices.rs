@@ -61,7 +61,10 @@ impl Groupage {
                         _ => false,
                     })
             }
-            Body::Register(_) | Body::Rest(..) | Body::Elect(Elect::Returning(_)) | Body::Group(_) => false,
+            Body::Register(_)
+            | Body::Rest(..)
+            | Body::Elect(Elect::Several(_) | Elect::Returning(_))
+            | Body::Group(_) => false,
         }
     }
 

@@ -90,6 +90,7 @@ impl Body {
             Self::Register(numbers) => format!("register {numbers:?}"),
             Self::Rest(numbers, stage) => format!("register a rest, {numbers:?}, {stage:?}"),
             Self::Elect(Elect::Waiting(election)) => format!("elect {}", election.workflow),
+            Self::Elect(Elect::Several(elections)) => format!("elect {} workflows", elections.len()),
             Self::Elect(Elect::Returning(returning)) => format!("elect, back from {}", short(&returning.batch)),
             Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),
             Self::Group(Group::Finish(finish)) => format!("finish {}", short(&finish.batch)),

@@ -182,7 +182,12 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
     let body = match outgoing.to {
         Destination::Elect => {
             let mut elect = serde_json::from_str(&outgoing.body).ok()?;
-            if let Elect::Waiting(election) = &mut elect {
+            let elections = match &mut elect {
+                Elect::Waiting(election) => std::slice::from_mut(election),
+                Elect::Several(elections) => elections,
+                Elect::Returning(_) => &mut [],
+            };
+            for election in elections {
                 election.attempt = election.attempt.min(1);
             }
             Body::Elect(elect)

@@ -15,9 +15,9 @@ use shared::domain::id::{Fence, Shard, TaskId};
 use shared::domain::rest::Rest;
 use shared::domain::session::Timing;
 use shared::domain::time::Timestamp;
-use shared::ports::{Freshness, send_all};
+use shared::ports::Freshness;
 use shared::routes::Routes;
-use shared::steps::elect::ElectLeader;
+use shared::steps::elect::{ElectLeader, send_successors};
 use shared::steps::group::GroupBatch;
 use shared::steps::handle::{self, Delivery, HandleBatch};
 use shared::steps::register::{Record, Register};
@@ -189,10 +189,9 @@ impl Steps {
             }),
             Body::Elect(message) => Box::pin(async move {
                 let step = ElectLeader { store: ports, env: ports, routes, draw: 0.0 };
-                match step.run(message, redelivered).await {
-                    Ok(decided) => send_all(ports, Vec::from_iter(decided.successor)).await.is_ok(),
-                    Err(_) => false,
-                }
+                let Ok(decided) = step.run(message, redelivered).await else { return false };
+                let successors = decided.successors.into_iter().map(|successor| ((), successor)).collect();
+                send_successors(ports, successors).await.is_empty()
             }),
             Body::Group(message) => Box::pin(async move {
                 let step = GroupBatch { store: ports, outbox: ports, env: ports, routes, deadline: self.deadline };

@@ -133,11 +133,13 @@ impl Groupage {
     fn io(&self, state: &mut State, running: &Running, op: &Op, comes: Comes) -> Answer {
         if let Op::Send(messages) = op {
             for sent in messages {
-                let loses = matches!(&*sent.body, Body::Elect(Elect::Waiting(_))) && sent.delayed;
+                let loses = matches!(&*sent.body, Body::Elect(Elect::Waiting(_) | Elect::Several(_))) && sent.delayed;
                 if loses && !self.removed.keeps(Rule::LoserComesBack) {
                     continue;
                 }
-                let lost_to = running.process.signalled.filter(|_| loses);
+                // Several have not lost to one leader alone.
+                let lost = loses && matches!(&*sent.body, Body::Elect(Elect::Waiting(_)));
+                let lost_to = running.process.signalled.filter(|_| lost);
                 state.put(Message { body: sent.body.clone(), redelivered: false, lost_to, shared: 0 });
             }
         }

@@ -5,7 +5,7 @@ use crate::domain::lock::Lock;
 use crate::domain::message::{Group, Lead, MAX_TASKS, Resume};
 use crate::domain::task::Candidate;
 use crate::ports::{Advanced, Batches, Env, Locks, Outbox, Outgoing, Released, Tasks, send_all};
-use crate::steps::elect::elections;
+use crate::steps::elect::{asking, elections};
 use crate::steps::fill::Gathered;
 use crate::steps::{Error, lease_ms};
 
@@ -27,8 +27,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                 Released::Yes => {
                     // Only now: while the lock is held, whoever comes for these tasks would signal its holder. If this
                     // is never sent, the leader's message comes again for those that it answers for.
-                    let messages = elections(self.env, &leading.term.target, &gathered.candidates, 1);
-                    send_all(self.outbox, messages).await?;
+                    let elections = elections(self.env, &leading.term.target, &gathered.candidates, 1);
+                    send_all(self.outbox, asking(elections)).await?;
                     return Ok(None);
                 }
                 Released::Lost => return Err(Stop::TermOver),

@@ -9,7 +9,7 @@ mod hand_over;
 mod line_up;
 mod pass_over;
 
-use super::elect::elections;
+use super::elect::{asking, elections};
 use super::{Error, let_others_go_first};
 use crate::domain::id::{LaneId, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};
@@ -162,12 +162,12 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         let mut targets: Vec<_> = entered.iter().map(|(_, queued)| &queued.target).collect();
         targets.sort();
         targets.dedup();
-        let messages = targets.into_iter().flat_map(|target| {
+        let elections = targets.into_iter().flat_map(|target| {
             let of_target = entered.iter().filter(|(_, queued)| queued.target == *target);
             let candidates: Vec<Candidate> = of_target.map(|(_, queued)| queued.candidate.clone()).collect();
             elections(self.env, target, &candidates, 0)
         });
-        send_all(self.outbox, messages.collect()).await?;
+        send_all(self.outbox, asking(elections)).await?;
         for (lane, queued) in entered {
             self.store.leave(&lane, &[queued]).await?;
         }

@@ -19,7 +19,7 @@ use futures::future::join;
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Found, Next, drive_on};
-use super::elect::elections;
+use super::elect::{asking_for, elections};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::{CONCURRENCY, Error};
@@ -99,6 +99,8 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
 }
 
+/// How many other shards a put is tried in before its record comes again.
+const MOVES: usize = 3;
 /// A put that has had no answer for so long, in milliseconds, is not tried in another shard, only those after it are: there
 /// must be time left to say what failed. A throttled put is told so within some hundred milliseconds.
 const PATIENCE_MS: u64 = 3_000;
@@ -165,6 +167,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
     async fn put(&self, parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
         let Parsed { mut task, target: drawn, .. } = parsed;
         let (shards, begun) = (self.routes.get(&drawn.route()).map_or(1, |route| route.shards), self.env.now());
+        let mut moves = 0;
         loop {
             let mut target = drawn.clone();
             // What names a batch is in no shard.
@@ -176,9 +179,12 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
                 // If it was written all the same, the next put finds it, wherever it waits.
                 Err(ports::Error::Unavailable { .. })
                     if task.status.batch().is_none()
-                        && spread.leave(&drawn, &target, shards, self.env.random())
+                        // Whether or not this task moves: others need not try there.
+                        && spread.leave(&drawn, &target, shards, || self.env.random())
+                        && moves < MOVES
                         && self.env.now().since(begun) < PATIENCE_MS =>
                 {
+                    moves += 1;
                     continue;
                 }
                 registered => registered?,
@@ -265,11 +271,12 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
     /// tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
         let Plan { waiting, mut messages, mut rejected, acks, lost, .. } = plan;
-        for (target, tasks) in waiting {
+        let asked = waiting.into_iter().flat_map(|(target, tasks)| {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
-            let records = records.chunks(MAX_TASKS).map(<[_]>::to_vec);
-            messages.extend(records.zip(elections(self.env, &target, &candidates, 0)));
-        }
+            let records: Vec<Vec<String>> = records.chunks(MAX_TASKS).map(<[_]>::to_vec).collect();
+            records.into_iter().zip(elections(self.env, &target, &candidates, 0))
+        });
+        messages.extend(asking_for(asked, 0).into_iter().map(|(records, message)| (records.concat(), message)));
         self.send(messages, report).await;
         if !(acks.is_empty() && lost.is_empty()) {
             let unacked = self.ack(acks, lost).await;

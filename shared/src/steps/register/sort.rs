@@ -52,7 +52,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
     pub(super) fn sort(&self, records: Vec<Record>, plan: &mut Plan, report: &mut Report) -> Coming {
         let mut first_of_id: HashMap<(TaskId, Option<ListId>), (String, String)> = HashMap::new();
         let mut coming = Coming::default();
-        // One draw for all that come alone: into one shard of each Target, so that one election message is enough.
+        // One draw for all that come alone: into one shard of each Target, so that one election is enough.
         let draw = self.env.random();
         let mut opened = Vec::with_capacity(records.len());
         for record in records {

@@ -3,7 +3,7 @@
 use shared::domain::batch::Member;
 use shared::domain::id::{BatchId, LaneId, Round, RouteName, Target, TaskId, Turn};
 use shared::domain::lane::{Lane, Queued};
-use shared::domain::message::Elect;
+use shared::domain::message::{Elect, Election};
 use shared::domain::outcome::Reason;
 use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
@@ -115,7 +115,8 @@ impl Outbox for Ports {
 fn parse(message: &Outgoing) -> Option<Op> {
     match message.to {
         Destination::Elect => match serde_json::from_str(&message.body).ok()? {
-            Elect::Waiting(election) => Some(Op::Elect(election.tasks.into_iter().map(|task| task.id).collect())),
+            Elect::Waiting(election) => Some(elect([election])),
+            Elect::Several(elections) => Some(elect(elections)),
             Elect::Returning(_) => None,
         },
         Destination::Notification(_) => {
@@ -129,4 +130,8 @@ fn parse(message: &Outgoing) -> Option<Op> {
         | Destination::Handle
         | Destination::Rejected => None,
     }
+}
+
+fn elect(elections: impl IntoIterator<Item = Election>) -> Op {
+    Op::Elect(elections.into_iter().flat_map(|election| election.tasks).map(|task| task.id).collect())
 }

@@ -1,0 +1,103 @@
+//! Elections that share a message: each ends for itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+
+use groupage_tests::downstream::Scripted;
+use groupage_tests::process::{Fault, Plan, Side};
+use groupage_tests::promises::broken;
+use groupage_tests::scenario::{parcels, routes_with};
+use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use shared::domain::id::{Target, WorkflowId};
+use shared::domain::lock::{Bid, bid};
+use shared::domain::message::{Elect, Election};
+use shared::memory::Delivery;
+use shared::ports::{Acquired, Destination, Env, Locks, Outgoing};
+
+const TARGETS: usize = 12;
+
+/// A world in which one event brought a task for each Target, and the first of their elections' messages.
+async fn asked() -> (World, Delivery, Vec<Election>) {
+    let world = World::new(Setting { latency_ms: 5, ..Setting::default() }, &routes_with(""), Scripted::accepting());
+    assert!(world.register(&parcels(TARGETS, TARGETS)).await.failed.is_empty());
+    assert_eq!(elections(&world).iter().map(Vec::len).collect::<Vec<_>>(), [10, 2]);
+    let delivery = world.queues.now().receive_from(&Destination::Elect, VISIBILITY_MS).unwrap();
+    let elections = of(&delivery.outgoing.body);
+    (world, delivery, elections)
+}
+
+fn of(body: &str) -> Vec<Election> {
+    match serde_json::from_str(body).unwrap() {
+        Elect::Waiting(election) => vec![election],
+        Elect::Several(elections) => elections,
+        Elect::Returning(returning) => panic!("{returning:?}"),
+    }
+}
+
+/// What each message of the elect queue carries.
+fn elections(world: &World) -> Vec<Vec<Election>> {
+    world.queues.now().messages(&Destination::Elect).iter().map(|message| of(&message.body)).collect()
+}
+
+async fn run(world: &World) {
+    world.run_to_rest().await.unwrap();
+    let sent: BTreeSet<String> = (0..TARGETS).map(|n| format!("p{n}")).collect();
+    assert_eq!(broken(world, &sent), Vec::<String>::new());
+    assert_eq!(world.downstream.ledger().len(), TARGETS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn losers_come_back_in_one_message() {
+    let (world, delivery, lost) = asked().await;
+    for Election { target, .. } in &lost {
+        let (now, dead) = (world.env.now(), WorkflowId::new("dead"));
+        let Bid::Acquire(acquisition) = bid(None, target, &dead, now, 32_000) else { panic!("free") };
+        assert_eq!(world.tables().acquire(target, &acquisition).await.unwrap(), Acquired::Yes);
+    }
+    assert!(world.deliver(&delivery).await.unwrap());
+    world.queues.now().delete(&delivery.receipt);
+    let waiting = elections(&world);
+    assert_eq!(waiting.iter().map(Vec::len).collect::<BTreeSet<_>>(), BTreeSet::from([2, 10]));
+    let again = waiting.iter().find(|waiting| waiting.len() == 10).unwrap();
+    assert!(again.iter().all(|election| election.attempt == 1 && election.signalled.is_some()));
+    let workflows = |elections: &[Election]| elections.iter().map(|one| one.workflow.clone()).collect::<Vec<_>>();
+    assert_eq!(workflows(again), workflows(&lost));
+    run(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_goes_on_alone_and_the_others_are_led() {
+    for (call, side) in (0..20).flat_map(|call| [(call, Side::Before), (call, Side::After)]) {
+        let (world, delivery, _) = asked().await;
+        assert!(world.deliver_by(Plan::At(call, side, Fault::Error), &delivery).await.unwrap(), "{call}, {side:?}");
+        world.queues.now().delete(&delivery.receipt);
+        let leaders = world.queues.now().messages(&Destination::Group).len();
+        let alone: Vec<Vec<Election>> = elections(&world).into_iter().filter(|pack| pack.len() == 1).collect();
+        assert_eq!((leaders, alone.len()), (9, 1), "{call}, {side:?}");
+        assert_eq!(alone.concat().first().map(|election| election.attempt), Some(1), "it may have won");
+        run(&world).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_all_of_them_fail_their_message_comes_again() {
+    let (world, delivery, asked) = asked().await;
+    let of_no_route = |election: Election| Election { target: Target::new("gone:t"), ..election };
+    let body = serde_json::to_string(&Elect::Several(asked.into_iter().map(of_no_route).collect())).unwrap();
+    let outgoing = Outgoing { body, ..delivery.outgoing.clone() };
+    assert!(world.deliver(&Delivery { outgoing, ..delivery.clone() }).await.is_err());
+    assert_eq!(elections(&world).len(), 2, "nothing is sent for them");
+    run(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_one_takes_long_the_others_behind_it_come_again() {
+    let (world, delivery, asked) = asked().await;
+    assert!(world.deliver_by(Plan::At(4, Side::Before, Fault::Pause(3_000)), &delivery).await.unwrap());
+    world.queues.now().delete(&delivery.receipt);
+    assert_eq!(world.queues.now().messages(&Destination::Group).len(), 3, "each took two calls");
+    let left = elections(&world).into_iter().find(|pack| pack.len() == 7).unwrap();
+    assert!(left.iter().all(|election| election.attempt == 1));
+    assert_eq!(left.first().map(|election| &election.workflow), asked.get(3).map(|election| &election.workflow));
+    run(&world).await;
+}
