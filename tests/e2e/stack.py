@@ -3,6 +3,7 @@
 import subprocess
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import boto3
@@ -49,7 +50,7 @@ class Stack:
         environment = self.environment | {"SAM_CLI_TELEMETRY": "0"}
         done = subprocess.run(
             [str(word) for word in command], env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True,
+            capture_output=True, text=True, timeout=PATIENCE_S,
         )
         assert done.returncode == 0, f"{command} ended {done.returncode}:\n{done.stdout}\n{done.stderr}\n{self.tails()}"
         return done.stdout
@@ -191,8 +192,9 @@ class Stack:
             time.sleep(0.5)
 
 
+@cache
 def client(emulator: Emulator, service: str):
-    """An SDK client of the emulator, whatever the environment says."""
+    """An SDK client of the emulator, whatever the environment says. Making one takes longer than most of its calls."""
     return boto3.client(
         service,
         endpoint_url=emulator.endpoint,
