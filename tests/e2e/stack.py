@@ -17,7 +17,8 @@ SAM = ROOT / "target/tools/sam/bin/sam"
 GROUPAGE = ROOT / "target/debug/groupage"
 
 PATIENCE_S = 300
-"""How long a test waits for what must happen: far more than it takes, so that only what never comes fails."""
+"""How long a test waits for what must happen, and a command may take: far more than it does, so that only what never comes
+fails."""
 
 
 class Stack:
@@ -48,10 +49,13 @@ class Stack:
 
     def _run(self, *command) -> str:
         environment = self.environment | {"SAM_CLI_TELEMETRY": "0"}
-        done = subprocess.run(
-            [str(word) for word in command], env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=PATIENCE_S,
-        )
+        try:
+            done = subprocess.run(
+                [str(word) for word in command], env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, timeout=PATIENCE_S,
+            )
+        except subprocess.TimeoutExpired as hung:
+            raise AssertionError(f"{command} did not end:\n{hung.stdout}\n{hung.stderr}\n{self.tails()}") from None
         assert done.returncode == 0, f"{command} ended {done.returncode}:\n{done.stdout}\n{done.stderr}\n{self.tails()}"
         return done.stdout
 

@@ -80,13 +80,27 @@ async fn one_that_fails_goes_on_alone_and_the_others_are_led() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_all_of_them_fail_their_message_comes_again() {
+async fn if_all_of_them_fail_each_goes_on_alone() {
     let (world, delivery, asked) = asked().await;
     let of_no_route = |election: Election| Election { target: Target::new("gone:t"), ..election };
     let body = serde_json::to_string(&Elect::Several(asked.into_iter().map(of_no_route).collect())).unwrap();
     let outgoing = Outgoing { body, ..delivery.outgoing.clone() };
-    assert!(world.deliver(&Delivery { outgoing, ..delivery.clone() }).await.is_err());
-    assert_eq!(elections(&world).len(), 2, "nothing is sent for them");
+    assert!(world.deliver(&Delivery { outgoing, ..delivery }).await.unwrap());
+    let mut packs: Vec<usize> = elections(&world).iter().map(Vec::len).collect();
+    packs.sort_unstable();
+    assert_eq!(packs, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 10], "the two messages from before, and each alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_again_is_taken_apart() {
+    let (world, delivery, asked) = asked().await;
+    assert!(world.deliver(&Delivery { received: 2, ..delivery.clone() }).await.unwrap());
+    world.queues.now().delete(&delivery.receipt);
+    assert!(world.queues.now().messages(&Destination::Group).is_empty(), "one of them may end the process each time");
+    let alone: Vec<Election> = elections(&world).into_iter().filter(|pack| pack.len() == 1).flatten().collect();
+    assert!(alone.iter().all(|election| election.attempt == 1), "an earlier delivery may have held it");
+    let workflows = |elections: &[Election]| elections.iter().map(|one| one.workflow.clone()).collect::<Vec<_>>();
+    assert_eq!(workflows(&alone), workflows(&asked));
     run(&world).await;
 }
 

@@ -47,7 +47,7 @@ pub enum Metric {
     TasksFailed,
     /// Members that went back to waiting.
     TasksReturned,
-    /// Records, and elections that share one, that will come again because of an error.
+    /// Records, and elections that share one, that will come again because of an error, or for lack of time.
     RecordsFailed,
     /// Sessions that sweep found over.
     SessionsExpired,

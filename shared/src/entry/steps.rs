@@ -95,6 +95,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
         let decided = step.run(received.message, received.received > 1).await?;
         for outcome in &decided.outcomes {
             match outcome {
+                Ok(elect::Outcome::PutOff) => warn!("an election is put off: its message came again, or there was no time"),
                 Ok(outcome) => debug!(?outcome, "election"),
                 Err((workflow, failure)) => match failure.retryable() {
                     Retryable::Yes => warn!(%workflow, %failure, "the election goes on alone"),
@@ -114,7 +115,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
                 Ok(elect::Outcome::Won) => counts.add(Metric::ElectionsWon, 1),
                 Ok(elect::Outcome::Lost) => counts.add(Metric::ElectionsLost, 1),
                 Ok(elect::Outcome::NothingWaits) => {}
-                Err(_) => counts.add(Metric::RecordsFailed, 1),
+                Ok(elect::Outcome::PutOff) | Err(_) => counts.add(Metric::RecordsFailed, 1),
             }
         }
     })

@@ -31,12 +31,14 @@ pub enum Outcome {
     Lost,
     /// None of its tasks waits any more.
     NothingWaits,
+    /// It was not held, and goes on: there was no time for it, or its message came again with others.
+    PutOff,
 }
 
 /// What is to be done about one message of the elect queue.
 #[derive(Debug)]
 pub struct Decided {
-    /// How each election ended that was held; those that failed, with the names of their workflows, go on alone.
+    /// How each election ended; those that failed, with the names of their workflows, go on alone.
     pub outcomes: Vec<Result<Outcome, (WorkflowId, Error)>>,
     /// What must be sent before the message is acknowledged.
     pub successors: Vec<Successor>,
@@ -49,7 +51,7 @@ pub enum Successor {
     Lead(Lead),
     /// The election again, after so many milliseconds.
     Again(Election, u64),
-    /// The same in a message of its own: it failed, and should it fail on, it takes no others into the dead-letter queue.
+    /// The same in a message of its own: it may have failed, and should it fail on, it takes no others into the dead-letter queue.
     Alone(Election, u64),
 }
 
@@ -84,8 +86,8 @@ impl Decided {
     }
 }
 
-/// After so long, in milliseconds, none of a message's elections is begun any more: one that gets no answer may take most of
-/// the function's time, and there must be time left to say what became of the others.
+/// After so long, in milliseconds, none of a message's elections is begun any more: what made one slow makes the next slow, and
+/// there must be time left to say what became of them.
 const PATIENCE_MS: u64 = 2_000;
 /// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;
@@ -94,11 +96,12 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// Handles one message; `redelivered` says that it may have been handled before.
     ///
     /// # Errors
-    /// A port did not answer, or the route is unknown, for all of its elections. The message comes again.
+    /// A port did not answer, or the route is unknown: the message comes again. Of several elections none fails the others.
     pub async fn run(&self, message: Elect, redelivered: bool) -> Result<Decided, Error> {
         match message {
             Elect::Waiting(election) => Ok(Decided::one(self.elect(election, redelivered).await?)),
-            Elect::Several(elections) => self.elect_each(elections, redelivered).await,
+            Elect::Several(elections) if redelivered => Ok(self.take_apart(elections)),
+            Elect::Several(elections) => Ok(self.elect_each(elections).await),
             Elect::Returning(returning) => {
                 let election = self.put_back(returning).await?;
                 Ok(Decided::one(self.elect(election, false).await?))
@@ -106,18 +109,29 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         }
     }
 
+    /// Lets elections whose message comes again go on one by one, without holding any: one of them may be what ended the
+    /// process, and would end it each time, until all of them are in the dead-letter queue.
+    fn take_apart(&self, elections: Vec<Election>) -> Decided {
+        let outcomes = elections.iter().map(|_| Ok(Outcome::PutOff)).collect();
+        let alone = |election| {
+            let (later, delay_ms) = self.put_off(election);
+            Successor::Alone(later, delay_ms)
+        };
+        Decided { outcomes, successors: elections.into_iter().map(alone).collect() }
+    }
+
     /// Holds elections one after the other: the longer it is from the look at a lock to the bid, the more others bid meanwhile.
-    /// Those for which no time is left come again.
-    async fn elect_each(&self, elections: Vec<Election>, redelivered: bool) -> Result<Decided, Error> {
+    async fn elect_each(&self, elections: Vec<Election>) -> Decided {
         let begun = self.env.now();
         let (mut outcomes, mut successors) = (Vec::with_capacity(elections.len()), Vec::new());
         for election in elections {
             if self.env.now().since(begun) > PATIENCE_MS {
-                let (again, delay_ms) = self.once_more(election);
-                successors.push(Successor::Again(again, delay_ms));
+                let (later, delay_ms) = self.put_off(election);
+                outcomes.push(Ok(Outcome::PutOff));
+                successors.push(Successor::Again(later, delay_ms));
                 continue;
             }
-            match self.elect(election.clone(), redelivered).await {
+            match self.elect(election.clone(), false).await {
                 Ok((outcome, successor)) => {
                     outcomes.push(Ok(outcome));
                     successors.extend(successor);
@@ -130,20 +144,18 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 }
             }
         }
-        let has_failed = |successor: &Successor| matches!(successor, Successor::Alone(..));
-        match outcomes.first() {
-            // None was held, so nothing is done twice if all of them come again as they are.
-            Some(Err((_, error))) if outcomes.iter().all(Result::is_err) && successors.iter().all(has_failed) => {
-                Err(error.clone())
-            }
-            Some(_) | None => Ok(Decided { outcomes, successors }),
-        }
+        Decided { outcomes, successors }
     }
 
-    /// An election's next attempt, and the pause before it.
+    /// The next attempt of an election that was lost or failed, and the pause before it.
     fn once_more(&self, election: Election) -> (Election, u64) {
         let delay_ms = election_delay_ms(election.attempt, self.draw);
         (Election { attempt: election.attempt + 1, ..election }, delay_ms)
+    }
+
+    /// An election that is not held now, and the shortest pause. An earlier delivery may have held it, so it is a repeat.
+    fn put_off(&self, election: Election) -> (Election, u64) {
+        (Election { attempt: election.attempt.max(1), ..election }, election_delay_ms(0, self.draw))
     }
 
     async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Option<Successor>), Error> {
@@ -314,13 +326,13 @@ pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate], at
 }
 
 /// The messages of new elections.
-pub(super) fn asking(elections: impl IntoIterator<Item = Election>) -> Vec<Outgoing> {
+pub(super) fn election_messages(elections: impl IntoIterator<Item = Election>) -> Vec<Outgoing> {
     let keyed = elections.into_iter().map(|election| ((), election));
-    asking_for(keyed, 0).into_iter().map(|(_, message)| message).collect()
+    keyed_election_messages(keyed, 0).into_iter().map(|(_, message)| message).collect()
 }
 
 /// The messages of elections, each with the keys of those in it.
-pub(super) fn asking_for<K>(
+pub(super) fn keyed_election_messages<K>(
     elections: impl IntoIterator<Item = (K, Election)>,
     delay_ms: u64,
 ) -> Vec<(Vec<K>, Outgoing)> {
@@ -329,8 +341,9 @@ pub(super) fn asking_for<K>(
 }
 
 /// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request. Returns the keys
-/// of those with one that was not sent: they must come again. So leaders' messages go first, which may come twice; an election
-/// that is sent twice goes round twice.
+/// of those with one that was not sent: they must come again. Leaders' messages go first: a message that comes again because its
+/// leader's was refused has sent no election, and only a message whose elections went in several packs can send some twice. That
+/// costs requests, and changes nothing.
 pub async fn send_successors<K: Copy + PartialEq>(
     outbox: &impl Outbox,
     successors: Vec<(K, Successor)>,
@@ -343,10 +356,13 @@ pub async fn send_successors<K: Copy + PartialEq>(
         if successors.is_empty() {
             continue;
         }
-        let (keys, messages): (Vec<Vec<K>>, Vec<Outgoing>) = messages(successors).into_iter().unzip();
+        let (keys, messages): (Vec<Vec<K>>, Vec<Outgoing>) = outgoing(successors).into_iter().unzip();
         for (keys, sent) in keys.into_iter().zip(outbox.send(messages).await) {
-            if let Err(error) = sent {
-                failed.extend(keys.into_iter().map(|key| (key, error.clone())));
+            let Err(error) = sent else { continue };
+            for key in keys {
+                if failed.iter().all(|(other, _)| *other != key) {
+                    failed.push((key, error.clone()));
+                }
             }
         }
     }
@@ -354,16 +370,16 @@ pub async fn send_successors<K: Copy + PartialEq>(
 }
 
 /// The messages of successors, each with the keys of those in it. Those that come back at the same moment share some.
-fn messages<K>(successors: Vec<(K, Successor)>) -> Vec<(Vec<K>, Outgoing)> {
+fn outgoing<K>(successors: Vec<(K, Successor)>) -> Vec<(Vec<K>, Outgoing)> {
     let mut messages = Vec::new();
     let mut again: BTreeMap<u64, Vec<(K, Election)>> = BTreeMap::new();
     for (key, successor) in successors {
         match successor {
             Successor::Lead(lead) => messages.push((vec![key], Outgoing::group(&Group::Lead(lead), 0))),
             Successor::Again(election, delay_ms) => again.entry(delay_ms).or_default().push((key, election)),
-            Successor::Alone(election, delay_ms) => messages.extend(asking_for([(key, election)], delay_ms)),
+            Successor::Alone(election, delay_ms) => messages.extend(keyed_election_messages([(key, election)], delay_ms)),
         }
     }
-    messages.extend(again.into_iter().flat_map(|(delay_ms, elections)| asking_for(elections, delay_ms)));
+    messages.extend(again.into_iter().flat_map(|(delay_ms, elections)| keyed_election_messages(elections, delay_ms)));
     messages
 }

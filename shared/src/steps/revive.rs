@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::Error;
 use super::drive_on::{Next, drive_on};
-use super::elect::{asking, elections};
+use super::elect::{election_messages, elections};
 use crate::domain::id::Target;
 use crate::domain::lock::Term;
 use crate::domain::message::{Group, Lead};
@@ -72,7 +72,7 @@ pub async fn revive<S: Tasks + Batches + Census>(
         }
     }
     report.waiting = waiting.values().map(Vec::len).sum();
-    messages.extend(asking(waiting.iter().flat_map(|(target, tasks)| elections(env, target, tasks, 0))));
+    messages.extend(election_messages(waiting.iter().flat_map(|(target, tasks)| elections(env, target, tasks, 0))));
     send_all(outbox, messages).await?;
     Ok(report)
 }

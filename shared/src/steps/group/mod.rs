@@ -11,7 +11,7 @@
 
 mod onward;
 
-use super::elect::{asking, elections};
+use super::elect::{election_messages, elections};
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
 use super::{Error, still_waiting};
@@ -173,7 +173,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
     async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<(), Error> {
         let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
-        Ok(send_all(self.outbox, asking(elections(self.env, &term.target, &tasks, 1))).await?)
+        Ok(send_all(self.outbox, election_messages(elections(self.env, &term.target, &tasks, 1))).await?)
     }
 
     async fn work(&self, leading: &mut Leading<'_, S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {

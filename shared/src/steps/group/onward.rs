@@ -5,7 +5,7 @@ use crate::domain::lock::Lock;
 use crate::domain::message::{Group, Lead, MAX_TASKS, Resume};
 use crate::domain::task::Candidate;
 use crate::ports::{Advanced, Batches, Env, Locks, Outbox, Outgoing, Released, Tasks, send_all};
-use crate::steps::elect::{asking, elections};
+use crate::steps::elect::{election_messages, elections};
 use crate::steps::fill::Gathered;
 use crate::steps::{Error, lease_ms};
 
@@ -28,7 +28,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                     // Only now: while the lock is held, whoever comes for these tasks would signal its holder. If this
                     // is never sent, the leader's message comes again for those that it answers for.
                     let elections = elections(self.env, &leading.term.target, &gathered.candidates, 1);
-                    send_all(self.outbox, asking(elections)).await?;
+                    send_all(self.outbox, election_messages(elections)).await?;
                     return Ok(None);
                 }
                 Released::Lost => return Err(Stop::TermOver),

@@ -9,7 +9,7 @@ mod hand_over;
 mod line_up;
 mod pass_over;
 
-use super::elect::{asking, elections};
+use super::elect::{election_messages, elections};
 use super::{Error, let_others_go_first};
 use crate::domain::id::{LaneId, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};
@@ -167,7 +167,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let candidates: Vec<Candidate> = of_target.map(|(_, queued)| queued.candidate.clone()).collect();
             elections(self.env, target, &candidates, 0)
         });
-        send_all(self.outbox, asking(elections)).await?;
+        send_all(self.outbox, election_messages(elections)).await?;
         for (lane, queued) in entered {
             self.store.leave(&lane, &[queued]).await?;
         }

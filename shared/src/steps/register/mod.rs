@@ -19,7 +19,7 @@ use futures::future::join;
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Found, Next, drive_on};
-use super::elect::{asking_for, elections};
+use super::elect::{keyed_election_messages, elections};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::{CONCURRENCY, Error};
@@ -177,13 +177,12 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
             }
             let registered = match self.store.register(&task).await {
                 // If it was written all the same, the next put finds it, wherever it waits.
-                Err(ports::Error::Unavailable { .. })
-                    if task.status.batch().is_none()
-                        // Whether or not this task moves: others need not try there.
-                        && spread.leave(&drawn, &target, shards, || self.env.random())
-                        && moves < MOVES
-                        && self.env.now().since(begun) < PATIENCE_MS =>
-                {
+                Err(error @ ports::Error::Unavailable { .. }) if task.status.batch().is_none() => {
+                    // Whether or not this task moves: others need not try there.
+                    let has_other = spread.leave(&drawn, &target, shards, || self.env.random());
+                    if !has_other || moves == MOVES || self.env.now().since(begun) >= PATIENCE_MS {
+                        return Err(error.into());
+                    }
                     moves += 1;
                     continue;
                 }
@@ -276,7 +275,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
             let records: Vec<Vec<String>> = records.chunks(MAX_TASKS).map(<[_]>::to_vec).collect();
             records.into_iter().zip(elections(self.env, &target, &candidates, 0))
         });
-        messages.extend(asking_for(asked, 0).into_iter().map(|(records, message)| (records.concat(), message)));
+        messages.extend(keyed_election_messages(asked, 0).into_iter().map(|(records, message)| (records.concat(), message)));
         self.send(messages, report).await;
         if !(acks.is_empty() && lost.is_empty()) {
             let unacked = self.ack(acks, lost).await;

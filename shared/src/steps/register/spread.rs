@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::domain::id::{Shard, Target};
 
-/// At most so many shards of a Target are tried in an event. If they all are throttled, it is the tables that take no tasks, and
-/// further tries only cost time.
+/// At most so many shards are tried for the tasks of one draw. If they all are throttled, it is the tables that take no tasks,
+/// and further tries only cost time.
 const MOST_SHARDS: usize = 16;
 
 /// By the shard that tasks were drawn into and that did not take one: the shards that they may go to, the present one first.
@@ -30,7 +30,9 @@ impl Spread {
         let mut draws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let takers = draws.entry(drawn.clone()).or_insert_with(|| order(drawn, shards, random));
         let has_other = takers.iter().any(|taker| taker != place);
-        takers.retain(|taker| taker != place || !has_other);
+        if has_other {
+            takers.retain(|taker| taker != place);
+        }
         has_other
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Outbox, Segment, Store, WaitingPage, send_all};
 use crate::steps::Error;
-use crate::steps::elect::{asking, elections, within_reach};
+use crate::steps::elect::{election_messages, elections, within_reach};
 
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
 /// it, unless its Target has more tasks than it gets through.
@@ -77,7 +77,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             }
         }
         // As if these workflows had lost before: they look whether their tasks still wait before they bid.
-        send_all(self.outbox, asking(elections(self.env, target, tasks, 1))).await?;
+        send_all(self.outbox, election_messages(elections(self.env, target, tasks, 1))).await?;
         Ok(true)
     }
 }
