@@ -95,7 +95,9 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
         let decided = step.run(received.message, received.received > 1).await?;
         for outcome in &decided.outcomes {
             match outcome {
-                Ok(elect::Outcome::PutOff) => warn!("an election is put off: its message came again, or there was no time"),
+                Ok(elect::Outcome::PutOff) => {
+                    warn!("an election is put off: its message came again, or there was no time")
+                }
                 Ok(outcome) => debug!(?outcome, "election"),
                 Err((workflow, failure)) => match failure.retryable() {
                     Retryable::Yes => warn!(%workflow, %failure, "the election goes on alone"),

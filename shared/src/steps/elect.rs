@@ -377,7 +377,9 @@ fn outgoing<K>(successors: Vec<(K, Successor)>) -> Vec<(Vec<K>, Outgoing)> {
         match successor {
             Successor::Lead(lead) => messages.push((vec![key], Outgoing::group(&Group::Lead(lead), 0))),
             Successor::Again(election, delay_ms) => again.entry(delay_ms).or_default().push((key, election)),
-            Successor::Alone(election, delay_ms) => messages.extend(keyed_election_messages([(key, election)], delay_ms)),
+            Successor::Alone(election, delay_ms) => {
+                messages.extend(keyed_election_messages([(key, election)], delay_ms))
+            }
         }
     }
     messages.extend(again.into_iter().flat_map(|(delay_ms, elections)| keyed_election_messages(elections, delay_ms)));

@@ -19,7 +19,7 @@ use futures::future::join;
 use futures::{StreamExt, stream};
 
 use super::drive_on::{Found, Next, drive_on};
-use super::elect::{keyed_election_messages, elections};
+use super::elect::{elections, keyed_election_messages};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::{CONCURRENCY, Error};
@@ -275,7 +275,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
             let records: Vec<Vec<String>> = records.chunks(MAX_TASKS).map(<[_]>::to_vec).collect();
             records.into_iter().zip(elections(self.env, &target, &candidates, 0))
         });
-        messages.extend(keyed_election_messages(asked, 0).into_iter().map(|(records, message)| (records.concat(), message)));
+        messages.extend(
+            keyed_election_messages(asked, 0).into_iter().map(|(records, message)| (records.concat(), message)),
+        );
         self.send(messages, report).await;
         if !(acks.is_empty() && lost.is_empty()) {
             let unacked = self.ack(acks, lost).await;
