@@ -5,6 +5,8 @@ use shared::aws::Place;
 use shared::domain::id::Part;
 use shared::entry::mapping::MEMORY_MB;
 
+use crate::mapping::settings;
+use crate::queues::Step;
 use crate::report::{Invocations, Outcome, billed_ms};
 
 /// Dollars per million, in us-east-1, on demand (the services' pricing pages; DynamoDB's since November 2024).
@@ -127,7 +129,10 @@ impl Bill {
         let (sqs, fifo) = (usage.sqs.total() as f64 / tasks, outcome.fifo_requests as f64 / tasks);
         let all = |of: fn(&Invocations) -> u64| outcome.functions.values().map(of).sum::<u64>() as f64 / tasks;
         let (invocations, lambda_ms) = (all(|function| function.count), all(Invocations::billed_ms));
-        let gb_seconds = lambda_ms / 1_000.0 * f64::from(MEMORY_MB) / 1_024.0;
+        let mb_ms = |(step, function): (&Step, &Invocations)| {
+            function.billed_ms() as f64 * f64::from(settings(*step).memory_mb)
+        };
+        let gb_seconds = outcome.functions.iter().map(mb_ms).sum::<f64>() / 1_024.0 / 1_000.0 / tasks;
         let mut dollars = Dollars {
             writes: write * price::WRITE,
             reads: read * price::READ,

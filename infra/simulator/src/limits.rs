@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use shared::aws::{ATTEMPTS, INITIAL_BACKOFF, MAX_BACKOFF, Place, Units};
+use shared::aws::{INITIAL_BACKOFF, MAX_BACKOFF, Place, Units};
 use shared::ports::{Env, Error, Result};
 use tokio::time::{Instant, sleep};
 
@@ -84,15 +84,22 @@ impl Capacity {
         self.throttled.load(Ordering::Relaxed)
     }
 
-    /// Waits until a request is let in, or gives up as the SDK does.
-    pub(crate) async fn admit(&self, machine: &Machine, dice: &TestEnv, hop: Hop, keys: Keys<'_>) -> Result<()> {
-        for attempt in 1..=ATTEMPTS {
+    /// Waits until a request is let in, or gives up after so many `attempts`, as the SDK does.
+    pub(crate) async fn admit(
+        &self,
+        machine: &Machine,
+        dice: &TestEnv,
+        hop: Hop,
+        keys: Keys<'_>,
+        attempts: u32,
+    ) -> Result<()> {
+        for attempt in 1..=attempts {
             if self.has_room(hop, keys) {
                 machine.succeeded(attempt);
                 return Ok(());
             }
             self.throttled.fetch_add(1, Ordering::Relaxed);
-            if attempt == ATTEMPTS || !machine.may_retry() {
+            if attempt == attempts || !machine.may_retry() {
                 break;
             }
             let longest = (INITIAL_BACKOFF * 2_u32.pow(attempt - 1)).min(MAX_BACKOFF);

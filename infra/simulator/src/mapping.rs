@@ -22,7 +22,7 @@ const ADDED_PER_SECOND: usize = 5;
 const MOST: usize = 1_250;
 const LONG_POLL: Duration = Duration::from_secs(20);
 
-const fn settings(step: Step) -> Settings {
+pub(crate) const fn settings(step: Step) -> Settings {
     match step {
         Step::RegisterTask => mapping::TASKS,
         Step::RegisterInOrder => mapping::IN_ORDER,
@@ -55,13 +55,13 @@ pub(crate) async fn run(world: Arc<World>, step: Step) {
 /// One process's life: those beyond the first five end when a long poll stays empty.
 async fn process(world: Arc<World>, step: Step, processes: Arc<AtomicUsize>) {
     // As many environments as processes, each of which serves one invocation after the other.
-    let mut machine = world.machine();
+    let mut machine = world.machine(settings(step).memory_mb);
     loop {
         let messages = gather(&world, step).await;
         if !messages.is_empty() {
             // An environment that ran out of time is thrown away.
             if !invoke(&world, &machine, step, messages).await {
-                machine = world.machine();
+                machine = world.machine(settings(step).memory_mb);
             }
         } else if processes.load(Ordering::Relaxed) > AT_START {
             processes.fetch_sub(1, Ordering::Relaxed);

@@ -250,9 +250,9 @@ impl World {
         Ok(took.unwrap_or_default())
     }
 
-    /// A new execution environment.
-    pub(crate) fn machine(&self) -> Machine {
-        Machine::of_memory(self.env.clone(), MEMORY_MB)
+    /// A new execution environment of a function with so much memory.
+    pub(crate) fn machine(&self, memory_mb: u32) -> Machine {
+        Machine::of_memory(self.env.clone(), memory_mb)
     }
 
     fn stack(&self, machine: Machine) -> Stack<Store, Wired, TestEnv> {
@@ -288,7 +288,7 @@ impl World {
     }
 
     async fn sweep(self: Arc<Self>) {
-        let stack = self.stack(self.machine());
+        let stack = self.stack(self.machine(MEMORY_MB));
         loop {
             sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
             let begun = Instant::now();

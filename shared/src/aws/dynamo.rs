@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -26,6 +27,8 @@ use crate::ports::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Dynamo {
     pub(super) client: Client,
+    /// The same, but for requests that are not repeated.
+    pub(super) once: Client,
     pub(super) tables: Tables,
     /// How long a settled task and its batch stay readable.
     pub(super) retention_ms: u64,
@@ -69,8 +72,9 @@ impl Dynamo {
     /// The tables named by `tables`. Settled tasks and their batches are kept for `retention_ms`.
     #[must_use]
     pub fn new(config: &SdkConfig, tables: Tables, retention_ms: u64, meter: Arc<Meter>) -> Self {
-        let config = aws_sdk_dynamodb::config::Builder::from(config).retry_classifier(Conflicts).build();
-        Self { client: Client::from_conf(config), tables, retention_ms, meter }
+        let config = aws_sdk_dynamodb::config::Builder::from(config).retry_classifier(Conflicts);
+        let once = Client::from_conf(config.clone().retry_config(RetryConfig::disabled()).build());
+        Self { client: Client::from_conf(config.build()), once, tables, retention_ms, meter }
     }
 
     /// Puts a whole item if all clauses hold.
@@ -81,11 +85,22 @@ impl Dynamo {
         item: Item,
         clauses: &[Clause],
     ) -> Result<Written> {
+        self.put_by(&self.client, what, key, item, clauses).await
+    }
+
+    /// Puts a whole item, by a client of one's choice, if all clauses hold.
+    pub(super) async fn put_by(
+        &self,
+        client: &Client,
+        what: &'static str,
+        key: Key<'_>,
+        item: Item,
+        clauses: &[Clause],
+    ) -> Result<Written> {
         let mut terms = Terms::default();
         let condition = terms.condition(clauses);
         let (names, values) = terms.into_parts();
-        let answer = self
-            .client
+        let answer = client
             .put_item()
             .table_name(key.table)
             .set_item(Some(item))

@@ -123,6 +123,12 @@ pub trait Tasks: Sync {
     /// Puts a new task. Assumes: no task has its id.
     fn register(&self, task: &Task) -> impl Future<Output = Result<Registered>> + Send;
 
+    /// The same for somebody who has another place for the task: a store that would repeat a request which is refused for now
+    /// says so at once instead.
+    fn try_register(&self, task: &Task) -> impl Future<Output = Result<Registered>> + Send {
+        self.register(task)
+    }
+
     /// Reads tasks; those that are not there are left out, and the order is any.
     fn read(&self, ids: &[TaskId], freshness: Freshness) -> impl Future<Output = Result<Vec<Task>>> + Send;
 

@@ -19,6 +19,7 @@ use crate::domain::lock::{self, Bid, Lock, Term};
 use crate::domain::message::{Elect, Election, Group, Lead, MAX_TASKS, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
+use crate::domain::time::Timestamp;
 use crate::ports::{self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks};
 use crate::routes::{Route, Routes};
 
@@ -35,11 +36,14 @@ pub enum Outcome {
     PutOff,
 }
 
+/// How an election ended; of one that failed, the name of its workflow and why.
+pub type Held = Result<Outcome, (WorkflowId, Error)>;
+
 /// What is to be done about one message of the elect queue.
 #[derive(Debug)]
 pub struct Decided {
     /// How each election ended; those that failed, with the names of their workflows, go on alone.
-    pub outcomes: Vec<Result<Outcome, (WorkflowId, Error)>>,
+    pub outcomes: Vec<Held>,
     /// What must be sent before the message is acknowledged.
     pub successors: Vec<Successor>,
 }
@@ -89,6 +93,8 @@ impl Decided {
 /// After so long, in milliseconds, none of a message's elections is begun any more: what made one slow makes the next slow, and
 /// there must be time left to say what became of them.
 const PATIENCE_MS: u64 = 2_000;
+/// So many of a message's elections are held at once.
+const AT_ONCE: usize = 5;
 /// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;
 
@@ -120,31 +126,29 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         Decided { outcomes, successors: elections.into_iter().map(alone).collect() }
     }
 
-    /// Holds elections one after the other: the longer it is from the look at a lock to the bid, the more others bid meanwhile.
+    /// Holds elections, a few at a time: the longer it is from the look at a lock to the bid, the more others bid meanwhile.
     async fn elect_each(&self, elections: Vec<Election>) -> Decided {
         let begun = self.env.now();
-        let (mut outcomes, mut successors) = (Vec::with_capacity(elections.len()), Vec::new());
-        for election in elections {
-            if self.env.now().since(begun) > PATIENCE_MS {
-                let (later, delay_ms) = self.put_off(election);
-                outcomes.push(Ok(Outcome::PutOff));
-                successors.push(Successor::Again(later, delay_ms));
-                continue;
-            }
-            match self.elect(election.clone(), false).await {
-                Ok((outcome, successor)) => {
-                    outcomes.push(Ok(outcome));
-                    successors.extend(successor);
-                }
-                Err(error) => {
-                    outcomes.push(Err((election.workflow.clone(), error)));
-                    // It may have won: as a repeat it finds that out.
-                    let (again, delay_ms) = self.once_more(election);
-                    successors.push(Successor::Alone(again, delay_ms));
-                }
+        let holding = stream::iter(elections).map(|election| self.elect_by(begun, election)).buffered(AT_ONCE);
+        let (outcomes, successors): (Vec<_>, Vec<_>) = holding.unzip().await;
+        Decided { outcomes, successors: successors.into_iter().flatten().collect() }
+    }
+
+    /// Holds one of several elections, if it does not begin too long after the first.
+    async fn elect_by(&self, begun: Timestamp, election: Election) -> (Held, Option<Successor>) {
+        if self.env.now().since(begun) > PATIENCE_MS {
+            let (later, delay_ms) = self.put_off(election);
+            return (Ok(Outcome::PutOff), Some(Successor::Again(later, delay_ms)));
+        }
+        match self.elect(election.clone(), false).await {
+            Ok((outcome, successor)) => (Ok(outcome), successor),
+            Err(error) => {
+                let workflow = election.workflow.clone();
+                // It may have won: as a repeat it finds that out.
+                let (again, delay_ms) = self.once_more(election);
+                (Err((workflow, error)), Some(Successor::Alone(again, delay_ms)))
             }
         }
-        Decided { outcomes, successors }
     }
 
     /// The next attempt of an election that was lost or failed, and the pause before it.

@@ -14,7 +14,7 @@ mod tasks;
 use std::sync::Arc;
 
 use shared::aws::price::{self, Image};
-use shared::aws::{Meter, Place, Units};
+use shared::aws::{ATTEMPTS, Meter, Place, Units};
 use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
 use shared::ports::{Env, Freshness, Result};
@@ -101,9 +101,14 @@ impl Store {
 
     /// Waits until a request is through.
     pub(crate) async fn call(&self, hop: Hop, keys: Keys<'_>) -> Result<()> {
+        self.attempt(hop, keys, ATTEMPTS).await
+    }
+
+    /// The same with so many `attempts` at most.
+    async fn attempt(&self, hop: Hop, keys: Keys<'_>, attempts: u32) -> Result<()> {
         self.machine.call(hop).await;
         match &self.tables.capacity {
-            Some(capacity) => capacity.admit(&self.machine, &self.tables.env, hop, keys).await,
+            Some(capacity) => capacity.admit(&self.machine, &self.tables.env, hop, keys, attempts).await,
             None => Ok(()),
         }
     }

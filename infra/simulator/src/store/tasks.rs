@@ -1,7 +1,7 @@
 //! Tasks, with their prices.
 
-use shared::aws::Place;
 use shared::aws::price::{self, Image};
+use shared::aws::{ATTEMPTS, Place};
 use shared::domain::batch::Member;
 use shared::domain::id::{BatchId, Round, Target, TaskId};
 use shared::domain::outcome::Reason;
@@ -28,6 +28,20 @@ impl Store {
 
     fn task_keys<'a>(&self, id: &'a TaskId, target: Option<&'a Target>) -> Keys<'a> {
         Keys { place: Place::Tasks, item: id.as_str(), entry: target.map(Target::as_str) }
+    }
+
+    /// Puts a new task, in so many `attempts` at most.
+    async fn put(&self, task: &Task, attempts: u32) -> Result<Registered> {
+        let target = target_of(task);
+        let keys = self.task_keys(&task.id, target.as_ref());
+        self.attempt(Hop::Write, keys, attempts).await?;
+        let registered = self.inner.register(task).await?;
+        let image = self.task_image(&task.id).await?;
+        match registered {
+            Registered::New => self.wrote(keys, None, image.as_ref()),
+            Registered::Existing(_) => self.refused(keys, image.as_ref()),
+        }
+        Ok(registered)
     }
 
     /// Makes a write of one task and counts it, by whether it `did` change the task.
@@ -75,16 +89,11 @@ impl Tasks for Store {
     type Cursor = TaskId;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
-        let target = target_of(task);
-        let keys = self.task_keys(&task.id, target.as_ref());
-        self.call(Hop::Write, keys).await?;
-        let registered = self.inner.register(task).await?;
-        let image = self.task_image(&task.id).await?;
-        match registered {
-            Registered::New => self.wrote(keys, None, image.as_ref()),
-            Registered::Existing(_) => self.refused(keys, image.as_ref()),
-        }
-        Ok(registered)
+        self.put(task, ATTEMPTS).await
+    }
+
+    async fn try_register(&self, task: &Task) -> Result<Registered> {
+        self.put(task, 1).await
     }
 
     async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {

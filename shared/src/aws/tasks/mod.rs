@@ -8,6 +8,7 @@ mod stored;
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
 use serde::Deserialize;
 
@@ -75,6 +76,20 @@ impl Dynamo {
         Key::of(&self.tables.tasks, Place::Tasks, ID, id.as_str())
     }
 
+    async fn register_by(&self, client: &Client, task: &Task) -> Result<Registered> {
+        const WHAT: &str = "register a task";
+        let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
+        match self.put_by(client, WHAT, self.task_key(&task.id), item, &[Clause::Absent(ID)]).await? {
+            Written::Done(_) => Ok(Registered::New),
+            Written::Refused(None) => Err(vanished(WHAT)),
+            Written::Refused(Some(old)) => {
+                let existing = task_of(old)?;
+                // Same to the millisecond: the answer to our own write was lost.
+                Ok(if existing == *task { Registered::New } else { Registered::Existing(Box::new(existing)) })
+            }
+        }
+    }
+
     /// A new task as one of a transaction's writes. Assumes: no task has its id.
     pub(super) fn new_task(&self, what: &'static str, task: &Task) -> Result<TransactWriteItem> {
         let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
@@ -94,16 +109,11 @@ impl Tasks for Dynamo {
     type Cursor = Cursor;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
-        let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
-        match self.put("register a task", self.task_key(&task.id), item, &[Clause::Absent(ID)]).await? {
-            Written::Done(_) => Ok(Registered::New),
-            Written::Refused(None) => Err(vanished("register a task")),
-            Written::Refused(Some(old)) => {
-                let existing = task_of(old)?;
-                // Same to the millisecond: the answer to our own write was lost.
-                Ok(if existing == *task { Registered::New } else { Registered::Existing(Box::new(existing)) })
-            }
-        }
+        self.register_by(&self.client, task).await
+    }
+
+    async fn try_register(&self, task: &Task) -> Result<Registered> {
+        self.register_by(&self.once, task).await
     }
 
     async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {

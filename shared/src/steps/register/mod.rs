@@ -99,10 +99,10 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
 }
 
-/// How many other shards a put is tried in before its record comes again.
+/// How many shards a put leaves before it insists on one; if that does not take it either, its record comes again.
 const MOVES: usize = 3;
 /// A put that has had no answer for so long, in milliseconds, is not tried in another shard, only those after it are: there
-/// must be time left to say what failed. A throttled put is told so within some hundred milliseconds.
+/// must be time left to say what failed. A throttled put is told so at once, the last one within some hundred milliseconds.
 const PATIENCE_MS: u64 = 3_000;
 
 /// A task that names a batch, and its record.
@@ -169,18 +169,24 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         let (shards, begun) = (self.routes.get(&drawn.route()).map_or(1, |route| route.shards), self.env.now());
         let mut moves = 0;
         loop {
-            let mut target = drawn.clone();
+            let (mut target, mut has_other) = (drawn.clone(), false);
             // What names a batch is in no shard.
             if let Status::Created { target: waits_for } = &mut task.status {
-                target = spread.place(&drawn);
+                (target, has_other) = spread.place(&drawn, shards);
                 waits_for.clone_from(&target);
             }
-            let registered = match self.store.register(&task).await {
+            // Whoever insists takes from a throttled partition what its leader needs to move tasks out.
+            let may_move = has_other && moves < MOVES;
+            let put = match may_move {
+                true => self.store.try_register(&task).await,
+                false => self.store.register(&task).await,
+            };
+            let registered = match put {
                 // If it was written all the same, the next put finds it, wherever it waits.
                 Err(error @ ports::Error::Unavailable { .. }) if task.status.batch().is_none() => {
                     // Whether or not this task moves: others need not try there.
-                    let has_other = spread.leave(&drawn, &target, shards, || self.env.random());
-                    if !has_other || moves == MOVES || self.env.now().since(begun) >= PATIENCE_MS {
+                    spread.leave(&drawn, &target, shards, || self.env.random());
+                    if !may_move || self.env.now().since(begun) >= PATIENCE_MS {
                         return Err(error.into());
                     }
                     moves += 1;

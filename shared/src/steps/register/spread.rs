@@ -18,22 +18,23 @@ const MOST_SHARDS: usize = 16;
 pub(super) struct Spread(Mutex<BTreeMap<Target, Vec<Target>>>);
 
 impl Spread {
-    /// Where tasks go that were drawn into this shard.
-    pub(super) fn place(&self, drawn: &Target) -> Target {
+    /// Where tasks go that were drawn into this shard, one of so many `shards`, and whether they may leave it for another.
+    pub(super) fn place(&self, drawn: &Target, shards: u8) -> (Target, bool) {
         let draws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        draws.get(drawn).and_then(|takers| takers.first()).unwrap_or(drawn).clone()
+        match draws.get(drawn).map(Vec::as_slice) {
+            Some([taker, others @ ..]) => (taker.clone(), !others.is_empty()),
+            Some([]) | None => (drawn.clone(), shards > 1),
+        }
     }
 
     /// Leaves a `place`, of as many `shards` as there are, that did not take one of these tasks; somebody may have done so
-    /// already. False if no other is left. `random` draws numbers in `0.0..1.0`.
-    pub(super) fn leave(&self, drawn: &Target, place: &Target, shards: u8, random: impl FnMut() -> f64) -> bool {
+    /// already. The last one that is left stays. `random` draws numbers in `0.0..1.0`.
+    pub(super) fn leave(&self, drawn: &Target, place: &Target, shards: u8, random: impl FnMut() -> f64) {
         let mut draws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let takers = draws.entry(drawn.clone()).or_insert_with(|| order(drawn, shards, random));
-        let has_other = takers.iter().any(|taker| taker != place);
-        if has_other {
+        if takers.iter().any(|taker| taker != place) {
             takers.retain(|taker| taker != place);
         }
-        has_other
     }
 }
 
@@ -61,15 +62,17 @@ mod tests {
     fn all_tasks_of_a_draw_move_together_and_others_stay() {
         let spread = Spread::default();
         let (leave, shard) = (|place: &Target| spread.leave(&home(), place, 4, || 0.0), |n| home().in_shard(Shard(n)));
-        assert_eq!(spread.place(&home()), home());
-        assert!(leave(&home()));
-        assert_eq!(spread.place(&home()), shard(1));
-        assert!(leave(&home()), "somebody else who was refused there");
-        assert_eq!(spread.place(&home()), shard(1));
-        assert!(leave(&shard(1)));
-        assert_eq!(spread.place(&home()), shard(3));
+        let place = |drawn: &Target| spread.place(drawn, 4).0;
+        assert_eq!(place(&home()), home());
+        leave(&home());
+        assert_eq!(place(&home()), shard(1));
+        // Somebody else who was refused there.
+        leave(&home());
+        assert_eq!(place(&home()), shard(1));
+        leave(&shard(1));
+        assert_eq!(place(&home()), shard(3));
         for other in [shard(1), Target::new("parcels:u")] {
-            assert_eq!(spread.place(&other), other);
+            assert_eq!(place(&other), other);
         }
     }
 
@@ -77,12 +80,16 @@ mod tests {
     fn no_shard_is_tried_twice_and_each_may_be_unless_there_are_many() {
         for count in 1..=64 {
             let (spread, mut tried) = (Spread::default(), vec![home()]);
-            while tried.last().is_some_and(|last| spread.leave(&home(), last, count, || 0.5)) {
-                let next = spread.place(&home());
+            while let (place, true) = spread.place(&home(), count) {
+                spread.leave(&home(), &place, count, || 0.5);
+                let (next, _) = spread.place(&home(), count);
                 assert!(!tried.contains(&next), "{count} shards: {tried:?}, then {next}");
                 tried.push(next);
             }
             assert_eq!(tried.len(), usize::from(count).min(MOST_SHARDS));
+            let last = tried.pop().unwrap();
+            spread.leave(&home(), &last, count, || 0.5);
+            assert_eq!(spread.place(&home(), count), (last, false), "nowhere else to go");
         }
     }
 }
