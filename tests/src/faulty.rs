@@ -44,6 +44,10 @@ impl<S: Tasks<Cursor: std::fmt::Debug>> Tasks for Faulty<'_, S> {
         self.process.around("register", self.inner.register(task)).await
     }
 
+    async fn try_register(&self, task: &Task) -> Result<Registered> {
+        self.process.around("try_register", self.inner.try_register(task)).await
+    }
+
     async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
         self.process.around("read", self.inner.read(ids, freshness)).await
     }

@@ -182,6 +182,12 @@ impl Process {
         Self { step, env, fate, dead, twin, pause, pause_ms: Mutex::default(), latency_ms }
     }
 
+    /// The names of the calls that it and whoever shares its fate made so far.
+    #[must_use]
+    pub fn calls(&self) -> Vec<&'static str> {
+        self.fate.points().into_iter().map(|point| point.call).collect()
+    }
+
     /// Its clock and dice.
     #[must_use]
     pub const fn env(&self) -> &TestEnv {

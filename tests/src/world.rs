@@ -155,6 +155,13 @@ impl World {
         self.register_as(&self.going_by(plan), records(bodies)).await
     }
 
+    /// The same, with the names of the calls that it made.
+    pub async fn register_watched(&self, plan: Plan, bodies: &[String]) -> (Report, Vec<&'static str>) {
+        let process = self.going_by(plan);
+        let report = self.register_as(&process, records(bodies)).await;
+        (report, process.calls())
+    }
+
     /// Registers messages at once, with nothing befalling anybody, under routes that were in force before the world's.
     ///
     /// # Panics

@@ -121,6 +121,17 @@ async fn tasks_that_one_shard_does_not_take_go_to_another() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn only_a_put_that_has_nowhere_else_to_go_insists() {
+    for (shards, tried, insisted) in [(1, 0, 5), (2, 5, 1), (4, 6, 0)] {
+        let world = world(shards, Setting { seed: 3, ..Setting::default() });
+        let plan = if shards == 1 { Plan::Nothing } else { Plan::At(0, Side::Before, Fault::Error) };
+        let (report, calls) = world.register_watched(plan, &parcels(5, 1)).await;
+        let count = |name| calls.iter().filter(|call| **call == name).count();
+        assert_eq!((report.registered, count("try_register"), count("register")), (5, tried, insisted), "{shards}");
+    }
+}
+
 /// Registers `count` tasks, each by an invocation of its own, so that some wait in each of two shards; loses all messages.
 /// Gives the home and the other shard.
 async fn in_two_shards(world: &World, count: usize) -> Vec<Target> {

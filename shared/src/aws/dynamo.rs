@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
-use aws_config::retry::RetryConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -14,11 +13,11 @@ use aws_sdk_dynamodb::types::{
     ConsumedCapacity, Put, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
-use super::conflict::Conflicts;
 use super::expression::{Change, Clause, Terms};
 use super::fault::failed;
 use super::item::{Item, text};
 use super::meter::{Meter, Place};
+use super::repeat::{Conflicts, NotThrottled};
 use crate::config::Tables;
 use crate::ports::{Error, Result};
 
@@ -27,8 +26,8 @@ use crate::ports::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Dynamo {
     pub(super) client: Client,
-    /// The same, but for requests that are not repeated.
-    pub(super) once: Client,
+    /// The same, but that throttled requests are not repeated.
+    pub(super) unthrottled: Client,
     pub(super) tables: Tables,
     /// How long a settled task and its batch stay readable.
     pub(super) retention_ms: u64,
@@ -73,8 +72,8 @@ impl Dynamo {
     #[must_use]
     pub fn new(config: &SdkConfig, tables: Tables, retention_ms: u64, meter: Arc<Meter>) -> Self {
         let config = aws_sdk_dynamodb::config::Builder::from(config).retry_classifier(Conflicts);
-        let once = Client::from_conf(config.clone().retry_config(RetryConfig::disabled()).build());
-        Self { client: Client::from_conf(config.build()), once, tables, retention_ms, meter }
+        let unthrottled = Client::from_conf(config.clone().retry_classifier(NotThrottled).build());
+        Self { client: Client::from_conf(config.build()), unthrottled, tables, retention_ms, meter }
     }
 
     /// Puts a whole item if all clauses hold.

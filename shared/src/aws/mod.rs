@@ -9,7 +9,6 @@
 
 mod batches;
 mod census;
-mod conflict;
 mod downstream;
 mod due;
 mod dynamo;
@@ -29,6 +28,7 @@ mod nodes;
 pub mod price;
 mod queues;
 mod range;
+mod repeat;
 mod routes;
 mod secrets;
 mod sessions;

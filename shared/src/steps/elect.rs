@@ -42,7 +42,7 @@ pub type Held = Result<Outcome, (WorkflowId, Error)>;
 /// What is to be done about one message of the elect queue.
 #[derive(Debug)]
 pub struct Decided {
-    /// How each election ended; those that failed, with the names of their workflows, go on alone.
+    /// How each election ended, in any order; those that failed, with the names of their workflows, go on alone.
     pub outcomes: Vec<Held>,
     /// What must be sent before the message is acknowledged.
     pub successors: Vec<Successor>,
@@ -129,7 +129,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// Holds elections, a few at a time: the longer it is from the look at a lock to the bid, the more others bid meanwhile.
     async fn elect_each(&self, elections: Vec<Election>) -> Decided {
         let begun = self.env.now();
-        let holding = stream::iter(elections).map(|election| self.elect_by(begun, election)).buffered(AT_ONCE);
+        let holding = stream::iter(elections).map(|election| self.elect_by(begun, election)).buffer_unordered(AT_ONCE);
         let (outcomes, successors): (Vec<_>, Vec<_>) = holding.unzip().await;
         Decided { outcomes, successors: successors.into_iter().flatten().collect() }
     }

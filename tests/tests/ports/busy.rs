@@ -76,7 +76,7 @@ async fn a_write_that_meets_a_transaction_is_made_when_that_is_over() {
     let (fixture, refusals) = busy(MEETS_A_TRANSACTION).await;
     let store = fixture.store();
     let (id, now) = (LaneId::of(&RouteName::new("parcels"), "k"), Timestamp(7));
-    let task = task("t0", &target("a"));
+    let (task, other) = (task("t0", &target("a")), task("t1", &target("a")));
     let (lane, _) = Lane::open(id.clone(), Numbering::ByArrival, now).lined_up(&[(task.id.clone(), None)], now);
     let lane = lane.expect("somebody came");
     let newcomer = Newcomer { task, queued: None };
@@ -84,6 +84,13 @@ async fn a_write_that_meets_a_transaction_is_made_when_that_is_over() {
     refusals.store(2, Ordering::SeqCst);
     let settled = lane.settled(&TaskId::new("t0"), Outcome::Succeeded, OnFailure::Hold, None, now).unwrap();
     assert_eq!(store.store_lane(&settled).await.unwrap(), Stored::Yes);
+    assert_eq!(refusals.load(Ordering::SeqCst), 0);
+    refusals.store(2, Ordering::SeqCst);
+    assert_eq!(
+        store.try_register(&task("t1", &target("a"))).await.unwrap(),
+        Registered::New,
+        "that says nothing of its place"
+    );
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
     assert_eq!(store.lane(&id).await.unwrap(), Some(settled));
 }
