@@ -86,11 +86,7 @@ async fn a_write_that_meets_a_transaction_is_made_when_that_is_over() {
     assert_eq!(store.store_lane(&settled).await.unwrap(), Stored::Yes);
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
     refusals.store(2, Ordering::SeqCst);
-    assert_eq!(
-        store.try_register(&task("t1", &target("a"))).await.unwrap(),
-        Registered::New,
-        "that says nothing of its place"
-    );
+    assert_eq!(store.try_register(&other).await.unwrap(), Registered::New, "that says nothing of its place");
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
     assert_eq!(store.lane(&id).await.unwrap(), Some(settled));
 }
