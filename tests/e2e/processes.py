@@ -5,17 +5,20 @@ import signal
 from pathlib import Path
 
 
-def kill_caller(port: int) -> None:
-    """Kills the process whose end of a loopback connection has this port, as a machine's death would: at once."""
-    os.kill(_owner(_inode(port)), signal.SIGKILL)
+_ESTABLISHED = "01"
 
 
-def _inode(port: int) -> str:
-    """The inode of the socket whose local port this is."""
+def kill_caller(port: int, called: int) -> None:
+    """Kills the process that calls from this port on loopback to that one, as a machine's death would: at once."""
+    os.kill(_owner(_inode(port, called)), signal.SIGKILL)
+
+
+def _inode(port: int, called: int) -> str:
+    """The inode of the caller's socket. A connection to somewhere else may have the same local port, and a closed one lingers."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1].endswith(f":{port:04X}"):
-            return fields[9]
+        _, local, remote, state, *_, inode = line.split()[:10]
+        if local.endswith(f":{port:04X}") and remote.endswith(f":{called:04X}") and state == _ESTABLISHED:
+            return inode
     raise AssertionError(f"nobody calls from port {port} any more")
 
 

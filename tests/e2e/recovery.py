@@ -108,7 +108,7 @@ class Recovery:
         self.stack.eventually("the deadly call", lambda: self.calls("deadly"), lambda: "nobody calls")
         [call] = self.calls("deadly")
         assert call.status == HANGS
-        kill_caller(call.port)
+        kill_caller(call.port, self._downstream.port)
         loss.lost_at = time.monotonic()
         [self.dead_session] = [s for s in self.stack.items("SessionTable") if call.key in s.get("Claims", ())]
 
