@@ -152,7 +152,7 @@ impl World {
 
     /// Registers messages at once, in a process that goes by this plan.
     pub async fn register_by(&self, plan: Plan, bodies: &[String]) -> Report {
-        self.register_as(&self.going_by(plan), records(bodies)).await
+        self.register_watched(plan, bodies).await.0
     }
 
     /// The same, with the names of the calls that it made.

@@ -17,7 +17,7 @@ use super::expression::{Change, Clause, Terms};
 use super::fault::failed;
 use super::item::{Item, text};
 use super::meter::{Meter, Place};
-use super::repeat::{Conflicts, NotThrottled};
+use super::repeat::{Conflicts, GivesWay};
 use crate::config::Tables;
 use crate::ports::{Error, Result};
 
@@ -26,8 +26,8 @@ use crate::ports::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Dynamo {
     pub(super) client: Client,
-    /// The same, but that throttled requests are not repeated.
-    pub(super) unthrottled: Client,
+    /// The same for requests that give way: those that are throttled it does not repeat.
+    pub(super) yielding: Client,
     pub(super) tables: Tables,
     /// How long a settled task and its batch stay readable.
     pub(super) retention_ms: u64,
@@ -72,8 +72,8 @@ impl Dynamo {
     #[must_use]
     pub fn new(config: &SdkConfig, tables: Tables, retention_ms: u64, meter: Arc<Meter>) -> Self {
         let config = aws_sdk_dynamodb::config::Builder::from(config).retry_classifier(Conflicts);
-        let unthrottled = Client::from_conf(config.clone().retry_classifier(NotThrottled).build());
-        Self { client: Client::from_conf(config.build()), unthrottled, tables, retention_ms, meter }
+        let yielding = Client::from_conf(config.clone().retry_classifier(GivesWay).build());
+        Self { client: Client::from_conf(config.build()), yielding, tables, retention_ms, meter }
     }
 
     /// Puts a whole item if all clauses hold.

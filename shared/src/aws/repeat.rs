@@ -24,9 +24,9 @@ impl ClassifyRetry for Conflicts {
 /// Keeps the SDK from trying throttled requests again. What else fails it repeats: a lost answer says nothing of whether
 /// there is room.
 #[derive(Debug)]
-pub(super) struct NotThrottled;
+pub(super) struct GivesWay;
 
-impl ClassifyRetry for NotThrottled {
+impl ClassifyRetry for GivesWay {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         const THROTTLED: [&str; 3] =
             ["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"];
@@ -37,7 +37,7 @@ impl ClassifyRetry for NotThrottled {
     }
 
     fn name(&self) -> &'static str {
-        "requests that are not throttled"
+        "requests that give way when they are throttled"
     }
 }
 

@@ -123,8 +123,8 @@ pub trait Tasks: Sync {
     /// Puts a new task. Assumes: no task has its id.
     fn register(&self, task: &Task) -> impl Future<Output = Result<Registered>> + Send;
 
-    /// The same for somebody who has another place for the task: a store that would repeat a throttled request says so at once
-    /// instead.
+    /// The same for somebody who has another place for the task: a store that would repeat a throttled request itself says
+    /// at once that it was refused.
     fn try_register(&self, task: &Task) -> impl Future<Output = Result<Registered>> + Send {
         self.register(task)
     }

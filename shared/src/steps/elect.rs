@@ -55,7 +55,8 @@ pub enum Successor {
     Lead(Lead),
     /// The election again, after so many milliseconds.
     Again(Election, u64),
-    /// The same in a message of its own: it may have failed, and should it fail on, it takes no others into the dead-letter queue.
+    /// The same in a message of its own: it may have failed, and should it fail on, it takes no others into the dead-letter
+    /// queue.
     Alone(Election, u64),
 }
 
@@ -93,7 +94,8 @@ impl Decided {
 /// After so long, in milliseconds, none of a message's elections is begun any more: what made one slow makes the next slow, and
 /// there must be time left to say what became of them.
 const PATIENCE_MS: u64 = 2_000;
-/// So many of a message's elections are held at once.
+/// So many of a message's elections are held at once: the fewer, the longer the last ones wait; the more, the older is what a
+/// bid has seen of its lock.
 const AT_ONCE: usize = 5;
 /// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;

@@ -111,8 +111,8 @@ const SMALL: [Setting; 19] = [
 ];
 
 /// Larger ones. But for the first they had 126 million states in all, the largest 36 million, before elections looked at the
-/// lock first, which makes several times as many; they have not been run to their end since. What is asked of three workflows with three tasks
-/// is here in parts: each mishap but two crashes is met by three workflows, and two crashes, or a crash beside a copy or a
+/// lock first, which makes several times as many; they have not been run to their end since. What is asked of three
+/// workflows with three tasks is here in parts: each mishap but two crashes is met by three workflows, and two crashes, or a crash beside a copy or a
 /// sleeper, by two. Three with two crashes is not among them: no run of that has come to its end.
 const FULL: [Setting; 13] = [
     Setting { name: "express, two crashes", ..express(2, Mishaps { crashes: 2, ..NONE }) },

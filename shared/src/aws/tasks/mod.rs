@@ -113,7 +113,7 @@ impl Tasks for Dynamo {
     }
 
     async fn try_register(&self, task: &Task) -> Result<Registered> {
-        self.register_by(&self.unthrottled, task).await
+        self.register_by(&self.yielding, task).await
     }
 
     async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
