@@ -65,22 +65,28 @@ def stack(emulator, downstream) -> Stack:
 
 
 def _allow_batches(stack: Stack) -> None:
-    """AWS checks a batch of messages as `sqs:SendMessage`; the emulator asks for an action that AWS does not know.
-    Every role, and whoever has the policy for workers, may send in batches exactly where the template lets them send.
+    """AWS checks a batch of messages as one message; the emulator asks for actions that AWS does not know.
+    Every role, and whoever has the policy for workers, may do in batches exactly what the template lets them do.
     """
     iam, arn = stack.client("iam"), stack.outputs["WorkerPolicyArn"]
     policy = stack.policy(arn)
-    document = json.dumps(policy | {"Statement": policy["Statement"] + _sending_batches(policy)})
+    document = json.dumps(policy | {"Statement": policy["Statement"] + _in_batches(policy)})
     iam.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
     for role in stack.roles():
         [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
         policy = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-        document = json.dumps(policy | {"Statement": _sending_batches(policy)})
-        iam.put_role_policy(RoleName=role, PolicyName="send-batches", PolicyDocument=document)
+        document = json.dumps(policy | {"Statement": _in_batches(policy)})
+        iam.put_role_policy(RoleName=role, PolicyName="in-batches", PolicyDocument=document)
 
 
-def _sending_batches(policy: dict) -> list[dict]:
-    return [s | {"Action": "sqs:SendMessageBatch"} for s in policy["Statement"] if s["Action"] == "sqs:SendMessage"]
+def _in_batches(policy: dict) -> list[dict]:
+    statements = []
+    for statement in policy["Statement"]:
+        allowed = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        batches = [f"{action}Batch" for action in ("sqs:SendMessage", "sqs:ChangeMessageVisibility") if action in allowed]
+        if batches:
+            statements.append(statement | {"Action": batches})
+    return statements
 
 
 def _stamps_function(emulator: Emulator) -> str:

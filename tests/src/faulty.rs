@@ -15,10 +15,10 @@ use shared::domain::task::{Candidate, Task, Ties};
 use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use shared::ports::{
-    Acquired, Added, Advanced, Answer, Batches, Call, Cleared, Downstream, Ended, Freshness, Gates, Inbox, Joined,
-    Lists, Locks, Looked, Marked, Moved, NoAnswer, Opened, Outbox, Outgoing, Page, PassedOver, PutBack, PutOn,
+    Acquired, Added, Advanced, Answer, Batches, Call, Cleared, Destination, Downstream, Ended, Freshness, Gates, Inbox,
+    Joined, Lists, Locks, Looked, Marked, Moved, NoAnswer, Opened, Outbox, Outgoing, Page, PassedOver, PutBack, PutOn,
     Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers,
-    WaitingPage,
+    WaitingPage, postpone_one,
 };
 
 use crate::process::Process;
@@ -267,8 +267,14 @@ impl<Q: Outbox> Outbox for Faulty<'_, Q> {
 }
 
 impl<Q: Inbox> Inbox for Faulty<'_, Q> {
-    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
-        self.process.around("postpone", self.inner.postpone(receipt, delay_ms)).await
+    /// One of several can be postponed while another is not.
+    async fn postpone(&self, from: &Destination, receipts: Vec<String>, delay_ms: u64) -> Vec<Result<()>> {
+        let mut answers = Vec::new();
+        for receipt in receipts {
+            let postpone = postpone_one(self.inner, from, &receipt, delay_ms);
+            answers.push(self.process.around("postpone", postpone).await);
+        }
+        answers
     }
 }
 

@@ -11,6 +11,7 @@ use shared::steps::register::{Record, Report};
 
 use crate::fan_out::FanOut;
 use crate::mutation::Mutation;
+use crate::records::received;
 use crate::shelf::Caller;
 use crate::source::Source;
 use crate::world::{VISIBILITY_MS, World};
@@ -101,7 +102,8 @@ impl World {
         match &job {
             Job::Event(records) => {
                 // Hidden, and shown again unless it is deleted.
-                let parts = self.parted(records);
+                let again = |record: &Record| Record { received: record.received + 1, ..record.clone() };
+                let parts = self.parted(&records.iter().map(again).collect::<Vec<_>>());
                 let hidden: Vec<(u64, Vec<Record>)> = parts
                     .into_iter()
                     .map(|(delay_ms, part)| (self.later(VISIBILITY_MS + delay_ms, Job::Event(part.clone())), part))
@@ -114,7 +116,7 @@ impl World {
                 let Some(report) = process.run(self.register_as(&process, records.clone()), twin).await else { return };
                 for (number, part) in hidden {
                     if self.forget(number) {
-                        let failed: Vec<Record> = part.into_iter().filter(|record| failed(&report, record)).collect();
+                        let failed: Vec<Record> = part.into_iter().filter(|record| is_kept(&report, record)).collect();
                         if !failed.is_empty() {
                             self.later(VISIBILITY_MS, Job::Event(failed));
                         }
@@ -126,9 +128,9 @@ impl World {
                 if self.setting.mutation == Some(Mutation::AcknowledgesFirst) {
                     deliveries.iter().for_each(delete);
                 }
-                let records: Vec<Record> = deliveries.iter().map(record).collect();
+                let records: Vec<Record> = deliveries.iter().map(received).collect();
                 if let Some(report) = process.run(self.register_as(&process, records), twin).await {
-                    deliveries.iter().filter(|delivery| !failed(&report, &record(delivery))).for_each(delete);
+                    deliveries.iter().filter(|delivery| !is_kept(&report, &received(delivery))).for_each(delete);
                 }
             }
             Job::Delivery(delivery) => {
@@ -197,15 +199,6 @@ const fn step(job: &Job) -> &'static str {
     }
 }
 
-fn failed(report: &Report, record: &Record) -> bool {
-    report.failed.iter().any(|(id, _)| *id == record.message_id)
-}
-
-fn record(delivery: &Delivery) -> Record {
-    Record { message_id: delivery.receipt.clone(), body: delivery.outgoing.body.clone() }
-}
-
-/// Message ids follow from the content, so that a repeat is one.
-pub(crate) fn records(bodies: &[String]) -> Vec<Record> {
-    bodies.iter().enumerate().map(|(n, body)| Record { message_id: format!("m{n}"), body: body.clone() }).collect()
+fn is_kept(report: &Report, record: &Record) -> bool {
+    report.kept().any(|id| *id == record.message_id)
 }

@@ -18,6 +18,7 @@ pub mod mutation;
 pub mod process;
 pub mod promises;
 pub mod queues;
+pub mod records;
 pub mod scenario;
 pub mod scenarios;
 mod setting;

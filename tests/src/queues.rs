@@ -87,8 +87,8 @@ impl Outbox for Queues {
 }
 
 impl Inbox for Queues {
-    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
+    async fn postpone(&self, from: &Destination, receipts: Vec<String>, delay_ms: u64) -> Vec<Result<()>> {
         self.changed.notify_one();
-        self.now().postpone(receipt, delay_ms).await
+        self.now().postpone(from, receipts, delay_ms).await
     }
 }

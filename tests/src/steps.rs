@@ -20,6 +20,7 @@ use shared::steps::work::{Worked, Worker};
 
 use crate::faulty::Faulty;
 use crate::process::Process;
+use crate::records::received;
 use crate::world::World;
 
 /// How often sweep runs, in milliseconds.
@@ -33,8 +34,8 @@ impl World {
     }
 
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
-        let (store, outbox) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
-        Register { store: &store, outbox: &outbox, env: process.env(), routes }.run(records).await
+        let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
+        Register { store: &store, queues: &queues, env: process.env(), routes }.run(records).await
     }
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {
@@ -49,8 +50,7 @@ impl World {
         let bad = |error: serde_json::Error| Error::BadMessage(error.to_string());
         match delivery.outgoing.to {
             Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => {
-                let record = Record { message_id: delivery.receipt.clone(), body: body.clone() };
-                Ok(self.register_as(process, vec![record]).await.failed.is_empty())
+                Ok(self.register_as(process, vec![received(delivery)]).await.kept().next().is_none())
             }
             Destination::Elect => {
                 let message: Elect = serde_json::from_str(body).map_err(bad)?;

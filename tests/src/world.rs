@@ -15,17 +15,18 @@ use shared::memory::{Delivery, MemoryStore};
 use shared::ports::Env;
 use shared::routes::Routes;
 use shared::steps::Error;
-use shared::steps::register::Report;
+use shared::steps::register::{Record, Report};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
 use crate::downstream::{Scripted, Seen};
 use crate::fan_out::FanOut;
-use crate::jobs::{Job, Jobs, records};
+use crate::jobs::{Job, Jobs};
 use crate::lag::Lagging;
 use crate::mutation::Mutation;
 use crate::process::{Fate, Plan, Process};
 use crate::queues::Queues;
+use crate::records::records;
 use crate::shelf::{Caller, Told};
 use crate::source::Source;
 use crate::witness::Witness;
@@ -146,8 +147,12 @@ impl World {
 
     /// Registers messages at once, with nothing befalling anybody.
     pub async fn register(&self, bodies: &[String]) -> Report {
-        let process = self.unharmed();
-        self.register_as(&process, records(bodies)).await
+        self.register_records(records(bodies)).await
+    }
+
+    /// Registers these records at once, with nothing befalling anybody.
+    pub async fn register_records(&self, records: Vec<Record>) -> Report {
+        self.register_as(&self.unharmed(), records).await
     }
 
     /// Registers messages at once, in a process that goes by this plan.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::downstream::Scripted;
 use groupage_tests::process::{Fault, Plan, Side};
+use groupage_tests::records::{first, records};
 use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::{Setting, World};
 use shared::domain::batch::{self, Assumes, Batch, Claim, Member};
@@ -16,7 +17,7 @@ use shared::domain::task::{Candidate, Status, Task};
 use shared::domain::task_message::{self, MAX_MESSAGE_BYTES};
 use shared::domain::time::Timestamp;
 use shared::memory::MemoryStore;
-use shared::ports::{self, Batches, Destination, Env, Outbox, Outgoing, Tasks};
+use shared::ports::{self, Batches, Destination, Env, Inbox, Outbox, Outgoing, Tasks};
 use shared::routes::Routes;
 use shared::steps::register::{Record, Register, Report};
 use shared::steps::revive::revive;
@@ -30,6 +31,9 @@ routes:
     downstream: { http: { url: "http://downstream.invalid/load" } }
     notify: { failure: default, success: default }
 "#;
+
+/// They have waited for others for long.
+const WAITED: Stage = Stage::Left(Timestamp(0));
 
 fn world() -> World {
     World::new(Setting::default(), ROUTES, Scripted::accepting())
@@ -82,19 +86,16 @@ async fn the_rests_of_several_events_fill_batches_together_without_an_election()
 }
 
 #[tokio::test(start_paused = true)]
-async fn shares_of_a_batch_come_together_and_single_tasks_are_elected_at_once() {
+async fn tasks_that_come_one_by_one_fill_batches_together() {
     let world = mixing();
-    let bodies = parcels(11, 1);
-    for event in bodies[..10].chunks(2) {
-        assert_eq!(world.register(event).await.gathered, 2, "five events of two fill a batch");
+    for body in parcels(20, 1) {
+        assert_eq!(world.register(&[body]).await.gathered, 1);
     }
-    let alone = world.register(&bodies[10..]).await;
-    assert_eq!((alone.gathered, alone.registered), (0, 1));
     world.run_to_rest().await.unwrap();
-    all_settled(&world, 11);
-    let mut sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
-    sizes.sort_unstable();
-    assert_eq!(sizes, [1, 10]);
+    all_settled(&world, 20);
+    let sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
+    assert_eq!(sizes, [10, 10]);
+    assert_eq!(sent(&world, &Destination::Elect), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,16 +115,123 @@ async fn rests_of_a_target_with_shards_gather_in_that_of_their_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rest_pauses_once_and_is_elected_then() {
+async fn a_rest_gathers_for_as_long_as_its_batch_may_wait_and_is_elected_then() {
+    for (wait_ms, gathers_ms) in [(1_000, 1_000), (2_000, 2_000), (60_000, 5_000)] {
+        let routes = ROUTES.replace("wait_ms: 2000", &format!("wait_ms: {wait_ms}"));
+        let world = World::new(Setting::default(), &routes, Scripted::accepting());
+        let begun = world.env.now();
+        world.register(&parcels(5, 1)).await;
+        world.run_while(|| world.tables().tasks().len() < 5).await.unwrap();
+        let gathered_ms = world.env.now().since(begun);
+        assert!((gathers_ms - 500..gathers_ms + 500).contains(&gathered_ms), "{wait_ms}: {gathered_ms} ms");
+        assert_eq!(sent(&world, &Destination::Elect), 1);
+        world.run_to_rest().await.unwrap();
+        all_settled(&world, 5);
+    }
+}
+
+/// Registers messages that came before.
+async fn register_again(world: &World, bodies: &[String]) -> Report {
+    world.register_records(records(bodies).into_iter().map(|record| Record { received: 2, ..record }).collect()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_came_before_does_not_gather_but_may_fill_a_batch() {
     let world = world();
-    let begun = world.env.now();
-    world.register(&parcels(5, 1)).await;
-    world.run_while(|| world.tables().tasks().len() < 5).await.unwrap();
-    let paused_ms = world.env.now().since(begun);
-    assert!((500..600).contains(&paused_ms), "{paused_ms} ms");
+    let report = register_again(&world, &parcels(13, 1)).await;
+    assert_eq!((report.registered, report.members, report.gathered), (13, 10, 0));
+}
+
+/// Rests of two tasks each, of so many Targets, which their events have just left.
+fn rests(world: &World, count: usize, trucks: usize) -> Vec<String> {
+    let stage = Stage::Left(world.env.now());
+    let rest = |n: usize| [2 * n, 2 * n + 1].map(|id| parcel(id, n % trucks));
+    (0..count).map(|n| Rest::body(&rest(n), stage, Shard::HOME)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rests_that_fill_no_batch_stay_in_their_messages() {
+    let world = world();
+    for (count, trucks) in [(1, 1), (4, 1), (10, 10)] {
+        let report = world.register(&rests(&world, count, trucks)).await;
+        let ids: Vec<String> = (0..count).map(|n| format!("m{n}")).collect();
+        assert_eq!((report.kept().collect::<Vec<_>>(), &report.held), (ids.iter().map(String::as_str).collect(), &ids));
+        assert_eq!((report.registered, report.failed.len(), report.gathered), (0, 0, 0));
+        assert!(world.tables().tasks().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_rests_goes_on_in_one_message_of_the_same_age() {
+    let routes = ROUTES.replace("max_items: 10", "max_items: 9");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let bodies = rests(&world, 6, 1);
+    let since = world.env.now();
+    world.env.sleep(300).await;
+    let report = world.register(&bodies).await;
+    assert_eq!((report.registered, report.batches, report.kept().count()), (9, 1, 0));
+    let [message] = &world.queues.now().messages(&Destination::Gather(target()))[..] else { panic!("one message") };
+    let rest = Rest::parse(&message.body).unwrap();
+    assert_eq!((rest.tasks().count(), rest.stage()), (3, Stage::Left(since)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_rests_of_one_target_that_came_together_make_way_for_those_behind_them() {
+    let routes = ROUTES.replace("max_items: 10", "max_items: 40");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let report = world.register(&rests(&world, 10, 1)).await;
+    assert_eq!((report.registered, report.kept().count()), (0, 0));
+    let [message] = &world.queues.now().messages(&Destination::Gather(target()))[..] else { panic!("one message") };
+    assert_eq!(Rest::parse(&message.body).unwrap().tasks().count(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_came_alone_is_sent_on_with_rests_and_never_left_to_their_messages() {
+    let world = world();
+    let stage = Stage::Left(world.env.now());
+    let rest =
+        |ids: std::ops::Range<usize>| Rest::body(&ids.map(|n| parcel(n, 0)).collect::<Vec<_>>(), stage, Shard::HOME);
+    // Ten fill a batch; one of the second rest is left, and as many as that rest has are left in all.
+    let report = world.register(&[rest(0..9), rest(9..11), parcel(11, 0)]).await;
+    assert_eq!((report.registered, report.kept().count(), report.gathered), (10, 0, 1));
+    let [message] = &world.queues.now().messages(&Destination::Gather(target()))[..] else { panic!("one message") };
+    assert_eq!(Rest::parse(&message.body).unwrap().tasks().count(), 2);
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_rests_too_large_for_fewer_messages_and_too_few_for_a_batch_do_not_go_round() {
+    let routes = ROUTES.replace("max_items: 10", "max_items: 1000, max_bytes: 5000000");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let stage = Stage::Left(world.env.now());
+    let large = |n: usize| format!(r#"{{"id":"p{n}","payload":{{"truck":"t0","x":"{}"}}}}"#, "x".repeat(150_000));
+    let rests: Vec<String> = (0..10).map(|n| Rest::body(&[large(n)], stage, Shard::HOME)).collect();
+    let report = world.register(&rests[..9]).await;
+    assert_eq!((report.held.len(), report.registered), (9, 0));
+    let report = world.register(&rests).await;
+    assert_eq!((report.held.len(), report.registered), (0, 10));
+    assert_eq!((sent(&world, &Destination::Gather(target())), sent(&world, &Destination::Elect)), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rest_that_was_received_often_is_not_held_again() {
+    let world = world();
+    let [body] = &rests(&world, 1, 1)[..] else { panic!("one") };
+    for (received, held) in [(5, 1), (6, 0)] {
+        let report = world.register_records(vec![Record { received, ..first("m", body) }]).await;
+        assert_eq!((report.held.len(), report.registered), (held, 2 * (1 - held)), "{received}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rest_that_cannot_be_held_is_elected() {
+    let world = world();
+    let report = world.register_by(Plan::At(0, Side::Before, Fault::Error), &rests(&world, 2, 1)).await;
+    assert_eq!((report.registered, report.not_gathered.len(), report.kept().count()), (4, 1, 0));
     assert_eq!(sent(&world, &Destination::Elect), 1);
     world.run_to_rest().await.unwrap();
-    all_settled(&world, 5);
+    all_settled(&world, 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +265,7 @@ async fn a_message_that_holds_a_rest_is_done_when_each_of_its_tasks_is() {
     let world = world();
     let good = parcel(0, 1);
     let bad = [r#"{"id":"p1"}"#, r#"{"payload":{"truck":"t0"}}"#];
-    let body = Rest::body(&[&good, bad[0], bad[1], &good].map(str::to_owned), Stage::Waited, Shard::HOME);
+    let body = Rest::body(&[&good, bad[0], bad[1], &good].map(str::to_owned), WAITED, Shard::HOME);
     let report = world.register(&[body]).await;
     assert_eq!((report.registered, report.rejected, report.repeated, report.failed.len()), (1, 2, 1, 0));
     let rejected = world.queues.now().messages(&Destination::Rejected);
@@ -176,7 +284,7 @@ async fn failing(world: &World, bodies: &[String], stage: Stage, call: usize) ->
 async fn a_task_that_fails_in_a_rest_goes_back_alone_and_its_neighbours_go_on() {
     for call in 0..3 {
         let world = world();
-        let report = failing(&world, &parcels(3, 1), Stage::Waited, call).await;
+        let report = failing(&world, &parcels(3, 1), WAITED, call).await;
         assert_eq!((report.registered, report.sent_back.len(), report.failed.len()), (2, 1, 0), "put {call}");
         assert_eq!((world.tables().tasks().len(), sent(&world, &Destination::Elect)), (2, 1));
         let back = world.queues.now().messages(&Destination::Tasks);
@@ -192,7 +300,7 @@ async fn a_task_that_fails_in_a_rest_goes_back_alone_and_its_neighbours_go_on() 
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_does_not_keep_its_group_though_nobody_came_with_it() {
     let world = world();
-    let report = failing(&world, &parcels(1, 1), Stage::Waited, 0).await;
+    let report = failing(&world, &parcels(1, 1), WAITED, 0).await;
     assert_eq!((report.sent_back.len(), report.failed.len()), (1, 0));
     assert_eq!(sent(&world, &Destination::Tasks), 1);
 }
@@ -207,12 +315,19 @@ impl Outbox for Unreachable {
     }
 }
 
+impl Inbox for Unreachable {
+    async fn postpone(&self, _: &Destination, receipts: Vec<String>, _: u64) -> Vec<ports::Result<()>> {
+        let lost = |_| Err(ports::Error::Unavailable { what: "postponing", why: "a test".to_owned() });
+        receipts.iter().map(lost).collect()
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rest_whose_tasks_cannot_be_sent_back_comes_again() {
     let routes = Routes::parse(ROUTES).unwrap();
-    let record = Record { message_id: "m".to_owned(), body: Rest::body(&parcels(3, 1), Stage::Waited, Shard::HOME) };
+    let record = first("m", &Rest::body(&parcels(3, 1), WAITED, Shard::HOME));
     let (store, env) = (MemoryStore::new(), TestEnv::new(1));
-    let report = Register { store: &store, outbox: &Unreachable, env: &env, routes: &routes }.run(vec![record]).await;
+    let report = Register { store: &store, queues: &Unreachable, env: &env, routes: &routes }.run(vec![record]).await;
     assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m"]);
     assert_eq!((report.registered, report.sent_back.len()), (3, 0), "put, but nobody was asked to lead them");
 }
@@ -284,7 +399,7 @@ async fn a_batch_that_is_pulled_waits_for_a_worker_at_once() {
 async fn repeats_among_the_new_stay_where_they_are() {
     let world = world();
     for alone in parcels(3, 1) {
-        world.register(&[alone]).await;
+        register_again(&world, &[alone]).await;
     }
     let report = world.register(&parcels(10, 1)).await;
     assert_eq!((report.registered, report.repeated, report.batches, report.members), (7, 3, 1, 7));
@@ -297,7 +412,7 @@ async fn repeats_among_the_new_stay_where_they_are() {
 #[tokio::test(start_paused = true)]
 async fn another_task_under_a_used_id_is_no_member() {
     let world = world();
-    world.register(&[parcel(0, 1)]).await;
+    register_again(&world, &[parcel(0, 1)]).await;
     let report = world.register(&parcels(10, 1)).await;
     assert_eq!((report.rejected, report.members), (1, 9));
     world.run_to_rest().await.unwrap();
@@ -379,7 +494,7 @@ async fn a_task_whose_batch_does_not_have_it_goes_back_to_waiting_whatever_has_b
         if let Some(batch) = &batch {
             world.tables().store(batch, Assumes::Absent).await.unwrap();
         }
-        let report = world.register(&bodies).await;
+        let report = register_again(&world, &bodies).await;
         assert!(report.failed.is_empty());
         let [task] = &world.tables().tasks()[..] else { panic!("one task") };
         let messages = [Destination::Elect, Destination::Group, Destination::Handle].map(|to| sent(&world, &to));

@@ -104,7 +104,11 @@ impl Queue {
         while let Some(entry) = self.hidden.first_entry().filter(|entry| entry.key().0 <= now) {
             let message = entry.remove();
             self.in_hand.remove(&message.receipt);
-            self.ready.push_back(message);
+            // A group's keep their order: what comes again comes before those that were sent after it.
+            let behind = message.group.as_ref().map_or(self.ready.len(), |_| {
+                self.ready.iter().position(|other| other.receipt > message.receipt).unwrap_or(self.ready.len())
+            });
+            self.ready.insert(behind, message);
         }
     }
 
@@ -315,20 +319,29 @@ impl Outbox for Wired {
 }
 
 impl Inbox for Wired {
-    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
-        self.queues.count(Some(Step::BatchHandler), SqsRequest::ChangeVisibility, 0);
-        self.machine.call(Hop::Request).await;
-        let until = Instant::now() + Duration::from_secs(delay_ms.div_ceil(1_000));
-        let mut queues = self.queues.queues();
-        let queue = queues.1.entry(Step::BatchHandler).or_default();
-        if let Some(receipt) = receipt.parse::<u64>().ok()
-            && let Some(before) = queue.in_hand.get(&receipt).copied()
-            && let Some(mut message) = queue.hidden.remove(&(before, receipt))
-        {
-            queue.in_hand.insert(receipt, until);
-            message.visible_at = until;
-            queue.hidden.insert((until, receipt), message);
+    async fn postpone(&self, from: &Destination, receipts: Vec<String>, delay_ms: u64) -> Vec<Result<()>> {
+        let Some(step) = Step::of(from) else { return receipts.iter().map(|_| Ok(())).collect() };
+        for some in receipts.chunks(MESSAGES_AT_ONCE) {
+            self.queues.count(Some(step), SqsRequest::ChangeVisibility, 0);
+            self.machine.call(Hop::Request).await;
+            let until = Instant::now() + Duration::from_secs(delay_ms.div_ceil(1_000));
+            let mut queues = self.queues.queues();
+            let queue = queues.1.entry(step).or_default();
+            for receipt in some.iter().filter_map(|receipt| receipt.parse::<u64>().ok()) {
+                if let Some(before) = queue.in_hand.get(&receipt).copied()
+                    && let Some(mut message) = queue.hidden.remove(&(before, receipt))
+                {
+                    queue.in_hand.insert(receipt, until);
+                    message.visible_at = until;
+                    queue.hidden.insert((until, receipt), message);
+                }
+            }
+            drop(queues);
+            // Who waits for messages waits for these now.
+            if let Some(changed) = self.queues.changed.get(&step) {
+                changed.notify_one();
+            }
         }
-        Ok(())
+        receipts.iter().map(|_| Ok(())).collect()
     }
 }

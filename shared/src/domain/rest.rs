@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::id::Shard;
 use super::task_message::MAX_MESSAGE_BYTES;
+use super::time::Timestamp;
 
 /// To register-task: task messages of one Target that fill no batch.
 #[derive(Debug, Deserialize)]
@@ -21,10 +22,8 @@ pub struct Rest {
 pub enum Stage {
     /// It failed among others, and is alone since. It does not gather again.
     Failed,
-    /// They have waited for those of other events.
-    Waited,
-    /// Their event has left them.
-    Left,
+    /// An event left the first of them then.
+    Left(Timestamp),
 }
 
 /// How every such message begins, and no task message does.
@@ -46,11 +45,10 @@ impl Rest {
     #[must_use]
     pub fn body(tasks: &[String], stage: Stage, shard: Shard) -> String {
         let stage = match stage {
-            Stage::Failed => "failed",
-            Stage::Waited => "waited",
-            Stage::Left => "left",
+            Stage::Failed => r#""failed""#.to_owned(),
+            Stage::Left(Timestamp(since)) => format!(r#"{{"left":{since}}}"#),
         };
-        format!(r#"{BEGINNING}{}],"stage":"{stage}","shard":{shard}}}"#, tasks.join(","))
+        format!(r#"{BEGINNING}{}],"stage":{stage},"shard":{shard}}}"#, tasks.join(","))
     }
 
     /// Reads a message, unless it is a task's own. What is malformed is left to be refused as a task.
@@ -85,7 +83,7 @@ mod tests {
     #[test]
     fn task_messages_come_out_as_they_went_in() {
         let tasks = [r#"{"id":"a","payload":{"n":1.00}}"#, r#"{"id":"b","payload":{"s":"\u0000é"}}"#];
-        for stage in [Stage::Failed, Stage::Waited, Stage::Left] {
+        for stage in [Stage::Failed, Stage::Left(Timestamp(1_700_000_000_000))] {
             let rest = Rest::parse(&Rest::body(&tasks.map(str::to_owned), stage, Shard(63))).unwrap();
             assert_eq!((rest.stage(), rest.shard()), (stage, Shard(63)));
             assert_eq!(rest.tasks().collect::<Vec<_>>(), tasks);
@@ -97,13 +95,15 @@ mod tests {
         let task = format!(r#"{{"id":"a","payload":{{"x":"{}"}}}}"#, "x".repeat(995));
         let count = (1..).take_while(|count| Rest::holds(*count, count * task.len())).count();
         assert!(count > 200);
-        assert!(Rest::body(&vec![task; count], Stage::Waited, Shard(63)).len() <= MAX_MESSAGE_BYTES);
+        assert!(
+            Rest::body(&vec![task; count], Stage::Left(Timestamp(u64::MAX)), Shard(u8::MAX)).len() <= MAX_MESSAGE_BYTES
+        );
     }
 
     #[test]
     fn a_task_or_nonsense_is_no_rest() {
-        let too_many = Rest::body(&vec!["{}".to_owned(); MAX_TASKS + 1], Stage::Left, Shard::HOME);
-        let nonsense = r#"{"rest":[nonsense],"stage":"left","shard":0}"#;
+        let too_many = Rest::body(&vec!["{}".to_owned(); MAX_TASKS + 1], Stage::Failed, Shard::HOME);
+        let nonsense = r#"{"rest":[nonsense],"stage":"failed","shard":0}"#;
         for body in [r#"{"id":"a","payload":{}}"#, r#"{"rest":[{}]}"#, nonsense, "", &too_many] {
             assert!(Rest::parse(body).is_none(), "{body}");
         }

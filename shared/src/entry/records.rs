@@ -127,11 +127,16 @@ pub fn event(records: impl IntoIterator<Item = (String, String, u32)>) -> SqsEve
     event
 }
 
+/// How often a message was received, this time included.
+pub fn received(record: &SqsMessage) -> u32 {
+    record.attributes.get(RECEIVE_COUNT).and_then(|count| count.parse().ok()).unwrap_or(1)
+}
+
 fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error> {
+    let received = received(&record);
     let body = record.body.unwrap_or_default();
     let message = serde_json::from_str(&body).map_err(|error| Error::BadMessage(error.to_string()))?;
-    let count = record.attributes.get(RECEIVE_COUNT).and_then(|count| count.parse().ok());
-    Ok(Received { message, receipt: record.receipt_handle.unwrap_or_default(), received: count.unwrap_or(1) })
+    Ok(Received { message, receipt: record.receipt_handle.unwrap_or_default(), received })
 }
 
 #[cfg(test)]

@@ -53,14 +53,16 @@ pub struct Handled {
 const GROUP_BUDGET_MS: u64 = 30_000;
 
 /// register-task.
-pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let step = Register { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes };
+    let step = Register { store: &stack.store, queues: &stack.queues, env: &stack.env, routes: &routes };
     let records = event
         .records
         .into_iter()
         .map(|record| Record {
+            received: records::received(&record),
             message_id: record.message_id.unwrap_or_default(),
+            receipt: record.receipt_handle.unwrap_or_default(),
             body: record.body.unwrap_or_default(),
         })
         .collect();
@@ -78,12 +80,12 @@ pub async fn register_task<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, 
         info!(batches = report.batches, members = report.members, "batches handed on");
     }
     if let Some(error) = report.not_gathered.first() {
-        warn!(rests = report.not_gathered.len(), %error, "rests could not be sent to gather; they are elected instead");
+        warn!(rests = report.not_gathered.len(), %error, "rests could not gather; they are elected instead");
     }
     for (message_id, failure) in report.failed.iter().chain(&report.sent_back) {
         records::log(message_id, failure);
     }
-    Handled { response: records::keeping(report.failed.into_iter().map(|(message_id, _)| message_id)), counts }
+    Handled { response: records::keeping(report.kept().map(str::to_owned)), counts }
 }
 
 /// elect-leader.

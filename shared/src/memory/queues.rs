@@ -208,12 +208,12 @@ impl Outbox for MemoryQueues {
 }
 
 impl Inbox for MemoryQueues {
-    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
+    async fn postpone(&self, _: &Destination, receipts: Vec<String>, delay_ms: u64) -> Vec<Result<()>> {
         let mut state = self.state();
         let visible_at = state.now.plus_ms(delay_ms);
-        if let Some(message) = state.messages.iter_mut().find(|message| message.receipt == receipt) {
+        for message in state.messages.iter_mut().filter(|message| receipts.contains(&message.receipt)) {
             message.visible_at = visible_at;
         }
-        Ok(())
+        receipts.iter().map(|_| Ok(())).collect()
     }
 }

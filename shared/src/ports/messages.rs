@@ -75,10 +75,24 @@ pub trait Outbox: Sync {
     fn send(&self, messages: Vec<Outgoing>) -> impl Future<Output = Vec<Result<()>>> + Send;
 }
 
-/// Postpones the message in hand.
+/// Postpones messages in hand.
 pub trait Inbox: Sync {
-    /// Makes batch-handler's message come again in `delay_ms`, if it is not deleted before.
-    fn postpone(&self, receipt: &str, delay_ms: u64) -> impl Future<Output = Result<()>> + Send;
+    /// Makes messages of the queue `from`, which came with these receipts, come again in `delay_ms`, if they are not deleted
+    /// before. Until then those of their groups do not come either. The answers are in the order of the receipts.
+    fn postpone(
+        &self,
+        from: &Destination,
+        receipts: Vec<String>,
+        delay_ms: u64,
+    ) -> impl Future<Output = Vec<Result<()>>> + Send;
+}
+
+/// Postpones one message.
+///
+/// # Errors
+/// As [`Inbox::postpone`].
+pub async fn postpone_one(inbox: &impl Inbox, from: &Destination, receipt: &str, delay_ms: u64) -> Result<()> {
+    inbox.postpone(from, vec![receipt.to_owned()], delay_ms).await.into_iter().collect()
 }
 
 /// Sends messages one and all, or says which error came first.

@@ -29,7 +29,7 @@ pub use gates::Gates;
 pub use lanes::{Lanes, LinedUp, MAX_NEWCOMERS, Newcomer};
 pub use lists::{Lists, Moved, PutOn};
 pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
-pub use messages::{Destination, Inbox, Outbox, Outgoing, send_all};
+pub use messages::{Destination, Inbox, Outbox, Outgoing, postpone_one, send_all};
 pub use sessions::{Ended, Renewed, Sessions};
 pub use streams::{Seen, StreamOpened, Streams};
 pub use tasks::{

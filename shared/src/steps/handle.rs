@@ -12,7 +12,7 @@ use crate::domain::message::Handle;
 use crate::domain::outcome::Reason;
 use crate::domain::retry::{again_delay_ms, gate_delay_ms};
 use crate::domain::session::Timing;
-use crate::ports::{Downstream, Env, Inbox, Outbox, Outgoing, Store, send_all};
+use crate::ports::{Destination, Downstream, Env, Inbox, Outbox, Outgoing, Store, postpone_one, send_all};
 use crate::routes::Routes;
 
 /// What became of a batch in this delivery.
@@ -77,7 +77,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
             // Its session is ended, so sweep will not find the batch by it: come back soon, if no sooner each time.
             let pause_ms = again_delay_ms(delivery.received, self.env.random());
             // If that fails too, the message comes when its visibility timeout ends.
-            let _ = self.queue.postpone(delivery.receipt, pause_ms).await;
+            let _ = postpone_one(self.queue, &Destination::Handle, delivery.receipt, pause_ms).await;
         }
         outcome
     }
@@ -106,7 +106,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         match processed.unwrap_or(Ok(Processed::ClaimLost))? {
             Processed::Recorded(settled) => follow_up(store, queue, env, route, &settled).await.map(Outcome::Settled),
             Processed::CallAgain { reason, until } => {
-                queue.postpone(receipt, until.since(env.now())).await?;
+                postpone_one(queue, &Destination::Handle, receipt, until.since(env.now())).await?;
                 Ok(Outcome::CallAgain { reason })
             }
             Processed::Waits { until } => {

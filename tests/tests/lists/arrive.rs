@@ -1,6 +1,7 @@
 //! Tasks whose message names a list: register-task puts them there, and what was released goes on like any other.
 
 use groupage_tests::clock::{TestEnv, in_virtual_time};
+use groupage_tests::records::records;
 use shared::domain::id::{TaskId, TrackerId};
 use shared::domain::notice::NotificationQueue;
 use shared::domain::tracker::Options;
@@ -8,7 +9,7 @@ use shared::memory::{MemoryQueues, MemoryStore};
 use shared::ports::{Destination, Freshness, Lists, Tasks};
 use shared::routes::Routes;
 use shared::steps::list::Listing;
-use shared::steps::register::{Record, Register, Report};
+use shared::steps::register::{Register, Report};
 use shared::steps::track::Tracking;
 
 use crate::calls::id;
@@ -36,10 +37,8 @@ impl World {
     }
 
     async fn register(&self, bodies: &[String]) -> Report {
-        let records = bodies.iter().enumerate();
-        let records = records.map(|(n, body)| Record { message_id: format!("m{n}"), body: body.clone() }).collect();
-        let (store, outbox, env) = (&self.store, &self.queues, &self.env);
-        Register { store, outbox, env, routes: &self.routes }.run(records).await
+        let (store, queues, env) = (&self.store, &self.queues, &self.env);
+        Register { store, queues, env, routes: &self.routes }.run(records(bodies)).await
     }
 
     const fn lists(&self) -> Listing<'_, MemoryStore, MemoryQueues, TestEnv> {

@@ -10,7 +10,7 @@ use shared::aws::{Meter, Sqs};
 use shared::domain::id::{LaneId, RouteName, Target};
 use shared::domain::notice::NotificationQueue;
 use shared::memory::{Delivery, MemoryQueues};
-use shared::ports::{Destination, Error, Inbox, Outbox, Outgoing};
+use shared::ports::{Destination, Error, Inbox, Outbox, Outgoing, postpone_one};
 
 /// Queues to run a claim on.
 trait Fixture: Sized {
@@ -228,7 +228,7 @@ async fn a_message_that_is_postponed_comes_again_when_its_time_is_over<F: Fixtur
     for times in 1..4 {
         let (receipt, received) = fixture.take().await;
         assert_eq!(received, times);
-        fixture.queues().postpone(&receipt, 0).await.unwrap();
+        postpone_one(fixture.queues(), &Destination::Handle, &receipt, 0).await.unwrap();
     }
 }
 
@@ -237,7 +237,7 @@ async fn a_message_that_is_postponed_for_longer_does_not_come_now<F: Fixture>(fi
     let (receipt, _) = fixture.take().await;
     // Longer than SQS hides any message: the longest it can is what it gets.
     for delay_ms in [30_000, u64::from(u32::MAX) * 1_000] {
-        fixture.queues().postpone(&receipt, delay_ms).await.unwrap();
+        postpone_one(fixture.queues(), &Destination::Handle, &receipt, delay_ms).await.unwrap();
         assert!(fixture.bodies().await.is_empty());
     }
 }
@@ -253,11 +253,30 @@ async fn who_has_some_of_a_targets_rests_in_hand_is_the_only_one() {
     assert!(fixture.queues.send(more).await.iter().all(Result::is_ok));
     let bodies = |messages: Vec<Message>| messages.into_iter().filter_map(|message| message.body).collect::<Vec<_>>();
     assert_eq!(bodies(fixture.receive(&url).await), ["of another"]);
-    // Who pauses sends it on to the end of its group, and then deletes it.
-    assert!(fixture.queues.send(vec![outgoing(&of("parcels:t0"), "first")]).await[0].is_ok());
-    let delete = fixture.client.delete_message().queue_url(&url);
-    delete.set_receipt_handle(first.receipt_handle).send().await.unwrap();
-    assert_eq!(bodies(fixture.messages(&of("parcels:t0")).await), ["second", "first"]);
+    // Who hides it keeps the others of its group waiting.
+    let receipt = first.receipt_handle.unwrap();
+    postpone_one(&fixture.queues, &of("parcels:t0"), &receipt, 60_000).await.unwrap();
+    assert_eq!(bodies(fixture.receive(&url).await), [""; 0]);
+    fixture.client.delete_message().queue_url(&url).receipt_handle(receipt).send().await.unwrap();
+    assert_eq!(bodies(fixture.messages(&of("parcels:t0")).await), ["second"]);
+}
+
+#[tokio::test]
+async fn more_messages_than_go_in_one_request_are_postponed_and_one_that_is_gone_is_no_failure() {
+    let fixture = OnSqs::start().await;
+    let to = Destination::Handle;
+    let all = (0..12).map(|n| outgoing(&to, format!("{n}"))).collect();
+    assert!(fixture.queues.send(all).await.iter().all(Result::is_ok));
+    let mut receipts = Vec::new();
+    while receipts.len() < 12 {
+        receipts
+            .extend(fixture.receive(fixture.url(&to)).await.into_iter().filter_map(|message| message.receipt_handle));
+    }
+    let delete = fixture.client.delete_message().queue_url(fixture.url(&to)).receipt_handle(&receipts[11]);
+    delete.send().await.unwrap();
+    let answers = fixture.queues.postpone(&to, receipts, 0).await;
+    assert!(answers.len() == 12 && answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(fixture.messages(&to).await.len(), 11);
 }
 
 #[tokio::test]
@@ -273,7 +292,7 @@ async fn in_memory_messages_of_a_group_come_together_or_not_at_all() {
     assert_eq!(bodies(&receive()), ["c"], "the rest of its group waits for whoever has the first");
     assert_eq!(bodies(&receive()), [""; 0]);
     queues.delete(&first[1].receipt);
-    queues.postpone(&first[0].receipt, 0).await.unwrap();
+    postpone_one(&queues, &of("parcels:t0"), &first[0].receipt, 0).await.unwrap();
     assert_eq!(bodies(&receive()), ["a", "d"], "what comes again keeps its place");
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
+use groupage_tests::records::records;
 use shared::domain::batch::Member;
 use shared::domain::id::{BatchId, TaskId, TrackerId};
 use shared::domain::notice::NotificationQueue;
@@ -12,9 +13,9 @@ use shared::domain::outcome::Reason;
 use shared::domain::task::Task;
 use shared::domain::tracker::{Options, State, Which};
 use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Freshness, Outbox, Settlement, Store, Tasks};
+use shared::ports::{Destination, Env, Freshness, Inbox, Outbox, Settlement, Store, Tasks};
 use shared::routes::Routes;
-use shared::steps::register::{Record, Register, Report};
+use shared::steps::register::{Register, Report};
 use shared::steps::track::Tracking;
 
 const ROUTES: &str = r#"
@@ -83,11 +84,15 @@ impl Stack {
     }
 }
 
-async fn register(store: &impl Store, outbox: &impl Outbox, env: &TestEnv, routes: &str, bodies: &[String]) -> Report {
+async fn register(
+    store: &impl Store,
+    queues: &(impl Outbox + Inbox),
+    env: &TestEnv,
+    routes: &str,
+    bodies: &[String],
+) -> Report {
     let routes = Routes::parse(routes).unwrap();
-    let record = |(n, body): (usize, &String)| Record { message_id: format!("m{n}"), body: body.clone() };
-    let records = bodies.iter().enumerate().map(record).collect();
-    Register { store, outbox, env, routes: &routes }.run(records).await
+    Register { store, queues, env, routes: &routes }.run(records(bodies)).await
 }
 
 fn parcel(id: &str, n: usize, item: &str) -> String {

@@ -4,7 +4,7 @@ use super::STRING;
 use crate::ports::Outgoing;
 
 /// `SendMessageBatch` takes this many messages.
-const MAX_ENTRIES: usize = 10;
+pub(super) const MAX_ENTRIES: usize = 10;
 /// And this many bytes, bodies and attributes together: a little less than the 256 KiB that every queue takes.
 const MAX_BYTES: usize = 256_000;
 

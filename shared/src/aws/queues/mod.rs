@@ -1,4 +1,4 @@
-//! SQS: sending in tens, and postponing the message in hand.
+//! SQS: sending and postponing messages, in tens.
 
 mod bundles;
 
@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchOutput;
-use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, MessageAttributeValue,
+    SendMessageBatchRequestEntry,
+};
 use futures::{StreamExt, stream};
 
 use super::fault::{failed, passes};
@@ -19,12 +21,15 @@ use crate::domain::id::LaneId;
 use crate::domain::notice::NotificationQueue;
 use crate::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
 
-use bundles::{Bundle, bundles};
+use bundles::{Bundle, MAX_ENTRIES, bundles};
 
 pub use bundles::requests;
 
 const SEND: &str = "send messages";
-const POSTPONE: &str = "postpone a message";
+const POSTPONE: &str = "postpone messages";
+
+/// How the code ends, by which SQS says that a message is in nobody's hands any more.
+const NOT_IN_HAND: &str = "MessageNotInflight";
 
 /// An attribute's type.
 const STRING: &str = "String";
@@ -149,23 +154,48 @@ fn waves(messages: Vec<Outgoing>) -> Vec<Vec<(usize, Outgoing)>> {
 }
 
 impl Inbox for Sqs {
-    async fn postpone(&self, receipt: &str, delay_ms: u64) -> Result<()> {
-        let seconds = delay_ms.div_ceil(1000).min(MAX_VISIBILITY_S);
-        self.meter.count_sqs(SqsRequest::ChangeVisibility, 0);
-        let answer = self
-            .client
-            .change_message_visibility()
-            .queue_url(&self.queues.handle)
-            .receipt_handle(receipt)
-            .visibility_timeout(i32::try_from(seconds).unwrap_or(i32::MAX))
-            .send()
-            .await;
-        match answer {
-            Ok(_) => Ok(()),
-            // Its time ran out, so it comes again by itself, only sooner.
-            Err(SdkError::ServiceError(service)) if service.err().is_message_not_inflight() => Ok(()),
-            Err(error) => Err(failed(POSTPONE, error)),
+    async fn postpone(&self, from: &Destination, receipts: Vec<String>, delay_ms: u64) -> Vec<Result<()>> {
+        let Some(url) = self.url(from) else { return receipts.iter().map(|_| Ok(())).collect() };
+        let seconds = i32::try_from(delay_ms.div_ceil(1000).min(MAX_VISIBILITY_S)).unwrap_or(i32::MAX);
+        let mut outcomes = Vec::with_capacity(receipts.len());
+        for some in receipts.chunks(MAX_ENTRIES) {
+            outcomes.extend(self.postpone_some(url, some, seconds).await);
         }
+        outcomes
+    }
+}
+
+impl Sqs {
+    /// Postpones as many messages as go in one request.
+    async fn postpone_some(&self, url: &str, receipts: &[String], seconds: i32) -> Vec<Result<()>> {
+        let to_all = |error: Error| receipts.iter().map(|_| Err(error.clone())).collect();
+        let entry = |(at, receipt): (usize, &String)| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(at.to_string())
+                .receipt_handle(receipt)
+                .visibility_timeout(seconds)
+                .build()
+        };
+        let entries = match receipts.iter().enumerate().map(entry).collect::<std::result::Result<Vec<_>, _>>() {
+            Ok(entries) => entries,
+            Err(error) => return to_all(Error::Broken { what: POSTPONE, why: error.to_string() }),
+        };
+        self.meter.count_sqs(SqsRequest::ChangeVisibility, 0);
+        let request = self.client.change_message_visibility_batch().queue_url(url).set_entries(Some(entries));
+        match request.send().await {
+            Ok(output) => (0..receipts.len()).map(|at| postponed(at, output.failed())).collect(),
+            Err(error) => to_all(failed(POSTPONE, error)),
+        }
+    }
+}
+
+/// What an answer that lists what failed says of one entry that was to be postponed.
+fn postponed(at: usize, refused: &[BatchResultErrorEntry]) -> Result<()> {
+    let id = at.to_string();
+    match refused.iter().find(|refused| refused.id() == id) {
+        // Its time ran out, so it comes again by itself, only sooner.
+        Some(refused) if !refused.code().ends_with(NOT_IN_HAND) => Err(refusal(POSTPONE, refused)),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -195,18 +225,19 @@ fn outcome(at: usize, output: &SendMessageBatchOutput) -> Result<()> {
     let Some(refused) = output.failed().iter().find(|refused| refused.id() == id) else {
         return Err(Error::Unavailable { what: SEND, why: "the answer passes a message over".to_owned() });
     };
+    Err(refusal(SEND, refused))
+}
+
+/// The port's error for an entry that failed.
+fn refusal(what: &'static str, refused: &BatchResultErrorEntry) -> Error {
     let why = format!("{}: {}", refused.code(), refused.message().unwrap_or("no message"));
     let status = if refused.sender_fault() { 400 } else { 500 };
-    if passes(refused.code(), status) {
-        Err(Error::Unavailable { what: SEND, why })
-    } else {
-        Err(Error::Broken { what: SEND, why })
-    }
+    if passes(refused.code(), status) { Error::Unavailable { what, why } } else { Error::Broken { what, why } }
 }
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchResultEntry};
+    use aws_sdk_sqs::types::SendMessageBatchResultEntry;
 
     use super::*;
 

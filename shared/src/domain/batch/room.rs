@@ -109,21 +109,21 @@ impl Pace {
 }
 
 /// A leader does not look more often than this, in milliseconds.
-const SHORTEST_LOOK_MS: u64 = 50;
+const SHORTEST_LOOK_MS: u64 = 30;
 /// A leader whose batch should be full within so many milliseconds stays and looks again and again: a message would be late.
 const NEAR_MS: u64 = 2 * SECOND_MS;
 /// As long as that, it looks as often as this at least, in milliseconds: tasks come in lumps, as mappings gather them.
-const LONGEST_LOOK_MS: u64 = 100;
+const LONGEST_LOOK_MS: u64 = 50;
 /// But between two looks a batch gets older by this part at least, so that one whose last tasks do not come is looked at
 /// fewer and fewer times.
-const AGES_BY: u64 = 50;
+const AGES_BY: u64 = 40;
 
 /// In how long a batch should be looked at again, in milliseconds, that has been open for `open_ms`, has `joined` members
 /// and `room` for more, and waits for `left_ms` at most; `before` is how fast the batch before it filled.
 ///
 /// When it would be full if tasks came as fast as so far, in whole seconds (a delayed message knows no less, and too early
 /// is better than too late); but after half of what is left at the latest, for a rate that rises. Shortly before, after
-/// half of the time that it should take, and a tenth of a second at most. Never before the batch is older by a fiftieth, but
+/// half of the time that it should take, and a twentieth of a second at most. Never before the batch is older by a fortieth, but
 /// for that half: each look makes either what is left or the age another by a factor, so their number grows with the window's
 /// logarithm.
 #[must_use]
@@ -155,22 +155,22 @@ mod tests {
     #[test]
     fn a_batch_is_looked_at_when_it_should_be_full_and_halfway_at_the_latest() {
         // Open for a moment, with what a fifth of a second brought.
-        assert_eq!(next_look_ms(6_000, 0, 50, 50, Pace::UNKNOWN), 100);
-        assert_eq!(next_look_ms(6_000, 0, 20, 80, Pace::UNKNOWN), 100);
-        assert_eq!(next_look_ms(6_000, 0, 10, 90, Pace::UNKNOWN), 100);
+        assert_eq!(next_look_ms(6_000, 0, 50, 50, Pace::UNKNOWN), 50);
+        assert_eq!(next_look_ms(6_000, 0, 20, 80, Pace::UNKNOWN), 50);
+        assert_eq!(next_look_ms(6_000, 0, 10, 90, Pace::UNKNOWN), 50);
         assert_eq!(next_look_ms(6_000, 0, 8, 92, Pace::UNKNOWN), 2_000);
         assert_eq!(next_look_ms(6_000, 0, 1, 99, Pace::UNKNOWN), 3_000);
-        assert_eq!(next_look_ms(6_000, 0, 99, 1, Pace::UNKNOWN), 50);
+        assert_eq!(next_look_ms(6_000, 0, 99, 1, Pace::UNKNOWN), 30);
         // Nothing came: the same rate, over a longer time.
         assert_eq!(next_look_ms(300_000, 600, 20, 80, Pace::UNKNOWN), 3_000);
         assert_eq!(next_look_ms(297_000, 3_600, 20, 80, Pace::UNKNOWN), 15_000);
         // Little is left over from the batch before, which filled within a second.
         let before = Pace { members: 100, ms: 1_000 };
-        assert_eq!(next_look_ms(6_000, 0, 3, 97, before), 100);
-        // A minute without the last one: not ten times a second any more.
-        assert_eq!(next_look_ms(240_000, 60_000, 99, 1, Pace::UNKNOWN), 1_200);
+        assert_eq!(next_look_ms(6_000, 0, 3, 97, before), 50);
+        // A minute without the last one: not twenty times a second any more.
+        assert_eq!(next_look_ms(240_000, 60_000, 99, 1, Pace::UNKNOWN), 1_500);
         // Never after the window.
-        assert_eq!(next_look_ms(100, 5_900, 99, 1, Pace::UNKNOWN), 100);
+        assert_eq!(next_look_ms(20, 5_980, 99, 1, Pace::UNKNOWN), 20);
         assert_eq!(next_look_ms(700, 5_300, 1, 99, Pace::UNKNOWN), 700);
     }
 

@@ -25,7 +25,7 @@ impl<S: Tasks + Trackers + Lists + Streams, Q: Outbox, E: Env> Register<'_, S, Q
             }
         };
         acks.extend(lost.into_iter().map(|lost| (lost.record, lost.ties, Outcome::Failed)));
-        let Self { store, outbox, env, .. } = *self;
+        let Self { store, queues: outbox, env, .. } = *self;
         let settled = acks.iter().map(|(_, ties, outcome)| (ties.clone(), *outcome)).collect();
         let heard = ties::tell(store, outbox, env, settled).await;
         acks.into_iter().filter_map(|(record, ties, _)| Some((record, heard.error(&ties)?.clone()))).collect()

@@ -4,17 +4,21 @@
 //! ```text
 //! event ──▶ full batches ──▶ express
 //!   └─ rest ──▶ its Target's group of the FIFO queue ──▶ rests ──▶ full batches ──▶ express
-//!                        ▲                                 └─ rest ──▶ election, if part of it has waited
-//!                        └── after a pause, as one that has waited ──┘ otherwise
+//!                  ▲   ▲                                   └─ rest ──▶ election, if its oldest has waited long enough
+//!                  │   └── hidden for a second, as it is ──────┤ otherwise
+//!                  └────── together, if that makes it one ─────┘
 //! ```
 //!
 //! A mapping's processes each take a share of a burst, and each share leaves over up to a batch less one. SQS gives the
-//! messages of one group to one reader at a time: whoever has a rest in hand and pauses lets those of the others gather
-//! behind it, without a lock. A Target's shards have a group each. A task pauses once at most. Until it is put, its message
-//! is all there is of it: it is sent on before the one that it came in is done. A task that fails goes back to the task queue
-//! alone, so that it keeps nobody of its group waiting and takes nobody with it into the dead-letter queue.
+//! messages of one group to one reader at a time, and to nobody while one of them is in hand: whoever has a rest and hides it
+//! lets those of the others gather behind it, without a lock, and without a function that waits. A Target's shards have a group
+//! each. Until it is put, its message is all there is of a task: it is sent on before the one that it came in is done. A task
+//! that fails goes back to the task queue alone, so that it keeps nobody of its group waiting and takes nobody with it into
+//! the dead-letter queue.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use futures::future::join;
 
 use super::sort::{Came, Parsed};
 use super::{Record, Register, Report, message_of};
@@ -22,21 +26,18 @@ use crate::domain::batch::Limits;
 use crate::domain::id::{BatchId, Shard, Target};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
-use crate::domain::task::Candidate;
-use crate::ports::{Destination, Env, Outbox, Outgoing, send_all};
+use crate::domain::time::Timestamp;
+use crate::ports::{Destination, Env, Inbox, Outbox, Outgoing, send_all};
 use crate::steps::Error;
 
-/// For how long a rest waits for others, in milliseconds: what a mapping's processes took of one burst comes within so long,
-/// for their windows began together.
-const PAUSE_MS: u64 = 500;
-/// A route whose batches wait for less, in milliseconds, does not have its rests wait either.
-const LEAST_WAIT_MS: u64 = 2 * PAUSE_MS;
-/// As many as this part of a batch may gather: a mapping begins with five processes that each gather an event (Lambda
-/// developer guide, *Configuring scaling behavior for SQS event source mappings*), 100 tasks each of 100 Targets make ten events
-/// of a thousand, and of any one Target an event may have half of its share.
-const PARTS: usize = 20;
-/// A FIFO queue's mapping takes so many messages at once and no more. Then others are behind them, and there is nothing to
-/// wait for.
+/// For how long a rest is hidden at a time, in milliseconds: SQS counts whole seconds.
+const HOLD_MS: u64 = 1_000;
+/// A rest gathers for as long as its route's batches wait, but for so long at most, in milliseconds: a burst that Lambda's first
+/// five processes need a few seconds for comes together, and its tasks do not wait for much longer than others.
+const LONGEST_MS: u64 = 5_000;
+/// A message that was received so often is not hidden again: its queue gives it up after ten times, and some are for failures.
+const MOST_RECEIVES: u32 = 6;
+/// A FIFO queue's mapping takes so many messages at once and no more: then others may be behind them.
 pub const FULL_EVENT: usize = 10;
 
 /// Tasks by what becomes of them.
@@ -44,27 +45,10 @@ pub const FULL_EVENT: usize = 10;
 pub(super) struct Carved {
     /// Put now: each names its batch, or is elected.
     pub(super) to_put: Vec<(Record, Parsed)>,
-    /// Sent on at once.
-    pub(super) left: Vec<Gathering>,
-    /// Sent on as such that have waited.
-    pub(super) to_wait: Vec<Gathering>,
-    /// Whether all of them are of one shard of one Target, so that their rests are of one message group.
-    pub(super) one_group: bool,
-}
-
-/// Whether an event waits before its rests go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pause {
-    Yes,
-    No,
-}
-
-impl Pause {
-    /// Decides for so many `records` with so many `rests` among them. If as many of one group came as come at once, more are
-    /// behind them. What keeps an order has a group of its own, and waits for nobody's rest: those behind it would, too.
-    pub(super) const fn of(records: usize, rests: usize, one_group: bool) -> Self {
-        if rests < records || (one_group && rests >= FULL_EVENT) { Self::No } else { Self::Yes }
-    }
+    /// Sent on, to those of other events.
+    pub(super) to_send: Vec<Gathering>,
+    /// They stay in their message, which is hidden for a while.
+    pub(super) to_hold: Vec<Held>,
 }
 
 /// A message, and the tasks that go on with it.
@@ -73,9 +57,27 @@ pub(super) struct Gathering {
     message: Outgoing,
 }
 
+/// One Target's tasks, and the messages that they are all of.
+pub(super) struct Held {
+    tasks: Vec<(Record, Parsed)>,
+    /// By message id, with the receipt.
+    messages: Vec<(String, String)>,
+}
+
+impl Held {
+    /// These tasks, which are those of the `messages` with these places among the `rests`.
+    fn of(tasks: Vec<(Record, Parsed)>, messages: &BTreeSet<usize>, rests: &[Opened]) -> Self {
+        let messages = messages.iter().filter_map(|at| rests.get(*at));
+        let messages = messages.map(|rest| (rest.message_id.clone(), rest.receipt.clone())).collect();
+        Self { tasks, messages }
+    }
+}
+
 /// A rest that came.
 pub(super) struct Opened {
     message_id: String,
+    receipt: String,
+    received: u32,
     /// What stands for its tasks.
     pub(super) tasks: Vec<Record>,
     pub(super) stage: Stage,
@@ -83,50 +85,66 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// The rest in a message.
-    pub(super) fn new(message_id: String, rest: &Rest) -> Self {
-        let record =
-            |(n, body): (usize, &str)| Record { message_id: format!("{message_id}/{n}"), body: body.to_owned() };
-        let tasks = rest.tasks().enumerate().map(record).collect();
-        Self { tasks, stage: rest.stage(), shard: rest.shard(), message_id }
+    /// The rest in a record.
+    pub(super) fn new(record: Record, rest: &Rest) -> Self {
+        let Record { message_id, receipt, received, .. } = record;
+        let task = |(n, body): (usize, &str)| Record {
+            message_id: format!("{message_id}/{n}"),
+            receipt: receipt.clone(),
+            received,
+            body: body.to_owned(),
+        };
+        let tasks = rest.tasks().enumerate().map(task).collect();
+        Self { tasks, stage: rest.stage(), shard: rest.shard(), message_id, receipt, received }
     }
 }
 
 /// What becomes of tasks that fill no batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
     Elected,
-    Left,
-    Waits,
+    /// They are sent to gather, with this age.
+    Sent(Timestamp),
+    /// They are just those of these messages, by their places in the event, and go on gathering.
+    Gathering(BTreeSet<usize>, Timestamp),
 }
 
-/// Decides over those of one Target's tasks that fill no batch and `came` so; `coming` are all that came together.
-fn fate(limits: Limits, coming: &[Candidate], came: Option<Came>) -> Fate {
-    match came {
-        _ if limits.wait_ms < LEAST_WAIT_MS => Fate::Elected,
-        Some(Came::In(Stage::Left, _)) => Fate::Waits,
-        Some(Came::Alone) if is_part(limits, coming) => Fate::Left,
-        Some(Came::Alone | Came::In(Stage::Waited | Stage::Failed, _)) | None => Fate::Elected,
+/// Decides over those of one Target's tasks that fill no batch, the oldest first; `rests` are those of their event.
+fn fate(limits: Limits, now: Timestamp, tasks: &[(Record, Parsed)], rests: &[Opened]) -> Fate {
+    let patience_ms = limits.wait_ms.min(LONGEST_MS);
+    if patience_ms < HOLD_MS {
+        return Fate::Elected;
+    }
+    match tasks.first().map(|(_, parsed)| parsed.came) {
+        Some(Came::Alone) => Fate::Sent(now),
+        // As near to its patience as whole seconds come.
+        Some(Came::In(Stage::Left(since), ..)) if now.since(since) + HOLD_MS / 2 <= patience_ms => {
+            let messages: BTreeSet<usize> = tasks.iter().filter_map(|(_, parsed)| parsed.came.rest()).collect();
+            let of_messages = || messages.iter().filter_map(|at| rests.get(*at));
+            if of_messages().any(|message| message.received >= MOST_RECEIVES) {
+                return Fate::Elected;
+            }
+            let came_in_rests = tasks.iter().all(|(_, parsed)| parsed.came.rest().is_some());
+            let is_whole = of_messages().map(|message| message.tasks.len()).sum::<usize>() == tasks.len();
+            if came_in_rests && is_whole { Fate::Gathering(messages, since) } else { Fate::Sent(since) }
+        }
+        Some(Came::In(..)) | None => Fate::Elected,
     }
 }
 
-/// Whether these may be their event's part of a batch.
-fn is_part(limits: Limits, coming: &[Candidate]) -> bool {
-    let bytes: u64 = coming.iter().map(|candidate| u64::from(candidate.bytes)).sum();
-    coming.len() > 1 && (coming.len() * PARTS >= limits.max_items || bytes * PARTS as u64 >= limits.max_bytes)
-}
-
-impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
-    /// Lets tasks name a batch of their Target's, as far as they fill such, and says where the others go.
-    pub(super) fn carve(&self, coming: Vec<(Record, Parsed)>) -> Carved {
+impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
+    /// Lets tasks name a batch of their Target's, as far as they fill such, and says where the others go. `rests` are those of
+    /// this event, which has so many `records`.
+    pub(super) fn carve(&self, coming: Vec<(Record, Parsed)>, rests: &[Opened], records: usize) -> Carved {
+        let now = self.env.now();
         // What failed before goes its own way, lest it takes those with it that could gather.
         let (failed, coming): (Vec<_>, Vec<_>) =
-            coming.into_iter().partition(|(_, parsed)| matches!(parsed.came, Came::In(Stage::Failed, _)));
+            coming.into_iter().partition(|(_, parsed)| matches!(parsed.came, Came::In(Stage::Failed, ..)));
         let mut by_target: BTreeMap<Target, Vec<(Record, Parsed)>> = BTreeMap::new();
         for (record, parsed) in coming {
             by_target.entry(parsed.target.clone()).or_default().push((record, parsed));
         }
-        let mut carved = Carved { to_put: failed, one_group: by_target.len() == 1, ..Carved::default() };
+        let mut carved = Carved { to_put: failed, ..Carved::default() };
         for (target, mut coming) in by_target {
             let Some(route) = self.routes.get(&target.route()).filter(|route| route.express) else {
                 carved.to_put.extend(coming);
@@ -134,8 +152,7 @@ impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
             };
             // A stable sort: those that came alike keep their order.
             coming.sort_by_key(|(_, parsed)| parsed.came);
-            let candidates: Vec<Candidate> = coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect();
-            let batches = route.batch.carve(candidates.clone());
+            let batches = route.batch.carve(coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect());
             let mut coming = coming.into_iter();
             for batch in &batches {
                 let id = BatchId::express(&self.env.fresh_id());
@@ -144,50 +161,88 @@ impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
                     (record, Parsed { task, ..parsed })
                 }));
             }
-            let rest: Vec<(Record, Parsed)> = coming.collect();
-            let came = rest.iter().map(|(_, parsed)| parsed.came).min();
-            let (gathering, stage) = match fate(route.batch, &candidates, came) {
-                Fate::Elected => {
-                    carved.to_put.extend(rest);
-                    continue;
+            // Who came before may have been put before, and be in need of nothing but that.
+            let (again, rest): (Vec<_>, Vec<_>) =
+                coming.partition(|(record, parsed)| parsed.came == Came::Alone && record.received > 1);
+            carved.to_put.extend(again);
+            match fate(route.batch, now, &rest, rests) {
+                Fate::Elected => carved.to_put.extend(rest),
+                Fate::Sent(since) => {
+                    let (messages, too_large) = packed(rest, &target, since);
+                    carved.to_send.extend(messages);
+                    carved.to_put.extend(too_large);
                 }
-                Fate::Left => (&mut carved.left, Stage::Left),
-                Fate::Waits => (&mut carved.to_wait, Stage::Waited),
-            };
-            let (messages, too_large) = packed(rest, &target, stage);
-            gathering.extend(messages);
-            carved.to_put.extend(too_large);
+                // Others may be behind them, for whom just these would come again.
+                Fate::Gathering(messages, since) if records >= FULL_EVENT && messages.len() > 1 => {
+                    let (packs, too_large) = packed(rest, &target, since);
+                    carved.to_put.extend(too_large);
+                    if packs.len() < messages.len() {
+                        carved.to_send.extend(packs);
+                        continue;
+                    }
+                    let rest = packs.into_iter().flat_map(|pack| pack.tasks).collect();
+                    if messages.len() < records {
+                        carved.to_hold.push(Held::of(rest, &messages, rests));
+                    } else {
+                        // As large as they are, no ten of them make a batch.
+                        carved.to_put.extend::<Vec<_>>(rest);
+                    }
+                }
+                Fate::Gathering(messages, _) => carved.to_hold.push(Held::of(rest, &messages, rests)),
+            }
         }
         carved
     }
 
-    /// Sends rests of this event on; returns the tasks that could not be sent.
-    pub(super) async fn leave(&self, rests: Vec<Gathering>, report: &mut Report) -> Vec<(Record, Parsed)> {
-        report.gathered = rests.iter().map(|rest| rest.tasks.len()).sum();
-        let mut unsent = Vec::new();
-        for (tasks, error) in self.send_on(rests).await {
-            report.gathered -= tasks.len();
-            report.not_gathered.push(error);
-            unsent.extend(tasks);
+    /// Sends rests to gather, and lets others go on gathering; returns the tasks for which that failed.
+    pub(super) async fn gather(
+        &self,
+        to_send: Vec<Gathering>,
+        to_hold: Vec<Held>,
+        report: &mut Report,
+    ) -> Vec<(Record, Parsed)> {
+        let (sent, held) = join(self.send_on(to_send), self.hold(to_hold)).await;
+        let mut missed = Vec::new();
+        for (tasks, sent) in sent {
+            match sent {
+                Ok(()) => report.gathered += tasks.iter().filter(|(_, parsed)| parsed.came == Came::Alone).count(),
+                Err(error) => {
+                    report.not_gathered.push(error);
+                    missed.extend(tasks);
+                }
+            }
         }
-        unsent
+        for (Held { tasks, messages }, held) in held {
+            match held {
+                Ok(()) => report.held.extend(messages.into_iter().map(|(message_id, _)| message_id)),
+                Err(error) => {
+                    report.not_gathered.push(error);
+                    missed.extend(tasks);
+                }
+            }
+        }
+        missed
     }
 
-    /// Lets rests that came go on, as such that have waited.
-    pub(super) async fn go_on(&self, rests: Vec<Gathering>, pause: Pause, report: &mut Report) {
-        if !rests.is_empty() && pause == Pause::Yes {
-            self.env.sleep(PAUSE_MS).await;
-        }
-        for (tasks, error) in self.send_on(rests).await {
-            report.failed.extend(tasks.into_iter().map(|(record, _)| (record.message_id, error.clone())));
-        }
-    }
-
-    /// Sends rests on; returns the tasks that could not be sent, with the error.
-    async fn send_on(&self, rests: Vec<Gathering>) -> Vec<(Vec<(Record, Parsed)>, Error)> {
+    async fn send_on(&self, rests: Vec<Gathering>) -> Vec<(Vec<(Record, Parsed)>, Result<(), Error>)> {
         let (tasks, messages): (Vec<_>, Vec<_>) = rests.into_iter().map(|rest| (rest.tasks, rest.message)).unzip();
-        let sent = tasks.into_iter().zip(self.outbox.send(messages).await);
-        sent.filter_map(|(tasks, sent)| Some((tasks, sent.err()?.into()))).collect()
+        let sent = self.queues.send(messages).await.into_iter().map(|sent| sent.map_err(Error::from));
+        tasks.into_iter().zip(sent).collect()
+    }
+
+    async fn hold(&self, rests: Vec<Held>) -> Vec<(Held, Result<(), Error>)> {
+        let receipts = rests.iter().flat_map(|held| &held.messages).map(|(_, receipt)| receipt.clone()).collect();
+        // Of whichever Target: they all came from the same queue.
+        let Some(target) = rests.first().and_then(|held| held.tasks.first()).map(|(_, parsed)| parsed.target.clone())
+        else {
+            return Vec::new();
+        };
+        let mut held = self.queues.postpone(&Destination::Gather(target), receipts, HOLD_MS).await.into_iter();
+        let each = rests.into_iter().map(|rest| {
+            let answers: Vec<_> = held.by_ref().take(rest.messages.len()).collect();
+            (rest, answers.into_iter().collect::<Result<(), _>>().map_err(Error::from))
+        });
+        each.collect()
     }
 
     /// Sends the tasks of rests that failed back to the task queue, each alone. If that fails, their rest comes again.
@@ -213,7 +268,7 @@ impl<S: Sync, Q: Outbox, E: Env> Register<'_, S, Q, E> {
             let back = failed.iter().map(|(rest, task, _)| message(rest, task)).collect();
             // One that is alone already is counted by its queue as it comes again and again.
             let is_alone = failed.iter().any(|(rest, ..)| rest.stage == Stage::Failed && rest.tasks.len() == 1);
-            if is_alone || send_all(self.outbox, back).await.is_err() {
+            if is_alone || send_all(self.queues, back).await.is_err() {
                 report.failed.push((message_id.to_owned(), first.clone()));
             } else {
                 report.sent_back.extend(failed.into_iter().map(|(_, task, error)| (task.message_id.clone(), error)));
@@ -231,7 +286,7 @@ struct Pack {
 }
 
 /// A Target's rest in as few messages as hold it, and what is too large to go in one with any other.
-fn packed(rest: Vec<(Record, Parsed)>, target: &Target, stage: Stage) -> (Vec<Gathering>, Vec<(Record, Parsed)>) {
+fn packed(rest: Vec<(Record, Parsed)>, target: &Target, since: Timestamp) -> (Vec<Gathering>, Vec<(Record, Parsed)>) {
     let mut too_large = Vec::new();
     let mut packs: Vec<Pack> = Vec::new();
     for (record, parsed) in rest {
@@ -250,21 +305,9 @@ fn packed(rest: Vec<(Record, Parsed)>, target: &Target, stage: Stage) -> (Vec<Ga
         packs.push(pack);
     }
     let message = |Pack { tasks, bodies, .. }: Pack| {
-        let (to, body) = (Destination::Gather(target.clone()), Rest::body(&bodies, stage, target.shard()));
+        let (to, stage) = (Destination::Gather(target.clone()), Stage::Left(since));
+        let body = Rest::body(&bodies, stage, target.shard());
         Gathering { tasks, message: Outgoing { to, body, delay_ms: 0, attributes: Vec::new() } }
     };
     (packs.into_iter().map(message).collect(), too_large)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rests_wait_unless_more_are_behind_them_or_somebody_else_would_wait_with_them() {
-        assert_eq!(Pause::of(1, 1, true), Pause::Yes);
-        assert_eq!(Pause::of(FULL_EVENT, FULL_EVENT, false), Pause::Yes);
-        assert_eq!(Pause::of(FULL_EVENT, FULL_EVENT, true), Pause::No, "a full event of one group");
-        assert_eq!(Pause::of(2, 1, true), Pause::No, "a task that keeps an order came with it");
-    }
 }

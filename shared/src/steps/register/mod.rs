@@ -28,9 +28,9 @@ use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::task_message::TaskMessage;
-use crate::ports::{self, Batches, Env, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
+use crate::ports::{self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
 use crate::routes::Routes;
-use gather::{Carved, Pause};
+use gather::Carved;
 use plan::Plan;
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
 use sort::{Coming, Parsed};
@@ -43,6 +43,10 @@ pub use gather::FULL_EVENT;
 pub struct Record {
     /// SQS's id for it.
     pub message_id: String,
+    /// Its receipt handle.
+    pub receipt: String,
+    /// How often it was received, this time included.
+    pub received: u32,
     /// Its body as it came.
     pub body: String,
 }
@@ -50,7 +54,7 @@ pub struct Record {
 /// What registering a set of records came to.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Records that are not done and must come again, by message id, with the error.
+    /// Records that have failed and must come again, by message id, with the error.
     pub failed: Vec<(String, Error)>,
     /// Tasks of rests that are not done and come again by a message of their own, by what stands for their message id.
     pub sent_back: Vec<(String, Error)>,
@@ -62,9 +66,11 @@ pub struct Report {
     pub listed: usize,
     /// Records sent to the rejected queue.
     pub rejected: usize,
+    /// Rests that go on gathering: these records are not done either, and nothing is wrong with them.
+    pub held: Vec<String>,
     /// Tasks that their event has left, sent on to those of others.
     pub gathered: usize,
-    /// Why rests could not be sent on; their tasks were put, to be elected.
+    /// Why rests could not gather; their tasks were put, to be elected.
     pub not_gathered: Vec<Error>,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
@@ -73,6 +79,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// The message ids of all records that must come again.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        self.failed.iter().map(|(message_id, _)| message_id).chain(&self.held).map(String::as_str)
+    }
+
     /// Fails the records that equal one that failed, and names each record once.
     fn fail_twins(&mut self, twins: Vec<(String, String)>) {
         let mut failed: HashSet<String> = self.failed.iter().map(|(record, _)| record.clone()).collect();
@@ -91,8 +102,8 @@ impl Report {
 pub struct Register<'a, S, Q, E> {
     /// Tasks and batches.
     pub store: &'a S,
-    /// Where messages go.
-    pub outbox: &'a Q,
+    /// Where messages go, and where the records are from.
+    pub queues: &'a Q,
     /// Time and ids.
     pub env: &'a E,
     /// The routes.
@@ -118,19 +129,18 @@ enum Put {
     Refused(Refused),
 }
 
-impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env> Register<'_, S, Q, E> {
-    /// Registers records. Every record is answered for: one that is not among the report's failures is done.
+impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
+    /// Registers records. Every record is answered for: one that the report does not [keep](Report::kept) is done.
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
         let mut plan = Plan::default();
         let records_came = records.len();
         let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
-        let Carved { to_put, left, to_wait, one_group } = self.carve(to_put);
-        let pauses = Pause::of(records_came, rests.len(), one_group);
+        let Carved { to_put, to_send, to_hold } = self.carve(to_put, &rests, records_came);
         let spread = Spread::default();
         // At once: those of other events are on their way, too.
-        let (mut done, unsent) = join(self.put_each(to_put, &spread), self.leave(left, &mut report)).await;
-        done.extend(self.put_each(unsent, &spread).await);
+        let (mut done, missed) = join(self.put_each(to_put, &spread), self.gather(to_send, to_hold, &mut report)).await;
+        done.extend(self.put_each(missed, &spread).await);
         for (list, arrived) in to_list {
             self.put_on_list(&list, arrived, &mut plan, &mut report).await;
         }
@@ -149,7 +159,6 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         }
         let twins = std::mem::take(&mut plan.twins);
         self.carry_out(plan, &mut report).await;
-        self.go_on(to_wait, pauses, &mut report).await;
         report.fail_twins(twins);
         self.send_back(&rests, &mut report).await;
         report
@@ -212,7 +221,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         numbering: Numbering,
         coming: Vec<(Record, Parsed)>,
     ) -> Vec<(Record, Result<Put, Error>)> {
-        let Self { store, outbox, env, .. } = *self;
+        let Self { store, queues: outbox, env, .. } = *self;
         let notify = self.routes.get(&lane.route()).map(|route| route.notify.clone()).unwrap_or_default();
         let (records, arrivals): (Vec<Record>, Vec<Arrival>) = coming
             .into_iter()
@@ -251,7 +260,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
         plan: &mut Plan,
         report: &mut Report,
     ) {
-        let Self { store, outbox, env, .. } = *self;
+        let Self { store, queues: outbox, env, .. } = *self;
         let (records, tasks): (Vec<Record>, Vec<TaskMessage>) = arrived.into_iter().unzip();
         let mut placed = match (Listing { store, outbox, env }).put_each(list, &tasks).await {
             Ok(placed) => placed,
@@ -297,7 +306,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox, E: Env>
 
     async fn send(&self, messages: Vec<(Vec<String>, Outgoing)>, report: &mut Report) {
         let (records, outgoing): (Vec<Vec<String>>, Vec<Outgoing>) = messages.into_iter().unzip();
-        for (records, sent) in records.into_iter().zip(self.outbox.send(outgoing).await) {
+        for (records, sent) in records.into_iter().zip(self.queues.send(outgoing).await) {
             if let Err(error) = sent {
                 report.failed.extend(records.into_iter().map(|record| (record, error.clone().into())));
             }

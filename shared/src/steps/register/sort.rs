@@ -25,13 +25,23 @@ pub(super) struct Parsed {
     pub(super) came: Came,
 }
 
-/// In what message a task came; who has come furthest comes first.
+/// In what message a task came; who has come furthest, and is oldest, comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Came {
-    /// In a rest, of this shard.
-    In(Stage, Shard),
+    /// In a rest, of this shard, at this place among those of its event.
+    In(Stage, Shard, usize),
     /// In its own.
     Alone,
+}
+
+impl Came {
+    /// The place of the rest that it came in.
+    pub(super) const fn rest(self) -> Option<usize> {
+        match self {
+            Self::In(_, _, at) => Some(at),
+            Self::Alone => None,
+        }
+    }
 }
 
 /// Tasks by the way that they come in.
@@ -59,13 +69,14 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             match Rest::parse(&record.body) {
                 None => opened.push((record, Came::Alone)),
                 Some(rest) => {
-                    let rest = Opened::new(record.message_id, &rest);
-                    opened.extend(rest.tasks.iter().map(|task| (task.clone(), Came::In(rest.stage, rest.shard))));
+                    let rest = Opened::new(record, &rest);
+                    let came = Came::In(rest.stage, rest.shard, coming.rests.len());
+                    opened.extend(rest.tasks.iter().map(|task| (task.clone(), came)));
                     coming.rests.push(rest);
                 }
             }
         }
-        // Of a task that came twice, the copy that has come furthest counts; those that came alike keep their order.
+        // Of a task that came twice, the copy that has come furthest counts; those that came alone keep their order.
         opened.sort_by_key(|(_, came)| *came);
         for (record, came) in opened {
             match self.parse(&record, draw, came) {
@@ -113,7 +124,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
         let shard = match came {
             // It gathers with others of its shard.
-            Came::In(Stage::Left | Stage::Waited, shard) if shard.0 < route.shards => shard,
+            Came::In(Stage::Left(_), shard, _) if shard.0 < route.shards => shard,
             Came::In(..) | Came::Alone => Shard::drawn(route.shards, draw),
         };
         let target = target.in_shard(shard);
