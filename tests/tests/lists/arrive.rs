@@ -20,6 +20,7 @@ routes:
   - name: parcels
     when: type == 'parcel'
     target: truck
+    batch: { express: false }
     downstream: { http: { url: http://127.0.0.1:1/load } }
 ";
 
