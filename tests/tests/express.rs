@@ -176,6 +176,21 @@ async fn what_is_left_of_rests_goes_on_in_one_message_of_the_same_age() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_gathers_and_is_rejected_then_is_rejected_as_it_came() {
+    let world = world();
+    let spaced = |n: usize| format!(r#"{{ "id": "a",  "payload": {{"truck": "t0", "n": {n}}} }}"#);
+    let report = world.register(&[spaced(0), r#"{"payload": {"truck": "t0"}}"#.to_owned()]).await;
+    assert_eq!((report.gathered, report.registered), (2, 0));
+    world.run_to_rest().await.unwrap();
+    assert_eq!(world.register(&[spaced(1)]).await.gathered, 1);
+    world.run_to_rest().await.unwrap();
+    let rejected = world.queues.now().messages(&Destination::Rejected);
+    assert_eq!(rejected.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), [spaced(1)]);
+    let ids: BTreeSet<String> = world.tables().tasks().iter().map(|task| task.id.to_string()).collect();
+    assert_eq!(ids, ["a", "m1"].map(str::to_owned).into());
+}
+
+#[tokio::test(start_paused = true)]
 async fn ten_rests_of_one_target_that_came_together_make_way_for_those_behind_them() {
     let routes = ROUTES.replace("max_items: 10", "max_items: 40");
     let world = World::new(Setting::default(), &routes, Scripted::accepting());

@@ -285,12 +285,21 @@ struct Pack {
     bytes: usize,
 }
 
+/// The message that asked for a task, as it came: if it is rejected later, people are to see it so. If it names no id, with that
+/// of the message that it came in, which is its task's.
+fn body(record: &Record, parsed: &Parsed) -> String {
+    if parsed.task.id.as_str() == record.message_id {
+        return message_of(parsed.task.clone()).body();
+    }
+    record.body.clone()
+}
+
 /// A Target's rest in as few messages as hold it, and what is too large to go in one with any other.
 fn packed(rest: Vec<(Record, Parsed)>, target: &Target, since: Timestamp) -> (Vec<Gathering>, Vec<(Record, Parsed)>) {
     let mut too_large = Vec::new();
     let mut packs: Vec<Pack> = Vec::new();
     for (record, parsed) in rest {
-        let body = message_of(parsed.task.clone()).body();
+        let body = body(&record, &parsed);
         if !Rest::holds(1, body.len()) {
             too_large.push((record, parsed));
             continue;
