@@ -12,6 +12,7 @@ use shared::domain::id::{BatchId, Round, RouteName, Target, TaskId, WorkflowId};
 use shared::domain::message::{Elect, Election};
 use shared::domain::task::Candidate;
 use shared::domain::task_message::{self, TaskMessage};
+use shared::domain::time::Timestamp;
 use shared::domain::tracker::{Mark, Node, NodeId};
 use shared::routes::{Item, Routes};
 
@@ -78,7 +79,14 @@ fn an_election_is_written(bencher: Bencher) {
     let routes = Routes::parse(ROUTES).unwrap();
     let target = routes.assign(&message().payload).unwrap().target;
     let workflow = WorkflowId::new("0123456789abcdef0123456789abcdef");
-    let election = Elect::Waiting(Election { workflow, target, tasks: candidates(ITEMS), attempt: 0, signalled: None });
+    let election = Elect::Waiting(Election {
+        workflow,
+        target,
+        tasks: candidates(ITEMS),
+        since: Timestamp(0),
+        attempt: 0,
+        signalled: None,
+    });
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::to_string(&election));
 }
 
@@ -87,7 +95,8 @@ fn an_election_is_read(bencher: Bencher) {
     let routes = Routes::parse(ROUTES).unwrap();
     let target = routes.assign(&message().payload).unwrap().target;
     let workflow = WorkflowId::new("0123456789abcdef0123456789abcdef");
-    let election = Election { workflow, target, tasks: candidates(ITEMS), attempt: 0, signalled: None };
+    let election =
+        Election { workflow, target, tasks: candidates(ITEMS), since: Timestamp(0), attempt: 0, signalled: None };
     let text = serde_json::to_string(&Elect::Waiting(election)).unwrap();
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::from_str::<Elect>(&text));
 }

@@ -10,7 +10,7 @@ LEASE_MS = 30_000
 
 def test_a_shard_gets_a_leader_while_the_homes_is_busy(run):
     stack, now = run.stack, int(time.time() * 1_000)
-    led = {"LockHolder": "dead", "AcquiredAt": now, "LeaseUntil": now + LEASE_MS, "Fence": now, "Seq": 2, "Signals": 0}
+    led = {"LockHolder": "dead", "WaitsSince": now, "LeaseUntil": now + LEASE_MS, "Fence": now, "Seq": 2, "Signals": 0}
     stack.change("BatchLockTable", {"Target": "searches:products"}, led, ())
     searches = []
     # Each event's tasks go into one shard of 64: that all events choose the home's does not happen.

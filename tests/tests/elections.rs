@@ -9,7 +9,7 @@ use groupage_tests::promises::broken;
 use groupage_tests::scenario::{parcels, routes_with};
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
 use shared::domain::id::{Target, WorkflowId};
-use shared::domain::lock::{Bid, bid};
+use shared::domain::lock::{Bid, Holder, bid};
 use shared::domain::message::{Elect, Election};
 use shared::memory::Delivery;
 use shared::ports::{Acquired, Destination, Env, Locks, Outgoing};
@@ -55,8 +55,9 @@ async fn run(world: &World) {
 async fn losers_come_back_in_one_message() {
     let (world, delivery, lost) = asked().await;
     for Election { target, .. } in &lost {
-        let (now, dead) = (world.env.now(), WorkflowId::new("dead"));
-        let Bid::Acquire(acquisition) = bid(None, target, &dead, now, 32_000) else { panic!("free") };
+        let now = world.env.now();
+        let dead = Holder { workflow: WorkflowId::new("dead"), waits_since: now, lease_until: now.plus_ms(32_000) };
+        let Bid::Acquire(acquisition) = bid(None, target, &dead, now) else { panic!("free") };
         assert_eq!(world.tables().acquire(target, &acquisition).await.unwrap(), Acquired::Yes);
     }
     assert!(world.deliver(&delivery).await.unwrap());

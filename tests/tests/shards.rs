@@ -13,7 +13,7 @@ use groupage_tests::scenarios;
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
 use shared::domain::batch::Batch;
 use shared::domain::id::{Fence, Seq, Shard, Target, WorkflowId};
-use shared::domain::lock::{Bid, Term, bid};
+use shared::domain::lock::{Bid, Holder, Term, bid};
 use shared::domain::message::Elect;
 use shared::domain::task::{Status, Task};
 use shared::memory::Delivery;
@@ -158,8 +158,9 @@ async fn let_a_dead_one_lead(world: &World, target: &Target) {
 }
 
 async fn let_a_dead_one_lead_for(world: &World, target: &Target, lease_ms: u64) {
-    let workflow = WorkflowId::new("dead");
-    let Bid::Acquire(acquisition) = bid(None, target, &workflow, world.env.now(), lease_ms) else { panic!("free") };
+    let now = world.env.now();
+    let dead = Holder { workflow: WorkflowId::new("dead"), waits_since: now, lease_until: now.plus_ms(lease_ms) };
+    let Bid::Acquire(acquisition) = bid(None, target, &dead, now) else { panic!("free") };
     assert_eq!(world.tables().acquire(target, &acquisition).await.unwrap(), Acquired::Yes);
 }
 

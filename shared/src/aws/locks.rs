@@ -19,7 +19,7 @@ pub(super) const TABLE: &str = "lock table";
 pub(super) const TARGET: &str = "Target";
 pub(super) const LOCK_HOLDER: &str = "LockHolder";
 pub(super) const TTL: &str = "Ttl";
-const ACQUIRED_AT: &str = "AcquiredAt";
+const WAITS_SINCE: &str = "WaitsSince";
 const LEASE_UNTIL: &str = "LeaseUntil";
 const FENCE: &str = "Fence";
 const SEQ: &str = "Seq";
@@ -35,7 +35,7 @@ pub(super) const IDLE_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 struct StoredLock {
     target: Target,
     lock_holder: Option<WorkflowId>,
-    acquired_at: Option<Timestamp>,
+    waits_since: Option<Timestamp>,
     lease_until: Option<Timestamp>,
     fence: Fence,
     #[serde(default)]
@@ -49,8 +49,8 @@ struct StoredLock {
 pub(super) fn lock_of(item: Item) -> Result<(Target, Lock)> {
     let target = item.get(TARGET).and_then(|target| target.as_s().ok()).cloned().unwrap_or_default();
     let stored: StoredLock = decode(TABLE, &target, item)?;
-    let holder = match (stored.lock_holder, stored.acquired_at, stored.lease_until) {
-        (Some(workflow), Some(acquired_at), Some(lease_until)) => Some(Holder { workflow, acquired_at, lease_until }),
+    let holder = match (stored.lock_holder, stored.waits_since, stored.lease_until) {
+        (Some(workflow), Some(waits_since), Some(lease_until)) => Some(Holder { workflow, waits_since, lease_until }),
         (None, None, None) => None,
         (Some(_), _, _) => return Err(nonsense(TABLE, &target, LEASE_UNTIL, "a held lock needs it")),
         (None, _, _) => return Err(nonsense(TABLE, &target, LOCK_HOLDER, "a lease without a holder")),
@@ -65,7 +65,7 @@ pub(super) fn item_of(target: &Target, lock: &Lock, now: Timestamp) -> Item {
     let attributes = [
         Some((TARGET, text(target.as_str()))),
         holder.map(|holder| (LOCK_HOLDER, text(holder.workflow.as_str()))),
-        holder.map(|holder| (ACQUIRED_AT, number(holder.acquired_at.0))),
+        holder.map(|holder| (WAITS_SINCE, number(holder.waits_since.0))),
         holder.map(|holder| (LEASE_UNTIL, number(holder.lease_until.0))),
         Some((FENCE, number(lock.fence))),
         Some((SEQ, number(lock.seq))),
@@ -106,7 +106,7 @@ fn acquiring(next: &Lock) -> Change {
     let holder = next.holder.as_ref();
     let change = Change::default()
         .set_or_remove(LOCK_HOLDER, holder.map(|holder| text(holder.workflow.as_str())))
-        .set_or_remove(ACQUIRED_AT, holder.map(|holder| number(holder.acquired_at.0)))
+        .set_or_remove(WAITS_SINCE, holder.map(|holder| number(holder.waits_since.0)))
         .set_or_remove(LEASE_UNTIL, holder.map(|holder| number(holder.lease_until.0)))
         .set_or_remove(OPEN_BATCH, next.open.as_ref().map(|open| text(open.as_str())))
         .set(FENCE, number(next.fence))
@@ -188,7 +188,7 @@ impl Locks for Dynamo {
     async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
         let change = Change::default()
             .remove(LOCK_HOLDER)
-            .remove(ACQUIRED_AT)
+            .remove(WAITS_SINCE)
             .remove(LEASE_UNTIL)
             .remove(OPEN_BATCH)
             .set(TTL, expiry(now));
@@ -223,7 +223,7 @@ mod tests {
         let mut stored = item(&[
             (TARGET, text("r:t")),
             (LOCK_HOLDER, text("w")),
-            (ACQUIRED_AT, number(5)),
+            (WAITS_SINCE, number(5)),
             (LEASE_UNTIL, number(9)),
             (FENCE, number(7)),
             (SEQ, number(2)),
@@ -231,12 +231,12 @@ mod tests {
             (OPEN_BATCH, text("b")),
             (TTL, number(1)),
         ]);
-        let holder = Holder { workflow: WorkflowId::new("w"), acquired_at: Timestamp(5), lease_until: Timestamp(9) };
+        let holder = Holder { workflow: WorkflowId::new("w"), waits_since: Timestamp(5), lease_until: Timestamp(9) };
         let held =
             Lock { holder: Some(holder), fence: Fence(7), seq: Seq(2), signals: 4, open: Some(BatchId::new("b")) };
         assert_eq!(lock_of(stored.clone()).unwrap(), (Target::new("r:t"), held.clone()));
         assert_eq!(lock_of(item_of(&Target::new("r:t"), &held, Timestamp(3))).unwrap().1, held);
-        for gone in [LOCK_HOLDER, ACQUIRED_AT, LEASE_UNTIL, OPEN_BATCH] {
+        for gone in [LOCK_HOLDER, WAITS_SINCE, LEASE_UNTIL, OPEN_BATCH] {
             stored.remove(gone);
         }
         assert_eq!(lock_of(stored).unwrap().1, Lock { holder: None, open: None, ..held });

@@ -44,8 +44,8 @@ pub struct Lock {
 pub struct Holder {
     /// The workflow.
     pub workflow: WorkflowId,
-    /// When it acquired the lock.
-    pub acquired_at: Timestamp,
+    /// Since when the first of its tasks had waited when it asked for the lock.
+    pub waits_since: Timestamp,
     /// When others may take over.
     pub lease_until: Timestamp,
 }
@@ -100,14 +100,14 @@ pub struct Held {
     pub fence: Fence,
 }
 
-/// Decides how `workflow` bids for a lock.
+/// Decides how a workflow bids for a lock that it would hold as `bidder`.
 ///
 /// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's old
 /// image comes back with the failure and is `seen` in the next decision.
 #[must_use]
-pub fn bid(seen: Option<&Lock>, target: &Target, workflow: &WorkflowId, now: Timestamp, lease_ms: u64) -> Bid {
+pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp) -> Bid {
     let next = |fence: Fence, open: Option<BatchId>, signals: u64| Lock {
-        holder: Some(Holder { workflow: workflow.clone(), acquired_at: now, lease_until: now.plus_ms(lease_ms) }),
+        holder: Some(bidder.clone()),
         fence,
         seq: Seq(0),
         signals,
@@ -120,7 +120,7 @@ pub fn bid(seen: Option<&Lock>, target: &Target, workflow: &WorkflowId, now: Tim
         return Bid::Acquire(Acquisition { assumes: Assumes::Free, next: next(fence_over(Fence(0)), None, 0) });
     };
     match &lock.holder {
-        Some(holder) if holder.workflow == *workflow => Bid::Leads(lock.fence),
+        Some(holder) if holder.workflow == bidder.workflow => Bid::Leads(lock.fence),
         Some(holder) if lock.is_led(now) => Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence }),
         Some(_) | None => Bid::Acquire(Acquisition {
             next: next(fence_over(lock.fence), lock.open.clone(), lock.signals),
@@ -136,12 +136,14 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
     }
 
-    /// When the window of a term's next batch begins. That of its first begins with the election: its tasks have waited since,
-    /// and what the way to the leader takes is not added to what the route asks for.
+    /// When the window of a term's next batch begins, which lasts for `wait_ms`. That of its first begins with its tasks' wait:
+    /// what the way to the leader takes is not added to what the route asks for. It does not end before now.
     #[must_use]
-    pub fn batch_begins(&self, now: Timestamp) -> Timestamp {
+    pub fn batch_begins(&self, now: Timestamp, wait_ms: u64) -> Timestamp {
         match &self.holder {
-            Some(holder) if self.seq == Seq(0) => holder.acquired_at.min(now),
+            Some(holder) if self.seq == Seq(0) => {
+                holder.waits_since.clamp(Timestamp(now.0.saturating_sub(wait_ms)), now)
+            }
             Some(_) | None => now,
         }
     }
@@ -188,7 +190,7 @@ mod tests {
         Lock {
             holder: holder.map(|(workflow, until)| Holder {
                 workflow: WorkflowId::new(workflow),
-                acquired_at: Timestamp(0),
+                waits_since: Timestamp(0),
                 lease_until: Timestamp(until),
             }),
             fence: Fence(fence),
@@ -199,7 +201,8 @@ mod tests {
     }
 
     fn bid_at(seen: Option<&Lock>, now: u64) -> Bid {
-        bid(seen, &target(), &WorkflowId::new("me"), Timestamp(now), 100)
+        let (workflow, now) = (WorkflowId::new("me"), Timestamp(now));
+        bid(seen, &target(), &Holder { workflow, waits_since: now, lease_until: now.plus_ms(100) }, now)
     }
 
     #[test]
@@ -222,12 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_batch_of_a_term_has_waited_since_the_election() {
+    fn the_window_of_a_terms_first_batch_begins_with_the_wait_of_its_tasks() {
         let mut seen = lock(Some(("me", 200)), 50, None);
         seen.seq = Seq(0);
-        assert_eq!(seen.batch_begins(Timestamp(70)), Timestamp(0));
+        assert_eq!(seen.batch_begins(Timestamp(70), 100), Timestamp(0));
+        assert_eq!(seen.batch_begins(Timestamp(170), 100), Timestamp(70), "it is over, and not before now");
         seen.seq = Seq(1);
-        assert_eq!(seen.batch_begins(Timestamp(70)), Timestamp(70));
+        assert_eq!(seen.batch_begins(Timestamp(70), 100), Timestamp(70));
     }
 
     proptest! {

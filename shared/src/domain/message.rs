@@ -9,6 +9,7 @@ use super::batch::Batch;
 use super::id::{BatchId, Fence, Revision, Shard, Target, TaskId, WorkflowId};
 use super::lock::Term;
 use super::task::Candidate;
+use super::time::Timestamp;
 
 /// At most this many tasks ride in one message, so that it stays far inside SQS's size limit whatever the ids.
 pub const MAX_TASKS: usize = 500;
@@ -37,6 +38,8 @@ pub struct Election {
     pub target: Target,
     /// The tasks.
     pub tasks: Vec<Candidate>,
+    /// Since when the first of them has waited.
+    pub since: Timestamp,
     /// How often this workflow has lost, or failed.
     pub attempt: u32,
     /// The leader that it has signalled: the shard of its lock, and its fence. Each lock counts fences for itself.
@@ -187,7 +190,14 @@ mod tests {
     fn election(n: usize, tasks: usize) -> Election {
         let task = |at| Candidate { id: TaskId::new(format!("t{n}-{at}")), round: Round::default(), bytes: 30 };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election { workflow, target, tasks: (0..tasks).map(task).collect(), attempt: 0, signalled: None }
+        Election {
+            workflow,
+            target,
+            tasks: (0..tasks).map(task).collect(),
+            since: Timestamp(0),
+            attempt: 0,
+            signalled: None,
+        }
     }
 
     proptest! {

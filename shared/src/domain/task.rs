@@ -109,7 +109,7 @@ pub struct Task {
     pub payload: String,
     /// [`digest`](super::id::digest) of payload, item and event: tells a repeat from another task under the same id.
     pub digest: String,
-    /// When it was registered.
+    /// When it came: to be registered, or to gather with others first.
     pub created_at: Timestamp,
     /// When it began to wait, in this round.
     pub waits_since: Timestamp,

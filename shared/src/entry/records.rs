@@ -147,6 +147,7 @@ mod tests {
     use crate::domain::id::{Fence, Target, WorkflowId};
     use crate::domain::lock::Term;
     use crate::domain::message::{Election, Lead};
+    use crate::domain::time::Timestamp;
     use crate::ports::{self, Outgoing};
 
     fn record(id: &str, body: &str) -> SqsMessage {
@@ -172,7 +173,7 @@ mod tests {
 
     fn election(n: usize) -> Election {
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election { workflow, target, tasks: Vec::new(), attempt: 1, signalled: None }
+        Election { workflow, target, tasks: Vec::new(), since: Timestamp(0), attempt: 1, signalled: None }
     }
 
     fn leader(n: usize) -> Successor {

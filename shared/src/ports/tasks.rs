@@ -79,6 +79,14 @@ pub struct Waiting {
     pub since: Timestamp,
 }
 
+impl Waiting {
+    /// A task that waits under `target`.
+    #[must_use]
+    pub fn new(task: &Task, target: &Target) -> Self {
+        Self { target: target.clone(), candidate: task.candidate(), since: task.waits_since }
+    }
+}
+
 /// A page of everything that waits, whatever the Target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingPage<C> {

@@ -11,7 +11,7 @@ use crate::domain::id::{BatchId, Target};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task, Ties};
 use crate::domain::tracker::Outcome;
-use crate::ports::{Batches, Env, Outgoing, PutBack, Tasks};
+use crate::ports::{Batches, Env, Outgoing, PutBack, Tasks, Waiting};
 
 /// A task as it was found, and the Target that its route computes for it.
 pub type Found = (Task, Target);
@@ -20,7 +20,7 @@ pub type Found = (Task, Target);
 #[derive(Debug)]
 pub enum Next {
     /// A leader must be elected for it.
-    Elect(Target, Candidate),
+    Elect(Waiting),
     /// Its batch's own message.
     Send(Outgoing),
     /// It is settled: who must hear of it may not have. Its tracker may be a new one under an id used before.
@@ -57,7 +57,7 @@ pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<
             match &task.status {
                 // The task before it drives it on.
                 task::Status::Queued => Ok(Next::Nothing),
-                task::Status::Created { target } => Ok(Next::Elect(target.clone(), task.candidate())),
+                task::Status::Created { target } => Ok(Next::Elect(Waiting::new(&task, target))),
                 task::Status::Batched { batch } => match batches.get(batch) {
                     Some(Ok(batch)) => by_batch(store, env, &task, &target, batch).await,
                     Some(Err(error)) => Err(error.clone()),
@@ -108,7 +108,10 @@ async fn return_from(
 ) -> Result<Next, Error> {
     let member = task.candidate();
     Ok(match store.put_back(&member, id, target, task.attempts, env.now()).await? {
-        PutBack::Waits => Next::Elect(target.clone(), Candidate { round: member.round.next(), ..member }),
+        PutBack::Waits => {
+            let candidate = Candidate { round: member.round.next(), ..member };
+            Next::Elect(Waiting { target: target.clone(), candidate, since: env.now() })
+        }
         PutBack::MovedOn => Next::Nothing,
     })
 }

@@ -15,7 +15,7 @@ use super::fill::Gathered;
 use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
 use crate::domain::drain::Drain;
 use crate::domain::id::{Fence, Shard, Target, WorkflowId, digest};
-use crate::domain::lock::{self, Bid, Lock, Term};
+use crate::domain::lock::{self, Bid, Holder, Lock, Term};
 use crate::domain::message::{Elect, Election, Group, Lead, MAX_TASKS, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
@@ -246,11 +246,13 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks at
     /// all that waits before it lets the lock go.
     async fn bid(&self, target: &Target, election: &Election, mut seen: Option<Lock>) -> Result<Bidden, Error> {
-        let Election { workflow, signalled, .. } = election;
+        let Election { workflow, since, signalled, .. } = election;
         let lease = lease_ms(self.route(target)?.batch.wait_ms);
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
-            seen = match lock::bid(seen.as_ref(), target, workflow, self.env.now(), lease) {
+            let now = self.env.now();
+            let bidder = Holder { workflow: workflow.clone(), waits_since: *since, lease_until: now.plus_ms(lease) };
+            seen = match lock::bid(seen.as_ref(), target, &bidder, now) {
                 Bid::Leads(fence) => return Ok(Bidden::Won(term(fence))),
                 Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
                     Acquired::Yes => return Ok(Bidden::Won(term(acquisition.next.fence))),
@@ -309,7 +311,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             follow_up::returned(self.store, &settled).await?;
         }
         let tasks = waiting.into_iter().flatten().collect();
-        Ok(Election { workflow, target, tasks, attempt: 0, signalled: None })
+        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })
     }
 }
 
@@ -320,13 +322,19 @@ pub(super) fn within_reach(target: &Target) -> impl Iterator<Item = Target> {
     std::iter::once(home).chain(shard)
 }
 
-/// Elections for tasks of one Target: one, or as many as their number needs.
-pub(super) fn elections(env: &impl Env, target: &Target, tasks: &[Candidate], attempt: u32) -> Vec<Election> {
+/// Elections for tasks of one Target, of which the first has waited `since` then: one, or as many as their number needs.
+pub(super) fn elections(
+    env: &impl Env,
+    target: &Target,
+    tasks: &[Candidate],
+    since: Timestamp,
+    attempt: u32,
+) -> Vec<Election> {
     tasks
         .chunks(MAX_TASKS)
         .map(|tasks| {
             let workflow = WorkflowId::new(env.fresh_id());
-            Election { workflow, target: target.clone(), tasks: tasks.to_vec(), attempt, signalled: None }
+            Election { workflow, target: target.clone(), tasks: tasks.to_vec(), since, attempt, signalled: None }
         })
         .collect()
 }

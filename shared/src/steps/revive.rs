@@ -13,7 +13,7 @@ use crate::domain::id::Target;
 use crate::domain::lock::Term;
 use crate::domain::message::{Group, Lead};
 use crate::domain::task::Candidate;
-use crate::ports::{Batches, Census, Env, Outbox, Outgoing, Tasks, send_all};
+use crate::ports::{Batches, Census, Env, Outbox, Outgoing, Tasks, Waiting, send_all};
 use crate::routes::{Assigned, Routes};
 
 /// What was driven on.
@@ -56,11 +56,11 @@ pub async fn revive<S: Tasks + Batches + Census>(
             Err(_) => report.stranded += 1,
         }
     }
-    let mut waiting: BTreeMap<Target, Vec<Candidate>> = BTreeMap::new();
+    let mut waiting: BTreeMap<Target, Vec<Waiting>> = BTreeMap::new();
     let mut driven = HashSet::new();
     for next in drive_on(store, env, found).await {
         match next? {
-            Next::Elect(target, candidate) => waiting.entry(target).or_default().push(candidate),
+            Next::Elect(task) => waiting.entry(task.target.clone()).or_default().push(task),
             // Many tasks may belong to one batch; it needs its message once.
             Next::Send(message) => {
                 if driven.insert(message.body.clone()) {
@@ -72,7 +72,11 @@ pub async fn revive<S: Tasks + Batches + Census>(
         }
     }
     report.waiting = waiting.values().map(Vec::len).sum();
-    messages.extend(election_messages(waiting.iter().flat_map(|(target, tasks)| elections(env, target, tasks, 0))));
+    messages.extend(election_messages(waiting.into_iter().flat_map(|(target, tasks)| {
+        let since = tasks.iter().map(|task| task.since).min().unwrap_or_else(|| env.now());
+        let candidates: Vec<Candidate> = tasks.into_iter().map(|task| task.candidate).collect();
+        elections(env, &target, &candidates, since, 0)
+    })));
     send_all(outbox, messages).await?;
     Ok(report)
 }

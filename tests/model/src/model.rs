@@ -134,8 +134,14 @@ impl Model for Groupage {
             let own = (0..setting.tasks).filter(|task| task % setting.workflows == workflow);
             let tasks = own.map(|task| self.task(task).candidate()).collect();
             let name = WorkflowId::new(format!("w{workflow}"));
-            let election =
-                Election { workflow: name, target: self.shard(workflow), tasks, attempt: 0, signalled: None };
+            let election = Election {
+                workflow: name,
+                target: self.shard(workflow),
+                tasks,
+                since: Timestamp(0),
+                attempt: 0,
+                signalled: None,
+            };
             state.put(Message::new(Body::Elect(Elect::Waiting(election))));
         }
         for task in 0..setting.repeats {

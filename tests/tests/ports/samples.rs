@@ -48,7 +48,7 @@ pub fn held(term: &Term) -> Held {
 /// The lock as a term's acquisition leaves it, its lease over at 2,000.
 pub fn lock_of(term: &Term) -> Lock {
     let holder =
-        Holder { workflow: term.workflow.clone(), acquired_at: Timestamp(1_000), lease_until: Timestamp(2_000) };
+        Holder { workflow: term.workflow.clone(), waits_since: Timestamp(1_000), lease_until: Timestamp(2_000) };
     Lock { holder: Some(holder), fence: term.fence, seq: Seq(0), signals: 0, open: Some(term.batch_id(Seq(0))) }
 }
 

@@ -173,7 +173,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
     async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<(), Error> {
         let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
-        Ok(send_all(self.outbox, election_messages(elections(self.env, &term.target, &tasks, 1))).await?)
+        Ok(send_all(self.outbox, election_messages(elections(self.env, &term.target, &tasks, self.env.now(), 1)))
+            .await?)
     }
 
     async fn work(&self, leading: &mut Leading<'_, S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {
@@ -226,7 +227,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         let id = term.batch_id(lock.seq);
         let mut filling = match batch {
             None => {
-                let since = lock.batch_begins(self.env.now());
+                let since = lock.batch_begins(self.env.now(), limits.wait_ms);
                 Filling::new(Batch::open(id, term.target.clone(), term.fence, &[], since, limits.wait_ms))
             }
             Some(batch) if matches!(batch.status, Status::Open { .. }) => {

@@ -27,7 +27,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                 Released::Yes => {
                     // Only now: while the lock is held, whoever comes for these tasks would signal its holder. If this
                     // is never sent, the leader's message comes again for those that it answers for.
-                    let elections = elections(self.env, &leading.term.target, &gathered.candidates, 1);
+                    let elections = elections(self.env, &leading.term.target, &gathered.candidates, self.env.now(), 1);
                     send_all(self.outbox, election_messages(elections)).await?;
                     return Ok(None);
                 }

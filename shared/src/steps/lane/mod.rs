@@ -165,7 +165,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         let elections = targets.into_iter().flat_map(|target| {
             let of_target = entered.iter().filter(|(_, queued)| queued.target == *target);
             let candidates: Vec<Candidate> = of_target.map(|(_, queued)| queued.candidate.clone()).collect();
-            elections(self.env, target, &candidates, 0)
+            elections(self.env, target, &candidates, self.env.now(), 0)
         });
         send_all(self.outbox, election_messages(elections)).await?;
         for (lane, queued) in entered {

@@ -28,10 +28,12 @@ use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::task_message::TaskMessage;
-use crate::ports::{self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers};
+use crate::ports::{
+    self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers, Waiting,
+};
 use crate::routes::Routes;
 use gather::Carved;
-use plan::Plan;
+use plan::{Asking, Plan};
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
 use sort::{Coming, Parsed};
 use spread::Spread;
@@ -206,7 +208,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
             return Ok(match registered {
                 Registered::New => match task.status.batch().cloned() {
                     Some(batch) => Put::Batched(batch, (task, target)),
-                    None => Put::New(Next::Elect(target, task.candidate())),
+                    None => Put::New(Next::Elect(Waiting::new(&task, &target))),
                 },
                 Registered::Existing(existing) => repeated(task, target, *existing),
             });
@@ -235,7 +237,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         let mut done = Vec::with_capacity(records.len());
         for (record, Arrival { task, target, .. }) in records.into_iter().zip(arrivals) {
             let put = match lined.next() {
-                Some(Ok(Lined::First)) => Ok(Put::New(Next::Elect(target, task.candidate()))),
+                Some(Ok(Lined::First)) => Ok(Put::New(Next::Elect(Waiting::new(&task, &target)))),
                 Some(Ok(Lined::Behind)) => Ok(Put::New(Next::Nothing)),
                 Some(Ok(Lined::Existing(existing))) => Ok(repeated(task, target, *existing)),
                 Some(Ok(Lined::Used)) => Ok(Put::Refused(Refused::of(used(), message_of(task)))),
@@ -285,10 +287,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     /// tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
         let Plan { waiting, mut messages, mut rejected, acks, lost, .. } = plan;
-        let asked = waiting.into_iter().flat_map(|(target, tasks)| {
+        let asked = waiting.into_iter().flat_map(|(target, Asking { since, tasks })| {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
             let records: Vec<Vec<String>> = records.chunks(MAX_TASKS).map(<[_]>::to_vec).collect();
-            records.into_iter().zip(elections(self.env, &target, &candidates, 0))
+            records.into_iter().zip(elections(self.env, &target, &candidates, since, 0))
         });
         messages.extend(
             keyed_election_messages(asked, 0).into_iter().map(|(records, message)| (records.concat(), message)),

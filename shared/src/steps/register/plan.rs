@@ -6,14 +6,15 @@ use super::{Record, Refused};
 use crate::domain::id::Target;
 use crate::domain::task::{Candidate, Ties};
 use crate::domain::task_message::{Rejection, TaskMessage};
+use crate::domain::time::Timestamp;
 use crate::domain::tracker::Outcome;
-use crate::ports::{Destination, Outgoing};
+use crate::ports::{Destination, Outgoing, Waiting};
 use crate::steps::drive_on::Next;
 
 /// What is to be sent, which items are acked, and which records wait for that.
 #[derive(Default)]
 pub(super) struct Plan {
-    pub(super) waiting: BTreeMap<Target, Vec<(String, Candidate)>>,
+    pub(super) waiting: BTreeMap<Target, Asking>,
     /// What drives tasks on, with the records of these.
     pub(super) messages: Vec<(Vec<String>, Outgoing)>,
     /// Rejected records, with their messages.
@@ -24,6 +25,14 @@ pub(super) struct Plan {
     pub(super) acks: Vec<(String, Ties, Outcome)>,
     /// What rejected messages were for.
     pub(super) lost: Vec<Lost>,
+}
+
+/// Tasks of one Target for which a leader is to be elected.
+pub(super) struct Asking {
+    /// Since when the first of them has waited.
+    pub(super) since: Timestamp,
+    /// Each with its record.
+    pub(super) tasks: Vec<(String, Candidate)>,
 }
 
 /// What a rejected message was for.
@@ -39,8 +48,10 @@ impl Plan {
     pub(super) fn add(&mut self, record: &Record, next: Next) {
         let message_id = record.message_id.clone();
         match next {
-            Next::Elect(target, candidate) => {
-                self.waiting.entry(target).or_default().push((message_id, candidate));
+            Next::Elect(Waiting { target, candidate, since }) => {
+                let asking = self.waiting.entry(target).or_insert(Asking { since, tasks: Vec::new() });
+                asking.since = asking.since.min(since);
+                asking.tasks.push((message_id, candidate));
             }
             Next::Send(outgoing) => self.send(vec![message_id], outgoing),
             Next::Ack(ties, outcome) => self.acks.push((message_id, ties, outcome)),

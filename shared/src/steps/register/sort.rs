@@ -130,7 +130,12 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let target = target.in_shard(shard);
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
-        let task = Task::new(message.id, target.clone(), message.payload, digest, self.env.now());
+        let now = self.env.now();
+        let came_at = match came {
+            Came::In(Stage::Left(since), ..) => since.min(now),
+            Came::In(Stage::Failed, ..) | Came::Alone => now,
+        };
+        let task = Task::new(message.id, target.clone(), message.payload, digest, came_at);
         let task = task.with_item(message.item).with_event(message.event);
         Ok(Parsed { task, target, order, list, came })
     }

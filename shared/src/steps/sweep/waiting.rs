@@ -59,7 +59,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                 continue;
             };
             if is_time(now.since(oldest), self.every_ms) {
-                match self.elect_one(&target, route.shards, &tasks).await {
+                match self.elect_one(&target, route.shards, &tasks, oldest).await {
                     Ok(true) => report.tasks += tasks.len(),
                     Ok(false) => {}
                     Err(error) => failed = failed.and(Err(error)),
@@ -69,7 +69,13 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         failed.map(|()| report)
     }
 
-    async fn elect_one(&self, target: &Target, shards: u8, tasks: &[Candidate]) -> Result<bool, Error> {
+    async fn elect_one(
+        &self,
+        target: &Target,
+        shards: u8,
+        tasks: &[Candidate],
+        oldest: Timestamp,
+    ) -> Result<bool, Error> {
         let leads_it = |lock: &Target| lock == target || !target.stands_alone(shards);
         for lock in within_reach(target).filter(leads_it) {
             if self.store.lock(&lock).await?.is_some_and(|lock| lock.is_led(self.env.now())) {
@@ -77,7 +83,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             }
         }
         // As if these workflows had lost before: they look whether their tasks still wait before they bid.
-        send_all(self.outbox, election_messages(elections(self.env, target, tasks, 1))).await?;
+        send_all(self.outbox, election_messages(elections(self.env, target, tasks, oldest, 1))).await?;
         Ok(true)
     }
 }

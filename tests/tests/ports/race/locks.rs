@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shared::domain::id::{Fence, Seq, WorkflowId};
-use shared::domain::lock::{Acquisition, Assumes, Bid, Lock, Term, bid};
+use shared::domain::lock::{Acquisition, Assumes, Bid, Holder, Lock, Term, bid};
 use shared::ports::{Acquired, Released, Signalled, Store};
 use tokio::sync::watch;
 
@@ -18,10 +18,14 @@ fn workflow(round: u64, n: usize) -> WorkflowId {
     WorkflowId::new(format!("w{round}-{n}"))
 }
 
+fn bidder(me: &WorkflowId) -> Holder {
+    Holder { workflow: me.clone(), waits_since: NOW, lease_until: NOW.plus_ms(LEASE_MS) }
+}
+
 /// Bids once for a lock seen as `seen`; the term, if that wins it.
 async fn bid_once(store: &impl Store, name: &str, me: WorkflowId, seen: Option<Lock>) -> Option<Term> {
     let target = target(name);
-    let Bid::Acquire(acquisition) = bid(seen.as_ref(), &target, &me, NOW, LEASE_MS) else { return None };
+    let Bid::Acquire(acquisition) = bid(seen.as_ref(), &target, &bidder(&me), NOW) else { return None };
     let fence = acquisition.next.fence;
     let acquired = store.acquire(&target, &acquisition).await.unwrap();
     (acquired == Acquired::Yes).then_some(Term { target, workflow: me, fence })
@@ -94,7 +98,7 @@ impl<S: Store + Send> Racer<S> {
         loop {
             // Marked before the bid: a release in between is not missed.
             self.releases.mark_unchanged();
-            match bid(seen.as_ref(), &target(&name), &self.me, NOW, LEASE_MS) {
+            match bid(seen.as_ref(), &target(&name), &bidder(&self.me), NOW) {
                 Bid::Acquire(acquisition) => match self.store.acquire(&target(&name), &acquisition).await.unwrap() {
                     Acquired::Yes => return self.lead(&name, acquisition.next.fence).await,
                     Acquired::No(lock) => seen = lock,
