@@ -21,6 +21,7 @@ use shared::ports::{self, Batches, Destination, Env, Inbox, Outbox, Outgoing, Ta
 use shared::routes::Routes;
 use shared::steps::register::{Record, Register, Report};
 use shared::steps::revive::revive;
+use tokio::time::Instant;
 
 const ROUTES: &str = r#"
 version: 1
@@ -127,6 +128,19 @@ async fn a_rest_gathers_for_as_long_as_its_batch_may_wait_and_is_elected_then() 
         assert_eq!(sent(&world, &Destination::Elect), 1);
         world.run_to_rest().await.unwrap();
         all_settled(&world, 5);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_rest_gathers_for_counts_as_waited() {
+    for wait_ms in [1_000, 3_000, 20_000] {
+        let routes = ROUTES.replace("wait_ms: 2000", &format!("wait_ms: {wait_ms}"));
+        let world = World::new(Setting::default(), &routes, Scripted::accepting());
+        let begun = Instant::now();
+        world.register(&parcels(5, 1)).await;
+        world.run_to_rest().await.unwrap();
+        let calls: Vec<u128> = world.downstream.ledger().iter().map(|seen| (seen.at - begun).as_millis()).collect();
+        assert!(calls.len() == 1 && (wait_ms..wait_ms + 1_000).contains(&calls[0]), "{wait_ms}: {calls:?}");
     }
 }
 

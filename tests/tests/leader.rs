@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use groupage_tests::downstream::Scripted;
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use shared::domain::id::BatchId;
 use shared::domain::message::{Group, Lead};
 use shared::domain::time::Timestamp;
 use shared::memory::Delivery;
-use shared::ports::{Destination, Env, Error, Outbox, Outgoing, Result};
+use shared::ports::{Census, Destination, Env, Error, Joined, Outbox, Outgoing, Result, Tasks};
 use shared::steps::group::{GroupBatch, Report};
 
 /// A window so long that a leader whose batch is nearly full stays and looks again and again.
@@ -80,9 +81,34 @@ async fn a_leader_whose_time_is_up_leaves_its_batch_open_and_comes_back_to_it() 
     let report = lead(&world, &message, 0, began).await;
     assert!(report.batches == 0 && report.interrupted.is_none(), "{report:?}");
     assert_eq!(world.env.now(), began, "it must not stay and sleep");
-    let (lead, _) = waiting_leader(&world);
+    let (lead, delay_ms) = waiting_leader(&world);
     assert!(lead.resume.is_some(), "what it knows goes with it: {lead:?}");
+    assert_eq!(delay_ms, 0, "its batch is nearly full");
     calls_all(&world, 9).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_time_is_up_between_two_batches_knows_later_how_fast_they_filled() {
+    let (world, message) = led(15).await;
+    let report = lead(&world, &message, 0, world.env.now()).await;
+    assert_eq!((report.batches, report.members), (1, 10));
+    let (lead, delay_ms) = waiting_leader(&world);
+    assert_eq!((lead.pace.members, lead.tasks.len(), delay_ms), (10, 5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_tasks_are_all_elsewhere_does_not_wait_for_others() {
+    let (world, message) = led(9).await;
+    let other = BatchId::new("another");
+    for task in world.tables().tasks() {
+        assert_eq!(world.tables().join(&task.id, task.round, &other).await.unwrap(), Joined::Yes);
+    }
+    let began = world.env.now();
+    let report = lead(&world, &message, 0, began.plus_ms(30_000)).await;
+    assert!(report.batches == 0 && report.interrupted.is_none(), "{report:?}");
+    assert_eq!((world.env.now(), world.queues.now().messages(&Destination::Group).len()), (began, 0));
+    let locks = world.tables().held_locks().await.unwrap();
+    assert!(locks.is_empty(), "{locks:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::batch::Batch;
+use super::batch::{Batch, Pace};
 use super::id::{BatchId, Fence, Revision, Shard, Target, TaskId, WorkflowId};
 use super::lock::Term;
 use super::task::Candidate;
@@ -131,6 +131,8 @@ pub struct Lead {
     /// Whether candidates are read before they are moved: an earlier delivery, or the leader of another of the Target's
     /// shards, may have walked the index, and entries of tasks that it moved may linger there.
     pub verify: bool,
+    /// How fast the leader's latest batch filled.
+    pub pace: Pace,
     /// Set when the message comes back to a batch whose window is open.
     pub resume: Option<Resume>,
 }

@@ -144,6 +144,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::domain::batch::Pace;
     use crate::domain::id::{Fence, Target, WorkflowId};
     use crate::domain::lock::Term;
     use crate::domain::message::{Election, Lead};
@@ -179,7 +180,7 @@ mod tests {
     fn leader(n: usize) -> Successor {
         let Election { workflow, target, .. } = election(n);
         let term = Term { target, workflow, fence: Fence(1) };
-        Successor::Lead(Lead { term, tasks: Vec::new(), verify: false, resume: None })
+        Successor::Lead(Lead { term, tasks: Vec::new(), verify: false, pace: Pace::UNKNOWN, resume: None })
     }
 
     /// Queues that take no message with this in it, and remember the others.

@@ -13,6 +13,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::fill::Gathered;
 use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
+use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
 use crate::domain::id::{Fence, Shard, Target, WorkflowId, digest};
 use crate::domain::lock::{self, Bid, Holder, Lock, Term};
@@ -180,7 +181,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 }
                 // The home's leader may have come to a shard's tasks meanwhile.
                 let verify = term.target.shard() != Shard::HOME;
-                let lead = Lead { term, tasks: election.tasks, verify, resume: None };
+                let lead = Lead { term, tasks: election.tasks, verify, pace: Pace::UNKNOWN, resume: None };
                 Ok((Outcome::Won, Some(Successor::Lead(lead))))
             }
             Bidden::Lost { signalled } => {
@@ -199,7 +200,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 && holder.workflow == *workflow
             {
                 let term = Term { target, workflow: workflow.clone(), fence };
-                let lead = Lead { term, tasks: Vec::new(), verify: true, resume: None };
+                let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None };
                 return Ok((Outcome::Won, Some(Successor::Lead(lead))));
             }
         }

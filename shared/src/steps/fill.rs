@@ -159,7 +159,8 @@ impl Filling {
                 None => Gathered::gather(store, &self.batch.target, drain, room, now).await?,
             };
             if candidates.is_empty() {
-                return Ok(if full { Filled::Ready } else { self.window(now) });
+                // If all who were to join turned out to be elsewhere, nobody waits for this batch.
+                return Ok(if full || self.joined.is_empty() { Filled::Ready } else { self.window(now) });
             }
             self.intend(store, &candidates).await?;
             if !self.move_in(store, candidates).await? {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::Error;
 use super::drive_on::{Next, drive_on};
 use super::elect::{election_messages, elections};
+use crate::domain::batch::Pace;
 use crate::domain::id::Target;
 use crate::domain::lock::Term;
 use crate::domain::message::{Group, Lead};
@@ -44,7 +45,7 @@ pub async fn revive<S: Tasks + Batches + Census>(
     for (target, lock) in store.held_locks().await? {
         if let Some(holder) = lock.holder {
             let term = Term { target, workflow: holder.workflow, fence: lock.fence };
-            let lead = Lead { term, tasks: Vec::new(), verify: true, resume: None };
+            let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None };
             messages.push(Outgoing::group(&Group::Lead(lead), 0));
             report.leaders += 1;
         }

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::task::Candidate;
 
 /// How much one call may carry.
@@ -94,7 +96,8 @@ impl Room {
 /// A delayed message knows whole seconds.
 const SECOND_MS: u64 = 1_000;
 /// How fast tasks came before the present batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pace {
     /// So many tasks.
     pub members: usize,
@@ -110,8 +113,9 @@ impl Pace {
 
 /// A leader does not look more often than this, in milliseconds.
 const SHORTEST_LOOK_MS: u64 = 30;
-/// A leader whose batch should be full within so many milliseconds stays and looks again and again: a message would be late.
-const NEAR_MS: u64 = 2 * SECOND_MS;
+/// A leader whose batch should be full within so many milliseconds stays and looks again and again: a message would be late. Twice
+/// the task queue's window: tasks come in lumps, and who has just taken one sees few for a while.
+const NEAR_MS: u64 = 4 * SECOND_MS;
 /// As long as that, it looks as often as this at least, in milliseconds: tasks come in lumps, as mappings gather them.
 const LONGEST_LOOK_MS: u64 = 50;
 /// But between two looks a batch gets older by this part at least, so that one whose last tasks do not come is looked at
@@ -157,12 +161,13 @@ mod tests {
         // Open for a moment, with what a fifth of a second brought.
         assert_eq!(next_look_ms(6_000, 0, 50, 50, Pace::UNKNOWN), 50);
         assert_eq!(next_look_ms(6_000, 0, 20, 80, Pace::UNKNOWN), 50);
-        assert_eq!(next_look_ms(6_000, 0, 10, 90, Pace::UNKNOWN), 50);
-        assert_eq!(next_look_ms(6_000, 0, 8, 92, Pace::UNKNOWN), 2_000);
+        assert_eq!(next_look_ms(6_000, 0, 5, 95, Pace::UNKNOWN), 50);
+        assert_eq!(next_look_ms(20_000, 0, 4, 96, Pace::UNKNOWN), 4_000);
+        assert_eq!(next_look_ms(6_000, 0, 4, 96, Pace::UNKNOWN), 3_000);
         assert_eq!(next_look_ms(6_000, 0, 1, 99, Pace::UNKNOWN), 3_000);
         assert_eq!(next_look_ms(6_000, 0, 99, 1, Pace::UNKNOWN), 30);
         // Nothing came: the same rate, over a longer time.
-        assert_eq!(next_look_ms(300_000, 600, 20, 80, Pace::UNKNOWN), 3_000);
+        assert_eq!(next_look_ms(300_000, 1_000, 20, 80, Pace::UNKNOWN), 4_000);
         assert_eq!(next_look_ms(297_000, 3_600, 20, 80, Pace::UNKNOWN), 15_000);
         // Little is left over from the batch before, which filled within a second.
         let before = Pace { members: 100, ms: 1_000 };

@@ -138,7 +138,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     }
 
     async fn try_to_lead(&self, lead: Lead, report: &mut Report) -> Result<(), Error> {
-        let Lead { term, tasks, verify, resume } = lead;
+        let Lead { term, tasks, verify, pace, resume } = lead;
         let name = term.target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lock = match self.store.lock(&term.target).await? {
@@ -155,7 +155,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             takes_few: term.target.stands_alone(route.shards),
             term,
             drain: Drain::new(tasks.clone(), shards, verify),
-            pace: Pace::UNKNOWN,
+            pace,
             report,
         };
         match self.work(&mut leading, resume).await {
@@ -248,7 +248,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             let look_in_ms = filling.look_again_ms(*limits, until, *pace, now);
             if look_in_ms >= SHORTEST_DELAY_MS || now >= self.deadline {
                 let resume = filling.knowledge();
-                self.come_back(leading, None, Some(resume), look_in_ms.max(SHORTEST_DELAY_MS)).await?;
+                let delay_ms = if look_in_ms >= SHORTEST_DELAY_MS { look_in_ms } else { 0 };
+                self.come_back(leading, None, Some(resume), delay_ms).await?;
                 return Ok(false);
             }
             self.env.sleep(look_in_ms).await;

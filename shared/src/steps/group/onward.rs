@@ -74,7 +74,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     ) -> Result<(), Stop> {
         let mut tasks = gathered.map_or_else(Vec::new, |gathered| gathered.candidates);
         tasks.extend(leading.drain.rest(MAX_TASKS.saturating_sub(tasks.len())));
-        let lead = Lead { term: leading.term.clone(), tasks, verify: true, resume };
+        let lead = Lead { term: leading.term.clone(), tasks, verify: true, pace: leading.pace, resume };
         Ok(send_all(self.outbox, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
     }
 }
