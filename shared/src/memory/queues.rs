@@ -1,6 +1,7 @@
 //! Queues in memory, with delays and visibility timeouts, on a clock that the test turns.
 
-use std::collections::{HashSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::time::Timestamp;
@@ -135,7 +136,8 @@ impl MemoryQueues {
     }
 
     /// Receives the first visible message of any step's queue, and with it, as one request does, as many more from the same
-    /// queue as `most` says that its reader takes at once.
+    /// queue as `most` says that its reader takes at once, those of its own group first (SQS developer guide, *FIFO queue delivery
+    /// logic*).
     #[must_use]
     pub fn receive_together(&self, most: impl Fn(&Destination) -> usize, visibility_ms: u64) -> Vec<Delivery> {
         let mut state = self.state();
@@ -146,9 +148,18 @@ impl MemoryQueues {
             message.shares_queue(&to) && message.visible_at <= now && message.is_free(&held)
         };
         let messages = state.messages.iter().enumerate().skip(first).filter(is_one);
-        let mut places: Vec<usize> = messages.map(|(at, _)| at).take(most(&to).max(1)).collect();
+        let limit = most(&to).max(1);
+        // As many of one group as there are, then those of the next.
+        let looks_at = if to.group().is_some() { usize::MAX } else { limit };
+        let mut first_of: HashMap<Option<&str>, usize> = HashMap::new();
+        let mut by_group: Vec<(usize, usize)> = messages
+            .map(|(at, message)| (*first_of.entry(message.group.as_deref()).or_insert(at), at))
+            .take(looks_at)
+            .collect();
+        by_group.sort_unstable();
+        let mut places: Vec<usize> = by_group.into_iter().map(|(_, at)| at).take(limit).collect();
         // From behind, so that the places of those before stay what they are.
-        places.reverse();
+        places.sort_unstable_by_key(|at| Reverse(*at));
         let mut taken: Vec<Delivery> = places.into_iter().filter_map(|at| state.take(at, visibility_ms)).collect();
         taken.reverse();
         taken

@@ -283,7 +283,7 @@ async fn more_messages_than_go_in_one_request_are_postponed_and_one_that_is_gone
 async fn in_memory_messages_of_a_group_come_together_or_not_at_all() {
     let queues = MemoryQueues::new();
     let of = |target: &str| Destination::Gather(Target::new(target));
-    let sent = [("parcels:t0", "a"), ("parcels:t0", "b"), ("parcels:t1", "c"), ("parcels:t0", "d")];
+    let sent = [("parcels:t0", "a"), ("parcels:t1", "c"), ("parcels:t0", "b"), ("parcels:t0", "d")];
     queues.send(sent.map(|(target, body)| outgoing(&of(target), body)).to_vec()).await;
     let receive = || queues.receive_together(|_| 2, HIDDEN_MS);
     let bodies = |messages: &[Delivery]| messages.iter().map(|it| it.outgoing.body.clone()).collect::<Vec<_>>();
