@@ -56,7 +56,7 @@ pub enum BenchCommand {
     ///
     /// The delay of a call is counted from when its last needed task was handed to register-task: its last member if it is
     /// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to two seconds)
-    /// is shown apart.
+    /// is shown apart, and so are calls after the first minute (*later*): a mapping begins with five processes.
     Delay(BenchDelay),
     /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
     Fill(BenchFill),

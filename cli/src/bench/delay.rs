@@ -1,5 +1,7 @@
 //! How late calls start: beyond the asked window, hop by hop.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use simulator::latency::Hop;
 use simulator::load::Load;
@@ -25,6 +27,8 @@ struct Figures {
     tasks_per_call: f64,
     /// From when the last needed task was handed to register-task to the call, beyond the window.
     delay: Percentiles,
+    /// The same, of calls after the first minute: by then the mappings have as many processes as they need.
+    delay_later: Option<Percentiles>,
     /// Calls that were not full and started before the window of their first member was over; their delay counts as none.
     early: usize,
     /// From the task queue to register-task: the mapping's own window.
@@ -61,6 +65,9 @@ pub async fn run(options: &BenchDelay, output: Output) -> Result<(), Error> {
     simulated::publish(&all, || table(&all), labels, &lines(&all), &options.files, output)
 }
 
+/// Until then Lambda has scaled to what comes.
+const FIRST: Duration = Duration::from_secs(60);
+
 /// How tasks come: to one Target by one request each or ten by one, or to many.
 const SINGLY: &str = "singly";
 const IN_TENS: &str = "in tens";
@@ -79,6 +86,8 @@ fn figures(scenario: String, way: &'static str, setting: &Setting, outcome: &Out
         AtStep { step, waited: Percentiles::of(function.waited), took: Percentiles::of(function.took) }
     };
     let Delays { late, early } = delays(setting, outcome);
+    let times = |from: Duration| late.iter().filter(|late| late.after >= from).map(|late| late.by).collect();
+    let later: Vec<Duration> = times(FIRST);
     Figures {
         scenario,
         per_second: outcome.tasks as f64 / outcome.took.as_secs_f64(),
@@ -86,7 +95,8 @@ fn figures(scenario: String, way: &'static str, setting: &Setting, outcome: &Out
         wait_ms: setting.wait_ms,
         calls: outcome.calls.len(),
         tasks_per_call: outcome.tasks as f64 / outcome.calls.len().max(1) as f64,
-        delay: Percentiles::of(late),
+        delay: Percentiles::of(times(Duration::ZERO)),
+        delay_later: (!later.is_empty()).then(|| Percentiles::of(later)),
         early,
         intake: Percentiles::of(intake(outcome)),
         hops: Step::ALL.into_iter().filter(|step| outcome.functions.contains_key(step)).map(at).collect(),
@@ -94,16 +104,21 @@ fn figures(scenario: String, way: &'static str, setting: &Setting, outcome: &Out
 }
 
 fn table(all: &[Figures]) -> String {
-    let header = ["scenario", "calls", "tasks a call", "delay p50", "p99", "early", "intake p50", "p99"];
+    let header =
+        ["scenario", "calls", "tasks a call", "delay p50", "p99", "later p50", "p99", "early", "intake p50", "p99"];
     let mut table = output::figures(header);
     let ms = |ms: f64| format!("{ms:.0} ms");
-    for Figures { scenario, calls, tasks_per_call, delay, early, intake, .. } in all {
+    for Figures { scenario, calls, tasks_per_call, delay, delay_later, early, intake, .. } in all {
+        let later =
+            |of: fn(&Percentiles) -> f64| delay_later.as_ref().map_or_else(|| "–".to_owned(), |later| ms(of(later)));
         table.add_row([
             scenario.clone(),
             calls.to_string(),
             format!("{tasks_per_call:.1}"),
             ms(delay.p50_ms),
             ms(delay.p99_ms),
+            later(|later| later.p50_ms),
+            later(|later| later.p99_ms),
             early.to_string(),
             ms(intake.p50_ms),
             ms(intake.p99_ms),

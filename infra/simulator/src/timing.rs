@@ -32,11 +32,20 @@ impl Percentiles {
     }
 }
 
+/// How late a call started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// By so much; nothing if it started early.
+    pub by: Duration,
+    /// So long after the first task came.
+    pub after: Duration,
+}
+
 /// How late calls started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// Of each call; nothing of one that started early.
-    pub late: Vec<Duration>,
+    /// Each call.
+    pub late: Vec<Late>,
     /// Calls that were not full and started before the window of their first member was over.
     pub early: usize,
 }
@@ -53,10 +62,17 @@ pub fn delays(setting: &Setting, outcome: &Outcome) -> Delays {
         Some((call.at, if call.items.len() >= setting.max_items { last } else { last.max(first + window) }))
     };
     let calls: Vec<(Instant, Instant)> = outcome.calls.iter().filter_map(needed).collect();
-    Delays {
-        late: calls.iter().map(|(at, needed)| at.saturating_duration_since(*needed)).collect(),
-        early: calls.iter().filter(|(at, needed)| at < needed).count(),
-    }
+    let Some(begun) = begun(outcome) else { return Delays::default() };
+    let late = |(at, needed): &(Instant, Instant)| Late {
+        by: at.saturating_duration_since(*needed),
+        after: at.saturating_duration_since(begun),
+    };
+    Delays { late: calls.iter().map(late).collect(), early: calls.iter().filter(|(at, needed)| at < needed).count() }
+}
+
+/// When the first task came.
+fn begun(outcome: &Outcome) -> Option<Instant> {
+    outcome.tasks_at.values().map(|(arrived, _)| *arrived).min()
 }
 
 /// How long each task waited for its event to be complete: the mapping's window, and the way to it.
@@ -89,7 +105,7 @@ pub struct Flow {
 /// The flow of a run of so many seconds.
 #[must_use]
 pub fn flow(outcome: &Outcome, seconds: u64) -> Flow {
-    let Some(begun) = outcome.tasks_at.values().map(|(arrived, _)| *arrived).min() else { return Flow::default() };
+    let Some(begun) = begun(outcome) else { return Flow::default() };
     let half = Duration::from_secs(seconds) / 2;
     let is_late = |at: Instant| at.saturating_duration_since(begun) >= half;
     let mut first_called: HashMap<&str, Instant> = HashMap::new();
@@ -158,9 +174,9 @@ mod tests {
 
     #[test]
     fn a_call_before_the_end_of_its_window_is_early() {
-        let setting = Setting::of(Load::Burst { tasks: 2, targets: 1 });
+        let (s, setting) = (Duration::from_secs, Setting::of(Load::Burst { tasks: 2, targets: 1 }));
         let outcome = outcome(&[("a", 0), ("b", 0)], &[("a", 5), ("b", 7)]);
-        let late = vec![Duration::ZERO, Duration::from_secs(1)];
+        let late = [(0, 5), (1, 7)].map(|(by, after)| Late { by: s(by), after: s(after) }).to_vec();
         assert_eq!(delays(&setting, &outcome), Delays { late, early: 1 });
     }
 
