@@ -144,6 +144,34 @@ async fn what_a_rest_gathers_for_counts_as_waited() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn rests_of_a_quiet_target_with_shards_still_meet_at_their_leader() {
+    let routes = ROUTES.replace("    target: truck\n", "    target: truck\n    shards: 4\n");
+    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    for n in 0..3 {
+        let left = Stage::Left(Timestamp(world.env.now().0 - 2_000));
+        let report = world.register(&[Rest::body(&[parcel(n, 0)], left, Shard(n as u8))]).await;
+        assert_eq!((report.registered, report.gathered), (1, 0));
+    }
+    world.run_to_rest().await.unwrap();
+    all_settled(&world, 3);
+    assert_eq!(world.downstream.ledger().len(), 1, "a call of all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_gathered_has_waited_for_longer_than_it_was_registered() {
+    let world = world();
+    let now = world.env.now();
+    let left = Timestamp(now.0 - 2_000);
+    // Clocks differ: what has not come yet has not waited.
+    for (n, left, waits_since) in [(0, left, left), (1, now.plus_ms(60_000), now)] {
+        let body = Rest::body(&[parcel(n, n)], Stage::Left(left), Shard::HOME);
+        world.register_records(vec![Record { received: 6, ..first("m", &body) }]).await;
+        let task = world.tables().tasks().into_iter().find(|task| task.id == TaskId::new(format!("p{n}"))).unwrap();
+        assert_eq!((task.created_at, task.waits_since), (now, waits_since));
+    }
+}
+
 /// Registers messages that came before.
 async fn register_again(world: &World, bodies: &[String]) -> Report {
     world.register_records(records(bodies).into_iter().map(|record| Record { received: 2, ..record }).collect()).await

@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use groupage_tests::downstream::Scripted;
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
-use shared::domain::id::BatchId;
+use shared::domain::batch::Status;
+use shared::domain::id::{BatchId, Target, WorkflowId};
+use shared::domain::lock::{Bid, Holder, bid};
 use shared::domain::message::{Group, Lead};
 use shared::domain::time::Timestamp;
 use shared::memory::Delivery;
-use shared::ports::{Census, Destination, Env, Error, Joined, Outbox, Outgoing, Result, Tasks};
+use shared::ports::{Acquired, Census, Destination, Env, Error, Joined, Locks, Outbox, Outgoing, Result, Tasks};
 use shared::steps::group::{GroupBatch, Report};
 
 /// A window so long that a leader whose batch is nearly full stays and looks again and again.
@@ -38,15 +41,26 @@ impl<Q: Outbox> Outbox for Jammed<'_, Q> {
     }
 }
 
-/// A world in which so many tasks have a leader, and that leader's message.
-async fn led(tasks: usize) -> (World, Delivery) {
+/// A world in which so many tasks wait, and the message that asks for their leader.
+async fn asked(tasks: usize) -> (World, Delivery) {
     let world = World::new(Setting::default(), ROUTES, Scripted::accepting());
     let bodies: Vec<String> = (0..tasks).map(|n| format!(r#"{{"id":"p{n}","payload":{{"truck":"t"}}}}"#)).collect();
     assert!(world.register(&bodies).await.failed.is_empty());
     let election = world.queues.now().receive_from(&Destination::Elect, VISIBILITY_MS).unwrap();
-    assert!(world.deliver(&election).await.unwrap());
+    (world, election)
+}
+
+/// Lets them elect, and receives the leader's message.
+async fn elected(world: &World, election: &Delivery) -> Delivery {
+    assert!(world.deliver(election).await.unwrap());
     world.queues.now().delete(&election.receipt);
-    let leading = world.queues.now().receive_from(&Destination::Group, VISIBILITY_MS).unwrap();
+    world.queues.now().receive_from(&Destination::Group, VISIBILITY_MS).unwrap()
+}
+
+/// A world in which so many tasks have a leader, and that leader's message.
+async fn led(tasks: usize) -> (World, Delivery) {
+    let (world, election) = asked(tasks).await;
+    let leading = elected(&world, &election).await;
     (world, leading)
 }
 
@@ -109,6 +123,21 @@ async fn a_leader_whose_tasks_are_all_elsewhere_does_not_wait_for_others() {
     assert_eq!((world.env.now(), world.queues.now().messages(&Destination::Group).len()), (began, 0));
     let locks = world.tables().held_locks().await.unwrap();
     assert!(locks.is_empty(), "{locks:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_over_counts_what_its_tasks_have_waited() {
+    let (world, election) = asked(3).await;
+    let (began, target) = (world.env.now(), Target::new("parcels:t"));
+    let dead = Holder { workflow: WorkflowId::new("dead"), waits_since: began, lease_until: began };
+    let Bid::Acquire(acquisition) = bid(None, &target, &dead, began) else { panic!("free") };
+    assert_eq!(world.tables().acquire(&target, &acquisition).await.unwrap(), Acquired::Yes);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let message = elected(&world, &election).await;
+    lead(&world, &message, 0, world.env.now()).await;
+    let windows: Vec<Status> = world.tables().batches().into_iter().map(|batch| batch.status).collect();
+    assert!(windows.contains(&Status::Open { until: began.plus_ms(120_000) }), "{windows:?}");
+    calls_all(&world, 3).await;
 }
 
 #[tokio::test(start_paused = true)]

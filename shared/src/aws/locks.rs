@@ -52,7 +52,8 @@ pub(super) fn lock_of(item: Item) -> Result<(Target, Lock)> {
     let holder = match (stored.lock_holder, stored.waits_since, stored.lease_until) {
         (Some(workflow), Some(waits_since), Some(lease_until)) => Some(Holder { workflow, waits_since, lease_until }),
         (None, None, None) => None,
-        (Some(_), _, _) => return Err(nonsense(TABLE, &target, LEASE_UNTIL, "a held lock needs it")),
+        (Some(_), None, _) => return Err(nonsense(TABLE, &target, WAITS_SINCE, "a held lock needs it")),
+        (Some(_), _, None) => return Err(nonsense(TABLE, &target, LEASE_UNTIL, "a held lock needs it")),
         (None, _, _) => return Err(nonsense(TABLE, &target, LOCK_HOLDER, "a lease without a holder")),
     };
     let lock = Lock { holder, fence: stored.fence, seq: stored.seq, signals: stored.signals, open: stored.open_batch };
@@ -243,9 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_without_a_lease_is_an_error_that_names_the_attribute() {
-        let stored = item(&[(TARGET, text("r:t")), (LOCK_HOLDER, text("w")), (FENCE, number(7))]);
-        let said = lock_of(stored).unwrap_err().to_string();
-        assert!(said.contains("lock table") && said.contains("r:t") && said.contains(LEASE_UNTIL), "{said}");
+    fn a_holder_without_a_part_of_its_lease_is_an_error_that_names_the_attribute() {
+        for (there, missing) in [(WAITS_SINCE, LEASE_UNTIL), (LEASE_UNTIL, WAITS_SINCE)] {
+            let stored =
+                item(&[(TARGET, text("r:t")), (LOCK_HOLDER, text("w")), (FENCE, number(7)), (there, number(5))]);
+            let said = lock_of(stored).unwrap_err().to_string();
+            assert!(said.contains("lock table") && said.contains("r:t") && said.contains(missing), "{said}");
+        }
     }
 }

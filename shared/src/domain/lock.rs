@@ -136,16 +136,11 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
     }
 
-    /// When the window of a term's next batch begins, which lasts for `wait_ms`. That of its first begins with its tasks' wait:
-    /// what the way to the leader takes is not added to what the route asks for. It does not end before now.
+    /// When the window of the term's first batch begins, before the first is made: with its tasks' wait, lest what the way to the
+    /// leader takes is added to what the route asks for.
     #[must_use]
-    pub fn batch_begins(&self, now: Timestamp, wait_ms: u64) -> Timestamp {
-        match &self.holder {
-            Some(holder) if self.seq == Seq(0) => {
-                holder.waits_since.clamp(Timestamp(now.0.saturating_sub(wait_ms)), now)
-            }
-            Some(_) | None => now,
-        }
+    pub fn first_window(&self) -> Option<Timestamp> {
+        self.holder.as_ref().filter(|_| self.seq == Seq(0)).map(|holder| holder.waits_since)
     }
 
     /// Whether the leader of a Target's home has so much to do that one of its shards may have a leader of its own, if a
@@ -225,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_terms_first_batch_begins_with_the_wait_of_its_tasks() {
+    fn only_the_window_of_a_terms_first_batch_begins_with_the_wait_of_its_tasks() {
         let mut seen = lock(Some(("me", 200)), 50, None);
+        assert_eq!(seen.first_window(), None);
         seen.seq = Seq(0);
-        assert_eq!(seen.batch_begins(Timestamp(70), 100), Timestamp(0));
-        assert_eq!(seen.batch_begins(Timestamp(170), 100), Timestamp(70), "it is over, and not before now");
-        seen.seq = Seq(1);
-        assert_eq!(seen.batch_begins(Timestamp(70), 100), Timestamp(70));
+        assert_eq!(seen.first_window(), Some(Timestamp(0)));
+        seen.holder = None;
+        assert_eq!(seen.first_window(), None);
     }
 
     proptest! {

@@ -109,9 +109,9 @@ pub struct Task {
     pub payload: String,
     /// [`digest`](super::id::digest) of payload, item and event: tells a repeat from another task under the same id.
     pub digest: String,
-    /// When it came: to be registered, or to gather with others first.
+    /// When it was registered.
     pub created_at: Timestamp,
-    /// When it began to wait, in this round.
+    /// Since when it has waited, in this round: in its first, since it or those that it gathered with came.
     pub waits_since: Timestamp,
     /// The tracker's item that is acked when it settles.
     pub item: Option<ItemId>,

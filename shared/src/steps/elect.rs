@@ -323,7 +323,7 @@ pub(super) fn within_reach(target: &Target) -> impl Iterator<Item = Target> {
     std::iter::once(home).chain(shard)
 }
 
-/// Elections for tasks of one Target, of which the first has waited `since` then: one, or as many as their number needs.
+/// Elections for tasks of one Target, whose wait counts from `since`: one, or as many as their number needs.
 pub(super) fn elections(
     env: &impl Env,
     target: &Target,

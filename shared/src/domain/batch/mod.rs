@@ -129,6 +129,14 @@ impl Batch {
         batch
     }
 
+    /// The same open batch, for tasks of which the first has waited since then: its window began with that. It is not over before
+    /// it is open.
+    #[must_use]
+    pub fn waited_for_since(self, since: Timestamp, wait_ms: u64) -> Self {
+        let until = since.min(self.created_at).plus_ms(wait_ms).max(self.created_at);
+        Self { status: Status::Open { until }, ..self }
+    }
+
     /// A batch whose members name it already: it needs no leader, and is frozen by its first write.
     ///
     /// It has the time in place of a leader's fence, as a leader that is elected now would.

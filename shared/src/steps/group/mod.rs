@@ -57,6 +57,8 @@ struct Leading<'r, C> {
     term: Term,
     lock: Lock,
     limits: Limits,
+    /// When the window of the first batch that the term makes begins.
+    first_window: Option<Timestamp>,
     /// Whether it makes batches that are not full.
     takes_few: bool,
     drain: Drain<C>,
@@ -150,6 +152,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             _ => vec![term.target.clone()],
         };
         let mut leading = Leading {
+            first_window: lock.first_window(),
             lock,
             limits: route.batch,
             takes_few: term.target.stands_alone(route.shards),
@@ -191,6 +194,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         if batch.is_none() {
             let mut found = self.gather(leading, Vec::new()).await?;
             if !leading.begins_with(&found) {
+                // Those that it was won for are elsewhere.
+                leading.first_window = None;
                 // The lock names the batch, so another delivery of this message may be about to write it.
                 let void = Batch::void(id, leading.term.target.clone(), self.env.now());
                 stored(self.store.store(&void, Assumes::Absent).await?)?;
@@ -223,12 +228,13 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         resume: Option<Resume>,
         gathered: Option<Gathered>,
     ) -> Result<bool, Stop> {
-        let Leading { term, lock, limits, drain, pace, report, .. } = leading;
-        let id = term.batch_id(lock.seq);
+        let Leading { term, lock, limits, first_window, drain, pace, report, .. } = leading;
+        let (id, since) = (term.batch_id(lock.seq), first_window.take());
         let mut filling = match batch {
             None => {
-                let since = lock.batch_begins(self.env.now(), limits.wait_ms);
-                Filling::new(Batch::open(id, term.target.clone(), term.fence, &[], since, limits.wait_ms))
+                let now = self.env.now();
+                let open = Batch::open(id, term.target.clone(), term.fence, &[], now, limits.wait_ms);
+                Filling::new(open.waited_for_since(since.unwrap_or(now), limits.wait_ms))
             }
             Some(batch) if matches!(batch.status, Status::Open { .. }) => {
                 drain.skip(batch.members.iter().map(|member| (member.id.clone(), member.round)));
@@ -255,10 +261,13 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             self.env.sleep(look_in_ms).await;
             drain.start_over();
         }
-        *pace = filling.pace(self.env.now());
+        let filled = filling.pace(self.env.now());
         let members = self.freeze(filling).await?;
-        report.batches += usize::from(members > 0);
-        report.members += members;
+        if members > 0 {
+            *pace = filled;
+            report.batches += 1;
+            report.members += members;
+        }
         Ok(true)
     }
 

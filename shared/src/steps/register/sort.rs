@@ -131,12 +131,13 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
         let now = self.env.now();
-        let came_at = match came {
-            Came::In(Stage::Left(since), ..) => since.min(now),
-            Came::In(Stage::Failed, ..) | Came::Alone => now,
+        let waits_since = match came {
+            // Each shard's rests gather for themselves: those of all are still to meet at their leader's.
+            Came::In(Stage::Left(since), ..) if target.stands_alone(route.shards) => since.min(now),
+            Came::In(..) | Came::Alone => now,
         };
-        let task = Task::new(message.id, target.clone(), message.payload, digest, came_at);
-        let task = task.with_item(message.item).with_event(message.event);
+        let task = Task::new(message.id, target.clone(), message.payload, digest, now);
+        let task = Task { waits_since, ..task.with_item(message.item).with_event(message.event) };
         Ok(Parsed { task, target, order, list, came })
     }
 }
