@@ -175,7 +175,9 @@ impl Filling {
     /// In how long a batch that waits for more should be looked at again, in milliseconds.
     pub fn look_again_ms(&self, limits: Limits, until: Timestamp, before: Pace, now: Timestamp) -> u64 {
         let room = limits.room_beside(self.joined.len(), self.joined_bytes).items;
-        next_look_ms(until.since(now), now.since(self.batch.created_at), self.joined.len(), room, before)
+        let left_ms = until.since(now);
+        // Since its window began: those who came with the leader have come since.
+        next_look_ms(left_ms, limits.wait_ms.saturating_sub(left_ms), self.joined.len(), room, before)
     }
 
     /// How fast it has filled so far.
