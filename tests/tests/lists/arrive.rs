@@ -1,12 +1,14 @@
 //! Tasks whose message names a list: register-task puts them there, and what was released goes on like any other.
 
 use groupage_tests::clock::{TestEnv, in_virtual_time};
+use groupage_tests::downstream::Scripted;
 use groupage_tests::records::records;
+use groupage_tests::world::{self, Setting};
 use shared::domain::id::{TaskId, TrackerId};
 use shared::domain::notice::NotificationQueue;
 use shared::domain::tracker::Options;
 use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Freshness, Lists, Tasks};
+use shared::ports::{Destination, Env, Freshness, Lists, Tasks};
 use shared::routes::Routes;
 use shared::steps::list::Listing;
 use shared::steps::register::{Register, Report};
@@ -80,6 +82,21 @@ fn a_task_waits_on_its_list_until_it_is_released_and_goes_on_then() {
         assert_eq!((report.listed, report.repeated, report.registered, report.failed.len()), (0, 2, 2, 0));
         assert!(world.is_registered("t0").await && world.is_registered("t1").await);
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_many_lists_takes_little_longer_than_of_one() {
+    let took_ms = async |lists: usize| {
+        let setting = Setting { latency_ms: 100, ..Setting::default() };
+        let world = world::World::new(setting, ROUTES, Scripted::accepting());
+        let list = |n| format!(r#","list":"l{}""#, n % lists);
+        let bodies: Vec<String> = (0..64).map(|n| message(&format!("t{n}"), "7", &list(n))).collect();
+        let begun = world.env.now();
+        let report = world.register(&bodies).await;
+        assert_eq!((report.listed, report.failed.len()), (64, 0));
+        world.env.now().since(begun)
+    };
+    assert!(took_ms(64).await < 4 * took_ms(1).await, "not one after the other");
 }
 
 #[test]

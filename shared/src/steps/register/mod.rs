@@ -23,7 +23,7 @@ use super::elect::{elections, keyed_election_messages};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::{CONCURRENCY, Error};
-use crate::domain::id::{BatchId, LaneId, ListId, Target};
+use crate::domain::id::{BatchId, LaneId, ListId, Target, TaskId};
 use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
 use crate::domain::task::{Candidate, Status, Task};
@@ -118,6 +118,10 @@ const MOVES: usize = 3;
 /// must be time left to say what failed. A throttled put is told so at once, the last one within some hundred milliseconds.
 const PATIENCE_MS: u64 = 3_000;
 
+/// A task for a list, and its record.
+type Listed = (Record, TaskMessage);
+/// What became of tasks that came to one list.
+type OnList = Result<Vec<(TaskId, Placed)>, Error>;
 /// A task that names a batch, and its record.
 type Named = (BatchId, Record, Found);
 
@@ -143,8 +147,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         // At once: those of other events are on their way, too.
         let (mut done, missed) = join(self.put_each(to_put, &spread), self.gather(to_send, to_hold, &mut report)).await;
         done.extend(self.put_each(missed, &spread).await);
-        for (list, arrived) in to_list {
-            self.put_on_list(&list, arrived, &mut plan, &mut report).await;
+        let lists: Vec<_> = to_list.into_iter().map(|(list, arrived)| self.put_on_list(list, arrived)).collect();
+        let listed: Vec<_> = stream::iter(lists).buffer_unordered(CONCURRENCY).collect().await;
+        for (arrived, placed) in listed {
+            account_for(arrived, placed, &mut plan, &mut report);
         }
         let lanes: Vec<_> =
             to_lane.into_iter().map(|(lane, (numbering, coming))| self.line_up(lane, numbering, coming)).collect();
@@ -255,32 +261,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     }
 
     /// Puts tasks on their list, each under its own id: a redelivered record finds what it put.
-    async fn put_on_list(
-        &self,
-        list: &ListId,
-        arrived: Vec<(Record, TaskMessage)>,
-        plan: &mut Plan,
-        report: &mut Report,
-    ) {
+    async fn put_on_list(&self, list: ListId, arrived: Vec<Listed>) -> (Vec<Listed>, OnList) {
         let Self { store, queues: outbox, env, .. } = *self;
-        let (records, tasks): (Vec<Record>, Vec<TaskMessage>) = arrived.into_iter().unzip();
-        let mut placed = match (Listing { store, outbox, env }).put_each(list, &tasks).await {
-            Ok(placed) => placed,
-            Err(error) => {
-                report.failed.extend(records.into_iter().map(|record| (record.message_id, error.clone())));
-                return;
-            }
-        };
-        for (record, task) in records.iter().zip(tasks) {
-            let at = placed.iter().position(|(id, _)| *id == task.id);
-            match at.map(|at| placed.remove(at).1) {
-                Some(Placed::Now(_)) => report.listed += 1,
-                Some(Placed::Before(_)) => report.repeated += 1,
-                Some(Placed::KeyUsed) => plan.reject(record, Refused::of(conflict(), task)),
-                Some(Placed::Closed) => plan.reject(record, Refused::of(closed(), task)),
-                None => report.failed.push((record.message_id.clone(), Error::Conflict("no answer of its list"))),
-            }
-        }
+        let tasks: Vec<TaskMessage> = arrived.iter().map(|(_, task)| task.clone()).collect();
+        let placed = (Listing { store, outbox, env }).put_each(&list, &tasks).await;
+        (arrived, placed)
     }
 
     /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What drives
@@ -312,6 +297,27 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
             if let Err(error) = sent {
                 report.failed.extend(records.into_iter().map(|record| (record, error.clone().into())));
             }
+        }
+    }
+}
+
+/// Says what became of the records of tasks that came to a list.
+fn account_for(arrived: Vec<Listed>, placed: OnList, plan: &mut Plan, report: &mut Report) {
+    let mut placed = match placed {
+        Ok(placed) => placed,
+        Err(error) => {
+            report.failed.extend(arrived.into_iter().map(|(record, _)| (record.message_id, error.clone())));
+            return;
+        }
+    };
+    for (record, task) in arrived {
+        let at = placed.iter().position(|(id, _)| *id == task.id);
+        match at.map(|at| placed.remove(at).1) {
+            Some(Placed::Now(_)) => report.listed += 1,
+            Some(Placed::Before(_)) => report.repeated += 1,
+            Some(Placed::KeyUsed) => plan.reject(&record, Refused::of(conflict(), task)),
+            Some(Placed::Closed) => plan.reject(&record, Refused::of(closed(), task)),
+            None => report.failed.push((record.message_id, Error::Conflict("no answer of its list"))),
         }
     }
 }
