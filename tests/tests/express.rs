@@ -8,7 +8,7 @@ use groupage_tests::downstream::Scripted;
 use groupage_tests::process::{Fault, Plan, Side};
 use groupage_tests::records::{first, records};
 use groupage_tests::scenario::{parcel, parcels};
-use groupage_tests::world::{Setting, World};
+use groupage_tests::world::{Setting, VISIBILITY_MS, World};
 use shared::domain::batch::{self, Assumes, Batch, Claim, Member};
 use shared::domain::id::{BatchId, Fence, Round, SessionId, Shard, Target, TaskId};
 use shared::domain::outcome::Results;
@@ -152,6 +152,14 @@ async fn rests_of_a_quiet_target_with_shards_still_meet_at_their_leader() {
         let left = Stage::Left(Timestamp(world.env.now().0 - 2_000));
         let report = world.register(&[Rest::body(&[parcel(n, 0)], left, Shard(n as u8))]).await;
         assert_eq!((report.registered, report.gathered), (1, 0));
+        if n == 0 {
+            // Home's leader is there before the others.
+            for step in [Destination::Elect, Destination::Group] {
+                let delivery = world.queues.now().receive_from(&step, VISIBILITY_MS).unwrap();
+                assert!(world.deliver(&delivery).await.unwrap());
+                world.queues.now().delete(&delivery.receipt);
+            }
+        }
     }
     world.run_to_rest().await.unwrap();
     all_settled(&world, 3);

@@ -175,14 +175,16 @@ impl Filling {
     /// In how long a batch that waits for more should be looked at again, in milliseconds.
     pub fn look_again_ms(&self, limits: Limits, until: Timestamp, before: Pace, now: Timestamp) -> u64 {
         let room = limits.room_beside(self.joined.len(), self.joined_bytes).items;
-        let left_ms = until.since(now);
-        // Since its window began: those who came with the leader have come since.
-        next_look_ms(left_ms, limits.wait_ms.saturating_sub(left_ms), self.joined.len(), room, before)
+        let Pace { members, ms } = self.pace(limits, now);
+        next_look_ms(until.since(now), ms, members, room, before)
     }
 
-    /// How fast it has filled so far.
-    pub fn pace(&self, now: Timestamp) -> Pace {
-        Pace { members: self.joined.len(), ms: now.since(self.batch.created_at) }
+    /// How fast it has filled since its window began: those who came with the leader have come since.
+    pub fn pace(&self, limits: Limits, now: Timestamp) -> Pace {
+        let Status::Open { until } = self.batch.status else {
+            return Pace { members: self.joined.len(), ms: now.since(self.batch.created_at) };
+        };
+        Pace { members: self.joined.len(), ms: now.plus_ms(limits.wait_ms).since(until) }
     }
 
     /// The batch with its final members, and the write's precondition.
@@ -244,5 +246,21 @@ impl Filling {
             }
         }
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::{Fence, Round};
+
+    #[test]
+    fn who_came_with_the_leader_has_come_since_the_window_began() {
+        let (began, wait_ms) = (Timestamp(100_000), 6_000);
+        let limits = Limits { max_items: 100, max_bytes: 1_000_000, wait_ms };
+        let batch = Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[], began.plus_ms(5_000), wait_ms);
+        let joined = (0..60).map(|n| Member { id: TaskId::new(format!("t{n}")), round: Round(0) }).collect();
+        let filling = Filling { joined, ..Filling::new(batch.waited_for_since(began, wait_ms)) };
+        assert_eq!(filling.pace(limits, began.plus_ms(5_020)), Pace { members: 60, ms: 5_020 });
     }
 }

@@ -122,7 +122,7 @@ const LONGEST_LOOK_MS: u64 = 50;
 /// fewer and fewer times.
 const AGES_BY: u64 = 40;
 
-/// In how long a batch should be looked at again, in milliseconds, that has been open for `open_ms`, has `joined` members
+/// In how long a batch should be looked at again, in milliseconds, whose window began `open_ms` ago, that has `joined` members
 /// and `room` for more, and waits for `left_ms` at most; `before` is how fast the batch before it filled.
 ///
 /// When it would be full if tasks came as fast as so far, in whole seconds (a delayed message knows no less, and too early

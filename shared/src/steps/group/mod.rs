@@ -261,7 +261,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             self.env.sleep(look_in_ms).await;
             drain.start_over();
         }
-        let filled = filling.pace(self.env.now());
+        let filled = filling.pace(*limits, self.env.now());
         let members = self.freeze(filling).await?;
         if members > 0 {
             *pace = filled;

@@ -132,8 +132,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let list = message.list.clone().map(|list| (list, message.clone()));
         let now = self.env.now();
         let waits_since = match came {
-            // Each shard's rests gather for themselves: those of all are still to meet at their leader's.
-            Came::In(Stage::Left(since), ..) if target.stands_alone(route.shards) => since.min(now),
+            // Of several shards, each one's rests gather for themselves: those of all are still to meet at their leader's.
+            Came::In(Stage::Left(since), ..) if route.shards == 1 => since.min(now),
             Came::In(..) | Came::Alone => now,
         };
         let task = Task::new(message.id, target.clone(), message.payload, digest, now);
