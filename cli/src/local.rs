@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
-use embedded::{Pipeline, Ports, Storage};
+use embedded::{Pipeline, Ports, Processes, Storage};
 use serde::Serialize;
 use shared::aws::{Downstreams, Meter, RouteTable, System};
 use shared::config;
@@ -115,7 +115,7 @@ pub async fn run(options: &args::Local, output: &Output) -> Result<Ending, Error
     } else {
         let downstream = Arc::new(Downstreams::new(&downstream_config(&stack).await));
         let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
-        let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
+        let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
         announce(&environment, options, revived, *output)?;
         steps::until_stopped(pipeline, &stop).await;
     }

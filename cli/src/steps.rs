@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use embedded::Pipeline;
+use embedded::{Pipeline, Processes};
 use serde::Serialize;
 use shared::aws::{Downstreams, Dynamo, Meter, RouteTable, Sqs, System};
 use shared::config::{self, DEFAULT_RETENTION_DAYS};
@@ -47,7 +47,7 @@ pub async fn run(stack: Option<&str>, output: &Output) -> Result<Ending, Error> 
     let downstream = Arc::new(Downstreams::new(&connection.config));
     let sqs = aws_sdk_sqs::Client::new(&connection.config);
     let stop = Stop::listen(None);
-    let pipeline = Pipeline::start(&sqs, &connection.queues, &steps, &downstream)?;
+    let pipeline = Pipeline::start(&sqs, &connection.queues, Processes::Several, &steps, &downstream)?;
     let started = Started { worker: steps.worker.clone() };
     output.result(&started, || format!("# The steps run as {}. Stop with Ctrl-C.", started.worker));
     until_stopped(pipeline, &stop).await;

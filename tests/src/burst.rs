@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use embedded::{Pipeline, Ports, Stack, Storage};
+use embedded::{Pipeline, Ports, Processes, Stack, Storage};
 use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
 use shared::domain::session::Timing;
 use shared::entry::{self, Counts, Metric, RouteSource};
@@ -116,7 +116,8 @@ async fn run<S: Store + Send + 'static>(
         assert!(sent.send().await.expect("SQS answers").failed().is_empty());
     }
     // All of it is there when the steps begin, so that its events are what the mapping makes of a burst.
-    let pipeline = Pipeline::start(&client, local.queues(), &stack, downstream).expect("the steps start");
+    let pipeline =
+        Pipeline::start(&client, local.queues(), Processes::Several, &stack, downstream).expect("the steps start");
     // Counts end the wait; the clock only ends a run that hangs.
     let settled = async {
         while pipeline.counts().get(Metric::TasksSucceeded) < tasks as u64 {

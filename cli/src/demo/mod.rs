@@ -18,7 +18,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use embedded::{Pipeline, Ports, Storage};
+use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::aws::{Downstreams, Meter};
 use shared::config;
@@ -105,7 +105,7 @@ async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, ou
     let steps = steps::on(&Connection::to(stack), RouteSource::Fixed(routes), &meter)?;
     let downstream = Arc::new(Downstreams::new(stack.sdk_config()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
-    let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &downstream)?;
+    let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
 
     let items = owner::announce(&steps, parcels.len()).await?;
     let started = Instant::now();

@@ -22,5 +22,5 @@ mod error;
 mod server;
 
 pub use error::Error;
-pub use pipeline::Pipeline;
+pub use pipeline::{Pipeline, Processes};
 pub use stack::{Ports, Stack, Storage};

@@ -22,6 +22,33 @@ pub struct Pipeline {
     counts: Arc<Mutex<Counts>>,
 }
 
+/// How many processes run the steps on the same queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// This one, and its queues are gone with it. It takes large events of tasks, one after the other: the embedded FIFO queue
+    /// gives one message of a group at a time, so what events leave over from full batches never meets, and the larger they
+    /// are, the less that is.
+    One,
+    /// Any number, each as template.yaml says.
+    Several,
+}
+
+impl Processes {
+    fn tasks(self, queue: &str) -> Mapping {
+        match self {
+            Self::One => {
+                // One event waits while another is handled.
+                let visibility = Some(Duration::from_secs(2 * (ALONE.timeout_s + ALONE.window_s)));
+                Mapping { visibility, ..mapping(queue, ALONE, 1) }
+            }
+            Self::Several => mapping(queue, TASKS, 8),
+        }
+    }
+}
+
+/// So many tasks take some seconds, or many on a slow machine, and nobody waits for a process that has died.
+const ALONE: Settings = Settings { batch_size: 10_000, timeout_s: 120, ..TASKS };
+
 /// How often sweep runs here: on AWS a schedule calls it once a minute.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
@@ -33,6 +60,7 @@ impl Pipeline {
     pub fn start<S, Q, E, D>(
         client: &Client,
         queues: &Queues,
+        processes: Processes,
         stack: &Arc<entry::Stack<S, Q, E>>,
         downstream: &Arc<D>,
     ) -> Result<Self, Error>
@@ -46,7 +74,7 @@ impl Pipeline {
         let sweeper = tokio::spawn(sweep(Arc::clone(stack), Arc::clone(&counts))).abort_handle();
         let mut pipeline = Self { mappings: Vec::new(), sweeper, counts };
         // A FIFO queue's mapping takes tens, and has no window.
-        for mapping in [mapping(&queues.tasks, TASKS, 8), mapping(&queues.in_order, IN_ORDER, 8)] {
+        for mapping in [processes.tasks(&queues.tasks), mapping(&queues.in_order, IN_ORDER, 8)] {
             let register = Arc::clone(stack);
             pipeline.map(client, mapping, move |event| {
                 let stack = Arc::clone(&register);
@@ -129,5 +157,6 @@ fn mapping(queue: &str, settings: Settings, concurrency: usize) -> Mapping {
         concurrency,
         pollers: 8,
         timeout: Duration::from_secs(settings.timeout_s),
+        visibility: None,
     }
 }

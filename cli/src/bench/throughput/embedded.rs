@@ -1,9 +1,9 @@
-//! All of it through SQS's and DynamoDB's protocols, in this process, with the deployed stack's event source mappings.
+//! All of it through SQS's and DynamoDB's protocols, in this process, with the event source mappings that a laptop has.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedded::{Pipeline, Ports, Storage};
+use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::aws::{Dynamo, Meter};
 use shared::entry::{Metric, RouteSource};
@@ -37,7 +37,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let steps =
         steps::on(&Connection::to(&stack), RouteSource::Fixed(routes(path, WAIT_MS)?), &Arc::new(Meter::new()))?;
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
-    let pipeline = Pipeline::start(&sqs, stack.queues(), &steps, &Arc::new(Accepting))?;
+    let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &Arc::new(Accepting))?;
     let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
     let watch = Watch::start();
     let ((), ()) = tokio::try_join!(send(&intake, tasks, targets), settled(&pipeline, &steps.store, tasks))?;

@@ -47,6 +47,8 @@ pub struct Mapping {
     pub pollers: usize,
     /// How long one handler call may take.
     pub timeout: Duration,
+    /// How long a received message is hidden, in whole seconds; `None`: as long as its queue says, as with Lambda.
+    pub visibility: Option<Duration>,
 }
 
 impl Mapping {
@@ -132,6 +134,7 @@ mod tests {
             concurrency: 2,
             pollers: 4,
             timeout: Duration::from_secs(30),
+            visibility: None,
         };
         assert!(good.check().is_ok());
         assert!(Mapping { batch_size: 10, window: Duration::ZERO, ..good.clone() }.check().is_ok());

@@ -141,6 +141,7 @@ impl Poller {
             .queue_url(&self.mapping.queue)
             .max_number_of_messages(RECEIVE_AT_ONCE as i32)
             .wait_time_seconds(LONG_POLL_S)
+            .set_visibility_timeout(self.mapping.visibility.and_then(|hidden| i32::try_from(hidden.as_secs()).ok()))
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .message_attribute_names("All");
         let timeouts = TimeoutConfig::builder()

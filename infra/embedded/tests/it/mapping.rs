@@ -21,6 +21,7 @@ fn mapping(queue: &Queue) -> Mapping {
         concurrency: 3,
         pollers: 3,
         timeout: Duration::from_secs(30),
+        visibility: None,
     }
 }
 
@@ -166,7 +167,7 @@ struct Gate {
     open: Arc<Semaphore>,
 }
 
-fn gated(queue: &Queue) -> Gate {
+fn gated(mapping: Mapping, queue: &Queue) -> Gate {
     let open = Arc::new(Semaphore::new(0));
     let (begin, begun) = mpsc::unbounded_channel();
     let gate = Arc::clone(&open);
@@ -178,14 +179,29 @@ fn gated(queue: &Queue) -> Gate {
             SqsBatchResponse::default()
         }
     };
-    Gate { running: mapping(queue).start(queue.client.clone(), handler).unwrap(), begun, open }
+    Gate { running: mapping.start(queue.client.clone(), handler).unwrap(), begun, open }
+}
+
+#[tokio::test]
+async fn a_mapping_may_hide_messages_for_longer_than_their_queue() {
+    let queue = Queue::start(0).await;
+    queue.send(5).await;
+    let mut gate = gated(Mapping { visibility: Some(Duration::from_secs(60)), ..mapping(&queue) }, &queue);
+    let mut held = 0;
+    while held < 5 {
+        held += soon(gate.begun.recv()).await.unwrap();
+    }
+    assert_eq!(queue.left().await, (0, 5));
+    gate.open.add_permits(5);
+    soon(gate.running.shutdown()).await;
+    assert_eq!(queue.left().await, (0, 0));
 }
 
 #[tokio::test]
 async fn handlers_at_work_are_bounded_and_so_is_what_is_received_ahead() {
     let queue = Queue::start(30).await;
     queue.send(100).await;
-    let mut gate = gated(&queue);
+    let mut gate = gated(mapping(&queue), &queue);
     for _ in 0..3 {
         soon(gate.begun.recv()).await.unwrap();
     }
@@ -206,7 +222,7 @@ async fn handlers_at_work_are_bounded_and_so_is_what_is_received_ahead() {
 async fn a_shutdown_finishes_what_was_begun_and_leaves_the_rest_in_the_queue() {
     let queue = Queue::start(30).await;
     queue.send(100).await;
-    let mut gate = gated(&queue);
+    let mut gate = gated(mapping(&queue), &queue);
     soon(gate.begun.recv()).await.unwrap();
     gate.open.add_permits(100);
     let counts = soon(gate.running.shutdown()).await;
@@ -220,7 +236,7 @@ async fn a_shutdown_finishes_what_was_begun_and_leaves_the_rest_in_the_queue() {
 async fn an_abort_deletes_nothing_that_was_not_finished() {
     let queue = Queue::start(1).await;
     queue.send(10).await;
-    let mut gate = gated(&queue);
+    let mut gate = gated(mapping(&queue), &queue);
     soon(gate.begun.recv()).await.unwrap();
     let counts = soon(gate.running.abort()).await;
     assert_eq!(counts.deletes, 0);
