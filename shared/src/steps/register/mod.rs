@@ -263,9 +263,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     /// Puts tasks on their list, each under its own id: a redelivered record finds what it put.
     async fn put_on_list(&self, list: ListId, arrived: Vec<Listed>) -> (Vec<Listed>, OnList) {
         let Self { store, queues: outbox, env, .. } = *self;
-        let tasks: Vec<TaskMessage> = arrived.iter().map(|(_, task)| task.clone()).collect();
+        let (records, tasks): (Vec<Record>, Vec<TaskMessage>) = arrived.into_iter().unzip();
         let placed = (Listing { store, outbox, env }).put_each(&list, &tasks).await;
-        (arrived, placed)
+        (records.into_iter().zip(tasks).collect(), placed)
     }
 
     /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What drives
