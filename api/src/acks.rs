@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::tracker::{ItemRange, Outcome};
+use groupage_core::steps::track::{Acked, Refused};
 use serde::Serialize;
-use shared::domain::id::TrackerId;
-use shared::domain::tracker::{ItemRange, Outcome};
-use shared::steps::track::{Acked, Refused};
 use utoipa::ToSchema;
 
 use crate::Backend;

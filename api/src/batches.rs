@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_core::domain::batch::{Batch as Stored, FollowUp as StoredFollowUp, Status};
+use groupage_core::domain::id::{BatchId, SessionId, Target, TaskId};
+use groupage_core::domain::outcome::Exception;
+use groupage_core::ports::Batches as _;
 use serde::Serialize;
-use shared::domain::batch::{Batch as Stored, FollowUp as StoredFollowUp, Status};
-use shared::domain::id::{BatchId, SessionId, Target, TaskId};
-use shared::domain::outcome::Exception;
-use shared::ports::Batches as _;
 use utoipa::ToSchema;
 
 use crate::Backend;

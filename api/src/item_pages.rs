@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::tracker::Which;
+use groupage_core::domain::tracker::{ItemId, Place};
+use groupage_core::ports::{Freshness, Trackers as _};
+use groupage_core::steps::track::Items;
 use serde::Serialize;
-use shared::domain::id::TrackerId;
-use shared::domain::tracker::Which;
-use shared::domain::tracker::{ItemId, Place};
-use shared::ports::{Freshness, Trackers as _};
-use shared::steps::track::Items;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::Backend;

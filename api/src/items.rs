@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::tracker::{self, GROUP_SIZE, MAX_ADDED};
 use serde::Serialize;
-use shared::domain::id::TrackerId;
-use shared::domain::tracker::{self, GROUP_SIZE, MAX_ADDED};
 use utoipa::ToSchema;
 
 use crate::Backend;

@@ -31,11 +31,11 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::FutureExt;
-use shared::entry::Stack;
-use shared::ports::{Env, Outbox, Store};
-use shared::steps::list::Listing;
-use shared::steps::stream::Streaming;
-use shared::steps::track::Tracking;
+use groupage_aws::entry::Stack;
+use groupage_core::ports::{Env, Outbox, Store};
+use groupage_core::steps::list::Listing;
+use groupage_core::steps::stream::Streaming;
+use groupage_core::steps::track::Tracking;
 use tracing::error;
 
 pub use document::document;

@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
-use shared::domain::id::{BatchId, ListId, StreamId, TaskId, TrackerId};
+use groupage_core::domain::id::{BatchId, ListId, StreamId, TaskId, TrackerId};
 
 use crate::problem::Problem;
 

@@ -2,10 +2,10 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use groupage_core::domain::retry::Retryable;
+use groupage_core::ports;
+use groupage_core::steps::{self, list, stream, track::Refused};
 use serde::Serialize;
-use shared::domain::retry::Retryable;
-use shared::ports;
-use shared::steps::{self, list, stream, track::Refused};
 use tracing::{error, warn};
 use utoipa::ToSchema;
 

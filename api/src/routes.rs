@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use shared::entry::{NoRoutes, RouteSource};
-use shared::routes::Routes;
+use groupage_aws::entry::{NoRoutes, RouteSource};
+use groupage_core::routes::Routes;
 use tracing::error;
 
 use crate::problem::{Kind, Problem};

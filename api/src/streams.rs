@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Serialize;
-use serde_json::value::RawValue;
-use shared::domain::id::StreamId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::{
     Ending, MAX_COMMIT_MS, MAX_FED, MAX_NUMBER, Offset, Options, State as Stored, Stream as StoredStream, WINDOW,
 };
-use shared::steps::stream::{Event, Fed as FedEvents};
+use groupage_core::steps::stream::{Event, Fed as FedEvents};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::Backend;

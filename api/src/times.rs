@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use shared::domain::time::Timestamp;
+use groupage_core::domain::time::Timestamp;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 

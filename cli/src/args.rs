@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use shared::domain::notice::NotificationQueue;
+use groupage_core::domain::notice::NotificationQueue;
 
 /// Many tasks, one call: group tasks into batches and send each batch as one call.
 #[derive(Debug, Parser)]

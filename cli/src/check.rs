@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use groupage_core::routes::{self, Routes};
 use serde::Serialize;
-use shared::routes::{self, Routes};
 
 use crate::Ending;
 use crate::args::RoutesFile;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::error::DisplayErrorContext;
-use shared::config::{self, Queues, Tables};
+use groupage_aws::config::{self, Queues, Tables};
 
 /// There is nothing to work on.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ impl Connection {
     pub async fn open(stack: Option<&str>) -> Result<Self, Error> {
         // Before the configuration is loaded, which may ask the network for credentials.
         let named = if stack.is_none() { Some((Tables::from_env()?, Queues::from_env()?)) } else { None };
-        let config = shared::aws::load_config().await;
+        let config = groupage_aws::load_config().await;
         let (tables, queues) = match (named, stack) {
             (Some(named), _) => named,
             (None, stack) => {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use shared::entry::AwsStack;
+use groupage_aws::entry::AwsStack;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

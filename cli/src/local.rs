@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use embedded::{Pipeline, Ports, Processes, Storage};
+use groupage_aws::config;
+use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
+use groupage_aws::{Downstreams, Meter, RouteTable, System};
+use groupage_core::ports::{self, Env};
+use groupage_core::steps::revive;
 use serde::Serialize;
-use shared::aws::{Downstreams, Meter, RouteTable, System};
-use shared::config;
-use shared::entry::{AwsStack, NoRoutes, RouteSource};
-use shared::ports::{self, Env};
-use shared::steps::revive;
 
 use crate::args;
 use crate::connection::Connection;
@@ -57,7 +57,7 @@ pub enum Error {
     Routes(NoRoutes),
     /// What has not settled could not be driven on.
     #[error("cannot drive on what has not settled: {0}")]
-    Revive(#[from] shared::steps::Error),
+    Revive(#[from] groupage_core::steps::Error),
     /// The environment lines cannot be written.
     #[error("cannot write {}: {source}", file.display())]
     Environment {
@@ -142,7 +142,7 @@ async fn drive_on(steps: &AwsStack, data: &Path) -> Result<Revived, Error> {
 async fn downstream_config(stack: &embedded::Stack) -> SdkConfig {
     let configured = ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"];
     if configured.iter().any(|name| std::env::var_os(name).is_some()) {
-        shared::aws::load_config().await
+        groupage_aws::load_config().await
     } else {
         // Asking the machine's metadata service for a region would hold up the start for seconds.
         stack.sdk_config().clone()

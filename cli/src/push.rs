@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use groupage_aws::{Meter, RouteTable, System};
+use groupage_core::ports::{self, Env};
 use serde::Serialize;
-use shared::aws::{Meter, RouteTable, System};
-use shared::ports::{self, Env};
 
 use crate::args::RoutesFile;
 use crate::connection::{self, Connection};

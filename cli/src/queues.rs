@@ -3,8 +3,8 @@
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
+use groupage_aws::config::Queues;
 use serde::Serialize;
-use shared::config::Queues;
 
 /// SQS did not answer.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use groupage_aws::System;
+use groupage_core::ports::Env;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use shared::aws::System;
-use shared::ports::Env;
 
 use crate::Ending;
 use crate::args::{Redrive, RedriveCommand};

@@ -1,7 +1,7 @@
 //! `groupage schema`: the published contracts, generated from the types that read them.
 
-use shared::domain::task_message;
-use shared::routes;
+use groupage_core::domain::task_message;
+use groupage_core::routes;
 
 use crate::Ending;
 use crate::args::{Contract, Schema};

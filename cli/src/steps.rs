@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use embedded::{Pipeline, Processes};
+use groupage_aws::config;
+use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
+use groupage_aws::{Downstreams, Dynamo, Meter, RouteTable, Sqs, System};
+use groupage_core::domain::task::RETENTION_DAYS;
 use serde::Serialize;
-use shared::aws::{Downstreams, Dynamo, Meter, RouteTable, Sqs, System};
-use shared::config::{self, DEFAULT_RETENTION_DAYS};
-use shared::entry::{AwsStack, NoRoutes, RouteSource};
 
 use crate::Ending;
 use crate::connection::{self, Connection};
@@ -94,7 +95,7 @@ pub fn remote(connection: &Connection) -> Result<Arc<AwsStack>, config::Error> {
 /// The tables, for reading beside the steps without counting as theirs. For how long the stack keeps what is settled does
 /// not matter to a reader.
 pub fn unmetered_store(connection: &Connection) -> Dynamo {
-    let retention_ms = DEFAULT_RETENTION_DAYS * 24 * 60 * 60 * 1000;
+    let retention_ms = RETENTION_DAYS * 24 * 60 * 60 * 1000;
     Dynamo::new(&connection.config, connection.tables.clone(), retention_ms, Arc::new(Meter::new()))
 }
 

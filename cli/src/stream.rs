@@ -3,12 +3,12 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Subcommand;
+use groupage_aws::System;
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::stream::{Ending as End, Offset, Stream};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::steps::stream::{Refused, Streaming};
 use serde::Serialize;
-use shared::aws::System;
-use shared::domain::id::StreamId;
-use shared::domain::stream::{Ending as End, Offset, Stream};
-use shared::domain::time::Timestamp;
-use shared::steps::stream::{Refused, Streaming};
 
 use crate::Ending;
 use crate::connection::{self, Connection};
@@ -57,7 +57,7 @@ pub enum Error {
     Refused(#[from] Refused),
     /// A table or queue did not answer.
     #[error("{0}. Repeat the command")]
-    Step(#[from] shared::steps::Error),
+    Step(#[from] groupage_core::steps::Error),
 }
 
 #[derive(Serialize)]

@@ -92,7 +92,7 @@ def test_the_dashboard_shows_queues_functions_and_tables_that_exist(stack):
 
 
 def test_the_dashboard_shows_metrics_that_the_functions_publish(stack):
-    source = (ROOT / "shared/src/entry/metrics.rs").read_text()
+    source = (ROOT / "shared/aws/src/entry/metrics.rs").read_text()
     published = set(re.findall(r"^    ([A-Z]\w+),$", source, re.MULTILINE))
     body = json.loads(stack.client("cloudwatch").get_dashboard(DashboardName=stack.name)["DashboardBody"])
     shown = set()

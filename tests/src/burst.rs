@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Stack, Storage};
-use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
-use shared::domain::session::Timing;
-use shared::entry::{self, Counts, Metric, RouteSource};
-use shared::ports::Store;
-use shared::routes::Routes;
-use shared::steps::track::Lifetimes;
+use groupage_aws::entry::{self, Counts, Metric, RouteSource};
+use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
+use groupage_core::domain::session::Timing;
+use groupage_core::ports::Store;
+use groupage_core::routes::Routes;
+use groupage_core::steps::track::Lifetimes;
 
 use crate::downstream::Scripted;
 use crate::lag::{Lag, Lagging};

@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 
 use futures::future::join_all;
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::tracker::{Acks, End, Ending, ItemRange, MAX_ADDED, Node, Options, Outcome, Place, State, Tracker};
-use shared::ports::{Env, Freshness, Trackers};
-use shared::steps::track::Lifetimes;
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::tracker::{
+    Acks, End, Ending, ItemRange, MAX_ADDED, Node, Options, Outcome, Place, State, Tracker,
+};
+use groupage_core::ports::{Env, Freshness, Trackers};
+use groupage_core::steps::track::Lifetimes;
 
 use crate::clock::{TestEnv, in_virtual_time};
 use crate::process::Plan;

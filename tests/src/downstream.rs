@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use shared::ports::{Answer, Call, Downstream, NoAnswer};
+use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use tokio::time::Instant;
 
 /// One call as the downstream saw it.

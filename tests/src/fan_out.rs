@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{self, Addition, ItemId, ItemRange, Options, Place};
-use shared::ports::Env;
-use shared::steps::track::{Outcome, Refused, Tracking};
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{self, Addition, ItemId, ItemRange, Options, Place};
+use groupage_core::ports::Env;
+use groupage_core::steps::track::{Outcome, Refused, Tracking};
 
 use crate::clock::TestEnv;
 use crate::faulty::Faulty;

@@ -2,19 +2,19 @@
 //!
 //! Every method goes through [`Process::around`], so a call that is added to a step is covered by itself.
 
-use shared::domain::batch::{Assumes, Batch, Member};
-use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{
+use groupage_core::domain::batch::{Assumes, Batch, Member};
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{
     BatchId, Beat, ListId, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId, Token, TrackerId,
 };
-use shared::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
-use shared::domain::lock::{Acquisition, Held, Lock, Term};
-use shared::domain::outcome::Reason;
-use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use shared::ports::{
+use groupage_core::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
+use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::session::Session;
+use groupage_core::domain::task::{Candidate, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use groupage_core::ports::{
     Acquired, Added, Advanced, Answer, Batches, Call, Cleared, Destination, Downstream, Ended, Freshness, Gates, Inbox,
     Joined, Lists, Locks, Looked, Marked, Moved, NoAnswer, Opened, Outbox, Outgoing, Page, PassedOver, PutBack, PutOn,
     Registered, Released, Renewed, Result, Segment, Sessions, Settlement, Signalled, Stored, Tasks, Trackers,

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use shared::domain::id::LaneId;
-use shared::domain::time::Timestamp;
-use shared::memory::Delivery;
-use shared::ports::{Destination, Env};
-use shared::steps::register::{Record, Report};
+use groupage_core::domain::id::LaneId;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::Delivery;
+use groupage_core::ports::{Destination, Env};
+use groupage_core::steps::register::{Record, Report};
 
 use crate::fan_out::FanOut;
 use crate::mutation::Mutation;

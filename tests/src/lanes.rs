@@ -1,8 +1,8 @@
 //! Lanes as processes see them: through stores that fail at every call.
 
-use shared::domain::id::{LaneId, RouteName, Turn};
-use shared::domain::lane::{Lane, Queued};
-use shared::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
+use groupage_core::domain::id::{LaneId, RouteName, Turn};
+use groupage_core::domain::lane::{Lane, Queued};
+use groupage_core::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
 
 use crate::faulty::Faulty;
 

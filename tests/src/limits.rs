@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use shared::domain::gate::Scope;
-use shared::domain::id::Target;
-use shared::ports::NoAnswer;
+use groupage_core::domain::gate::Scope;
+use groupage_core::domain::id::Target;
+use groupage_core::ports::NoAnswer;
 
 use crate::process::{Fault, Plan};
 use crate::world::World;

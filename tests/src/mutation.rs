@@ -1,6 +1,6 @@
 //! One rule of the protocol broken at a time, to show that the promises are really looked at.
 
-use shared::domain::batch::{Assumes, Batch, FollowUp, Status};
+use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
 
 /// A rule that is not kept. Each must be caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

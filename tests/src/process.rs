@@ -3,8 +3,8 @@
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shared::domain::time::Timestamp;
-use shared::ports::{Env, Error, Result};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Env, Error, Result};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use shared::memory::{Delivery, MemoryQueues};
-use shared::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};
+use groupage_core::memory::{Delivery, MemoryQueues};
+use groupage_core::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;

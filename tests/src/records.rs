@@ -1,7 +1,7 @@
 //! Records of the task queue.
 
-use shared::memory::Delivery;
-use shared::steps::register::Record;
+use groupage_core::memory::Delivery;
+use groupage_core::steps::register::Record;
 
 /// A record that came for the first time.
 #[must_use]

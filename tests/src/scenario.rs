@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use futures::future::LocalBoxFuture;
-use shared::domain::batch::Batch;
-use shared::domain::id::Shard;
-use shared::ports::{Answer, NoAnswer};
+use groupage_core::domain::batch::Batch;
+use groupage_core::domain::id::Shard;
+use groupage_core::ports::{Answer, NoAnswer};
 
 use crate::clock::in_virtual_time;
 use crate::downstream::{Scripted, Seen, ok};

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use shared::domain::id::ListId;
-use shared::domain::list::{Move, Options, Purpose};
-use shared::ports::{Env, Lists, Moved};
-use shared::steps::list::{Listing, Outcome, Refused};
+use groupage_core::domain::id::ListId;
+use groupage_core::domain::list::{Move, Options, Purpose};
+use groupage_core::ports::{Env, Lists, Moved};
+use groupage_core::steps::list::{Listing, Outcome, Refused};
 
 use crate::clock::TestEnv;
 use crate::faulty::Faulty;

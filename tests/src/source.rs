@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use shared::domain::id::StreamId;
-use shared::domain::stream::{Ending, Offset, Options, State};
-use shared::ports::{Destination, Env, Outbox, Outgoing, Result, Streams, Tasks};
-use shared::steps::stream::{Event, Outcome, Refused, Streaming};
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::stream::{Ending, Offset, Options, State};
+use groupage_core::ports::{Destination, Env, Outbox, Outgoing, Result, Streams, Tasks};
+use groupage_core::steps::stream::{Event, Outcome, Refused, Streaming};
 
 use crate::faulty::Faulty;
 use crate::process::Process;

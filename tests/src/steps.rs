@@ -1,22 +1,22 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
-use shared::domain::id::{LaneId, Pool, RouteName, SessionId};
-use shared::domain::message::{Elect, Group, Handle};
-use shared::domain::session::Timing;
-use shared::memory::Delivery;
-use shared::ports::{Destination, Env};
-use shared::routes::Routes;
-use shared::steps::Error;
-use shared::steps::elect::{ElectLeader, send_successors};
-use shared::steps::group::GroupBatch;
-use shared::steps::handle::{self, HandleBatch};
-use shared::steps::keeper::Keeper;
-use shared::steps::lane::{Ordering, Resumed};
-use shared::steps::process::Processor;
-use shared::steps::register::{Record, Register, Report};
-use shared::steps::sweep::{Budget, Sweep};
-use shared::steps::track::Lifetimes;
-use shared::steps::work::{Worked, Worker};
+use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId};
+use groupage_core::domain::message::{Elect, Group, Handle};
+use groupage_core::domain::session::Timing;
+use groupage_core::memory::Delivery;
+use groupage_core::ports::{Destination, Env};
+use groupage_core::routes::Routes;
+use groupage_core::steps::Error;
+use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::group::GroupBatch;
+use groupage_core::steps::handle::{self, HandleBatch};
+use groupage_core::steps::keeper::Keeper;
+use groupage_core::steps::lane::{Ordering, Resumed};
+use groupage_core::steps::process::Processor;
+use groupage_core::steps::register::{Record, Register, Report};
+use groupage_core::steps::sweep::{Budget, Sweep};
+use groupage_core::steps::track::Lifetimes;
+use groupage_core::steps::work::{Worked, Worker};
 
 use crate::faulty::Faulty;
 use crate::process::Process;

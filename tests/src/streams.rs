@@ -1,10 +1,10 @@
 //! Streams as processes see them: through stores that fail at every call.
 
-use shared::domain::id::{Part, StreamId};
-use shared::domain::stream::{Life, Page, Stream};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Change, Node, NodeId};
-use shared::ports::{Marked, Result, Seen, Stored, StreamOpened, Streams};
+use groupage_core::domain::id::{Part, StreamId};
+use groupage_core::domain::stream::{Life, Page, Stream};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Change, Node, NodeId};
+use groupage_core::ports::{Marked, Result, Seen, Stored, StreamOpened, Streams};
 
 use crate::faulty::Faulty;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shared::domain::notice::NotificationQueue;
-use shared::memory::MemoryQueues;
-use shared::ports::Destination;
-use shared::steps::track::Tracking;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::memory::MemoryQueues;
+use groupage_core::ports::Destination;
+use groupage_core::steps::track::Tracking;
 
 use crate::clock::TestEnv;
 use crate::faulty::Faulty;

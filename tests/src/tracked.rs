@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use shared::domain::id::{Part, TrackerId};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, Node, NodeId, State, Tracker};
-use shared::memory::MemoryStore;
-use shared::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::domain::id::{Part, TrackerId};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, State, Tracker};
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
 
 use crate::clock::TestEnv;
 

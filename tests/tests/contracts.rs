@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use shared::domain::task_message;
-use shared::routes::{self, Routes};
+use groupage_core::domain::task_message;
+use groupage_core::routes::{self, Routes};
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);

@@ -4,16 +4,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use groupage_core::domain::batch::Status;
+use groupage_core::domain::id::{BatchId, Target, WorkflowId};
+use groupage_core::domain::lock::{Bid, Holder, bid};
+use groupage_core::domain::message::{Group, Lead};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::Delivery;
+use groupage_core::ports::{Acquired, Census, Destination, Env, Error, Joined, Locks, Outbox, Outgoing, Result, Tasks};
+use groupage_core::steps::group::{GroupBatch, Report};
 use groupage_tests::downstream::Scripted;
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
-use shared::domain::batch::Status;
-use shared::domain::id::{BatchId, Target, WorkflowId};
-use shared::domain::lock::{Bid, Holder, bid};
-use shared::domain::message::{Group, Lead};
-use shared::domain::time::Timestamp;
-use shared::memory::Delivery;
-use shared::ports::{Acquired, Census, Destination, Env, Error, Joined, Locks, Outbox, Outgoing, Result, Tasks};
-use shared::steps::group::{GroupBatch, Report};
 
 /// A window so long that a leader whose batch is nearly full stays and looks again and again.
 const ROUTES: &str = r#"

@@ -4,6 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use groupage_core::domain::batch::Batch;
+use groupage_core::domain::id::{Fence, Seq, Shard, Target, WorkflowId};
+use groupage_core::domain::lock::{Bid, Holder, Term, bid};
+use groupage_core::domain::message::Elect;
+use groupage_core::domain::task::{Status, Task};
+use groupage_core::memory::Delivery;
+use groupage_core::ports::{Acquired, Advanced, Destination, Env, Locks, Outgoing};
 use groupage_tests::downstream::Scripted;
 use groupage_tests::lag::Lag;
 use groupage_tests::process::{Fault, Plan, Side};
@@ -11,13 +18,6 @@ use groupage_tests::promises::broken;
 use groupage_tests::scenario::parcels;
 use groupage_tests::scenarios;
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
-use shared::domain::batch::Batch;
-use shared::domain::id::{Fence, Seq, Shard, Target, WorkflowId};
-use shared::domain::lock::{Bid, Holder, Term, bid};
-use shared::domain::message::Elect;
-use shared::domain::task::{Status, Task};
-use shared::memory::Delivery;
-use shared::ports::{Acquired, Advanced, Destination, Env, Locks, Outgoing};
 
 const ITEMS: usize = 10;
 

@@ -1,8 +1,8 @@
 //! The simulator counts what the embedded database says that it consumed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use groupage_aws::{Place, Units};
 use groupage_tests::burst::{Burst, burst};
-use shared::aws::{Place, Units};
 use simulator::load::Load;
 use simulator::{Setting, run};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use groupage_core::domain::id::ListId;
+use groupage_core::domain::list::{MAX_RELEASED, Options, State as Stored};
+use groupage_core::steps::list::{Progress, Taken as TakenTasks};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use shared::domain::id::ListId;
-use shared::domain::list::{MAX_RELEASED, Options, State as Stored};
-use shared::steps::list::{Progress, Taken as TakenTasks};
 use utoipa::ToSchema;
 
 use crate::Backend;

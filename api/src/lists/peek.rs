@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_core::domain::id::{ListId, Token};
+use groupage_core::steps::list::MAX_PEEKED;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use shared::domain::id::{ListId, Token};
-use shared::steps::list::MAX_PEEKED;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::Backend;
@@ -78,7 +78,7 @@ pub async fn peek<B: Backend>(
         Some(_) => return Err(Problem::parameter("limit", format!("must be a number from 1 to {MAX_PEEKED}"))),
     };
     let peeked = backend.listing().peek(&id, from.map(Token), limit).await??;
-    let task = |slot: shared::domain::list::Slot| {
+    let task = |slot: groupage_core::domain::list::Slot| {
         Some(WaitingTask { token: slot.token.0, task: RawValue::from_string(slot.body).ok()? })
     };
     let tasks = peeked.slots.into_iter().filter_map(task).collect();

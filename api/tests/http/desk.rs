@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use groupage_aws::System;
+use groupage_aws::entry::{RouteSource, Stack};
+use groupage_core::domain::id::LaneId;
+use groupage_core::domain::session::Timing;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Destination, Env, Outbox, Outgoing};
+use groupage_core::routes::Routes;
+use groupage_core::steps::track::Lifetimes;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
-use shared::aws::System;
-use shared::domain::id::LaneId;
-use shared::domain::session::Timing;
-use shared::domain::time::Timestamp;
-use shared::entry::{RouteSource, Stack};
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Outbox, Outgoing};
-use shared::routes::Routes;
-use shared::steps::track::Lifetimes;
 use tokio::net::TcpListener;
 
 /// A queue that the routes name.

@@ -1,7 +1,7 @@
 //! What is not the sender's fault: a port that does not answer, or refuses, or a bug.
 
+use groupage_core::ports::{Error, Outbox, Outgoing, Result};
 use serde_json::json;
-use shared::ports::{Error, Outbox, Outgoing, Result};
 
 use crate::desk::{Answer, Desk};
 

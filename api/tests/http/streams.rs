@@ -1,10 +1,10 @@
 //! Streams, from the first event to the last.
 
+use groupage_core::domain::stream::EventId;
+use groupage_core::domain::task_message;
+use groupage_core::domain::tracker::Outcome;
+use groupage_core::steps::stream::Streaming;
 use serde_json::{Value, json};
-use shared::domain::stream::EventId;
-use shared::domain::task_message;
-use shared::domain::tracker::Outcome;
-use shared::steps::stream::Streaming;
 
 use crate::desk::Desk;
 

@@ -1,11 +1,11 @@
 //! Tasks and batches.
 
+use groupage_core::domain::batch::{Assumes, Batch};
+use groupage_core::domain::id::{BatchId, Fence, Round, Target, TaskId};
+use groupage_core::domain::task::{Candidate, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches as _, Tasks as _};
 use serde_json::{Value, json};
-use shared::domain::batch::{Assumes, Batch};
-use shared::domain::id::{BatchId, Fence, Round, Target, TaskId};
-use shared::domain::task::{Candidate, Task};
-use shared::domain::time::Timestamp;
-use shared::ports::{Batches as _, Tasks as _};
 
 use crate::desk::Desk;
 

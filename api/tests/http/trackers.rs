@@ -1,10 +1,10 @@
 //! Trackers, from opening to their end.
 
 use api::Backend as _;
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::ports::Destination;
 use serde_json::{Value, json};
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::ports::Destination;
 
 use crate::desk::{Desk, NAMED_QUEUE};
 

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use embedded::{Ports, Storage};
 use futures::future::join_all;
+use groupage_aws::{Dynamo, Meter, Place, System};
+use groupage_core::domain::id::ListId;
+use groupage_core::domain::list::{MAX_PUT, Move, Purpose};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{self, Env, Lists, Moved, Outbox, Outgoing};
+use groupage_core::steps::list::{Listing, Refused};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, Place, System};
-use shared::domain::id::ListId;
-use shared::domain::list::{MAX_PUT, Move, Purpose};
-use shared::domain::time::Timestamp;
-use shared::ports::{self, Env, Lists, Moved, Outbox, Outgoing};
-use shared::steps::list::{Listing, Refused};
 
 use super::Error;
 use super::args;

@@ -19,7 +19,7 @@ mod trackers;
 use std::path::PathBuf;
 
 use crate::Ending;
-use shared::{ports, steps};
+use groupage_core::{ports, steps};
 
 use crate::output::Output;
 use args::{BenchCommand, BenchOptions};
@@ -50,10 +50,10 @@ pub enum Error {
     Watermark(u64),
     /// A variable makes no sense.
     #[error(transparent)]
-    Config(#[from] shared::config::Error),
+    Config(#[from] groupage_aws::config::Error),
     /// The benchmark's own route does not parse: a bug.
     #[error(transparent)]
-    Routes(#[from] shared::routes::Error),
+    Routes(#[from] groupage_core::routes::Error),
     /// The tasks cannot be sent.
     #[error(transparent)]
     Send(#[from] crate::send::queue::Error),

@@ -1,7 +1,7 @@
 //! Which items each ack of a benchmark is for: computed when it is asked for, so that the plan of a large fan-out takes
 //! no memory beside what is measured.
 
-use shared::domain::tracker::GROUP_SIZE;
+use groupage_core::domain::tracker::GROUP_SIZE;
 
 /// A number of acks in random order; some of them are for items that another ack is for, too.
 #[derive(Clone, Copy, Debug)]

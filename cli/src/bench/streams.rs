@@ -10,18 +10,18 @@ use std::time::Instant;
 
 use embedded::{Ports, Storage};
 use futures::future::join_all;
+use groupage_aws::{Dynamo, Meter, System};
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Options, Page, Stream, Trace};
+use groupage_core::domain::tracker::{MAX_LEVEL, NodeId, Outcome};
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Env, Stored, Streams};
+use groupage_core::steps::stream::Streaming;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, System};
-use shared::domain::id::StreamId;
-use shared::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Options, Page, Stream, Trace};
-use shared::domain::tracker::{MAX_LEVEL, NodeId, Outcome};
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Env, Stored, Streams};
-use shared::steps::stream::Streaming;
 
 use super::Error;
 use super::args::BenchStreams;
@@ -233,7 +233,7 @@ impl<'a, S: Streams> Bench<'a, S> {
 }
 
 /// Read and write units, with those of one more stretch.
-fn add((read, write): (f64, f64), from: shared::aws::Usage, to: shared::aws::Usage) -> (f64, f64) {
+fn add((read, write): (f64, f64), from: groupage_aws::Usage, to: groupage_aws::Usage) -> (f64, f64) {
     let used = (to - from).capacity();
     (read + used.read.count(), write + used.write.count())
 }

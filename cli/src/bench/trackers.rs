@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use embedded::{Ports, Storage};
 use futures::future::join_all;
+use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
+use groupage_core::steps::track::Tracking;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, Sqs, System, Usage};
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
-use shared::steps::track::Tracking;
 
 use super::Error;
 use super::args::BenchTrackers;

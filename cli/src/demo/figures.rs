@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use groupage_aws::{Requests, Usage};
+use groupage_core::domain::task::{Status, Task};
 use serde::Serialize;
-use shared::aws::{Requests, Usage};
-use shared::domain::task::{Status, Task};
 use simulator::bill::price;
 
 use super::ledger::{Ledger, Parcel};

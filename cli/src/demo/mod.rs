@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 
 use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use shared::aws::{Downstreams, Meter};
-use shared::config;
-use shared::domain::id::TaskId;
-use shared::domain::task::Task;
-use shared::domain::tracker::ItemId;
-use shared::entry::{AwsStack, Metric, RouteSource};
-use shared::ports::{self, Freshness, Tasks};
-use shared::routes::{self, Routes};
+use groupage_aws::config;
+use groupage_aws::entry::{AwsStack, Metric, RouteSource};
+use groupage_aws::{Downstreams, Meter};
+use groupage_core::domain::id::TaskId;
+use groupage_core::domain::task::Task;
+use groupage_core::domain::tracker::ItemId;
+use groupage_core::ports::{self, Freshness, Tasks};
+use groupage_core::routes::{self, Routes};
 use tokio::time;
 
 use crate::args;

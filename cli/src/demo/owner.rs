@@ -2,13 +2,13 @@
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::DisplayErrorContext;
+use groupage_aws::entry::AwsStack;
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::tracker::{ItemId, Options, Place};
+use groupage_core::steps;
+use groupage_core::steps::track::{Refused, Tracking};
 use serde::Deserialize;
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::tracker::{ItemId, Options, Place};
-use shared::entry::AwsStack;
-use shared::steps;
-use shared::steps::track::{Refused, Tracking};
 use tokio::time::{Duration, Instant};
 
 /// The demo's only tracker.
@@ -100,6 +100,6 @@ pub async fn listen(client: &Client, queue: &str) -> Result<Vec<Notice>, Error> 
     }
 }
 
-const fn tracking(stack: &AwsStack) -> Tracking<'_, shared::aws::Dynamo, shared::aws::Sqs, shared::aws::System> {
+const fn tracking(stack: &AwsStack) -> Tracking<'_, groupage_aws::Dynamo, groupage_aws::Sqs, groupage_aws::System> {
     Tracking { store: &stack.store, outbox: &stack.queues, env: &stack.env }
 }

@@ -1,9 +1,9 @@
 //! What the demo sends, and the routes that say how it is called for.
 
+use groupage_core::domain::id::TaskId;
+use groupage_core::domain::task_message::TaskMessage;
+use groupage_core::domain::tracker::ItemId;
 use serde_json::json;
-use shared::domain::id::TaskId;
-use shared::domain::task_message::TaskMessage;
-use shared::domain::tracker::ItemId;
 
 use super::ledger::Parcel;
 use super::trucks::MAX_KG;
@@ -53,8 +53,8 @@ routes:
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::task_message::parse;
-    use shared::routes::{Assigned, Routes};
+    use groupage_core::domain::task_message::parse;
+    use groupage_core::routes::{Assigned, Routes};
 
     use super::*;
     use crate::send::bundle::bundles;

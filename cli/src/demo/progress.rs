@@ -1,7 +1,7 @@
 //! The demo as it runs: one bar for each stage of a task's life.
 
+use groupage_aws::entry::{Counts, Metric};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shared::entry::{Counts, Metric};
 
 use super::ledger::Calls;
 use crate::output::Output;

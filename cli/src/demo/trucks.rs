@@ -19,8 +19,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use groupage_core::domain::id::digest;
 use serde::{Deserialize, Serialize};
-use shared::domain::id::digest;
 use tokio::{
     net::TcpListener,
     sync::{Semaphore, oneshot},

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use shared::domain::task::{Status, Task};
+use groupage_core::domain::task::{Status, Task};
 
 use super::ledger::{Answer, Ledger, Outcome, Parcel};
 use super::owner::{Data, Notice};
@@ -70,9 +70,9 @@ fn disagreement(parcel: &Parcel, task: Option<&Task>, answer: Option<&Answer>) -
 mod tests {
     use std::time::Instant;
 
-    use shared::domain::id::{BatchId, Target, TaskId};
-    use shared::domain::outcome::Reason;
-    use shared::domain::time::Timestamp;
+    use groupage_core::domain::id::{BatchId, Target, TaskId};
+    use groupage_core::domain::outcome::Reason;
+    use groupage_core::domain::time::Timestamp;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{MAX_COMMIT_MS, Options, WINDOW};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::{MAX_COMMIT_MS, Options, WINDOW};
 
 /// What the examples teach.
 pub const EXAMPLES: &str = "\

@@ -12,15 +12,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use groupage_aws::entry::{NoRoutes, RouteSource};
+use groupage_aws::{Dynamo, Meter, RouteTable, Sqs, System};
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::retry::Retryable;
+use groupage_core::domain::stream::{Ending as End, State, Stream};
+use groupage_core::routes::Routes;
+use groupage_core::steps;
+use groupage_core::steps::stream::{Event, Fed, Outcome, Refused, Streaming};
 use indicatif::ProgressBar;
-use shared::aws::{Dynamo, Meter, RouteTable, Sqs, System};
-use shared::domain::id::StreamId;
-use shared::domain::retry::Retryable;
-use shared::domain::stream::{Ending as End, State, Stream};
-use shared::entry::{NoRoutes, RouteSource};
-use shared::routes::Routes;
-use shared::steps;
-use shared::steps::stream::{Event, Fed, Outcome, Refused, Streaming};
 use tokio::time::Instant;
 
 use crate::Ending;

@@ -1,9 +1,9 @@
 //! What became of the lines.
 
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::stream::{Offset, State, Stream};
+use groupage_core::steps::stream::Fed;
 use serde::Serialize;
-use shared::domain::id::StreamId;
-use shared::domain::stream::{Offset, State, Stream};
-use shared::steps::stream::Fed;
 
 use crate::output::{grouped, summary};
 

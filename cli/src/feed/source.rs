@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use shared::domain::stream::{Offset, Watermark};
-use shared::steps::stream::Event;
+use groupage_core::domain::stream::{Offset, Watermark};
+use groupage_core::steps::stream::Event;
 
 /// The longest line that is kept whole; what is longer is no task, and its beginning says so.
 const MAX_LINE_BYTES: u64 = 1024 * 1024;

@@ -4,13 +4,13 @@ pub mod args;
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use groupage_aws::entry::NoRoutes;
+use groupage_aws::{Dynamo, Sqs, System};
+use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
+use groupage_core::domain::lane::{Lane, State};
+use groupage_core::ports::Lanes;
+use groupage_core::steps::lane::{Ordering, Resumed, Shown};
 use serde::Serialize;
-use shared::aws::{Dynamo, Sqs, System};
-use shared::domain::id::{LaneId, RouteName, TaskId, Turn};
-use shared::domain::lane::{Lane, State};
-use shared::entry::NoRoutes;
-use shared::ports::Lanes;
-use shared::steps::lane::{Ordering, Resumed, Shown};
 
 use crate::Ending;
 use crate::connection::{self, Connection};
@@ -26,7 +26,7 @@ pub enum Error {
     Connection(#[from] connection::Error),
     /// A variable makes no sense.
     #[error(transparent)]
-    Config(#[from] shared::config::Error),
+    Config(#[from] groupage_aws::config::Error),
     /// The routes say who is told of failed tasks.
     #[error(transparent)]
     Routes(#[from] NoRoutes),
@@ -43,10 +43,10 @@ pub enum Error {
     },
     /// A table or queue did not answer.
     #[error("{0}: repeat the command")]
-    Step(#[from] shared::steps::Error),
+    Step(#[from] groupage_core::steps::Error),
     /// A table did not answer.
     #[error(transparent)]
-    Port(#[from] shared::ports::Error),
+    Port(#[from] groupage_core::ports::Error),
 }
 
 #[derive(Serialize)]

@@ -9,10 +9,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use shared::aws::{Dynamo, Meter, Sqs, System};
-use shared::domain::id::ListId;
-use shared::domain::list::Options;
-use shared::steps::list::{Listing, Refused};
+use groupage_aws::{Dynamo, Meter, Sqs, System};
+use groupage_core::domain::id::ListId;
+use groupage_core::domain::list::Options;
+use groupage_core::steps::list::{Listing, Refused};
 
 use crate::Ending;
 use crate::connection::{self, Connection};
@@ -53,7 +53,7 @@ pub enum Error {
     },
     /// A table or queue did not answer.
     #[error("{0}. Whatever was under way goes on; repeat the command under its key, if it had one")]
-    Step(#[from] shared::steps::Error),
+    Step(#[from] groupage_core::steps::Error),
 }
 
 /// One list, and how to reach it.

@@ -6,10 +6,10 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use groupage_core::domain::id::{ListId, digest};
+use groupage_core::domain::list::{MAX_PUT, MAX_PUT_BYTES};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use shared::domain::id::{ListId, digest};
-use shared::domain::list::{MAX_PUT, MAX_PUT_BYTES};
 
 use super::{Error, Shelf};
 use crate::Ending;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use groupage_core::domain::id::{ListId, Token};
+use groupage_core::domain::list::Purpose;
+use groupage_core::domain::time::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use shared::domain::id::{ListId, Token};
-use shared::domain::list::Purpose;
-use shared::domain::time::Timestamp;
 
 use super::{Error, Shelf};
 use crate::Ending;

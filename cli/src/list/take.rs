@@ -3,12 +3,12 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use groupage_core::domain::id::ListId;
+use groupage_core::domain::list::MAX_RELEASED;
+use groupage_core::ports::Env;
+use groupage_core::steps::list::{Refused, Taken};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use shared::domain::id::ListId;
-use shared::domain::list::MAX_RELEASED;
-use shared::ports::Env;
-use shared::steps::list::{Refused, Taken};
 
 use super::{Error, Shelf};
 use crate::Ending;
@@ -36,7 +36,7 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 pub async fn release(shelf: &Shelf, count: Option<u64>, key: Option<&str>) -> Result<Ending, Error> {
     let waiting = shelf.given(shelf.steps().progress(&shelf.id).await?)?.waiting;
     let wanted = count.unwrap_or(waiting);
-    let key = key.map_or_else(|| shared::aws::System.fresh_id(), str::to_owned);
+    let key = key.map_or_else(|| groupage_aws::System.fresh_id(), str::to_owned);
     let bar = bar(wanted);
     let mut done = 0;
     for call in 0.. {
@@ -76,7 +76,7 @@ pub async fn discard(shelf: &Shelf, confirmed: bool) -> Result<Ending, Error> {
     if !confirmed && waiting > 0 {
         return Err(Error::Unconfirmed { waiting });
     }
-    let key = shared::aws::System.fresh_id();
+    let key = groupage_aws::System.fresh_id();
     let bar = bar(waiting);
     let tasks = loop {
         // Each repeat goes on where the one before stopped.

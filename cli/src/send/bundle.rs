@@ -1,7 +1,7 @@
 //! Messages in tens: what one `SendMessageBatch` takes.
 
-use shared::domain::task_message::TaskMessage;
-use shared::domain::tracker::ItemId;
+use groupage_core::domain::task_message::TaskMessage;
+use groupage_core::domain::tracker::ItemId;
 
 /// SQS takes this many messages in one request.
 pub const MAX_MESSAGES: usize = 10;
@@ -45,7 +45,7 @@ pub fn bundles(tasks: Vec<(u64, TaskMessage, bool)>) -> Vec<Vec<Message>> {
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::task_message::parse;
+    use groupage_core::domain::task_message::parse;
 
     use super::*;
 

@@ -8,16 +8,16 @@ use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
 
+use groupage_aws::{Dynamo, Sqs, System};
+use groupage_core::domain::id::{TrackerId, digest};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::task_message::TaskMessage;
+use groupage_core::domain::tracker::{Ending, ItemId, Options, Place, State};
+use groupage_core::ports::Env;
+use groupage_core::steps;
+use groupage_core::steps::track::{Progress, Refused, Tracking};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use shared::aws::{Dynamo, Sqs, System};
-use shared::domain::id::{TrackerId, digest};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::task_message::TaskMessage;
-use shared::domain::tracker::{Ending, ItemId, Options, Place, State};
-use shared::ports::Env;
-use shared::steps;
-use shared::steps::track::{Progress, Refused, Tracking};
 
 use super::input::Input;
 use super::lines::{Content, Line};
@@ -229,7 +229,7 @@ fn key(number: u64, tasks: &[&mut TaskMessage]) -> String {
 #[cfg(test)]
 mod tests {
     use embedded::{Ports, Stack, Storage};
-    use shared::domain::task_message::parse;
+    use groupage_core::domain::task_message::parse;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use shared::domain::id::TaskId;
-use shared::domain::task::Task;
-use shared::domain::task_message::TaskMessage;
-use shared::domain::tracker::Outcome;
-use shared::ports::{Freshness, Result, Tasks};
+use groupage_core::domain::id::TaskId;
+use groupage_core::domain::task::Task;
+use groupage_core::domain::task_message::TaskMessage;
+use groupage_core::domain::tracker::Outcome;
+use groupage_core::ports::{Freshness, Result, Tasks};
 
 /// What the table says of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +49,10 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::id::Target;
-    use shared::domain::task_message::parse;
-    use shared::domain::time::Timestamp;
-    use shared::memory::MemoryStore;
+    use groupage_core::domain::id::Target;
+    use groupage_core::domain::task_message::parse;
+    use groupage_core::domain::time::Timestamp;
+    use groupage_core::memory::MemoryStore;
 
     use super::*;
 

@@ -19,13 +19,13 @@ use std::thread;
 use std::time::Instant;
 
 use futures::future::join_all;
+use groupage_aws::{Dynamo, Sqs, System};
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::task_message::TaskMessage;
+use groupage_core::domain::tracker::{ItemId, Outcome};
+use groupage_core::ports;
+use groupage_core::steps::track::Tracking;
 use indicatif::{ProgressBar, ProgressStyle};
-use shared::aws::{Dynamo, Sqs, System};
-use shared::domain::id::TrackerId;
-use shared::domain::task_message::TaskMessage;
-use shared::domain::tracker::{ItemId, Outcome};
-use shared::ports;
-use shared::steps::track::Tracking;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::Ending;
@@ -77,7 +77,7 @@ enum Stop {
     #[error(transparent)]
     Track(#[from] fan_out::Error),
     #[error("cannot ack an item of a tracker: {0}")]
-    Ack(#[from] shared::steps::Error),
+    Ack(#[from] groupage_core::steps::Error),
 }
 
 /// Sends every good line of the input.
@@ -311,13 +311,13 @@ impl<'a> Sender<'a> {
 mod tests {
     use aws_sdk_sqs::types::QueueAttributeName;
     use embedded::{Ports, Stack, Storage};
-    use shared::domain::batch::Member;
-    use shared::domain::id::{BatchId, Target};
-    use shared::domain::notice::NotificationQueue;
-    use shared::domain::task::Task;
-    use shared::domain::task_message::parse;
-    use shared::domain::time::Timestamp;
-    use shared::ports::{Settlement, Tasks};
+    use groupage_core::domain::batch::Member;
+    use groupage_core::domain::id::{BatchId, Target};
+    use groupage_core::domain::notice::NotificationQueue;
+    use groupage_core::domain::task::Task;
+    use groupage_core::domain::task_message::parse;
+    use groupage_core::domain::time::Timestamp;
+    use groupage_core::ports::{Settlement, Tasks};
 
     use super::*;
     use crate::args::Color;

@@ -7,7 +7,7 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use shared::domain::tracker::ItemId;
+use groupage_core::domain::tracker::ItemId;
 use tokio::time;
 
 use super::bundle::Message;

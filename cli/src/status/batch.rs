@@ -1,11 +1,11 @@
 //! One batch: its members, calls and outcome.
 
+use groupage_aws::Dynamo;
+use groupage_core::domain::batch::{Batch, FollowUp, Status};
+use groupage_core::domain::id::{BatchId, SessionId, Target, TaskId};
+use groupage_core::domain::outcome::Exception;
+use groupage_core::ports::Batches;
 use serde::Serialize;
-use shared::aws::Dynamo;
-use shared::domain::batch::{Batch, FollowUp, Status};
-use shared::domain::id::{BatchId, SessionId, Target, TaskId};
-use shared::domain::outcome::Exception;
-use shared::ports::Batches;
 
 use super::{Error, unknown};
 use crate::output::Output;
@@ -84,12 +84,12 @@ fn shown(batch: Batch) -> Shown {
 
 #[cfg(test)]
 mod tests {
+    use groupage_core::domain::batch::Claim;
+    use groupage_core::domain::id::{Fence, Round};
+    use groupage_core::domain::outcome::Results;
+    use groupage_core::domain::task::Candidate;
+    use groupage_core::domain::time::Timestamp;
     use serde_json::{Value, json};
-    use shared::domain::batch::Claim;
-    use shared::domain::id::{Fence, Round};
-    use shared::domain::outcome::Results;
-    use shared::domain::task::Candidate;
-    use shared::domain::time::Timestamp;
 
     use super::*;
 

@@ -7,13 +7,13 @@ mod tracker;
 use std::sync::Arc;
 
 use aws_sdk_sqs::Client;
+use groupage_aws::{Dynamo, Meter, RouteTable};
+use groupage_core::domain::id::{BatchId, Shard, Target, TaskId, TrackerId};
+use groupage_core::domain::lock::Lock;
+use groupage_core::domain::task::{Shown, Status, Task};
+use groupage_core::ports::{self, Batches, Freshness, Locks, Tasks};
+use groupage_core::routes::{self, Routes};
 use serde::Serialize;
-use shared::aws::{Dynamo, Meter, RouteTable};
-use shared::domain::id::{BatchId, Shard, Target, TaskId, TrackerId};
-use shared::domain::lock::Lock;
-use shared::domain::task::{Shown, Status, Task};
-use shared::ports::{self, Batches, Freshness, Locks, Tasks};
-use shared::routes::{self, Routes};
 
 use crate::Ending;
 use crate::args::{StatusCommand, StatusOptions};
@@ -39,7 +39,7 @@ pub enum Error {
     Routes(#[from] routes::Error),
     /// A tracker could not be looked at.
     #[error(transparent)]
-    Step(#[from] shared::steps::Error),
+    Step(#[from] groupage_core::steps::Error),
     /// There is no such thing.
     #[error("no {kind} `{id}` is known. Settled ones are forgotten after their retention time")]
     Unknown {

@@ -1,11 +1,11 @@
 //! The workers: who has a session, until when, and what it has claimed.
 
+use groupage_aws::{Dynamo, System};
+use groupage_core::domain::id::{BatchId, Pool, SessionId};
+use groupage_core::domain::session::Session;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Env, Sessions};
 use serde::Serialize;
-use shared::aws::{Dynamo, System};
-use shared::domain::id::{BatchId, Pool, SessionId};
-use shared::domain::session::Session;
-use shared::domain::time::Timestamp;
-use shared::ports::{Env, Sessions};
 
 use super::Error;
 use crate::connection::Connection;
@@ -76,7 +76,7 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::session::Timing;
+    use groupage_core::domain::session::Timing;
 
     use super::*;
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use groupage_aws::{Dynamo, System};
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{End, ItemRange, State};
+use groupage_core::steps::track::{Progress, Tracking};
 use serde::Serialize;
-use shared::aws::{Dynamo, System};
-use shared::domain::id::TrackerId;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{End, ItemRange, State};
-use shared::steps::track::{Progress, Tracking};
 
 use super::{Error, unknown};
 use crate::connection::Connection;

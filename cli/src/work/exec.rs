@@ -7,9 +7,9 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use groupage_core::domain::outcome::Reason;
+use groupage_core::ports::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
 use serde::Deserialize;
-use shared::domain::outcome::Reason;
-use shared::ports::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time;
@@ -113,8 +113,8 @@ fn failure(status: ExitStatus) -> Option<Reason> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use shared::domain::id::{BatchId, Fence};
-    use shared::routes;
+    use groupage_core::domain::id::{BatchId, Fence};
+    use groupage_core::routes;
 
     use super::*;
 

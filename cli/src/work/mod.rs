@@ -12,17 +12,17 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use shared::aws::{Dynamo, Sqs, System};
-use shared::config;
-use shared::domain::id::{Pool, RouteName, SessionId};
-use shared::domain::retry::Retryable;
-use shared::entry::{AwsStack, NoRoutes};
-use shared::ports::Env;
-use shared::routes::Routes;
-use shared::steps;
-use shared::steps::keeper::{Keeper, Lost};
-use shared::steps::process::Processor;
-use shared::steps::work::{Worked, Worker};
+use groupage_aws::config;
+use groupage_aws::entry::{AwsStack, NoRoutes};
+use groupage_aws::{Dynamo, Sqs, System};
+use groupage_core::domain::id::{Pool, RouteName, SessionId};
+use groupage_core::domain::retry::Retryable;
+use groupage_core::ports::Env;
+use groupage_core::routes::Routes;
+use groupage_core::steps;
+use groupage_core::steps::keeper::{Keeper, Lost};
+use groupage_core::steps::process::Processor;
+use groupage_core::steps::work::{Worked, Worker};
 
 use crate::Ending;
 use crate::args::Work;

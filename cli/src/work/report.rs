@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use groupage_core::domain::batch::Batch;
+use groupage_core::domain::id::{BatchId, Target};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::steps::follow_up::Counts;
 use serde::Serialize;
-use shared::domain::batch::Batch;
-use shared::domain::id::{BatchId, Target};
-use shared::domain::outcome::Reason;
-use shared::steps::follow_up::Counts;
 
 use crate::output::grouped;
 
@@ -72,9 +72,9 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use groupage_core::domain::id::Fence;
+    use groupage_core::domain::time::Timestamp;
     use serde_json::json;
-    use shared::domain::id::Fence;
-    use shared::domain::time::Timestamp;
 
     use super::*;
 

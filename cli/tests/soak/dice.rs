@@ -1,6 +1,6 @@
 //! Dice that follow from a seed.
 
-use shared::domain::id::digest;
+use groupage_core::domain::id::digest;
 
 /// A number that looks random and follows from its arguments.
 pub fn roll(parts: &[&str]) -> u64 {

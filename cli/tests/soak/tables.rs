@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use groupage_aws::config;
+use groupage_aws::{Dynamo, Meter};
+use groupage_core::domain::id::{Part, RouteName, TaskId};
+use groupage_core::domain::task::Task;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Census, Freshness, Tasks};
 use serde::Deserialize;
-use shared::aws::{Dynamo, Meter};
-use shared::config;
-use shared::domain::id::{Part, RouteName, TaskId};
-use shared::domain::task::Task;
-use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Census, Freshness, Tasks};
 
 use super::stand::Stand;
 
@@ -103,7 +103,7 @@ fn sdk_config(endpoint: &str) -> SdkConfig {
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(Credentials::new("soak", "soak", None, None, "soak")))
-        .http_client(shared::aws::http_client())
+        .http_client(groupage_aws::http_client())
         .endpoint_url(endpoint)
         .build()
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use shared::domain::notice::{FAILED, SUCCEEDED};
-use shared::domain::task::{Status, Task};
+use groupage_core::domain::notice::{FAILED, SUCCEEDED};
+use groupage_core::domain::task::{Status, Task};
 
 use super::ledger::{Fate, Ledger};
 use super::tables::Notice;
@@ -97,9 +97,9 @@ fn ending(status: &Status) -> Option<(&str, Option<Fate>)> {
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::id::{BatchId, Target, TaskId};
-    use shared::domain::outcome::Reason;
-    use shared::domain::time::Timestamp;
+    use groupage_core::domain::id::{BatchId, Target, TaskId};
+    use groupage_core::domain::outcome::Reason;
+    use groupage_core::domain::time::Timestamp;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use groupage_aws::entry;
 use lambda_http::Error;
-use shared::entry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

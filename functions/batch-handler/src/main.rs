@@ -1,8 +1,8 @@
 //! The Lambda function batch-handler: makes a batch's one call and records its outcome. Wiring only.
 
+use groupage_aws::Downstreams;
+use groupage_aws::entry;
 use lambda_runtime::Error;
-use shared::aws::Downstreams;
-use shared::entry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

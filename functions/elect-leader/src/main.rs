@@ -1,7 +1,7 @@
 //! The Lambda function elect-leader: makes one workflow the leader of its Target. Wiring only.
 
+use groupage_aws::entry;
 use lambda_runtime::Error;
-use shared::entry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

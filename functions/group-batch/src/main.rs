@@ -1,7 +1,7 @@
 //! The Lambda function group-batch: the leader fills batches while tasks wait. Wiring only.
 
+use groupage_aws::entry;
 use lambda_runtime::Error;
-use shared::entry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The Lambda function register-task: writes each new task down, then asks for a leader once per Target. Wiring only.
 
+use groupage_aws::entry;
 use lambda_runtime::Error;
-use shared::entry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

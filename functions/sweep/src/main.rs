@@ -1,7 +1,7 @@
 //! The Lambda function sweep: finds, by schedule, what lost its message or its worker, and sends it on. Wiring only.
 
+use groupage_aws::entry::{self, mapping::SWEEP_EVERY_MS};
 use lambda_runtime::Error;
-use shared::entry::{self, mapping::SWEEP_EVERY_MS};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use aws_sdk_sqs::Client;
-use shared::config::Queues;
-use shared::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, Settings, TASKS};
-use shared::entry::{self, Counts, Handled};
-use shared::ports::{Downstream, Env, Inbox, Outbox, Store};
+use groupage_aws::config::Queues;
+use groupage_aws::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, Settings, TASKS};
+use groupage_aws::entry::{self, Counts, Handled};
+use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
 use tokio::task::AbortHandle;
 
 use crate::Error;

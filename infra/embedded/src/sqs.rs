@@ -5,6 +5,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use groupage_aws::{Meter, Requests, SqsRequest};
 use hyper::{
     HeaderMap, Request,
     body::{Body, Incoming},
@@ -14,7 +15,6 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use rustack_sqs_core::{config::SqsConfig, handler::RustackSqsHandler, provider::RustackSqs};
 use rustack_sqs_http::service::{SqsHttpConfig, SqsHttpService};
-use shared::aws::{Meter, Requests, SqsRequest};
 use tokio::{
     net::{TcpListener, TcpStream},
     time,

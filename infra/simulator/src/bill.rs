@@ -1,9 +1,9 @@
 //! What a run would cost, at AWS's prices.
 
+use groupage_aws::Place;
+use groupage_aws::entry::mapping::MEMORY_MB;
+use groupage_core::domain::id::Part;
 use serde::Serialize;
-use shared::aws::Place;
-use shared::domain::id::Part;
-use shared::entry::mapping::MEMORY_MB;
 
 use crate::mapping::settings;
 use crate::queues::Step;

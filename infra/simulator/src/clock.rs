@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::Env;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use shared::domain::time::Timestamp;
-use shared::ports::Env;
 use tokio::time::Instant;
 
 /// The virtual moment at which every run begins, in milliseconds.

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use serde_json::Value;
-use shared::ports::{Answer, Call, Downstream, NoAnswer};
 use tokio::time::Instant;
 
 /// A call as it came.

@@ -11,8 +11,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use shared::aws::{INITIAL_BACKOFF, MAX_BACKOFF, Place, Units};
-use shared::ports::{Env, Error, Result};
+use groupage_aws::{INITIAL_BACKOFF, MAX_BACKOFF, Place, Units};
+use groupage_core::ports::{Env, Error, Result};
 use tokio::time::{Instant, sleep};
 
 use crate::clock::TestEnv;

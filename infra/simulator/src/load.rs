@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::ports::Env;
+use groupage_core::ports::Env;
 
 use crate::clock::TestEnv;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use shared::entry::event;
-use shared::entry::mapping::{self, Settings};
+use groupage_aws::entry::event;
+use groupage_aws::entry::mapping::{self, Settings};
 use tokio::time::{Instant, sleep};
 
 use crate::latency::Hop;

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use shared::aws::price::requests;
-use shared::aws::{Meter, REQUESTS_IN_FLIGHT, SqsRequest};
-use shared::ports::{Destination, Inbox, Outbox, Outgoing, Result};
+use groupage_aws::price::requests;
+use groupage_aws::{Meter, REQUESTS_IN_FLIGHT, SqsRequest};
+use groupage_core::ports::{Destination, Inbox, Outbox, Outgoing, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 

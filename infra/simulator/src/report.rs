@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shared::aws::Usage;
-use shared::entry::{Counts, Metric};
+use groupage_aws::Usage;
+use groupage_aws::entry::{Counts, Metric};
 use tokio::time::Instant;
 
 use crate::downstream::Seen;

@@ -133,8 +133,8 @@ pub fn fewest_calls(setting: &Setting, outcome: &Outcome) -> usize {
 mod tests {
     use std::collections::BTreeMap;
 
-    use shared::aws::Usage;
-    use shared::entry::Counts;
+    use groupage_aws::Usage;
+    use groupage_aws::entry::Counts;
 
     use super::*;
     use crate::load::Load;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsEvent;
-use shared::aws::Meter;
-use shared::domain::id::digest;
-use shared::domain::session::Timing;
-use shared::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
-use shared::entry::{self, Metric, RouteSource, Stack};
-use shared::memory::MemoryStore;
-use shared::ports::{Destination, Outgoing};
-use shared::routes::Routes;
-use shared::steps::track::Lifetimes;
+use groupage_aws::Meter;
+use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
+use groupage_aws::entry::{self, Metric, RouteSource, Stack};
+use groupage_core::domain::id::digest;
+use groupage_core::domain::session::Timing;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Destination, Outgoing};
+use groupage_core::routes::Routes;
+use groupage_core::steps::track::Lifetimes;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -97,7 +97,7 @@ impl Setting {
 #[derive(Debug)]
 pub enum Error {
     /// The route is none.
-    Routes(shared::routes::Error),
+    Routes(groupage_core::routes::Error),
     /// Tasks are left that nothing moves.
     Stuck {
         /// How many are settled.

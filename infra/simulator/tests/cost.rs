@@ -1,7 +1,7 @@
 //! Counts that must not grow: units, requests and calls of bursts. They follow from the seed, not from the machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use shared::aws::{Capacity, Place};
+use groupage_aws::{Capacity, Place};
 use simulator::load::Load;
 use simulator::timing::fewest_calls;
 use simulator::{Outcome, Setting, run};

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use shared::routes::Error;
+use groupage_core::routes::Error;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::model::Groupage;

@@ -1,7 +1,7 @@
 //! What may happen in a state.
 
-use shared::domain::message::Elect;
-use shared::ports::Freshness;
+use groupage_core::domain::message::Elect;
+use groupage_core::ports::Freshness;
 
 use crate::action::{Action, After, Who};
 use crate::io::{Body, Op, Says};

@@ -1,14 +1,16 @@
 //! One I/O of a step: what it asks of the world, and what it is told.
 
-use shared::domain::batch::{Assumes, Batch, Member};
-use shared::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
-use shared::domain::lock::{Acquisition, Held, Lock, Term};
-use shared::domain::message::{Elect, Group, Handle};
-use shared::domain::rest::Stage;
-use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Task};
-use shared::domain::time::Timestamp;
-use shared::ports::{Advanced, Ended, Freshness, Joined, PutBack, Registered, Released, Renewed, Settlement, Stored};
+use groupage_core::domain::batch::{Assumes, Batch, Member};
+use groupage_core::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
+use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::message::{Elect, Group, Handle};
+use groupage_core::domain::rest::Stage;
+use groupage_core::domain::session::Session;
+use groupage_core::domain::task::{Candidate, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
+    Advanced, Ended, Freshness, Joined, PutBack, Registered, Released, Renewed, Settlement, Stored,
+};
 
 use crate::kept::Kept;
 

@@ -1,8 +1,8 @@
 //! No route here is ordered, so nobody asks.
 
-use shared::domain::id::{LaneId, RouteName, Turn};
-use shared::domain::lane::{Lane, Queued};
-use shared::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
+use groupage_core::domain::id::{LaneId, RouteName, Turn};
+use groupage_core::domain::lane::{Lane, Queued};
+use groupage_core::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
 
 use crate::recorder::Recorder;
 use crate::unasked::unasked;

@@ -1,9 +1,9 @@
 //! No task here is for a list, so nobody asks.
 
-use shared::domain::id::{ListId, Part, Token};
-use shared::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
-use shared::domain::time::Timestamp;
-use shared::ports::{Cleared, Lists, Moved, PutOn, Result, Stored};
+use groupage_core::domain::id::{ListId, Part, Token};
+use groupage_core::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Cleared, Lists, Moved, PutOn, Result, Stored};
 
 use crate::recorder::Recorder;
 use crate::unasked::unasked;

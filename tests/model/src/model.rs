@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use shared::domain::id::{RouteName, Shard, Target, WorkflowId};
-use shared::domain::message::{Elect, Election};
-use shared::domain::task::Task;
-use shared::domain::task_message;
-use shared::domain::time::Timestamp;
-use shared::routes::{Error, Routes};
+use groupage_core::domain::id::{RouteName, Shard, Target, WorkflowId};
+use groupage_core::domain::message::{Elect, Election};
+use groupage_core::domain::task::Task;
+use groupage_core::domain::task_message;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::routes::{Error, Routes};
 use stateright::{Model, Property};
 
 use crate::action::{Action, Who};

@@ -1,15 +1,15 @@
 //! The traits of the real steps, over a [`Recorder`].
 
-use shared::domain::batch::{Assumes, Batch, Member};
-use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
-use shared::domain::lock::{Acquisition, Held, Lock, Term};
-use shared::domain::outcome::Reason;
-use shared::domain::rest::Rest;
-use shared::domain::session::Session;
-use shared::domain::task::{Candidate, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::ports::{
+use groupage_core::domain::batch::{Assumes, Batch, Member};
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{BatchId, Beat, Part, Pool, Round, RouteName, Seq, SessionId, Target, TaskId};
+use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::rest::Rest;
+use groupage_core::domain::session::Session;
+use groupage_core::domain::task::{Candidate, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
     self, Acquired, Advanced, Batches, Call, Destination, Downstream, Ended, Env, Freshness, Gates, Inbox, Joined,
     Locks, NoAnswer, Outbox, Outgoing, Page, PassedOver, PutBack, Registered, Released, Renewed, Result, Segment,
     Sessions, Settlement, Signalled, Stored, Tasks, WaitingPage,
@@ -178,7 +178,7 @@ const SHORTEST_BEAT_MS: u64 = 1_000;
 
 /// Counters that only stretch a delay are cut off, so that a message which goes round does so unchanged.
 fn parse(outgoing: &Outgoing) -> Option<Sent> {
-    use shared::domain::message::Elect;
+    use groupage_core::domain::message::Elect;
     let body = match outgoing.to {
         Destination::Elect => {
             let mut elect = serde_json::from_str(&outgoing.body).ok()?;
@@ -194,7 +194,7 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
         }
         Destination::Group => Body::Group(serde_json::from_str(&outgoing.body).ok()?),
         Destination::Handle => {
-            let mut handle: shared::domain::message::Handle = serde_json::from_str(&outgoing.body).ok()?;
+            let mut handle: groupage_core::domain::message::Handle = serde_json::from_str(&outgoing.body).ok()?;
             handle.waits = handle.waits.min(1);
             Body::Handle(handle)
         }

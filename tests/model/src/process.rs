@@ -11,16 +11,16 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
 
-use shared::domain::id::{Fence, Shard, TaskId};
-use shared::domain::rest::Rest;
-use shared::domain::session::Timing;
-use shared::domain::time::Timestamp;
-use shared::ports::Freshness;
-use shared::routes::Routes;
-use shared::steps::elect::{ElectLeader, send_successors};
-use shared::steps::group::GroupBatch;
-use shared::steps::handle::{self, Delivery, HandleBatch};
-use shared::steps::register::{Record, Register};
+use groupage_core::domain::id::{Fence, Shard, TaskId};
+use groupage_core::domain::rest::Rest;
+use groupage_core::domain::session::Timing;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::Freshness;
+use groupage_core::routes::Routes;
+use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::group::GroupBatch;
+use groupage_core::steps::handle::{self, Delivery, HandleBatch};
+use groupage_core::steps::register::{Record, Register};
 
 use crate::io::{Answer, Body, Op};
 use crate::kept::{Kept, Names, fresh_name};

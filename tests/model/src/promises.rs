@@ -1,8 +1,8 @@
 //! What must hold in every state, or at every write.
 
-use shared::domain::batch::{Batch, FollowUp, Member, Status};
-use shared::domain::id::TaskId;
-use shared::domain::task;
+use groupage_core::domain::batch::{Batch, FollowUp, Member, Status};
+use groupage_core::domain::id::TaskId;
+use groupage_core::domain::task;
 
 use crate::kept::Kept;
 use crate::tables::Tables;

@@ -3,11 +3,11 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use shared::domain::batch::Status;
-use shared::domain::id::{BatchId, Fence, Shard};
-use shared::domain::lock::Lock;
-use shared::domain::message::{Elect, Group, Lead};
-use shared::domain::time::Timestamp;
+use groupage_core::domain::batch::Status;
+use groupage_core::domain::id::{BatchId, Fence, Shard};
+use groupage_core::domain::lock::Lock;
+use groupage_core::domain::message::{Elect, Group, Lead};
+use groupage_core::domain::time::Timestamp;
 
 use crate::io::Body;
 use crate::kept::{Kept, Names};

@@ -1,11 +1,11 @@
 //! The tables: one item of each kind at a time, under the preconditions that the ports promise.
 
-use shared::domain::batch::{Batch, FollowUp, Status};
-use shared::domain::id::{BatchId, Target, TaskId};
-use shared::domain::lock::Lock;
-use shared::domain::session::Session;
-use shared::domain::task::{self, Candidate, Task};
-use shared::domain::time::Timestamp;
+use groupage_core::domain::batch::{Batch, FollowUp, Status};
+use groupage_core::domain::id::{BatchId, Target, TaskId};
+use groupage_core::domain::lock::Lock;
+use groupage_core::domain::session::Session;
+use groupage_core::domain::task::{self, Candidate, Task};
+use groupage_core::domain::time::Timestamp;
 
 use crate::kept::{Kept, Names};
 
@@ -113,7 +113,7 @@ impl Tables {
 
     /// The session with this id.
     #[must_use]
-    pub fn session(&self, id: &shared::domain::id::SessionId) -> Option<&Kept<Session>> {
+    pub fn session(&self, id: &groupage_core::domain::id::SessionId) -> Option<&Kept<Session>> {
         self.sessions.iter().find(|session| session.id == *id)
     }
 

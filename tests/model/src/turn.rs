@@ -1,8 +1,8 @@
 //! What an action does to a state.
 
-use shared::domain::message::{Elect, Group, Lead};
-use shared::domain::session::Session;
-use shared::domain::time::Timestamp;
+use groupage_core::domain::message::{Elect, Group, Lead};
+use groupage_core::domain::session::Session;
+use groupage_core::domain::time::Timestamp;
 
 use crate::action::{Action, After, Who};
 use crate::io::{Answer, Body, Op, Says};

@@ -1,6 +1,6 @@
 //! Ports that nobody asks here, and time that stands still for each process.
 
-use shared::ports::Error;
+use groupage_core::ports::Error;
 
 pub(crate) const fn unasked() -> Error {
     Error::Broken { what: "the model", why: String::new() }
@@ -20,13 +20,13 @@ macro_rules! expected {
 macro_rules! no_trackers {
     ($ports:ty) => {
         const _: () = {
-            use shared::domain::id::{Part, TrackerId};
-            use shared::domain::time::Timestamp;
-            use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-            use shared::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored};
+            use groupage_core::domain::id::{Part, TrackerId};
+            use groupage_core::domain::time::Timestamp;
+            use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+            use groupage_core::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored};
             use $crate::unasked::unasked;
 
-            impl shared::ports::Trackers for $ports {
+            impl groupage_core::ports::Trackers for $ports {
                 async fn open_tracker(&self, _: &Tracker) -> Result<Opened> {
                     Err(unasked())
                 }
@@ -75,14 +75,14 @@ macro_rules! no_trackers {
 macro_rules! no_streams {
     ($ports:ty) => {
         const _: () = {
-            use shared::domain::id::{Part, StreamId};
-            use shared::domain::stream::{Life, Page, Stream};
-            use shared::domain::time::Timestamp;
-            use shared::domain::tracker::{Change, Node, NodeId};
-            use shared::ports::{Marked, Result, Seen, Stored, StreamOpened};
+            use groupage_core::domain::id::{Part, StreamId};
+            use groupage_core::domain::stream::{Life, Page, Stream};
+            use groupage_core::domain::time::Timestamp;
+            use groupage_core::domain::tracker::{Change, Node, NodeId};
+            use groupage_core::ports::{Marked, Result, Seen, Stored, StreamOpened};
             use $crate::unasked::unasked;
 
-            impl shared::ports::Streams for $ports {
+            impl groupage_core::ports::Streams for $ports {
                 async fn open_stream(&self, _: &Stream) -> Result<StreamOpened> {
                     Err(unasked())
                 }
@@ -138,9 +138,9 @@ macro_rules! no_streams {
 /// The recorder's name is its process's time. Nobody waits: a pause after a lost race is over at once.
 macro_rules! named_time {
     ($ports:ty) => {
-        impl shared::ports::Env for $ports {
-            fn now(&self) -> shared::domain::time::Timestamp {
-                shared::domain::time::Timestamp(self.name.parse().unwrap_or_default())
+        impl groupage_core::ports::Env for $ports {
+            fn now(&self) -> groupage_core::domain::time::Timestamp {
+                groupage_core::domain::time::Timestamp(self.name.parse().unwrap_or_default())
             }
 
             fn random(&self) -> f64 {

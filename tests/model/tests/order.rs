@@ -1,11 +1,11 @@
 //! Lanes: all rules kept, no promise is broken; any rule removed, one is.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use groupage_core::domain::lane::OnFailure::{FailRest, Hold, Skip};
 use groupage_model::check::{Found, each_rule};
 use groupage_model::order::check::{find, visit_all};
 use groupage_model::order::rules::{self, Promise, Rule};
 use groupage_model::order::setting::{self, Setting};
-use shared::domain::lane::OnFailure::{FailRest, Hold, Skip};
 
 #[test]
 fn a_lane_keeps_order_and_loses_nobody() {

@@ -1,9 +1,9 @@
 //! A tracked fan-out, by a seed.
 
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::tracker::{GROUP_SIZE, Outcome};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use shared::domain::id::TrackerId;
-use shared::domain::tracker::{GROUP_SIZE, Outcome};
 
 use crate::fan_out::{FanOut, Portion, Work};
 

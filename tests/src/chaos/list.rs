@@ -1,8 +1,8 @@
 //! A list and those who use it, by a seed.
 
+use groupage_core::domain::id::ListId;
 use rand::RngExt;
 use rand::rngs::StdRng;
-use shared::domain::id::ListId;
 
 use crate::shelf::{Call, Caller, What};
 

@@ -12,9 +12,9 @@ pub(crate) use list::naming;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use groupage_core::ports::{Answer, Env, NoAnswer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use shared::ports::{Answer, Env, NoAnswer};
 
 use crate::clock::in_virtual_time;
 use crate::downstream::{Scripted, Seen, ok};

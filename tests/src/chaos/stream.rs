@@ -1,10 +1,10 @@
 //! A stream and its sources, by a seed.
 
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::Options;
 use rand::RngExt;
 use rand::rngs::StdRng;
-use shared::domain::id::StreamId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::Options;
 
 use crate::source::Source;
 

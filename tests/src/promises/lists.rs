@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
-use shared::domain::list::List;
-use shared::ports::{Destination, Lists};
+use groupage_core::domain::list::List;
+use groupage_core::ports::{Destination, Lists};
 
 use crate::witness::is_release;
 use crate::world::World;

@@ -7,11 +7,11 @@ mod trackers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
-use shared::domain::batch::{Batch, Status};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::outcome::Exception;
-use shared::domain::task;
-use shared::ports::{Census, Destination};
+use groupage_core::domain::batch::{Batch, Status};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::outcome::Exception;
+use groupage_core::domain::task;
+use groupage_core::ports::{Census, Destination};
 
 use crate::limits;
 use crate::process::Plan;

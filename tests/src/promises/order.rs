@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::domain::id::{LaneId, TaskId};
-use shared::domain::lane::OnFailure;
-use shared::domain::task::{Status, Task};
+use groupage_core::domain::id::{LaneId, TaskId};
+use groupage_core::domain::lane::OnFailure;
+use groupage_core::domain::task::{Status, Task};
 
 use crate::world::World;
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::FutureExt;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::task;
-use shared::domain::tracker::{Ending, ItemId, Node, NodeId, State, Tracker};
-use shared::ports::{Destination, Freshness, Trackers};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::task;
+use groupage_core::domain::tracker::{Ending, ItemId, Node, NodeId, State, Tracker};
+use groupage_core::ports::{Destination, Freshness, Trackers};
 
 use crate::fan_out::{FanOut, Work};
 use crate::world::World;

@@ -2,8 +2,8 @@
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use shared::domain::tracker::{Mark, Node, NodeId, Outcome, State};
-use shared::ports::{Env, Freshness, Trackers};
+use groupage_core::domain::tracker::{Mark, Node, NodeId, Outcome, State};
+use groupage_core::ports::{Env, Freshness, Trackers};
 
 use crate::fan_out::{FanOut, Portion, Work};
 use crate::scenario::{Scenario, parcel, parcels};

@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use shared::domain::id::ListId;
+use groupage_core::domain::id::ListId;
 
 use crate::lag::Lag;
 use crate::scenario::{Scenario, parcel, parcels};

@@ -8,8 +8,8 @@ mod shards;
 mod streams;
 
 use futures::FutureExt;
-use shared::domain::batch::{FollowUp, Status};
-use shared::ports::{Answer, NoAnswer};
+use groupage_core::domain::batch::{FollowUp, Status};
+use groupage_core::ports::{Answer, NoAnswer};
 
 use crate::downstream::{Seen, ok};
 use crate::lag::Lag;

@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use shared::ports::{Answer, NoAnswer};
+use groupage_core::ports::{Answer, NoAnswer};
 
 use crate::downstream::{Seen, ok};
 use crate::scenario::{Scenario, keyed};

@@ -1,9 +1,9 @@
 //! Stories of a Target with shards.
 
 use futures::FutureExt;
-use shared::domain::batch::{Batch, Status};
-use shared::domain::id::Shard;
-use shared::domain::task::Task;
+use groupage_core::domain::batch::{Batch, Status};
+use groupage_core::domain::id::Shard;
+use groupage_core::domain::task::Task;
 
 use crate::scenario::{Beginning, Scenario, parcel, parcels, routes_with};
 use crate::world::World;

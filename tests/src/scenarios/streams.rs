@@ -2,9 +2,9 @@
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use shared::domain::id::StreamId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::Options;
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::Options;
 
 use crate::scenario::{Beginning, Scenario, parcels};
 use crate::scenarios::fails_alone;

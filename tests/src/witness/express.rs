@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use shared::domain::batch::{Assumes, Batch, Member, Status};
-use shared::domain::id::{BatchId, Target, TaskId};
-use shared::domain::task::{self, Candidate, Task};
-use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Result};
+use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
+use groupage_core::domain::id::{BatchId, Target, TaskId};
+use groupage_core::domain::task::{self, Candidate, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Result};
 
 use super::Witness;
 use crate::mutation::Mutation;

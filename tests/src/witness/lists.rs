@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use shared::domain::id::{ListId, Part, Token};
-use shared::domain::list::{
+use groupage_core::domain::id::{ListId, Part, Token};
+use groupage_core::domain::list::{
     Addition, Head, Life, List, Move, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
 };
-use shared::domain::time::Timestamp;
-use shared::ports::{Cleared, Lists, Moved, PutOn, Result, Stored};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Cleared, Lists, Moved, PutOn, Result, Stored};
 
 use super::Witness;
 use crate::mutation::Mutation;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use shared::domain::id::{Seq, Shard, Target};
-use shared::domain::lock::{self, Acquisition, Held, Lock, Term};
-use shared::domain::task::{self, Candidate};
-use shared::domain::time::Timestamp;
-use shared::ports::{Acquired, Advanced, Locks, Released, Result, Signalled};
+use groupage_core::domain::id::{Seq, Shard, Target};
+use groupage_core::domain::lock::{self, Acquisition, Held, Lock, Term};
+use groupage_core::domain::task::{self, Candidate};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Acquired, Advanced, Locks, Released, Result, Signalled};
 
 use super::Witness;
 use crate::mutation::Mutation;

@@ -11,14 +11,14 @@ mod trackers;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use shared::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
-use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, Beat, Part, Pool, RouteName, SessionId};
-use shared::domain::session::Session;
-use shared::domain::time::Timestamp;
-use shared::memory::MemoryStore;
-use shared::ports::{Batches, Ended, Gates, Locks, Renewed, Result, Sessions, Stored};
-use shared::routes::Routes;
+use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{BatchId, Beat, Part, Pool, RouteName, SessionId};
+use groupage_core::domain::session::Session;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Batches, Ended, Gates, Locks, Renewed, Result, Sessions, Stored};
+use groupage_core::routes::Routes;
 use tokio::time::Instant;
 
 use crate::mutation::Mutation;
@@ -114,7 +114,7 @@ impl Witness {
     }
 }
 
-fn results(batch: &Batch) -> Option<&shared::domain::outcome::Results> {
+fn results(batch: &Batch) -> Option<&groupage_core::domain::outcome::Results> {
     match &batch.status {
         Status::Settled { results, .. } => Some(results),
         Status::Open { .. }

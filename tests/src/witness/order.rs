@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
 
-use shared::domain::id::{LaneId, Revision, RouteName, TaskId, Turn};
-use shared::domain::lane::{Lane, Queued, State};
-use shared::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored, Tasks};
+use groupage_core::domain::id::{LaneId, Revision, RouteName, TaskId, Turn};
+use groupage_core::domain::lane::{Lane, Queued, State};
+use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored, Tasks};
 
 use super::Witness;
 use crate::mutation::Mutation;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use shared::domain::id::{Part, StreamId, TaskId};
-use shared::domain::stream::{EventId, Life, Page, Stream};
-use shared::domain::task::Task;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Change, Node, NodeId};
-use shared::ports::{Marked, Result, Seen, Stored, StreamOpened, Streams};
+use groupage_core::domain::id::{Part, StreamId, TaskId};
+use groupage_core::domain::stream::{EventId, Life, Page, Stream};
+use groupage_core::domain::task::Task;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Change, Node, NodeId};
+use groupage_core::ports::{Marked, Result, Seen, Stored, StreamOpened, Streams};
 
 use super::Witness;
 use crate::mutation::Mutation;

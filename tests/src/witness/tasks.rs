@@ -1,11 +1,11 @@
 //! Tasks under observation: each is settled once, by the batch that it is in.
 
-use shared::domain::batch::Member;
-use shared::domain::id::{BatchId, Round, Target, TaskId};
-use shared::domain::outcome::Reason;
-use shared::domain::task::{Candidate, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::ports::{
+use groupage_core::domain::batch::Member;
+use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Candidate, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
     Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
 };
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use shared::domain::id::{Part, TrackerId};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Mark, Node, NodeId, State, Tracker};
-use shared::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::domain::id::{Part, TrackerId};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Mark, Node, NodeId, State, Tracker};
+use groupage_core::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
 use tokio::time::Instant;
 
 use super::Witness;

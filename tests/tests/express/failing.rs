@@ -1,16 +1,16 @@
 //! Tasks that fail while they are in a rest.
 
+use groupage_core::domain::id::Shard;
+use groupage_core::domain::rest::{Rest, Stage};
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{self, Destination, Inbox, Outbox, Outgoing};
+use groupage_core::routes::Routes;
+use groupage_core::steps::register::{Register, Report};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::process::{Fault, Plan, Side};
 use groupage_tests::records::first;
 use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::World;
-use shared::domain::id::Shard;
-use shared::domain::rest::{Rest, Stage};
-use shared::memory::MemoryStore;
-use shared::ports::{self, Destination, Inbox, Outbox, Outgoing};
-use shared::routes::Routes;
-use shared::steps::register::{Register, Report};
 
 use crate::{ROUTES, WAITED, all_settled, sent, world};
 

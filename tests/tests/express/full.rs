@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use groupage_core::domain::id::Target;
+use groupage_core::ports::{Destination, Env};
 use groupage_tests::downstream::Scripted;
 use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::{Setting, World};
-use shared::domain::id::Target;
-use shared::ports::{Destination, Env};
 
 use crate::{ROUTES, all_settled, register_again, sent, world};
 

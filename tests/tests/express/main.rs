@@ -6,15 +6,15 @@ mod failing;
 mod full;
 mod rests;
 
+use groupage_core::domain::id::Target;
+use groupage_core::domain::rest::Stage;
+use groupage_core::domain::task::Status;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::Destination;
+use groupage_core::steps::register::{Record, Report};
 use groupage_tests::downstream::Scripted;
 use groupage_tests::records::records;
 use groupage_tests::world::{Setting, World};
-use shared::domain::id::Target;
-use shared::domain::rest::Stage;
-use shared::domain::task::Status;
-use shared::domain::time::Timestamp;
-use shared::ports::Destination;
-use shared::steps::register::{Record, Report};
 
 const ROUTES: &str = r#"
 version: 1

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use groupage_core::domain::id::{Shard, TaskId};
+use groupage_core::domain::rest::{Rest, Stage};
+use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Destination, Env, Tasks};
+use groupage_core::steps::register::Record;
 use groupage_tests::downstream::Scripted;
 use groupage_tests::process::{Fault, Plan, Side};
 use groupage_tests::records::first;
 use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
-use shared::domain::id::{Shard, TaskId};
-use shared::domain::rest::{Rest, Stage};
-use shared::domain::task_message::MAX_MESSAGE_BYTES;
-use shared::domain::time::Timestamp;
-use shared::ports::{Destination, Env, Tasks};
-use shared::steps::register::Record;
 use tokio::time::Instant;
 
 use crate::{ROUTES, WAITED, all_settled, mixing, register_again, sent, target, world};

@@ -1,17 +1,17 @@
 //! The calls that a list's users make, in any order, and what may befall them.
 
+use groupage_core::domain::id::ListId;
+use groupage_core::domain::list::Options;
+use groupage_core::domain::task_message;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::steps::Error;
+use groupage_core::steps::list::{Listing, Placed, Refused, Taken};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::lag::Lagging;
 use groupage_tests::process::{Fault, Plan, Side};
 use proptest::prelude::*;
-use shared::domain::id::ListId;
-use shared::domain::list::Options;
-use shared::domain::task_message;
-use shared::domain::time::Timestamp;
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::steps::Error;
-use shared::steps::list::{Listing, Placed, Refused, Taken};
 
 use crate::model::{Expected, Model};
 

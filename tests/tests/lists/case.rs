@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use groupage_core::domain::list::List;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Destination, Env, Lists};
+use groupage_core::steps::Error;
+use groupage_core::steps::list::Listing;
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::lag::{Lag, Lagging};
 use groupage_tests::process::{Fate, Plan, Process};
 use proptest::prelude::*;
-use shared::domain::list::List;
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Lists};
-use shared::steps::Error;
-use shared::steps::list::Listing;
 
 use crate::calls::{Call, HOUR_MS, IDLE_MS, Step, Steps, expect, id, id_in, make};
 use crate::model::{Expected, Model};
@@ -152,7 +152,7 @@ impl Case {
     }
 
     async fn is_being_removed(&self) -> bool {
-        self.ends().await.is_some_and(|list| list.tail.state == shared::domain::list::State::Removing)
+        self.ends().await.is_some_and(|list| list.tail.state == groupage_core::domain::list::State::Removing)
     }
 
     /// Whether the store and the queue show what the model has.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use shared::domain::time::Timestamp;
+use groupage_core::domain::time::Timestamp;
 
 /// What a call must be answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]

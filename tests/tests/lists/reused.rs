@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use groupage_core::domain::id::ListId;
+use groupage_core::domain::list::Options;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::Env;
+use groupage_core::steps::list::Listing;
 use groupage_tests::clock::{TestEnv, in_virtual_time};
 use groupage_tests::faulty::Faulty;
 use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
-use shared::domain::id::ListId;
-use shared::domain::list::Options;
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::Env;
-use shared::steps::list::Listing;
 
 const MINUTE_MS: u64 = 60_000;
 

@@ -1,17 +1,17 @@
 //! What single calls are told, and what becomes of tasks in cases that the plain queue does not have.
 
+use groupage_core::domain::id::{ListId, Token, TrackerId};
+use groupage_core::domain::list::{MAX_RELEASED, MAX_RESERVATIONS, Move, Options, Purpose, Reserve, State};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::task_message::Code;
+use groupage_core::domain::tracker;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Destination, Env, Lists, Stored};
+use groupage_core::steps::Error;
+use groupage_core::steps::list::{Listing, Refused};
+use groupage_core::steps::track::Tracking;
 use groupage_tests::clock::{TestEnv, in_virtual_time};
 use groupage_tests::lag::{Lag, Lagging};
-use shared::domain::id::{ListId, Token, TrackerId};
-use shared::domain::list::{MAX_RELEASED, MAX_RESERVATIONS, Move, Options, Purpose, Reserve, State};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::task_message::Code;
-use shared::domain::tracker;
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Lists, Stored};
-use shared::steps::Error;
-use shared::steps::list::{Listing, Refused};
-use shared::steps::track::Tracking;
 
 use crate::calls::{HOUR_MS, IDLE_MS, id};
 

@@ -1,10 +1,10 @@
 //! What every `Batches` must do.
 
-use shared::domain::batch::{Assumes, Batch, Claim, Member, Status};
-use shared::domain::id::{BatchId, Fence, Revision, Round, SessionId, TaskId};
-use shared::domain::outcome::{Exception, Reason, Results};
-use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Stored};
+use groupage_core::domain::batch::{Assumes, Batch, Claim, Member, Status};
+use groupage_core::domain::id::{BatchId, Fence, Revision, Round, SessionId, TaskId};
+use groupage_core::domain::outcome::{Exception, Reason, Results};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Stored};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{batch, target};

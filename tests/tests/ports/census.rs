@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{BatchId, RouteName, Seq};
-use shared::domain::time::Timestamp;
-use shared::memory::MemoryStore;
-use shared::ports::{Census, Settlement, Store, Tasks};
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{BatchId, RouteName, Seq};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Census, Settlement, Store, Tasks};
 
 use crate::fixture::{Fixture, OnDynamo};
 use crate::samples::{lead, lock_of, member, target, waiting};

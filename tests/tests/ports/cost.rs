@@ -1,20 +1,22 @@
 //! What the writes and reads of one task cost, as DynamoDB reports it.
 
-use shared::aws::{Capacity, Place, Units, Usage};
-use shared::domain::batch::{Assumes, Claim};
-use shared::domain::id::{BatchId, LaneId, ListId, Part, RouteName, TaskId, TrackerId};
-use shared::domain::lane::{Numbering, OnFailure};
-use shared::domain::list::{Move, Purpose};
-use shared::domain::outcome::Results;
-use shared::domain::session::Timing;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
-use shared::memory::MemoryQueues;
-use shared::ports::{Batches, Freshness, Lists, Locks, Marked, Moved, Segment, Sessions, Settlement, Tasks, Trackers};
-use shared::routes::Notify;
-use shared::steps::lane::{Arrival, Ordering};
-use shared::steps::list::Listing;
-use shared::steps::track::Tracking;
+use groupage_aws::{Capacity, Place, Units, Usage};
+use groupage_core::domain::batch::{Assumes, Claim};
+use groupage_core::domain::id::{BatchId, LaneId, ListId, Part, RouteName, TaskId, TrackerId};
+use groupage_core::domain::lane::{Numbering, OnFailure};
+use groupage_core::domain::list::{Move, Purpose};
+use groupage_core::domain::outcome::Results;
+use groupage_core::domain::session::Timing;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
+use groupage_core::memory::MemoryQueues;
+use groupage_core::ports::{
+    Batches, Freshness, Lists, Locks, Marked, Moved, Segment, Sessions, Settlement, Tasks, Trackers,
+};
+use groupage_core::routes::Notify;
+use groupage_core::steps::lane::{Arrival, Ordering};
+use groupage_core::steps::list::Listing;
+use groupage_core::steps::track::Tracking;
 
 use crate::fixture::{Fixture, OnDynamo, Turned};
 use crate::samples::{batch, lead, member, opened, session, target, term, waiting};
@@ -54,7 +56,7 @@ async fn a_lost_race_is_billed_like_a_won_one() {
     let fixture = OnDynamo::start().await;
     let store = fixture.store();
     lead(&*store, &target("a"), "w1", 10).await;
-    let loser = crate::samples::taking(&term(&target("a"), "w2", 11), shared::domain::lock::Assumes::Free);
+    let loser = crate::samples::taking(&term(&target("a"), "w2", 11), groupage_core::domain::lock::Assumes::Free);
     let lost = cost(&fixture, store.acquire(&target("a"), &loser)).await;
     assert_eq!(lost.at(Place::Locks), writes(1));
 }

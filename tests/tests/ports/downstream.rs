@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Json, Router};
 use futures::stream;
-use shared::aws::Downstreams;
-use shared::domain::id::{BatchId, Fence, RouteName};
-use shared::domain::outcome::Reason;
-use shared::ports::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
-use shared::routes::{self, Routes};
+use groupage_aws::Downstreams;
+use groupage_core::domain::id::{BatchId, Fence, RouteName};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::ports::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
+use groupage_core::routes::{self, Routes};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 

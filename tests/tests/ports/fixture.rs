@@ -10,11 +10,11 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use embedded::{Ports, Stack, Storage};
+use groupage_aws::{Dynamo, Meter};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Env, Store};
 use groupage_tests::lag::{Lag, Lagging};
-use shared::aws::{Dynamo, Meter};
-use shared::domain::time::Timestamp;
-use shared::memory::MemoryStore;
-use shared::ports::{Env, Store};
 
 /// Something to run a claim on.
 pub trait Fixture: Sized {

@@ -9,9 +9,9 @@ use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use shared::aws::Downstreams;
-use shared::domain::outcome::Reason;
-use shared::ports::{Answer, NoAnswer};
+use groupage_aws::Downstreams;
+use groupage_core::domain::outcome::Reason;
+use groupage_core::ports::{Answer, NoAnswer};
 
 use crate::downstream::{call, downstream, nowhere, serve};
 
@@ -22,7 +22,7 @@ fn at(url: &str) -> SdkConfig {
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(shared::aws::http_client())
+        .http_client(groupage_aws::http_client())
         // So that a test sees what one call does.
         .retry_config(RetryConfig::disabled())
         .endpoint_url(url)

@@ -1,9 +1,9 @@
 //! What every `Gates` must do.
 
-use shared::domain::gate::{Admission, Gate, Limits, Scope};
-use shared::domain::id::{BatchId, Revision, RouteName};
-use shared::domain::time::Timestamp;
-use shared::ports::{Gates, Locks, Stored};
+use groupage_core::domain::gate::{Admission, Gate, Limits, Scope};
+use groupage_core::domain::id::{BatchId, Revision, RouteName};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Gates, Locks, Stored};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{lead, target};

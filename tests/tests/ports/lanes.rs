@@ -1,12 +1,12 @@
 //! What every `Lanes` must do, and every `Tasks` for those who wait in lanes.
 
-use shared::domain::id::{LaneId, RouteName, TaskId, Turn};
-use shared::domain::lane::{Lane, Numbering, OnFailure, Place, Queued, State};
-use shared::domain::outcome::Reason;
-use shared::domain::task::{Status, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{ItemId, Outcome};
-use shared::ports::{Lanes, LinedUp, Newcomer, PassedOver, PutBack, Registered, Store, Stored, Tasks};
+use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
+use groupage_core::domain::lane::{Lane, Numbering, OnFailure, Place, Queued, State};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Status, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{ItemId, Outcome};
+use groupage_core::ports::{Lanes, LinedUp, Newcomer, PassedOver, PutBack, Registered, Store, Stored, Tasks};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{now, target, task};
@@ -105,7 +105,7 @@ async fn nobody_comes_whose_id_is_taken<F: Fixture>(fixture: F) {
     let (lane, newcomers) = coming(&open("k"), &["t0", "t1"]);
     assert_eq!(store.line_up(&lane, true, &newcomers).await.unwrap(), LinedUp::Before(vec![there.clone()]));
     assert_eq!(store.lane(&id("k")).await.unwrap(), None);
-    assert_eq!(store.read(&[TaskId::new("t0")], shared::ports::Freshness::Latest).await.unwrap(), []);
+    assert_eq!(store.read(&[TaskId::new("t0")], groupage_core::ports::Freshness::Latest).await.unwrap(), []);
     assert_eq!(now(&*store, &there.id).await, there);
 }
 
@@ -212,8 +212,8 @@ async fn a_turn_is_taken_once<F: Fixture>(fixture: F) {
     for _ in 0..2 {
         assert_eq!(store.take_turn(&task, &target("a"), NOW).await.unwrap(), PutBack::Waits);
     }
-    let batch = shared::domain::id::BatchId::new("b1");
-    store.join(&task, shared::domain::id::Round(0), &batch).await.unwrap();
+    let batch = groupage_core::domain::id::BatchId::new("b1");
+    store.join(&task, groupage_core::domain::id::Round(0), &batch).await.unwrap();
     assert_eq!(store.take_turn(&task, &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
     assert_eq!(now(&*store, &task).await.status, Status::Batched { batch });
     assert_eq!(store.take_turn(&TaskId::new("none"), &target("a"), NOW).await.unwrap(), PutBack::MovedOn);

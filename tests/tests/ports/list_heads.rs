@@ -1,9 +1,9 @@
 //! What every `Lists` must do with a list's head: who takes tokens, who owes what, and how far that is.
 
-use shared::domain::id::Token;
-use shared::domain::list::{Move, Options, Purpose, Record, Reservation, Reserve, State, Strand, Tail};
-use shared::domain::time::Timestamp;
-use shared::ports::{Lists, Moved, Stored};
+use groupage_core::domain::id::Token;
+use groupage_core::domain::list::{Move, Options, Purpose, Record, Reservation, Reserve, State, Strand, Tail};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Lists, Moved, Stored};
 
 use crate::fixture::{Fixture, conformance};
 use crate::lists::{NOW, life, listed, opened};

@@ -1,12 +1,12 @@
 //! What every `Lists` must do with a list's ends and its tasks, and with the index of those due.
 
-use shared::domain::id::{ListId, Part, Revision, Token};
-use shared::domain::list::{
+use groupage_core::domain::id::{ListId, Part, Revision, Token};
+use groupage_core::domain::list::{
     Addition, Head, Life, List, MAX_PUT, Options, Purpose, Put, Record, Reservation, Slot, Tail,
 };
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::ItemId;
-use shared::ports::{Cleared, Lists, Moved, PutOn, Stored};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::ItemId;
+use groupage_core::ports::{Cleared, Lists, Moved, PutOn, Stored};
 
 use crate::fixture::{Fixture, conformance};
 use crate::list_heads::taking;

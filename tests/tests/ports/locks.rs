@@ -1,9 +1,9 @@
 //! What every `Locks` must do.
 
-use shared::domain::id::{BatchId, Fence, Seq, Shard, WorkflowId};
-use shared::domain::lock::{Acquisition, Assumes, Holder, Lock, Term};
-use shared::domain::time::Timestamp;
-use shared::ports::{Acquired, Advanced, Locks, Released, Signalled};
+use groupage_core::domain::id::{BatchId, Fence, Seq, Shard, WorkflowId};
+use groupage_core::domain::lock::{Acquisition, Assumes, Holder, Lock, Term};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Acquired, Advanced, Locks, Released, Signalled};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{held, lead, lock_of, taking, target, term};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use shared::domain::id::TrackerId;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, Tracker, WORD_BITS};
-use shared::ports::{Cleared, Freshness, Looked, Marked, Stored, Trackers};
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, Tracker, WORD_BITS};
+use groupage_core::ports::{Cleared, Freshness, Looked, Marked, Stored, Trackers};
 
 use crate::fixture::{Fixture, InMemory, OnDynamo, WithLag, conformance};
 use crate::samples::{opened, tracked};

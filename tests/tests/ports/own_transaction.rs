@@ -6,27 +6,27 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use shared::aws::{Downstreams, Sqs, System};
-use shared::domain::batch::{Assumes, Batch, FollowUp, Status};
-use shared::domain::id::{BatchId, Fence, Pool, RouteName, SessionId, Target, TaskId, digest};
-use shared::domain::outcome::Reason;
-use shared::domain::session::Timing;
-use shared::domain::task::{self, Task};
-use shared::domain::time::Timestamp;
-use shared::entry::{AwsStack, RouteSource};
-use shared::ports::{Batches, Registered, Sessions, Stored, Tasks};
-use shared::routes::Routes;
-use shared::steps::keeper::Keeper;
-use shared::steps::process::Processor;
-use shared::steps::track::Lifetimes;
-use shared::steps::work::Worker;
+use groupage_aws::entry::{AwsStack, RouteSource};
+use groupage_aws::{Downstreams, Sqs, System};
+use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
+use groupage_core::domain::id::{BatchId, Fence, Pool, RouteName, SessionId, Target, TaskId, digest};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::session::Timing;
+use groupage_core::domain::task::{self, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Registered, Sessions, Stored, Tasks};
+use groupage_core::routes::Routes;
+use groupage_core::steps::keeper::Keeper;
+use groupage_core::steps::process::Processor;
+use groupage_core::steps::track::Lifetimes;
+use groupage_core::steps::work::Worker;
 
 use crate::fixture::{Fixture, OnDynamo};
 use crate::samples::now;
 use example::{Printer, drain};
 
 #[allow(dead_code, reason = "its main is not called")]
-#[path = "../../../shared/examples/own_transaction.rs"]
+#[path = "../../../shared/aws/examples/own_transaction.rs"]
 mod example;
 
 const ROUTES: &str = "version: 1

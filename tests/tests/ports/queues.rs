@@ -6,11 +6,11 @@ use std::sync::Arc;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use embedded::{Ports, Stack, Storage};
-use shared::aws::{Meter, Sqs};
-use shared::domain::id::{LaneId, RouteName, Target};
-use shared::domain::notice::NotificationQueue;
-use shared::memory::{Delivery, MemoryQueues};
-use shared::ports::{Destination, Error, Inbox, Outbox, Outgoing, postpone_one};
+use groupage_aws::{Meter, Sqs};
+use groupage_core::domain::id::{LaneId, RouteName, Target};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::memory::{Delivery, MemoryQueues};
+use groupage_core::ports::{Destination, Error, Inbox, Outbox, Outgoing, postpone_one};
 
 /// Queues to run a claim on.
 trait Fixture: Sized {

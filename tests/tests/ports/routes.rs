@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use shared::aws::RouteTable;
-use shared::domain::time::Timestamp;
+use groupage_aws::RouteTable;
+use groupage_core::domain::time::Timestamp;
 
 use crate::fixture::{Fixture, OnDynamo};
 

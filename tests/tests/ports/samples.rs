@@ -1,14 +1,16 @@
 //! Tasks, locks, batches and trackers to write.
 
-use shared::domain::batch::{Batch, Member};
-use shared::domain::id::{BatchId, Fence, RouteName, Seq, SessionId, Target, TaskId, TrackerId, WorkflowId, digest};
-use shared::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::session::{Session, Timing};
-use shared::domain::task::{Candidate, Task};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Options, Tracker};
-use shared::ports::{Acquired, Freshness, Locks, Opened, Registered, Tasks, Trackers};
+use groupage_core::domain::batch::{Batch, Member};
+use groupage_core::domain::id::{
+    BatchId, Fence, RouteName, Seq, SessionId, Target, TaskId, TrackerId, WorkflowId, digest,
+};
+use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::session::{Session, Timing};
+use groupage_core::domain::task::{Candidate, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Options, Tracker};
+use groupage_core::ports::{Acquired, Freshness, Locks, Opened, Registered, Tasks, Trackers};
 
 pub fn target(value: &str) -> Target {
     Target::of(&RouteName::new("parcels"), value)
@@ -33,7 +35,7 @@ pub async fn waiting(store: &impl Tasks, id: &str, target: &Target) -> Candidate
 
 /// The task as it is now.
 pub async fn now(store: &impl Tasks, id: &TaskId) -> Task {
-    let mut tasks = store.read(std::slice::from_ref(id), shared::ports::Freshness::Latest).await.unwrap();
+    let mut tasks = store.read(std::slice::from_ref(id), groupage_core::ports::Freshness::Latest).await.unwrap();
     tasks.pop().expect("the task is there")
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use shared::domain::id::{BatchId, Beat, Pool, RouteName, SessionId};
-use shared::domain::session::{Session, Timing};
-use shared::domain::time::Timestamp;
-use shared::ports::{Ended, Renewed, Sessions, Stored};
+use groupage_core::domain::id::{BatchId, Beat, Pool, RouteName, SessionId};
+use groupage_core::domain::session::{Session, Timing};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Ended, Renewed, Sessions, Stored};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::session;

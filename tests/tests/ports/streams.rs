@@ -1,11 +1,11 @@
 //! What every `Streams` must do.
 
-use shared::domain::id::{Part, StreamId};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{Ending, Life, Offset, Options, Page, Stream, Trace, Watermark, path};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
-use shared::ports::{Marked, Seen, Stored, StreamOpened, Streams};
+use groupage_core::domain::id::{Part, StreamId};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::{Ending, Life, Offset, Options, Page, Stream, Trace, Watermark, path};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
+use groupage_core::ports::{Marked, Seen, Stored, StreamOpened, Streams};
 
 use crate::fixture::{Fixture, conformance};
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use shared::domain::id::{BatchId, Round, Target, TaskId};
-use shared::domain::outcome::Reason;
-use shared::domain::task::{Candidate, Status};
-use shared::domain::time::Timestamp;
-use shared::ports::{Freshness, Joined, PutBack, Registered, Segment, Settlement, Tasks};
+use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Candidate, Status};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Freshness, Joined, PutBack, Registered, Segment, Settlement, Tasks};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{member, now, target, task, waiting};

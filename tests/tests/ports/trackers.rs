@@ -1,10 +1,10 @@
 //! What every `Trackers` must do with a tracker itself: its item, what was added to it, and the index of those due.
 
-use shared::domain::id::{Part, Revision, TrackerId};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Ending, ItemRange, Survey, Tracker};
-use shared::ports::{Added, Opened, Stored, Trackers};
+use groupage_core::domain::id::{Part, Revision, TrackerId};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Addition, Ending, ItemRange, Survey, Tracker};
+use groupage_core::ports::{Added, Opened, Stored, Trackers};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{opened, tracked, tracker};

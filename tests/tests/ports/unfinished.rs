@@ -1,10 +1,10 @@
 //! What the index of unfinished batches must show.
 
-use shared::domain::batch::{Assumes, Batch, Claim};
-use shared::domain::id::{BatchId, Part, RouteName, SessionId, Target};
-use shared::domain::outcome::Results;
-use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Stored};
+use groupage_core::domain::batch::{Assumes, Batch, Claim};
+use groupage_core::domain::id::{BatchId, Part, RouteName, SessionId, Target};
+use groupage_core::domain::outcome::Results;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Stored};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{batch, target};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use shared::domain::id::{BatchId, Round, TaskId};
-use shared::domain::task::{Candidate, Task};
-use shared::domain::time::Timestamp;
-use shared::ports::{Registered, Segment, Settlement, Tasks, Waiting};
+use groupage_core::domain::id::{BatchId, Round, TaskId};
+use groupage_core::domain::task::{Candidate, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Registered, Segment, Settlement, Tasks, Waiting};
 
 use crate::fixture::{Fixture, conformance};
 use crate::samples::{member, target, task};

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::{Ending, EventId, Life, Offset, Options};
+use groupage_core::domain::tracker::Outcome;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::steps::Error;
+use groupage_core::steps::stream::{Event, Fed, Refused, Streaming};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::process::{Fault, Plan, Side};
 use proptest::prelude::*;
-use shared::domain::id::StreamId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{Ending, EventId, Life, Offset, Options};
-use shared::domain::tracker::Outcome;
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::steps::Error;
-use shared::steps::stream::{Event, Fed, Refused, Streaming};
 
 use crate::model::{Expected, Model, is_poison};
 
@@ -232,7 +232,7 @@ pub async fn make(call: &Call, model: &Model, life: Option<Life>, steps: Steps<'
             last
         }
         Call::Settle(_) | Call::SettleAllBut { .. } | Call::SettleRest => {
-            let life = life.unwrap_or(Life { id: id(), opened_at: shared::domain::time::Timestamp(7) });
+            let life = life.unwrap_or(Life { id: id(), opened_at: groupage_core::domain::time::Timestamp(7) });
             let outcome = |failed| if failed { Outcome::Failed } else { Outcome::Succeeded };
             let events = settled_by(call, model).into_iter();
             let events = events.map(|(number, failed)| (EventId { life: life.clone(), number }, outcome(failed)));

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::{State, Stream, path};
+use groupage_core::domain::task_message;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Destination, Env, Streams};
+use groupage_core::steps::Error;
+use groupage_core::steps::stream::Streaming;
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::process::{Fate, Plan, Process};
 use proptest::prelude::*;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{State, Stream, path};
-use shared::domain::task_message;
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Streams};
-use shared::steps::Error;
-use shared::steps::stream::Streaming;
 
 use crate::calls::{Call, Step, expect, id, make, offset, settled_by};
 use crate::model::{Expected, Model, is_poison};

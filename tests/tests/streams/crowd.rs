@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use futures::future::join_all;
+use groupage_core::domain::stream::{EventId, Life, Page, State, Stream, Trace};
+use groupage_core::domain::tracker::Outcome;
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Env, Stored, Streams};
+use groupage_core::steps::stream::Streaming;
 use groupage_tests::clock::{TestEnv, in_virtual_time};
 use groupage_tests::faulty::Faulty;
 use groupage_tests::process::{Fate, Plan, Process};
-use shared::domain::stream::{EventId, Life, Page, State, Stream, Trace};
-use shared::domain::tracker::Outcome;
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Env, Stored, Streams};
-use shared::steps::stream::Streaming;
 
 use crate::calls::{RETENTION_MS, id, offset, options};
 

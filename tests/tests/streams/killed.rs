@@ -4,6 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::{EventId, Options, Stream};
+use groupage_core::domain::task::Task;
+use groupage_core::domain::tracker::Outcome;
+use groupage_core::ports::Destination;
 use groupage_tests::clock::in_virtual_time;
 use groupage_tests::downstream::{Scripted, ok};
 use groupage_tests::lag::Lag;
@@ -12,12 +18,6 @@ use groupage_tests::promises;
 use groupage_tests::source::Source;
 use groupage_tests::world::{Setting, World};
 use serde_json::json;
-use shared::domain::id::StreamId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{EventId, Options, Stream};
-use shared::domain::task::Task;
-use shared::domain::tracker::Outcome;
-use shared::ports::Destination;
 
 const EVENTS: usize = 1_000;
 const USERS: usize = 50;

@@ -11,8 +11,8 @@ mod model;
 
 use std::cell::Cell;
 
+use groupage_core::domain::stream::State;
 use groupage_tests::cases;
-use shared::domain::stream::State;
 
 use calls::steps;
 use case::Case;

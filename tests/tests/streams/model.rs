@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shared::domain::stream::{Ending, Options, State};
+use groupage_core::domain::stream::{Ending, Options, State};
 
 /// What a call must be answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]

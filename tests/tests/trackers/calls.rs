@@ -1,14 +1,14 @@
 //! The calls that a tracker's users make, in any order, and what may befall them.
 
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{GROUP_SIZE, ItemId, ItemRange, Outcome, Place};
+use groupage_core::ports::Env;
+use groupage_core::steps::Error;
+use groupage_core::steps::track::{Lifetimes, Refused};
 use groupage_tests::process::{Fault, Plan, Side};
 use groupage_tests::tally::{Steps, Tally};
 use proptest::prelude::*;
-use shared::domain::id::TrackerId;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{GROUP_SIZE, ItemId, ItemRange, Outcome, Place};
-use shared::ports::Env;
-use shared::steps::Error;
-use shared::steps::track::{Lifetimes, Refused};
 
 use crate::model::{Expected, Model, options};
 

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::Which;
+use groupage_core::domain::tracker::{End, Ending, Node, Outcome, Place, State, Tracker};
+use groupage_core::memory::MemoryQueues;
+use groupage_core::ports::{Env, Freshness, Trackers};
+use groupage_core::steps::track::Tracking;
 use groupage_tests::clock::TestEnv;
 use groupage_tests::process::Plan;
 use groupage_tests::tally::Tally;
 use proptest::prelude::*;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::Which;
-use shared::domain::tracker::{End, Ending, Node, Outcome, Place, State, Tracker};
-use shared::memory::MemoryQueues;
-use shared::ports::{Env, Freshness, Trackers};
-use shared::steps::track::Tracking;
 
 use crate::calls::{Call, Step, expect, id, make, wait};
 use crate::model::{Expected, Model};

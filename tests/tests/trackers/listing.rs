@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::tracker::{Addition, ItemRange, Options, Outcome, Place, Which};
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::steps::track::Tracking;
 use groupage_tests::clock::{TestEnv, in_virtual_time};
 use proptest::prelude::*;
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::tracker::{Addition, ItemRange, Options, Outcome, Place, Which};
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::steps::track::Tracking;
 
 /// Everything that is listed, in pages.
 async fn listed(

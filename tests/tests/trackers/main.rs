@@ -15,8 +15,8 @@ mod reused;
 
 use std::cell::Cell;
 
+use groupage_core::domain::tracker::Ending;
 use groupage_tests::cases;
-use shared::domain::tracker::Ending;
 
 use calls::steps;
 use case::Case;

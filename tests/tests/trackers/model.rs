@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use shared::domain::notice::NotificationQueue;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Ending, Options, Outcome};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Ending, Options, Outcome};
 
 /// What a call must be answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

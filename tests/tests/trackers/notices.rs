@@ -1,12 +1,12 @@
 //! The notice of a tracker's end, when its answer was lost.
 
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::tracker::{ItemRange, Mark, NodeId, Options, Outcome};
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Destination, Env, Error, Freshness, Outbox, Outgoing, Result, Trackers};
+use groupage_core::steps::track::{Lifetimes, Tracking};
 use groupage_tests::clock::TestEnv;
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::tracker::{ItemRange, Mark, NodeId, Options, Outcome};
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Error, Freshness, Outbox, Outgoing, Result, Trackers};
-use shared::steps::track::{Lifetimes, Tracking};
 
 /// Sends, and never answers.
 struct Unanswered<'a>(&'a MemoryQueues);

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
+use groupage_core::domain::batch::Member;
+use groupage_core::domain::id::{BatchId, TaskId, TrackerId};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::Task;
+use groupage_core::domain::tracker::{Options, State, Which};
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Destination, Env, Freshness, Inbox, Outbox, Settlement, Store, Tasks};
+use groupage_core::routes::Routes;
+use groupage_core::steps::register::{Register, Report};
+use groupage_core::steps::track::Tracking;
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
 use groupage_tests::records::records;
-use shared::domain::batch::Member;
-use shared::domain::id::{BatchId, TaskId, TrackerId};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::outcome::Reason;
-use shared::domain::task::Task;
-use shared::domain::tracker::{Options, State, Which};
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env, Freshness, Inbox, Outbox, Settlement, Store, Tasks};
-use shared::routes::Routes;
-use shared::steps::register::{Register, Report};
-use shared::steps::track::Tracking;
 
 const ROUTES: &str = r#"
 version: 1

@@ -1,15 +1,15 @@
 //! Trackers that are read as they were, before the id was another one's, or not at all.
 
-use groupage_tests::clock::TestEnv;
-use shared::domain::id::{Part, TrackerId};
-use shared::domain::notice::NotificationQueue;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{
+use groupage_core::domain::id::{Part, TrackerId};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{
     Addition, Change, Ending, ItemId, ItemRange, Node, NodeId, Options, Outcome, State, Tracker,
 };
-use shared::memory::{MemoryQueues, MemoryStore};
-use shared::ports::{Added, Cleared, Env, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
-use shared::steps::track::{Lifetimes, Tracking};
+use groupage_core::memory::{MemoryQueues, MemoryStore};
+use groupage_core::ports::{Added, Cleared, Env, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::steps::track::{Lifetimes, Tracking};
+use groupage_tests::clock::TestEnv;
 
 /// Trackers of which some looks are answered otherwise.
 struct Seen<'a, V> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use shared::aws::{Dynamo, Meter};
-use shared::entry::{Metric, RouteSource};
-use shared::ports::Census;
+use groupage_aws::entry::{Metric, RouteSource};
+use groupage_aws::{Dynamo, Meter};
+use groupage_core::ports::Census;
 use tokio::time::{self, Instant};
 
 use super::super::process;

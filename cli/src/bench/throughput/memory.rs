@@ -2,13 +2,13 @@
 
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
-use shared::aws::System;
-use shared::domain::session::Timing;
-use shared::entry::mapping::{IN_ORDER, TASKS};
-use shared::entry::{self, Counts, Handled, Metric, RouteSource};
-use shared::memory::{Delivery, MemoryQueues, MemoryStore};
-use shared::ports::{Destination, Env};
-use shared::steps::track::Lifetimes;
+use groupage_aws::System;
+use groupage_aws::entry::mapping::{IN_ORDER, TASKS};
+use groupage_aws::entry::{self, Counts, Handled, Metric, RouteSource};
+use groupage_core::domain::session::Timing;
+use groupage_core::memory::{Delivery, MemoryQueues, MemoryStore};
+use groupage_core::ports::{Destination, Env};
+use groupage_core::steps::track::Lifetimes;
 
 use super::super::process;
 use super::{Accepting, Error, Path, Run, Watch, body, routes};

@@ -6,9 +6,9 @@ mod memory;
 use std::sync::Arc;
 use std::time::Instant;
 
+use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
+use groupage_core::routes::Routes;
 use serde::Serialize;
-use shared::ports::{Answer, Call, Downstream, NoAnswer};
-use shared::routes::Routes;
 
 use super::args::BenchThroughput;
 use super::{Error, process};

@@ -7,10 +7,8 @@ use std::path::PathBuf;
 use aws_config::{BehaviorVersion, Region, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
-use shared::{
-    aws::Requests,
-    config::{Queues, Tables},
-};
+use groupage_aws::Requests;
+use groupage_aws::config::{Queues, Tables};
 
 use crate::{Error, dynamo::Dynamo, sqs::Sqs};
 

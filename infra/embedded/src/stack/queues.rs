@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_sqs::{Client, types::QueueAttributeName as Name};
-use shared::config::Queues;
+use groupage_aws::config::Queues;
 
 use crate::{Error, mapping};
 

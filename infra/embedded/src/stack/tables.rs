@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::{
         ScalarAttributeType, TimeToLiveSpecification, TimeToLiveStatus,
     },
 };
-use shared::config::Tables;
+use groupage_aws::config::Tables;
 
 use crate::Error;
 

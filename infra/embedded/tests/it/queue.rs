@@ -5,7 +5,7 @@ use aws_sdk_sqs::{
     types::{MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry},
 };
 use embedded::{Ports, Stack, Storage};
-use shared::aws::Requests;
+use groupage_aws::Requests;
 
 /// A queue of its own on a stack of its own, for one test.
 pub struct Queue {

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::{
     types::{AttributeValue, ReturnValuesOnConditionCheckFailure},
 };
 use embedded::{Error, Ports, Stack, Storage};
-use shared::config::Tables;
+use groupage_aws::config::Tables;
 
 async fn in_memory() -> Stack {
     Stack::start(Storage::Memory, Ports::default()).await.unwrap()

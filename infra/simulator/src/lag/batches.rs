@@ -2,10 +2,10 @@
 
 use std::sync::PoisonError;
 
-use shared::domain::batch::{Assumes, Batch};
-use shared::domain::id::{BatchId, Part, RouteName, Target};
-use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Env, Result, Stored};
+use groupage_core::domain::batch::{Assumes, Batch};
+use groupage_core::domain::id::{BatchId, Part, RouteName, Target};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Env, Result, Stored};
 
 use super::Lagging;
 use super::versions::{Versions, push, shown};

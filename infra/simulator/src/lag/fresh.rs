@@ -1,13 +1,13 @@
 //! Locks, sessions, gates and streams, which do not lag.
 
-use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{Beat, Part, Pool, Seq, SessionId, StreamId, Target};
-use shared::domain::lock::{Acquisition, Held, Lock, Term};
-use shared::domain::session::Session;
-use shared::domain::stream::{Life, Page, Stream};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Change, Node, NodeId};
-use shared::ports::{
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{Beat, Part, Pool, Seq, SessionId, StreamId, Target};
+use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::session::Session;
+use groupage_core::domain::stream::{Life, Page, Stream};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Change, Node, NodeId};
+use groupage_core::ports::{
     Acquired, Advanced, Ended, Env, Gates, Locks, Marked, Released, Renewed, Result, Seen, Sessions, Signalled, Stored,
     StreamOpened, Streams,
 };

@@ -1,8 +1,8 @@
 //! Lanes, whose tasks the index shows later.
 
-use shared::domain::id::{LaneId, RouteName, Turn};
-use shared::domain::lane::{Lane, Queued};
-use shared::ports::{Env, Lanes, LinedUp, Newcomer, Result, Stored, Tasks};
+use groupage_core::domain::id::{LaneId, RouteName, Turn};
+use groupage_core::domain::lane::{Lane, Queued};
+use groupage_core::ports::{Env, Lanes, LinedUp, Newcomer, Result, Stored, Tasks};
 
 use super::Lagging;
 

@@ -2,10 +2,10 @@
 
 use std::sync::PoisonError;
 
-use shared::domain::id::{ListId, Part, Token};
-use shared::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
-use shared::domain::time::Timestamp;
-use shared::ports::{Cleared, Env, Lists, Moved, PutOn, Result, Stored};
+use groupage_core::domain::id::{ListId, Part, Token};
+use groupage_core::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Cleared, Env, Lists, Moved, PutOn, Result, Stored};
 
 use super::Lagging;
 

@@ -15,13 +15,13 @@ mod versions;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use groupage_core::domain::id::{BatchId, TaskId, Token};
+use groupage_core::domain::list::Life;
+use groupage_core::domain::task::Task;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::Env;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use shared::domain::id::{BatchId, TaskId, Token};
-use shared::domain::list::Life;
-use shared::domain::task::Task;
-use shared::domain::time::Timestamp;
-use shared::ports::Env;
 
 use versions::Versions;
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use shared::domain::batch::Member;
-use shared::domain::id::{BatchId, Round, Target, TaskId};
-use shared::domain::outcome::Reason;
-use shared::domain::task::{Candidate, Status, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::ports::{
+use groupage_core::domain::batch::Member;
+use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Candidate, Status, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
     Env, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
 };
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use shared::domain::id::{Part, TrackerId};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use shared::ports::{Added, Cleared, Env, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::domain::id::{Part, TrackerId};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use groupage_core::ports::{Added, Cleared, Env, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
 
 use super::Lagging;
 use super::versions::{Versions, push, shown};

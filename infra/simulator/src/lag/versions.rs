@@ -1,6 +1,6 @@
 //! What a replica or an index shows of something, version by version.
 
-use shared::domain::time::Timestamp;
+use groupage_core::domain::time::Timestamp;
 
 /// Versions, each with the moment from which it is shown.
 pub(super) type Versions<T> = Vec<(Timestamp, T)>;

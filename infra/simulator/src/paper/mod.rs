@@ -11,9 +11,9 @@ mod tables;
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use futures::future::{join_all, try_join_all};
+use groupage_core::ports::{Call, Destination, Downstream, Env, Outbox, Outgoing, Result};
+use groupage_core::routes::Routes;
 use serde::{Deserialize, Serialize};
-use shared::ports::{Call, Destination, Downstream, Env, Outbox, Outgoing, Result};
-use shared::routes::Routes;
 
 use crate::clock::TestEnv;
 use crate::downstream::Accepting;
@@ -102,7 +102,7 @@ impl Paper<'_> {
 
     /// Writes a task down; returns its election message.
     async fn register(&self, body: &str) -> Result<Option<Outgoing>> {
-        let Ok(message) = shared::domain::task_message::parse(body, "") else { return Ok(None) };
+        let Ok(message) = groupage_core::domain::task_message::parse(body, "") else { return Ok(None) };
         let Ok(assigned) = self.routes.assign(&message.payload) else { return Ok(None) };
         let (task, target) = (message.id.as_str().to_owned(), assigned.target.as_str().to_owned());
         self.tables.register(self.store, &task, &target, &message.payload).await?;
@@ -157,7 +157,7 @@ impl Paper<'_> {
             .collect();
         let body = serde_json::json!({ "target": target, "items": items }).to_string();
         if let Some(route) = self.routes.iter().next() {
-            let (id, fence) = (shared::domain::id::BatchId::new(batch), shared::domain::id::Fence(0));
+            let (id, fence) = (groupage_core::domain::id::BatchId::new(batch), groupage_core::domain::id::Fence(0));
             let call = Call { downstream: &route.downstream, batch: &id, fence, attempt: 1, body };
             // It accepts everything.
             let _ = self.downstream.call(&call).await;

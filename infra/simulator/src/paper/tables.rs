@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use shared::aws::Place;
-use shared::aws::price::Image;
-use shared::ports::{Freshness, Result};
+use groupage_aws::Place;
+use groupage_aws::price::Image;
+use groupage_core::ports::{Freshness, Result};
 
 use crate::latency::Hop;
 use crate::store::{Keys, Store};

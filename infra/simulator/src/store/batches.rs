@@ -1,11 +1,11 @@
 //! Batches, with their prices.
 
-use shared::aws::Place;
-use shared::aws::price::Image;
-use shared::domain::batch::{Assumes, Batch};
-use shared::domain::id::{BatchId, Part, RouteName};
-use shared::domain::time::Timestamp;
-use shared::ports::{Batches, Freshness, Result, Stored};
+use groupage_aws::Place;
+use groupage_aws::price::Image;
+use groupage_core::domain::batch::{Assumes, Batch};
+use groupage_core::domain::id::{BatchId, Part, RouteName};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Freshness, Result, Stored};
 
 use super::{Keys, RETENTION_MS, Store};
 use crate::latency::Hop;

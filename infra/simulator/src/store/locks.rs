@@ -1,12 +1,12 @@
 //! Locks and gates, which share a table, with their prices.
 
-use shared::aws::Place;
-use shared::aws::price::Image;
-use shared::domain::gate::{Gate, Scope};
-use shared::domain::id::{Seq, Target};
-use shared::domain::lock::{Acquisition, Held, Lock, Term};
-use shared::domain::time::Timestamp;
-use shared::ports::{Acquired, Advanced, Freshness, Gates, Locks, Released, Result, Signalled, Stored};
+use groupage_aws::Place;
+use groupage_aws::price::Image;
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{Seq, Target};
+use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Acquired, Advanced, Freshness, Gates, Locks, Released, Result, Signalled, Stored};
 
 use super::{Keys, Store};
 use crate::latency::Hop;

@@ -1,6 +1,6 @@
 //! The tables as one execution environment sees them: every call takes its time, and what DynamoDB would bill is counted.
 //!
-//! Units are computed from the items before and after each write, by `shared::aws::price`; the tables inside are those in
+//! Units are computed from the items before and after each write, by `groupage_aws::price`; the tables inside are those in
 //! memory, whose calls never wait, so nothing comes between the looks and the write. Trackers, lists, lanes and streams
 //! are handed on without a price: no scenario uses them, and what sweep reads of their indexes costs by the minute.
 
@@ -13,11 +13,11 @@ mod tasks;
 
 use std::sync::Arc;
 
-use shared::aws::price::{self, Image};
-use shared::aws::{ATTEMPTS, Meter, Place, Units};
-use shared::domain::time::Timestamp;
-use shared::memory::MemoryStore;
-use shared::ports::{Env, Freshness, Result};
+use groupage_aws::price::{self, Image};
+use groupage_aws::{ATTEMPTS, Meter, Place, Units};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Env, Freshness, Result};
 
 use crate::clock::TestEnv;
 use crate::lag::Lagging;

@@ -1,10 +1,10 @@
 //! Sessions, with their prices.
 
-use shared::aws::Place;
-use shared::aws::price::Image;
-use shared::domain::id::{Beat, Pool, SessionId};
-use shared::domain::session::Session;
-use shared::ports::{Ended, Freshness, Renewed, Result, Sessions, Stored};
+use groupage_aws::Place;
+use groupage_aws::price::Image;
+use groupage_core::domain::id::{Beat, Pool, SessionId};
+use groupage_core::domain::session::Session;
+use groupage_core::ports::{Ended, Freshness, Renewed, Result, Sessions, Stored};
 
 use super::{Keys, Store};
 use crate::latency::Hop;

@@ -1,13 +1,13 @@
 //! Tasks, with their prices.
 
-use shared::aws::price::{self, Image};
-use shared::aws::{ATTEMPTS, Place};
-use shared::domain::batch::Member;
-use shared::domain::id::{BatchId, Round, Target, TaskId};
-use shared::domain::outcome::Reason;
-use shared::domain::task::{Candidate, Status, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::ports::{
+use groupage_aws::price::{self, Image};
+use groupage_aws::{ATTEMPTS, Place};
+use groupage_core::domain::batch::Member;
+use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Candidate, Status, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
     Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
 };
 
@@ -128,7 +128,8 @@ impl Tasks for Store {
         self.call(Hop::Page, keys).await?;
         // Billed for all that was looked at, not for what is left of it.
         let looked_at = self.memory().waiting_long(Timestamp(u64::MAX), segment, after, limit).await?.tasks;
-        let bytes = |waits: &shared::ports::Waiting| price::waiting_bytes(&waits.target, &waits.candidate, waits.since);
+        let bytes =
+            |waits: &groupage_core::ports::Waiting| price::waiting_bytes(&waits.target, &waits.candidate, waits.since);
         self.paged(keys, looked_at.iter().map(bytes).sum());
         self.inner.waiting_long(since, segment, after, limit).await
     }

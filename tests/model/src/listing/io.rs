@@ -1,8 +1,8 @@
 //! One I/O of a call about a list: what it asks of the tables, and what it is told.
 
-use shared::domain::id::Token;
-use shared::domain::list::{Addition, List, Move, Put, Record, Slot, Tail};
-use shared::ports::{Moved, PutOn};
+use groupage_core::domain::id::Token;
+use groupage_core::domain::list::{Addition, List, Move, Put, Record, Slot, Tail};
+use groupage_core::ports::{Moved, PutOn};
 
 use crate::kept::Kept;
 

@@ -1,9 +1,9 @@
 //! The traits of `Listing`, over a recorder.
 
-use shared::domain::id::{ListId, Part, Token};
-use shared::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
-use shared::domain::time::Timestamp;
-use shared::ports::{Cleared, Lists, Moved, Outbox, Outgoing, PutOn, Result, Stored};
+use groupage_core::domain::id::{ListId, Part, Token};
+use groupage_core::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Cleared, Lists, Moved, Outbox, Outgoing, PutOn, Result, Stored};
 
 use super::io::{Answer, Op};
 use crate::kept::Kept;

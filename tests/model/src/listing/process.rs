@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use shared::domain::id::ListId;
-use shared::steps::list::Listing;
+use groupage_core::domain::id::ListId;
+use groupage_core::steps::list::Listing;
 
 use super::io::{Answer, Op};
 use super::ports::Ports;

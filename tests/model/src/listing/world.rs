@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::domain::id::{ListId, Token};
-use shared::domain::list::{
+use groupage_core::domain::id::{ListId, Token};
+use groupage_core::domain::list::{
     Addition, Head, Life, List, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
 };
-use shared::domain::time::Timestamp;
-use shared::ports::{Moved, PutOn};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Moved, PutOn};
 
 use super::io::{Answer, Op};
 use super::rules::{Promise, Rule};

@@ -1,9 +1,9 @@
 //! One I/O of a call about a lane: what it asks of the tables, and what it is told.
 
-use shared::domain::id::{TaskId, Turn};
-use shared::domain::lane::{Lane, Queued};
-use shared::domain::task::Task;
-use shared::ports::{LinedUp, Newcomer};
+use groupage_core::domain::id::{TaskId, Turn};
+use groupage_core::domain::lane::{Lane, Queued};
+use groupage_core::domain::task::Task;
+use groupage_core::ports::{LinedUp, Newcomer};
 
 use crate::kept::Kept;
 

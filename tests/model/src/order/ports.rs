@@ -1,13 +1,13 @@
 //! The traits of `Ordering`, over a recorder.
 
-use shared::domain::batch::Member;
-use shared::domain::id::{BatchId, LaneId, Round, RouteName, Target, TaskId, Turn};
-use shared::domain::lane::{Lane, Queued};
-use shared::domain::message::{Elect, Election};
-use shared::domain::outcome::Reason;
-use shared::domain::task::{Candidate, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::ports::{
+use groupage_core::domain::batch::Member;
+use groupage_core::domain::id::{BatchId, LaneId, Round, RouteName, Target, TaskId, Turn};
+use groupage_core::domain::lane::{Lane, Queued};
+use groupage_core::domain::message::{Elect, Election};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Candidate, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
     Destination, Freshness, Joined, Lanes, LinedUp, Newcomer, Outbox, Outgoing, Page, PassedOver, PutBack, Registered,
     Result, Segment, Settlement, Stored, Tasks, WaitingPage,
 };

@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use shared::domain::task::Status;
-use shared::domain::tracker::Outcome;
-use shared::routes::Notify;
-use shared::steps::lane::{Arrival, Lined, Ordering};
+use groupage_core::domain::task::Status;
+use groupage_core::domain::tracker::Outcome;
+use groupage_core::routes::Notify;
+use groupage_core::steps::lane::{Arrival, Lined, Ordering};
 
 use super::io::{Answer, Op};
 use super::ports::Ports;

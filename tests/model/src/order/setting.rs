@@ -1,10 +1,10 @@
 //! What takes part.
 
-use shared::domain::id::{LaneId, RouteName, Target, TaskId, Turn};
-use shared::domain::lane::{Numbering, OnFailure};
-use shared::domain::task::Task;
-use shared::domain::time::Timestamp;
-use shared::steps::lane::Arrival;
+use groupage_core::domain::id::{LaneId, RouteName, Target, TaskId, Turn};
+use groupage_core::domain::lane::{Numbering, OnFailure};
+use groupage_core::domain::task::Task;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::steps::lane::Arrival;
 
 /// What somebody does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::domain::id::{BatchId, TaskId, Turn};
-use shared::domain::lane::{Lane, OnFailure, Queued, State};
-use shared::domain::outcome::Reason;
-use shared::domain::task::{Status, Task};
-use shared::ports::{LinedUp, Newcomer};
+use groupage_core::domain::id::{BatchId, TaskId, Turn};
+use groupage_core::domain::lane::{Lane, OnFailure, Queued, State};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Status, Task};
+use groupage_core::ports::{LinedUp, Newcomer};
 
 use super::io::{Answer, Op};
 use super::process::Role;

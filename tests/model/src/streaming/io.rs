@@ -1,8 +1,8 @@
 //! One I/O of a call about a stream: what it asks of the tables, and what it is told.
 
-use shared::domain::stream::{Page, Stream};
-use shared::domain::tracker::{Change, Node, NodeId};
-use shared::ports::Marked;
+use groupage_core::domain::stream::{Page, Stream};
+use groupage_core::domain::tracker::{Change, Node, NodeId};
+use groupage_core::ports::Marked;
 
 use crate::kept::Kept;
 

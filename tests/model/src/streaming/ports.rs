@@ -1,13 +1,13 @@
 //! The traits of `Streaming`, over a recorder.
 
-use shared::domain::batch::Member;
-use shared::domain::id::{BatchId, Part, Round, StreamId, Target, TaskId};
-use shared::domain::outcome::Reason;
-use shared::domain::stream::{Bits, EventId, Life, Page, Stream};
-use shared::domain::task::{Candidate, Task, Ties};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Change, Node, NodeId};
-use shared::ports::{
+use groupage_core::domain::batch::Member;
+use groupage_core::domain::id::{BatchId, Part, Round, StreamId, Target, TaskId};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::stream::{Bits, EventId, Life, Page, Stream};
+use groupage_core::domain::task::{Candidate, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Change, Node, NodeId};
+use groupage_core::ports::{
     self, Destination, Freshness, Joined, Marked, Outbox, Outgoing, PassedOver, PutBack, Registered, Result, Seen,
     Segment, Settlement, Stored, StreamOpened, Streams, Tasks, WaitingPage,
 };

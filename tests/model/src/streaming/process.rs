@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use shared::domain::stream::Ending;
-use shared::steps::stream::{Event, Refused, Streaming};
+use groupage_core::domain::stream::Ending;
+use groupage_core::steps::stream::{Event, Refused, Streaming};
 
 use super::io::{Answer, Op};
 use super::ports::Ports;

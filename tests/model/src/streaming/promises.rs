@@ -1,7 +1,7 @@
 //! What the tables must say, compared with what has become of the events.
 
-use shared::domain::stream::{State, Stream};
-use shared::domain::tracker::Outcome;
+use groupage_core::domain::stream::{State, Stream};
+use groupage_core::domain::tracker::Outcome;
 
 use super::rules::Promise;
 use super::setting::{Does, Setting, offset};

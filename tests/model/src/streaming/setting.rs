@@ -1,11 +1,11 @@
 //! What takes part, and what is there at the beginning.
 
-use shared::domain::id::StreamId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::stream::{EventId, Life, Offset, Options, Page, Stream, Trace, Watermark};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId, Outcome, WORD_BITS};
-use shared::steps::stream::Event;
+use groupage_core::domain::id::StreamId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::stream::{EventId, Life, Offset, Options, Page, Stream, Trace, Watermark};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId, Outcome, WORD_BITS};
+use groupage_core::steps::stream::Event;
 
 /// What somebody does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

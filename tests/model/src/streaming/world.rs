@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::domain::stream::{Bits, Page, State, Stream};
-use shared::domain::tracker::{Change, GROUP_SIZE, Node, NodeId};
-use shared::ports::Marked;
+use groupage_core::domain::stream::{Bits, Page, State, Stream};
+use groupage_core::domain::tracker::{Change, GROUP_SIZE, Node, NodeId};
+use groupage_core::ports::Marked;
 
 use super::io::{Answer, Op};
 use super::process::Role;

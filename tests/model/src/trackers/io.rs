@@ -1,7 +1,7 @@
 //! One I/O of a call about a tracker: what it asks of the tables, and what it is told.
 
-use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use shared::ports::{Added, Freshness, Marked, Stored};
+use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use groupage_core::ports::{Added, Freshness, Marked, Stored};
 
 use crate::kept::Kept;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use shared::domain::tracker;
-use shared::ports::Freshness;
+use groupage_core::domain::tracker;
+use groupage_core::ports::Freshness;
 use stateright::{Model, Property};
 
 use super::io::{Answer, Op};

@@ -1,9 +1,11 @@
 //! The traits of `Tracking`, over a recorder.
 
-use shared::domain::id::{Part, TrackerId};
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use shared::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Outbox, Outgoing, Result, Stored, Trackers};
+use groupage_core::domain::id::{Part, TrackerId};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use groupage_core::ports::{
+    Added, Cleared, Freshness, Looked, Marked, Opened, Outbox, Outgoing, Result, Stored, Trackers,
+};
 
 use super::io::{Answer, Op};
 use crate::kept::Kept;

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use shared::domain::id::TrackerId;
-use shared::domain::tracker::{ItemId, Place};
-use shared::steps::track::{Lifetimes, Tracking};
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::tracker::{ItemId, Place};
+use groupage_core::steps::track::{Lifetimes, Tracking};
 
 use super::io::{Answer, Op};
 use super::ports::Ports;

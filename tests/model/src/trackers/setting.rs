@@ -1,9 +1,9 @@
 //! What takes part, and what is there at the beginning.
 
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::time::Timestamp;
-use shared::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Options, Outcome, Tracker};
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Options, Outcome, Tracker};
 
 /// A tracker's name.
 pub(super) const NAME: &str = "t";

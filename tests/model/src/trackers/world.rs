@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use shared::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Node, NodeId, State, Tracker};
-use shared::ports::{Added, Freshness, Marked};
+use groupage_core::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Node, NodeId, State, Tracker};
+use groupage_core::ports::{Added, Freshness, Marked};
 
 use super::io::{Answer, Op};
 use super::process::Role;

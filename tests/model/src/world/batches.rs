@@ -1,8 +1,8 @@
 //! The batches: written, and called.
 
-use shared::domain::batch::{Assumes, Batch, FollowUp, Status};
-use shared::domain::id::{BatchId, TaskId};
-use shared::ports::Stored;
+use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
+use groupage_core::domain::id::{BatchId, TaskId};
+use groupage_core::ports::Stored;
 
 use super::{Laws, World, is_express};
 use crate::kept::Kept;

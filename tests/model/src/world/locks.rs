@@ -1,9 +1,9 @@
 //! The locks: bid for, signalled, advanced, released.
 
-use shared::domain::id::{BatchId, Seq, Shard, Target};
-use shared::domain::lock::{Acquisition, Assumes, Held, Lock, Term};
-use shared::domain::time::Timestamp;
-use shared::ports::{Advanced, Released};
+use groupage_core::domain::id::{BatchId, Seq, Shard, Target};
+use groupage_core::domain::lock::{Acquisition, Assumes, Held, Lock, Term};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Advanced, Released};
 
 use super::{Laws, World};
 use crate::io::Answer;

@@ -5,9 +5,9 @@ mod locks;
 mod sessions;
 mod tasks;
 
-use shared::domain::id::BatchId;
-use shared::domain::lock::Term;
-use shared::domain::task::Task;
+use groupage_core::domain::id::BatchId;
+use groupage_core::domain::lock::Term;
+use groupage_core::domain::task::Task;
 
 use crate::io::{Answer, Op, Says};
 use crate::kept::{Kept, fresh_name};

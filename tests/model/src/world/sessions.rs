@@ -1,8 +1,8 @@
 //! The sessions: opened, renewed, ended.
 
-use shared::domain::id::{Beat, SessionId};
-use shared::domain::session::Session;
-use shared::ports::{Ended, Renewed, Stored};
+use groupage_core::domain::id::{Beat, SessionId};
+use groupage_core::domain::session::Session;
+use groupage_core::ports::{Ended, Renewed, Stored};
 
 use super::{Laws, World};
 use crate::kept::Kept;

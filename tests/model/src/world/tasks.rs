@@ -1,9 +1,9 @@
 //! The tasks: registered, shown, moved into a batch, put back, settled.
 
-use shared::domain::batch::{Member, Status::Void};
-use shared::domain::id::{BatchId, Round, Shard, Target, TaskId};
-use shared::domain::task::{Candidate, Status, Task};
-use shared::ports::{Freshness, Joined, PutBack, Registered, Settlement};
+use groupage_core::domain::batch::{Member, Status::Void};
+use groupage_core::domain::id::{BatchId, Round, Shard, Target, TaskId};
+use groupage_core::domain::task::{Candidate, Status, Task};
+use groupage_core::ports::{Freshness, Joined, PutBack, Registered, Settlement};
 
 use super::{Asker, Comes, Laws, World, is_express};
 use crate::kept::Kept;

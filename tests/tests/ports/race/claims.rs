@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use shared::domain::batch::{Assumes, Claim};
-use shared::domain::id::{BatchId, SessionId};
-use shared::domain::outcome::Results;
-use shared::domain::session::{Session, Timing};
-use shared::domain::time::Timestamp;
-use shared::ports::{Ended, Joined, Renewed, Store, Stored};
+use groupage_core::domain::batch::{Assumes, Claim};
+use groupage_core::domain::id::{BatchId, SessionId};
+use groupage_core::domain::outcome::Results;
+use groupage_core::domain::session::{Session, Timing};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Ended, Joined, Renewed, Store, Stored};
 
 use super::{NOW, all_at_once, only};
 use crate::samples::{batch, now, session, target, waiting};

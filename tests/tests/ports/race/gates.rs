@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shared::domain::gate::{Admission, Gate, Limits, MAX_AHEAD_MS, Scope};
-use shared::domain::id::{BatchId, RouteName};
-use shared::domain::time::Timestamp;
-use shared::ports::{Store, Stored};
+use groupage_core::domain::gate::{Admission, Gate, Limits, MAX_AHEAD_MS, Scope};
+use groupage_core::domain::id::{BatchId, RouteName};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Store, Stored};
 use tokio::sync::Semaphore;
 
 use super::{NOW, RACERS, all_at_once};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shared::domain::id::ListId;
-use shared::memory::MemoryQueues;
-use shared::ports::{Destination, Store};
-use shared::steps::list::{Listing, Taken};
+use groupage_core::domain::id::ListId;
+use groupage_core::memory::MemoryQueues;
+use groupage_core::ports::{Destination, Store};
+use groupage_core::steps::list::{Listing, Taken};
 
 use super::{RACERS, all_at_once, some_at_once};
 use crate::fixture::Turned;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shared::domain::id::{Fence, Seq, WorkflowId};
-use shared::domain::lock::{Acquisition, Assumes, Bid, Holder, Lock, Term, bid};
-use shared::ports::{Acquired, Released, Signalled, Store};
+use groupage_core::domain::id::{Fence, Seq, WorkflowId};
+use groupage_core::domain::lock::{Acquisition, Assumes, Bid, Holder, Lock, Term, bid};
+use groupage_core::ports::{Acquired, Released, Signalled, Store};
 use tokio::sync::watch;
 
 use super::{NOW, RACERS, all_at_once, only};

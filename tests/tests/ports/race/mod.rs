@@ -9,8 +9,8 @@ mod trackers;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use shared::domain::id::Fence;
-use shared::domain::time::Timestamp;
+use groupage_core::domain::id::Fence;
+use groupage_core::domain::time::Timestamp;
 use tokio::sync::Barrier;
 
 use crate::fixture::{Fixture, InMemory, LosingAnswers, OnDynamo};

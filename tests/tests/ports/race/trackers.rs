@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shared::domain::id::TrackerId;
-use shared::domain::notice::NotificationQueue;
-use shared::domain::tracker::{
+use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::tracker::{
     Addition, End, Ending, GROUP_SIZE, ItemId, ItemRange, Node, NodeId, Outcome, Place, State,
 };
-use shared::memory::MemoryQueues;
-use shared::ports::{Destination, Freshness, Store, Trackers};
-use shared::steps::track::Tracking;
+use groupage_core::memory::MemoryQueues;
+use groupage_core::ports::{Destination, Freshness, Store, Trackers};
+use groupage_core::steps::track::Tracking;
 
 use super::{RACERS, all_at_once, some_at_once};
 use crate::fixture::Turned;

@@ -1,0 +1,168 @@
+//! Calls over HTTP.
+//!
+//! Only the route decides where a call goes: redirects are answers like any other, and no proxy is taken from the
+//! environment. The answer is read to its end or to [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use groupage_core::domain::outcome::Reason;
+use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
+use groupage_core::routes::{self, Http, Method};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, redirect};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::sync::OnceCell;
+use tracing::warn;
+
+use crate::downstreams::secrets::Secrets;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const FENCE: HeaderName = HeaderName::from_static("groupage-fence");
+const ATTEMPT: HeaderName = HeaderName::from_static("groupage-attempt");
+const USER_AGENT: &str = concat!("groupage/", env!("CARGO_PKG_VERSION"));
+
+/// Servers close idle connections after a minute or more; a connection that is surely open saves a reset.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Makes calls over HTTP.
+#[derive(Debug)]
+pub(crate) struct HttpCaller {
+    client: OnceCell<Client>,
+    secrets: Secrets,
+}
+
+impl HttpCaller {
+    pub(crate) fn new(secrets: Secrets) -> Self {
+        Self { client: OnceCell::new(), secrets }
+    }
+
+    /// Makes one call. The timeout begins when the secrets are at hand.
+    pub(crate) async fn call(&self, http: &Http, call: &Call<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
+        let headers = self.headers(http, call).await?;
+        let client = self.client.get_or_try_init(async || connect()).await?;
+        let method = match http.method {
+            Method::Post => reqwest::Method::POST,
+            Method::Put => reqwest::Method::PUT,
+            Method::Patch => reqwest::Method::PATCH,
+        };
+        let request = client.request(method, &http.url).headers(headers).body(call.body.clone());
+        tokio::time::timeout(timeout, async { read(request.send().await.map_err(no_answer)?).await })
+            .await
+            .unwrap_or(Err(NoAnswer::Timeout))
+    }
+
+    async fn headers(&self, http: &Http, call: &Call<'_>) -> Result<HeaderMap, NoAnswer> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in &http.headers {
+            let unusable = || NoAnswer::Other(Reason::new("header_unusable"));
+            let value = match value {
+                routes::HeaderValue::Text(text) => HeaderValue::from_str(text).map_err(|_| unusable())?,
+                routes::HeaderValue::Secret { secret } => self.secrets.header(secret).await?,
+            };
+            headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable())?, value);
+        }
+        // Last, since what these say must be true whatever the route says.
+        let batch = HeaderValue::from_str(call.batch.as_str());
+        headers.insert(IDEMPOTENCY_KEY, batch.map_err(|_| NoAnswer::Other(Reason::new("batch_id_unusable")))?);
+        headers.insert(FENCE, HeaderValue::from(call.fence.0));
+        headers.insert(ATTEMPT, HeaderValue::from(call.attempt));
+        Ok(headers)
+    }
+}
+
+/// Makes the client, with rustls, ring and the machine's root certificates.
+fn connect() -> Result<Client, NoAnswer> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // A certificate that nobody can parse is of use to nobody; with none at all, https calls fail and say so.
+    roots.add_parsable_certificates(found.certs);
+    let failed = |error: &dyn std::fmt::Display| {
+        warn!(%error, "the HTTP client cannot be made");
+        NoAnswer::Other(Reason::new("http_client"))
+    };
+    // Named, not the process's default: which one that is depends on what else is linked in.
+    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(&error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        // A redirect would carry payloads and secrets to an address that no route names.
+        .redirect(redirect::Policy::none())
+        // So would a proxy variable that was set for something else.
+        .no_proxy()
+        .user_agent(USER_AGENT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .build()
+        .map_err(|error| failed(&error))
+}
+
+async fn read(mut response: Response) -> Result<Answer, NoAnswer> {
+    let status = response.status();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after_ms = retry_after.and_then(|value| retry_after_ms(value, SystemTime::now()));
+    let body = match read_body(&mut response).await {
+        Ok(body) => body,
+        // The status of a failed call says everything; its body is never looked at.
+        Err(_) if !status.is_success() => Vec::new(),
+        Err(no_answer) => return Err(no_answer),
+    };
+    Ok(Answer { status: status.as_u16(), retry_after_ms, body })
+}
+
+async fn read_body(response: &mut Response) -> Result<Vec<u8>, NoAnswer> {
+    if response.content_length().is_some_and(|length| length > MAX_ANSWER_BYTES as u64) {
+        return Err(NoAnswer::TooLarge);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(no_answer)? {
+        if body.len() + chunk.len() > MAX_ANSWER_BYTES {
+            return Err(NoAnswer::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Why there is no answer. Nothing of the error goes on: it may quote the URL, and with it what an operator put there.
+#[expect(clippy::needless_pass_by_value, reason = "an error is passed on by value")]
+fn no_answer(error: reqwest::Error) -> NoAnswer {
+    if error.is_builder() {
+        NoAnswer::Other(Reason::new("request_unusable"))
+    } else if error.is_timeout() {
+        NoAnswer::Timeout
+    } else {
+        // Refused, reset, closed before or within the answer.
+        NoAnswer::Connection
+    }
+}
+
+/// What a `Retry-After` header asks for, in milliseconds: seconds or a date (RFC 9110, section 10.2.3). A date that is
+/// past asks for nothing.
+fn retry_after_ms(value: &str, now: SystemTime) -> Option<u64> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<u64>() {
+        return Some(seconds.saturating_mul(1000));
+    }
+    let at = httpdate::parse_http_date(value).ok()?;
+    let wait = at.duration_since(now).unwrap_or_default();
+    Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_and_anything_else_is_ignored() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        assert_eq!(retry_after_ms("120", now), Some(120_000));
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:47 GMT", now), Some(10_000));
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:07 GMT", now), Some(0));
+        assert_eq!(retry_after_ms("soon", now), None);
+        assert_eq!(retry_after_ms("-5", now), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! The downstream batch APIs: a call goes over HTTP or to a Lambda function, as its route says.
+//!
+//! One call here is one call there: nothing on the way repeats it. What to repeat, and when, is the route's retry policy.
+
+mod http;
+mod lambda;
+mod secrets;
+
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use groupage_core::domain::outcome::Reason;
+use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
+use groupage_core::routes;
+
+use self::http::HttpCaller;
+use self::lambda::LambdaCaller;
+use self::secrets::Secrets;
+
+/// The port `Downstream`. Nothing is connected, or even loaded, before the first call that needs it.
+#[derive(Debug)]
+pub struct Downstreams {
+    http: HttpCaller,
+    lambda: LambdaCaller,
+}
+
+impl Downstreams {
+    /// Downstreams whose secrets and functions are reached with this configuration.
+    #[must_use]
+    pub fn new(config: &SdkConfig) -> Self {
+        Self { http: HttpCaller::new(Secrets::new(config.clone())), lambda: LambdaCaller::new(config.clone()) }
+    }
+}
+
+impl Downstream for Downstreams {
+    async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
+        let timeout = Duration::from_millis(call.downstream.timeout_ms().unwrap_or_default());
+        match call.downstream {
+            routes::Downstream::Http(http) => self.http.call(http, call, timeout).await,
+            routes::Downstream::Lambda(lambda) => self.lambda.call(lambda, call, timeout).await,
+            // Nobody hands such a batch on; its workers have a downstream of their own.
+            routes::Downstream::Pull => Err(NoAnswer::Other(Reason::new("route_is_pulled"))),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What an invocation counted, and its form as CloudWatch's embedded metric format.
+//!
+//! One line for each invocation on standard output; CloudWatch turns it into metrics without a request of ours.
+
+use std::collections::BTreeMap;
+
+use groupage_core::domain::time::Timestamp;
+use groupage_core::steps::follow_up;
+use serde_json::json;
+
+/// The CloudWatch namespace.
+pub const NAMESPACE: &str = "Groupage";
+
+/// Everything that is counted. The names are those of the dashboard and the alarms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Tasks written for the first time.
+    TasksRegistered,
+    /// Tasks put on the list that their message names.
+    TasksListed,
+    /// Tasks that filled no batch of their event and were sent on to those of others.
+    TasksGathered,
+    /// Registrations that found their task there.
+    TasksRepeated,
+    /// Messages sent to the rejected queue.
+    TasksRejected,
+    /// Elections won.
+    ElectionsWon,
+    /// Elections lost: another workflow leads.
+    ElectionsLost,
+    /// Batches frozen and handed on.
+    BatchesFrozen,
+    /// Members of these batches.
+    BatchMembers,
+    /// Calls whose outcome was recorded.
+    CallsSettled,
+    /// Calls that will be made again.
+    CallsRetried,
+    /// Batches that waited for their gates or for another worker.
+    CallsWaited,
+    /// Calls whose result was dropped: another worker has the batch.
+    ClaimsLost,
+    /// Members that succeeded.
+    TasksSucceeded,
+    /// Members that failed for good.
+    TasksFailed,
+    /// Members that went back to waiting.
+    TasksReturned,
+    /// Records, and elections that share one, that will come again because of an error, or for lack of time.
+    RecordsFailed,
+    /// Sessions that sweep found over.
+    SessionsExpired,
+    /// Batches that sweep sent on.
+    BatchesRevived,
+    /// Waiting tasks that sweep found without a leader.
+    TasksRevived,
+    /// Waiting tasks that no route wants any more.
+    TasksStranded,
+    /// Items of settled tasks that no tracker counts (any more).
+    ItemsUnknown,
+    /// Lanes of ordered routes that a failed task stopped.
+    LanesStopped,
+    /// Tasks that failed because one before them in their lane did.
+    TasksPassedOver,
+    /// Events of settled tasks that no stream knows (any more).
+    EventsUnknown,
+    /// Watermarks that sweep committed because nobody else did.
+    StreamsCommitted,
+    /// Trackers that sweep completed, or told of, for somebody who died.
+    TrackersRevived,
+    /// Trackers whose deadline passed.
+    TrackersOverdue,
+    /// Trackers that nobody did anything with.
+    TrackersAbandoned,
+    /// Releases and discards that sweep worked on for somebody who died, or who left them to it.
+    ListsRevived,
+    /// Idle lists that sweep removed.
+    ListsRemoved,
+    /// Tasks that waited on them, discarded when their list's time to live was over.
+    ListTasksExpired,
+    /// Tasks of lists that were not there when they were to be fed on.
+    ListTasksLost,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(BTreeMap<Metric, u64>);
+
+impl Counts {
+    /// Adds to a metric.
+    pub fn add(&mut self, metric: Metric, count: usize) {
+        *self.0.entry(metric).or_default() += count as u64;
+    }
+
+    /// Adds what a recorded outcome came to.
+    pub fn add_settled(&mut self, settled: follow_up::Counts) {
+        self.add(Metric::CallsSettled, 1);
+        self.add(Metric::TasksSucceeded, settled.succeeded);
+        self.add(Metric::TasksFailed, settled.failed);
+        self.add(Metric::TasksReturned, settled.returned);
+        self.add(Metric::ItemsUnknown, settled.unknown_items);
+        self.add_order(settled);
+        self.add(Metric::EventsUnknown, settled.unknown_events);
+    }
+
+    /// Adds what an outcome meant to those behind its members. Whoever repeats a follow-up that died counts it again, and
+    /// may be the only one who does.
+    pub fn add_order(&mut self, settled: follow_up::Counts) {
+        self.add(Metric::LanesStopped, settled.lanes_stopped);
+        self.add(Metric::TasksPassedOver, settled.passed_over);
+    }
+
+    /// The value of a metric.
+    #[must_use]
+    pub fn get(&self, metric: Metric) -> u64 {
+        self.0.get(&metric).copied().unwrap_or_default()
+    }
+
+    /// Adds everything that `other` counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (metric, count) in &other.0 {
+            *self.0.entry(*metric).or_default() += count;
+        }
+    }
+
+    /// The line for CloudWatch; `None` if nothing was counted.
+    #[must_use]
+    pub fn to_emf(&self, function: &str, now: Timestamp) -> Option<String> {
+        let counted: Vec<(String, u64)> = self
+            .0
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(metric, count)| (format!("{metric:?}"), *count))
+            .collect();
+        if counted.is_empty() {
+            return None;
+        }
+        let metrics: Vec<_> = counted.iter().map(|(name, _)| json!({ "Name": name, "Unit": "Count" })).collect();
+        let mut line = json!({
+            "_aws": {
+                "Timestamp": now.0,
+                "CloudWatchMetrics": [{ "Namespace": NAMESPACE, "Dimensions": [["Function"]], "Metrics": metrics }],
+            },
+            "Function": function,
+        });
+        for (name, count) in counted {
+            line[name] = json!(count);
+        }
+        Some(line.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emf_line_declares_exactly_what_it_carries() {
+        let mut counts = Counts::default();
+        counts.add(Metric::TasksRegistered, 3);
+        counts.add(Metric::TasksRejected, 0);
+        let line: serde_json::Value =
+            serde_json::from_str(&counts.to_emf("register-task", Timestamp(7)).unwrap()).unwrap();
+        let declared = &line["_aws"]["CloudWatchMetrics"][0]["Metrics"];
+        assert_eq!(declared, &json!([{ "Name": "TasksRegistered", "Unit": "Count" }]));
+        assert_eq!(line["TasksRegistered"], 3);
+        assert_eq!(line["Function"], "register-task");
+    }
+
+    #[test]
+    fn an_invocation_that_counted_nothing_writes_no_line() {
+        assert_eq!(Counts::default().to_emf("f", Timestamp(0)), None);
+    }
+}

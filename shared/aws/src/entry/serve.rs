@@ -1,0 +1,104 @@
+//! The Lambda side: logging, the connection to AWS, and the loop that hands events to a step.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use aws_config::SdkConfig;
+use aws_lambda_events::event::sqs::SqsEvent;
+use groupage_core::ports::Env;
+use lambda_runtime::{LambdaEvent, service_fn};
+use serde::de::IgnoredAny;
+use tracing_subscriber::EnvFilter;
+
+use super::metrics::Counts;
+use super::routes::RouteSource;
+use super::steps::{Handled, Stack, SweepFailed};
+use crate::config::{self, Queues, Tables};
+use crate::{Dynamo, Meter, RouteTable, Sqs, System};
+
+/// Structured logs on standard output, one JSON object a line, from `GROUPAGE_LOG` (a tracing filter) or `info` up.
+pub fn init_logging() {
+    let mut filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // Whatever the filter says: below this level these print whole requests, payloads and secrets included.
+    for quiet in ["aws_smithy_runtime=info", "aws_smithy_runtime_api=info", "aws_runtime=info", "hyper=info"] {
+        if let Ok(directive) = quiet.parse() {
+            filter = filter.add_directive(directive);
+        }
+    }
+    // Lambda stamps each line itself.
+    tracing_subscriber::fmt().json().with_env_filter(filter).without_time().init();
+}
+
+/// The stack on AWS, or on whatever the SDK's environment variables point at.
+pub type AwsStack = Stack<Dynamo, Sqs, System>;
+
+/// Connects to the stack that the environment describes. Sends no request yet.
+///
+/// # Errors
+/// [`config::Error`] names the variable that is missing or wrong.
+pub async fn connect() -> Result<(AwsStack, SdkConfig), config::Error> {
+    let tables = Tables::from_env()?;
+    let queues = Queues::from_env()?;
+    let retention_ms = config::retention_ms_from_env()?;
+    let sdk = crate::load_config().await;
+    let meter = Arc::new(Meter::new());
+    let stack = Stack {
+        routes: RouteSource::table(RouteTable::new(&sdk, &tables, Arc::clone(&meter))),
+        store: Dynamo::new(&sdk, tables, retention_ms, Arc::clone(&meter)),
+        queues: Sqs::new(&sdk, queues, meter),
+        env: System,
+        timing: config::timing_from_env()?,
+        lifetimes: config::lifetimes_from_env()?,
+        worker: worker_name(),
+    };
+    Ok((stack, sdk))
+}
+
+/// Who this process is, for people: the function's log stream on Lambda, else the process's number.
+#[must_use]
+pub fn worker_name() -> String {
+    std::env::var("AWS_LAMBDA_LOG_STREAM_NAME").unwrap_or_else(|_| format!("process {}", std::process::id()))
+}
+
+/// Serves a Lambda function that a schedule calls: what the event says does not matter.
+///
+/// # Errors
+/// The runtime API went away.
+pub async fn serve_schedule<F>(step: impl Fn() -> F) -> Result<(), lambda_runtime::Error>
+where
+    F: Future<Output = (Counts, Result<(), SweepFailed>)>,
+{
+    let step = &step;
+    lambda_runtime::run(service_fn(|event: LambdaEvent<IgnoredAny>| async move {
+        let (counts, done) = Box::pin(step()).await;
+        publish(&counts, &event.context.env_config.function_name);
+        Ok::<_, lambda_runtime::Error>(done?)
+    }))
+    .await
+}
+
+fn publish(counts: &Counts, function: &str) {
+    if let Some(line) = counts.to_emf(function, System.now()) {
+        println!("{line}");
+    }
+}
+
+/// Serves a Lambda function: every event goes to `step`, and what it counted to CloudWatch.
+///
+/// # Errors
+/// The runtime API went away.
+pub async fn serve<F>(step: impl Fn(SqsEvent) -> F) -> Result<(), lambda_runtime::Error>
+where
+    F: Future<Output = Handled>,
+{
+    let step = &step;
+    lambda_runtime::run(service_fn(|event: LambdaEvent<SqsEvent>| async move {
+        // The deployed name: two stacks in one account must not add up.
+        let function = event.context.env_config.function_name.clone();
+        // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
+        let Handled { response, counts } = Box::pin(step(event.payload)).await;
+        publish(&counts, &function);
+        Ok::<_, lambda_runtime::Error>(response)
+    }))
+    .await
+}

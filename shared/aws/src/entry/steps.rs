@@ -1,0 +1,273 @@
+//! The functions: an SQS event (or a schedule's) in, a partial batch response and counts out.
+
+use std::sync::Arc;
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use groupage_core::domain::message::{Elect, Group, Handle};
+use groupage_core::domain::retry::Retryable;
+use groupage_core::domain::session::Timing;
+use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
+use groupage_core::routes::Routes;
+use groupage_core::steps::elect::{self, ElectLeader};
+use groupage_core::steps::group::{self, GroupBatch};
+use groupage_core::steps::handle::{self, Delivery, HandleBatch};
+use groupage_core::steps::register::{Record, Register};
+use groupage_core::steps::sweep::{self, Sweep};
+use groupage_core::steps::track::Lifetimes;
+use groupage_core::steps::{Error, follow_up};
+use tracing::{debug, error, info, warn};
+
+use super::metrics::{Counts, Metric};
+use super::records::{self, Fate, Fates, Received};
+use super::routes::{NoRoutes, RouteSource};
+
+/// What the functions work with, built once.
+#[derive(Debug)]
+pub struct Stack<S, Q, E> {
+    /// The tables.
+    pub store: S,
+    /// The queues.
+    pub queues: Q,
+    /// Time, randomness, ids.
+    pub env: E,
+    /// The routes.
+    pub routes: RouteSource,
+    /// How the sessions of its workers live.
+    pub timing: Timing,
+    /// How long trackers live.
+    pub lifetimes: Lifetimes,
+    /// Who the workers are, for people.
+    pub worker: String,
+}
+
+/// What an invocation came to.
+#[derive(Debug, Default)]
+pub struct Handled {
+    /// For Lambda: the messages that must come again.
+    pub response: SqsBatchResponse,
+    /// For people.
+    pub counts: Counts,
+}
+
+/// How long group-batch works before it goes on by another message, in milliseconds: half its function's timeout.
+const GROUP_BUDGET_MS: u64 = 30_000;
+
+/// register-task.
+pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let step = Register { store: &stack.store, queues: &stack.queues, env: &stack.env, routes: &routes };
+    let records = event
+        .records
+        .into_iter()
+        .map(|record| Record {
+            received: records::received(&record),
+            message_id: record.message_id.unwrap_or_default(),
+            receipt: record.receipt_handle.unwrap_or_default(),
+            body: record.body.unwrap_or_default(),
+        })
+        .collect();
+    let report = step.run(records).await;
+    let mut counts = Counts::default();
+    counts.add(Metric::TasksRegistered, report.registered);
+    counts.add(Metric::TasksListed, report.listed);
+    counts.add(Metric::TasksRepeated, report.repeated);
+    counts.add(Metric::TasksRejected, report.rejected);
+    counts.add(Metric::BatchesFrozen, report.batches);
+    counts.add(Metric::BatchMembers, report.members);
+    counts.add(Metric::TasksGathered, report.gathered);
+    counts.add(Metric::RecordsFailed, report.failed.len() + report.sent_back.len());
+    if report.batches > 0 {
+        info!(batches = report.batches, members = report.members, "batches handed on");
+    }
+    if let Some(error) = report.not_gathered.first() {
+        warn!(rests = report.not_gathered.len(), %error, "rests could not gather; they are elected instead");
+    }
+    for (message_id, failure) in report.failed.iter().chain(&report.sent_back) {
+        records::log(message_id, failure);
+    }
+    Handled { response: records::keeping(report.kept().map(str::to_owned)), counts }
+}
+
+/// elect-leader.
+pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let step = ElectLeader { store: &stack.store, env: &stack.env, routes: &routes, draw: stack.env.random() };
+    let step = &step;
+    let decided = records::each(event, |received: Received<Elect>| async move {
+        let decided = step.run(received.message, received.received > 1).await?;
+        for outcome in &decided.outcomes {
+            match outcome {
+                Ok(elect::Outcome::PutOff) => {
+                    warn!("an election is put off: its message came again, or there was no time")
+                }
+                Ok(outcome) => debug!(?outcome, "election"),
+                Err((workflow, failure)) => match failure.retryable() {
+                    Retryable::Yes => warn!(%workflow, %failure, "the election goes on alone"),
+                    Retryable::No => {
+                        error!(%workflow, %failure, "the election cannot be held as things are; it goes on alone")
+                    }
+                },
+            }
+        }
+        Ok(Fate::Done((decided.outcomes, decided.successors)))
+    })
+    .await;
+    let fates = records::send(&stack.queues, decided).await;
+    summarise(fates, |outcomes, counts| {
+        for outcome in outcomes {
+            match outcome {
+                Ok(elect::Outcome::Won) => counts.add(Metric::ElectionsWon, 1),
+                Ok(elect::Outcome::Lost) => counts.add(Metric::ElectionsLost, 1),
+                Ok(elect::Outcome::NothingWaits) => {}
+                Ok(elect::Outcome::PutOff) | Err(_) => counts.add(Metric::RecordsFailed, 1),
+            }
+        }
+    })
+}
+
+/// group-batch.
+pub async fn group_batch<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let deadline = stack.env.now().plus_ms(GROUP_BUDGET_MS);
+    let step = GroupBatch { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes, deadline };
+    let step = &step;
+    let fates = records::each(event, |received: Received<Group>| async move {
+        let target = received.message.target().clone();
+        let report = step.run(received.message).await?;
+        if report.batches > 0 {
+            info!(%target, batches = report.batches, members = report.members, "batches handed on");
+        }
+        if let Some(failure) = &report.interrupted {
+            warn!(%target, %failure, "the leader stopped in the middle and comes back soon");
+        }
+        Ok(Fate::Done(report))
+    })
+    .await;
+    summarise(fates, |report: group::Report, counts| {
+        counts.add(Metric::BatchesFrozen, report.batches);
+        counts.add(Metric::BatchMembers, report.members);
+        counts.add(Metric::RecordsFailed, usize::from(report.interrupted.is_some()));
+    })
+}
+
+/// batch-handler.
+pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
+    stack: &Stack<S, Q, E>,
+    downstream: &D,
+    event: SqsEvent,
+) -> Handled {
+    let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
+    let Stack { store, queues: queue, env, timing, worker, .. } = stack;
+    let step = HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker };
+    let step = &step;
+    let fates = records::each(event, |received: Received<Handle>| async move {
+        let batch = received.message.batch.clone();
+        let outcome =
+            step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
+        match &outcome {
+            handle::Outcome::Settled(counts) => {
+                let follow_up::Counts { succeeded, failed, returned, unknown_items, unknown_events, .. } = counts;
+                let follow_up::Counts { lanes_stopped, passed_over, .. } = counts;
+                info!(%batch, succeeded, failed, returned, "batch settled");
+                if *lanes_stopped > 0 {
+                    warn!(%batch, lanes_stopped, passed_over, "failed tasks stop their order keys: see `groupage lane`");
+                }
+                if *unknown_events > 0 {
+                    warn!(%batch, unknown_events, "no stream knows these events (any more)");
+                }
+                if *unknown_items > 0 {
+                    warn!(%batch, unknown_items, "no tracker counts these items (any more)");
+                }
+            }
+            handle::Outcome::CallAgain { reason } => info!(%batch, %reason, "the call will be made again"),
+            handle::Outcome::ClaimLost => warn!(%batch, "the claim was lost: the call's result is dropped"),
+            handle::Outcome::FollowedUp(_) | handle::Outcome::Waits | handle::Outcome::Nothing => {
+                debug!(%batch, ?outcome, "no call");
+            }
+        }
+        let keep = matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost);
+        Ok(if keep { Fate::Keep(outcome) } else { Fate::Done(outcome) })
+    })
+    .await;
+    summarise(fates, |outcome, counts| match outcome {
+        handle::Outcome::Settled(settled) => counts.add_settled(settled),
+        handle::Outcome::CallAgain { .. } => counts.add(Metric::CallsRetried, 1),
+        handle::Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
+        handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
+        handle::Outcome::FollowedUp(settled) => counts.add_order(settled),
+        handle::Outcome::Nothing => {}
+    })
+}
+
+/// sweep. Its schedule calls it again after `every_ms`, whatever became of this run. Without routes, or if a port did not
+/// answer, the function fails, and its alarm says so; what was done all the same is counted.
+pub async fn sweep<S: Store, Q: Outbox, E: Env>(
+    stack: &Stack<S, Q, E>,
+    every_ms: u64,
+) -> (Counts, Result<(), SweepFailed>) {
+    let mut counts = Counts::default();
+    let routes = match stack.routes.current().await {
+        Ok(routes) => routes,
+        Err(none) => return (counts, Err(none.into())),
+    };
+    let Stack { store, queues: outbox, env, lifetimes, .. } = stack;
+    let (budget, lifetimes) = (sweep::Budget::default(), *lifetimes);
+    let (report, done) = Sweep { store, outbox, env, routes: &routes, budget, every_ms, lifetimes }.run().await;
+    if report != sweep::Report::default() {
+        info!(?report, "sent on");
+    }
+    counts.add(Metric::SessionsExpired, report.sessions);
+    counts.add(Metric::BatchesRevived, report.finishes + report.batches);
+    counts.add(Metric::TasksRevived, report.tasks);
+    counts.add(Metric::TasksStranded, report.stranded);
+    counts.add(Metric::TrackersRevived, report.trackers.completed + report.trackers.told);
+    counts.add(Metric::TrackersOverdue, report.trackers.overdue);
+    counts.add(Metric::TrackersAbandoned, report.trackers.abandoned);
+    counts.add(Metric::StreamsCommitted, report.streams.committed);
+    counts.add(Metric::ListsRevived, report.lists.revived);
+    counts.add(Metric::ListsRemoved, report.lists.removed);
+    counts.add(Metric::ListTasksExpired, usize::try_from(report.lists.expired).unwrap_or(usize::MAX));
+    counts.add(Metric::ListTasksLost, usize::try_from(report.lists.lost).unwrap_or(usize::MAX));
+    (counts, done.map_err(SweepFailed::from))
+}
+
+/// A sweep could not finish.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepFailed {
+    /// Nothing can be swept without routes.
+    #[error(transparent)]
+    Routes(#[from] NoRoutes),
+    /// A port did not answer.
+    #[error(transparent)]
+    Step(#[from] Error),
+}
+
+fn summarise<T>(fates: Fates<T>, mut count: impl FnMut(T, &mut Counts)) -> Handled {
+    let mut counts = Counts::default();
+    let mut kept = Vec::new();
+    for (message_id, fate) in fates {
+        match fate {
+            Fate::Done(outcome) => count(outcome, &mut counts),
+            Fate::Keep(outcome) => {
+                count(outcome, &mut counts);
+                kept.push(message_id);
+            }
+            Fate::Failed => {
+                counts.add(Metric::RecordsFailed, 1);
+                kept.push(message_id);
+            }
+        }
+    }
+    Handled { response: records::keeping(kept), counts }
+}
+
+async fn current(routes: &RouteSource) -> Option<Arc<Routes>> {
+    routes.current().await.inspect_err(|failure| error!(%failure, "nothing can be handled without routes")).ok()
+}
+
+fn all_failed(event: SqsEvent) -> Handled {
+    let ids: Vec<String> = event.records.into_iter().filter_map(|record| record.message_id).collect();
+    let mut counts = Counts::default();
+    counts.add(Metric::RecordsFailed, ids.len());
+    Handled { response: records::keeping(ids), counts }
+}

@@ -1,0 +1,91 @@
+//! From the SDK's errors to the ports': what may succeed later, and what is a bug or a missing permission.
+
+use std::error::Error as StdError;
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use groupage_core::ports::Error;
+
+/// Codes that come with a 4xx status although the same request may succeed later.
+const PASSING: [&str; 19] = [
+    "BandwidthLimitExceeded",
+    "ExpiredTokenException",
+    "InternalServerError",
+    "KmsThrottled",
+    "LimitExceededException",
+    "OverLimit",
+    "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
+    "RequestExpired",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+    "TransactionConflictException",
+    "TransactionInProgressException",
+];
+
+/// Whether an error with this code and HTTP status may pass by itself.
+pub(crate) fn passes(code: &str, status: u16) -> bool {
+    status >= 500 || status == 429 || PASSING.contains(&code)
+}
+
+/// The port's error for a call that failed.
+///
+/// A service's error is told by its code and message alone: its other parts may quote an item.
+pub(crate) fn failed<E>(what: &'static str, error: SdkError<E>) -> Error
+where
+    E: ProvideErrorMetadata + StdError + 'static,
+{
+    match &error {
+        SdkError::ServiceError(service) => {
+            let code = service.err().code().unwrap_or("unknown");
+            let why = format!("{code}: {}", service.err().message().unwrap_or("no message"));
+            if passes(code, service.raw().status().as_u16()) {
+                Error::Unavailable { what, why }
+            } else {
+                Error::Broken { what, why }
+            }
+        }
+        SdkError::ConstructionFailure(_) => Error::Broken { what, why: chain(&error) },
+        SdkError::DispatchFailure(failure) if failure.is_user() => Error::Broken { what, why: chain(&error) },
+        // The SDK's enum may grow; what it could not tell is worth a repeat.
+        _ => Error::Unavailable { what, why: chain(&error) },
+    }
+}
+
+/// An error and its causes on one line.
+fn chain(error: &dyn StdError) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::error::ConnectorError;
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_found_nobody_may_be_made_again_and_says_why_on_one_line() {
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody listens");
+        let error = SdkError::<PutItemError>::dispatch_failure(ConnectorError::io(refused.into()));
+        let error = failed("write", error);
+        assert!(matches!(error, Error::Unavailable { .. }));
+        assert_eq!(error.to_string(), "write: dispatch failure: io error: nobody listens");
+    }
+
+    #[test]
+    fn throttling_may_pass_and_a_refused_request_does_not() {
+        assert!(passes("ProvisionedThroughputExceededException", 400));
+        assert!(passes("RequestThrottled", 403));
+        assert!(passes("TransactionConflictException", 400));
+        assert!(passes("AnythingAtAll", 503));
+        assert!(!passes("ValidationException", 400));
+        assert!(!passes("AccessDeniedException", 400));
+    }
+}

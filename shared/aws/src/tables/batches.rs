@@ -1,0 +1,367 @@
+//! The batch table: one item per batch, written whole each time.
+//!
+//! Its write units grow with its members, and the largest batch there can be (1,000 members, the longest ids, all of them
+//! failed) must stay inside DynamoDB's 400 KB. So a member is stored as its id alone, once; what else there is to say of
+//! some members, their rounds and results, is in maps keyed by the member's position in the list.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Member, Status};
+use groupage_core::domain::id::{BatchId, Fence, Part, Revision, Round, RouteName, SessionId, Target, TaskId};
+use groupage_core::domain::outcome::{Exception, Results};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Batches, Result, Stored};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Tables;
+use crate::dynamo::due::DueIndex;
+use crate::dynamo::expression::Clause;
+use crate::dynamo::item::{Item, decode, encode, nonsense, number};
+use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::meter::Place;
+
+const TABLE: &str = "batch table";
+const BATCH_ID: &str = "BatchId";
+const REVISION: &str = "Revision";
+
+/// An entry of the index.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    batch_id: BatchId,
+}
+
+/// A member's place in `Members`, counted from 0. Text, as the keys of DynamoDB's maps are.
+type Position = String;
+
+/// A batch as its item says it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredBatch {
+    batch_id: BatchId,
+    target: Target,
+    status: String,
+    fence: Fence,
+    revision: Revision,
+    members: Vec<TaskId>,
+    /// Rounds of those members that are not in their first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rounds: BTreeMap<Position, Round>,
+    bytes: u64,
+    attempts: u32,
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open_until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paused_until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settled_at: Option<Timestamp>,
+    /// Outcomes of those members that did not succeed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    results: BTreeMap<Position, Exception>,
+    /// The index's key while work is left, and then no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open: Option<String>,
+    due: Timestamp,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    nudges: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pulled: bool,
+    /// Whether a settled batch only waits for members to return.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    returning: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<u64>,
+}
+
+impl StoredBatch {
+    fn of(batch: &Batch, retention_ms: u64) -> Self {
+        let later = |member: &Member| (member.round > Round(0)).then_some(member.round);
+        let mut stored = Self {
+            batch_id: batch.id.clone(),
+            target: batch.target.clone(),
+            status: batch.status.word().to_owned(),
+            fence: batch.fence,
+            revision: batch.revision,
+            members: batch.members.iter().map(|member| member.id.clone()).collect(),
+            rounds: by_position(&batch.members, later),
+            bytes: batch.bytes,
+            attempts: batch.attempts,
+            created_at: batch.created_at,
+            open_until: None,
+            session: None,
+            paused_until: None,
+            settled_at: None,
+            results: BTreeMap::new(),
+            open: batch.unfinished().map(|_| batch.part().key(&batch.target.route())),
+            due: batch.due,
+            nudges: batch.nudges,
+            pulled: batch.pulled,
+            returning: false,
+            ttl: None,
+        };
+        let expiry = |last: Timestamp| Some(last.plus_ms(retention_ms).as_secs());
+        match &batch.status {
+            Status::Open { until } => stored.open_until = Some(*until),
+            Status::Closing | Status::Frozen => {}
+            Status::Paused { until } => stored.paused_until = Some(*until),
+            Status::InProgress { claim } => stored.session = Some(claim.session.clone()),
+            Status::Settled { at, results, follow_up } => {
+                stored.returning = *follow_up == FollowUp::Returning;
+                stored.settled_at = Some(*at);
+                stored.results = by_position(&batch.members, |member| results.get(&member.id).cloned());
+                stored.ttl = expiry(*at);
+            }
+            Status::Empty | Status::Void => stored.ttl = expiry(batch.created_at),
+        }
+        stored
+    }
+
+    fn into_batch(self) -> Result<Batch> {
+        let status = self.status()?;
+        let round = |position: usize| self.rounds.get(&position.to_string()).copied().unwrap_or_default();
+        let members = self.members.into_iter().enumerate();
+        Ok(Batch {
+            id: self.batch_id,
+            target: self.target,
+            fence: self.fence,
+            revision: self.revision,
+            status,
+            members: members.map(|(position, id)| Member { id, round: round(position) }).collect(),
+            bytes: self.bytes,
+            attempts: self.attempts,
+            created_at: self.created_at,
+            due: self.due,
+            nudges: self.nudges,
+            pulled: self.pulled,
+        })
+    }
+
+    fn status(&self) -> Result<Status> {
+        let missing = |attribute| {
+            let why = format_args!("is missing while `{}`", self.status).to_string();
+            nonsense(TABLE, self.batch_id.as_str(), attribute, why)
+        };
+        match self.status.as_str() {
+            "open" => Ok(Status::Open { until: self.open_until.ok_or_else(|| missing("OpenUntil"))? }),
+            "closing" => Ok(Status::Closing),
+            "frozen" => Ok(Status::Frozen),
+            "paused" => Ok(Status::Paused { until: self.paused_until.ok_or_else(|| missing("PausedUntil"))? }),
+            "in-progress" => {
+                let session = self.session.clone().ok_or_else(|| missing("Session"))?;
+                Ok(Status::InProgress { claim: Claim { session } })
+            }
+            "settled" => Ok(Status::Settled {
+                at: self.settled_at.ok_or_else(|| missing("SettledAt"))?,
+                results: self.results()?,
+                // What is in the index has work left, and nothing else.
+                follow_up: match (self.open.is_some(), self.returning) {
+                    (true, false) => FollowUp::Pending,
+                    (true, true) => FollowUp::Returning,
+                    (false, _) => FollowUp::Done,
+                },
+            }),
+            "empty" => Ok(Status::Empty),
+            "void" => Ok(Status::Void),
+            unknown => {
+                let why = format_args!("`{unknown}` is no status").to_string();
+                Err(nonsense(TABLE, self.batch_id.as_str(), "Status", why))
+            }
+        }
+    }
+
+    fn results(&self) -> Result<Results> {
+        let member = |position: &Position| position.parse().ok().and_then(|n: usize| self.members.get(n)).cloned();
+        let of_nobody = |position: &Position| {
+            let why = format_args!("`{position}` is no member's position").to_string();
+            nonsense(TABLE, self.batch_id.as_str(), "Results", why)
+        };
+        let results = self
+            .results
+            .iter()
+            .map(|(position, exception)| Ok((member(position).ok_or_else(|| of_nobody(position))?, exception.clone())));
+        results.collect()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// What there is to say of some members, by their positions.
+fn by_position<T>(members: &[Member], of: impl Fn(&Member) -> Option<T>) -> BTreeMap<Position, T> {
+    let said = members.iter().enumerate().map(|(position, member)| (position.to_string(), of(member)));
+    said.filter_map(|(position, said)| said.map(|said| (position, said))).collect()
+}
+
+pub(crate) fn item_of(batch: &Batch, retention_ms: u64) -> Result<Item> {
+    encode(TABLE, batch.id.as_str(), &StoredBatch::of(batch, retention_ms))
+}
+
+fn batch_of(item: Item) -> Result<Batch> {
+    let id = item.get(BATCH_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
+    decode::<StoredBatch>(TABLE, &id, item)?.into_batch()
+}
+
+impl Dynamo {
+    fn batch_key<'a>(&'a self, id: &'a BatchId) -> Key<'a> {
+        Key::of(&self.tables.batches, Place::Batches, BATCH_ID, id.as_str())
+    }
+}
+
+impl Batches for Dynamo {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        self.get("read a batch", self.batch_key(id)).await?.map(batch_of).transpose()
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let item = item_of(batch, self.retention_ms)?;
+        let clause = match assumes {
+            Assumes::Absent => Clause::Absent(BATCH_ID),
+            Assumes::At(revision) => Clause::Equals(REVISION, number(revision)),
+        };
+        match self.put("write a batch", self.batch_key(&batch.id), item, &[clause]).await? {
+            Written::Done(_) => Ok(Stored::Yes),
+            Written::Refused(None) => Ok(Stored::Conflict),
+            // The very same content is our own write, whose answer was lost.
+            Written::Refused(Some(old)) => Ok(if batch_of(old)? == *batch { Stored::Yes } else { Stored::Conflict }),
+        }
+    }
+
+    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
+        let index = DueIndex {
+            what: "query the unfinished batches",
+            table: &self.tables.batches,
+            place: Place::Batches,
+            index: Tables::UNFINISHED_INDEX,
+            part: ("Open", part.key(route)),
+        };
+        let entries = self.due::<Entry>(index, before, limit).await?;
+        Ok(entries.into_iter().map(|entry| entry.batch_id).collect())
+    }
+}
+
+impl Dynamo {
+    /// The acknowledgement of `settled` as one item of a transaction of your own: it and your results are committed
+    /// together or not at all. It assumes that the batch is as its claim left it.
+    ///
+    /// A transaction that is cancelled because of this item says that the claim was lost: somebody else has the batch,
+    /// and your results must not count. It costs twice the write that it stands for.
+    ///
+    /// # Errors
+    /// [`Error::Broken`](groupage_core::ports::Error::Broken) if the batch has no stored form.
+    pub fn acknowledgement(&self, claimed: &Batch, settled: &Batch) -> Result<TransactWriteItem> {
+        const WHAT: &str = "acknowledge a batch in a transaction";
+        let item = encode(TABLE, settled.id.as_str(), &StoredBatch::of(settled, self.retention_ms))?;
+        put_in_transaction(WHAT, &self.tables.batches, item, &[Clause::Equals(REVISION, number(claimed.revision))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamo::item;
+    use groupage_core::domain::id::RouteName;
+    use groupage_core::domain::outcome::Reason;
+    use groupage_core::ports::Error;
+
+    fn batch(status: Status) -> Batch {
+        let member = |id: &str, round| Member { id: TaskId::new(id), round: Round(round) };
+        Batch {
+            id: BatchId::new("b1"),
+            target: Target::of(&RouteName::new("parcels"), "truck-7"),
+            fence: Fence(1_700_000_000_123),
+            revision: Revision(4),
+            status,
+            members: vec![member("c", 0), member("a", 2), member("b", 0)],
+            bytes: 1_234,
+            attempts: 2,
+            created_at: Timestamp(1_700_000_000_000),
+            due: Timestamp(1_700_000_061_000),
+            nudges: 3,
+            pulled: true,
+        }
+    }
+
+    fn all() -> [Status; 10] {
+        let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
+        let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
+        let results = Results::from([(TaskId::new("a"), failed), (TaskId::new("b"), returned)]);
+        [
+            Status::Open { until: Timestamp(9) },
+            Status::Closing,
+            Status::Frozen,
+            Status::InProgress { claim: Claim { session: SessionId::new("#handlers-1/s") } },
+            Status::Settled { at: Timestamp(7_000), results: results.clone(), follow_up: FollowUp::Pending },
+            Status::Settled { at: Timestamp(7_000), results: results.clone(), follow_up: FollowUp::Returning },
+            Status::Settled { at: Timestamp(7_000), results, follow_up: FollowUp::Done },
+            Status::Empty,
+            Status::Void,
+            Status::Paused { until: Timestamp(6) },
+        ]
+    }
+
+    #[test]
+    fn every_status_survives_storage() {
+        for status in all() {
+            let batch = batch(status);
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(batch_of(item).unwrap(), batch);
+        }
+    }
+
+    #[test]
+    fn the_index_shows_just_the_batches_with_work_left() {
+        for status in all() {
+            let batch = batch(status);
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(item.contains_key("Open"), batch.unfinished().is_some(), "{:?}", batch.status);
+        }
+    }
+
+    #[test]
+    fn only_a_final_batch_expires() {
+        for status in all() {
+            let batch = batch(status);
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(item.contains_key("Ttl"), batch.status.is_final(), "{:?}", batch.status);
+        }
+        let settled = StoredBatch::of(&batch(all()[4].clone()), 3_000);
+        assert_eq!(settled.ttl, Some(10));
+    }
+
+    #[test]
+    fn members_keep_their_order_and_only_later_rounds_are_stored() {
+        let stored = StoredBatch::of(&batch(Status::Frozen), 0);
+        assert_eq!(stored.members, [TaskId::new("c"), TaskId::new("a"), TaskId::new("b")]);
+        assert_eq!(stored.rounds, BTreeMap::from([("1".to_owned(), Round(2))]));
+    }
+
+    #[test]
+    fn the_largest_batch_stays_inside_400_kb() {
+        let ids = (0..1_000).map(|n| TaskId::new(format!("{n:0>128}")));
+        let members: Vec<Member> = ids.map(|id| Member { id, round: Round(49) }).collect();
+        let reason = Reason::new("x".repeat(64));
+        let failed = Exception::Failed { reason, attempts: 50 };
+        let results: Results = members.iter().map(|member| (member.id.clone(), failed.clone())).collect();
+        let largest =
+            Batch { members, ..batch(Status::Settled { at: Timestamp(1), results, follow_up: FollowUp::Pending }) };
+        let item = encode(TABLE, "", &StoredBatch::of(&largest, 0)).unwrap();
+        assert!(item::size(&item) < 400 * 1024, "{} bytes", item::size(&item));
+        assert_eq!(batch_of(item).unwrap(), largest);
+    }
+
+    #[test]
+    fn an_unknown_status_names_table_item_and_attribute() {
+        let mut stored = StoredBatch::of(&batch(Status::Frozen), 0);
+        stored.status = "thawed".to_owned();
+        let error = stored.into_batch().unwrap_err();
+        assert!(matches!(error, Error::Broken { .. }));
+        let said = error.to_string();
+        assert!(said.contains("batch table") && said.contains("`b1`") && said.contains("`Status`"), "{said}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Counts over whole tables, for a stack that lost its messages. No function may do this: it reads everything.
+
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use groupage_core::domain::id::Target;
+use groupage_core::domain::lock::Lock;
+use groupage_core::domain::task::{self, Task};
+use groupage_core::ports::{Census, Result};
+
+use crate::dynamo::Dynamo;
+use crate::dynamo::expression::{Clause, Terms};
+use crate::dynamo::item::{Item, text};
+use crate::fault::failed;
+use crate::meter::Place;
+use crate::tables::locks::{LOCK_HOLDER, lock_of};
+use crate::tables::tasks::{STATUS, task_of};
+
+impl Census for Dynamo {
+    async fn held_locks(&self) -> Result<Vec<(Target, Lock)>> {
+        // The gates before calls lie in the same table; they have no holder.
+        let held = Clause::Present(LOCK_HOLDER);
+        let items = self.scan("scan the locks", &self.tables.locks, Place::Locks, &held).await?;
+        items.into_iter().map(lock_of).collect()
+    }
+
+    async fn unsettled_tasks(&self) -> Result<Vec<Task>> {
+        let unsettled = Clause::OneOf(STATUS, vec![text(task::CREATED), text(task::BATCHED)]);
+        let items = self.scan("scan the tasks", &self.tables.tasks, Place::Tasks, &unsettled).await?;
+        items.into_iter().map(task_of).collect()
+    }
+}
+
+impl Dynamo {
+    async fn scan(&self, what: &'static str, table: &str, place: Place, filter: &Clause) -> Result<Vec<Item>> {
+        let mut terms = Terms::default();
+        let filter = terms.condition(std::slice::from_ref(filter));
+        let (names, values) = terms.into_parts();
+        let mut found = Vec::new();
+        let mut from = None;
+        loop {
+            let output = self
+                .client
+                .scan()
+                .table_name(table)
+                .consistent_read(true)
+                .filter_expression(&filter)
+                .set_expression_attribute_names(names.clone())
+                .set_expression_attribute_values(values.clone())
+                .set_exclusive_start_key(from)
+                .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+                .send()
+                .await
+                .map_err(|error| failed(what, error))?;
+            self.meter.count_read(place, output.consumed_capacity());
+            found.extend(output.items.unwrap_or_default());
+            from = output.last_evaluated_key;
+            if from.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}

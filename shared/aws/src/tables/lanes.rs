@@ -1,0 +1,291 @@
+//! The lane table: under each lane's id the lane itself and one small item for each task that waits for its turn; and the
+//! index of lanes that a failure stopped.
+
+use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
+use groupage_core::domain::id::{LaneId, Revision, Round, RouteName, Target, TaskId, Turn};
+use groupage_core::domain::lane::{Lane, Queued, State};
+use groupage_core::domain::task::{Candidate, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Tables;
+use crate::dynamo::expression::Clause;
+use crate::dynamo::item::{Item, decode, encode, nonsense, number, text};
+use crate::dynamo::range::Range;
+use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::fault::failed;
+use crate::meter::Place;
+use crate::tables::tasks::task_of;
+
+const TABLE: &str = "lane table";
+const LANE_ID: &str = "LaneId";
+const TURN: &str = "Turn";
+const REVISION: &str = "Revision";
+const TASK: &str = "Task";
+/// The sort key of the lane itself.
+const LANE: &str = "lane";
+
+/// A lane as its item says it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredLane {
+    lane_id: LaneId,
+    turn: String,
+    state: String,
+    /// Who has the turn, or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task: Option<TaskId>,
+    head: Turn,
+    next: Turn,
+    by_sequence: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    is_resuming: Option<bool>,
+    revision: Revision,
+    active_at: Timestamp,
+    /// The index's key, while a failure stops the lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stopped: Option<RouteName>,
+    /// When it may be forgotten, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<u64>,
+}
+
+/// Who waits for a turn, as its item says it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredQueued {
+    lane_id: LaneId,
+    turn: String,
+    task: TaskId,
+    target: Target,
+    bytes: u32,
+}
+
+/// What the index shows.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    lane_id: LaneId,
+}
+
+fn turn_key(turn: Turn) -> String {
+    format!("turn#{:016x}", turn.0)
+}
+
+fn turn_of(key: &str) -> Option<Turn> {
+    u64::from_str_radix(key.strip_prefix("turn#")?, 16).ok().map(Turn)
+}
+
+fn lane_item(lane: &Lane, retention_ms: u64) -> Result<Item> {
+    let (state, task) = match &lane.state {
+        State::Free => ("free", None),
+        State::Taken(task) => ("taken", Some(task)),
+        State::Held(task) => ("held", Some(task)),
+        State::Failing(task) => ("failing", Some(task)),
+    };
+    let stored = StoredLane {
+        lane_id: lane.id.clone(),
+        turn: LANE.to_owned(),
+        state: state.to_owned(),
+        task: task.cloned(),
+        head: lane.head,
+        next: lane.next,
+        by_sequence: lane.by_sequence,
+        is_resuming: lane.is_resuming.then_some(true),
+        revision: lane.revision,
+        active_at: lane.active_at,
+        stopped: lane.is_stopped().then(|| lane.id.route()),
+        ttl: lane.is_idle().then(|| lane.active_at.plus_ms(retention_ms).as_secs()),
+    };
+    encode(TABLE, lane.id.as_str(), &stored)
+}
+
+fn lane_of(item: Item) -> Result<Lane> {
+    let stored: StoredLane = decode(TABLE, "", item)?;
+    let strange = |attribute, why: &str| nonsense(TABLE, stored.lane_id.as_str(), attribute, why);
+    let task = || stored.task.clone().ok_or_else(|| strange("Task", "is missing"));
+    let state = match stored.state.as_str() {
+        "free" => State::Free,
+        "taken" => State::Taken(task()?),
+        "held" => State::Held(task()?),
+        "failing" => State::Failing(task()?),
+        _ => return Err(strange("State", "is no state of a lane")),
+    };
+    let StoredLane { lane_id: id, head, next, by_sequence, is_resuming, revision, active_at, .. } = stored;
+    Ok(Lane { id, state, head, next, by_sequence, is_resuming: is_resuming.is_some(), revision, active_at })
+}
+
+fn queued_item(lane: &LaneId, queued: &Queued) -> Result<Item> {
+    let stored = StoredQueued {
+        lane_id: lane.clone(),
+        turn: turn_key(queued.turn),
+        task: queued.candidate.id.clone(),
+        target: queued.target.clone(),
+        bytes: queued.candidate.bytes,
+    };
+    encode(TABLE, lane.as_str(), &stored)
+}
+
+fn queued_of(item: Item) -> Result<Queued> {
+    let StoredQueued { lane_id, turn, task, target, bytes } = decode(TABLE, "", item)?;
+    let turn = turn_of(&turn).ok_or_else(|| nonsense(TABLE, lane_id.as_str(), TURN, "is no turn"))?;
+    // Only a task that never had its turn waits for it.
+    Ok(Queued { turn, target, candidate: Candidate { id: task, round: Round(0), bytes } })
+}
+
+impl Dynamo {
+    fn lane_key<'a>(&'a self, id: &'a LaneId, sort: &'a str) -> Key<'a> {
+        Key { sort: Some((TURN, sort)), ..Key::of(&self.tables.lanes, Place::Lanes, LANE_ID, id.as_str()) }
+    }
+}
+
+impl Lanes for Dynamo {
+    async fn lane(&self, id: &LaneId) -> Result<Option<Lane>> {
+        self.get("read a lane", self.lane_key(id, LANE)).await?.map(lane_of).transpose()
+    }
+
+    async fn line_up(&self, lane: &Lane, is_new: bool, newcomers: &[Newcomer]) -> Result<LinedUp> {
+        const WHAT: &str = "line tasks up in a lane";
+        let assumes = if is_new { Clause::Absent(LANE_ID) } else { is_before(lane) };
+        let table = &self.tables.lanes;
+        let mut writes = vec![put_in_transaction(WHAT, table, lane_item(lane, self.retention_ms)?, &[assumes])?];
+        for newcomer in newcomers {
+            writes.push(self.new_task(WHAT, &newcomer.task)?);
+        }
+        for queued in newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref()) {
+            let item = queued_item(&lane.id, queued)?;
+            writes.push(put_in_transaction(WHAT, table, item, &[Clause::Absent(LANE_ID)])?);
+        }
+        let Err(reasons) = self.transact(WHAT, Place::Lanes, writes).await? else { return Ok(LinedUp::Yes) };
+        refusal(lane, newcomers, &reasons)
+    }
+
+    async fn store_lane(&self, lane: &Lane) -> Result<Stored> {
+        let (key, item) = (self.lane_key(&lane.id, LANE), lane_item(lane, self.retention_ms)?);
+        match self.put("write a lane", key, item, &[is_before(lane)]).await? {
+            Written::Done(_) => Ok(Stored::Yes),
+            Written::Refused(None) => Ok(Stored::Conflict),
+            // The very same content is our own write, whose answer was lost, or as good as it.
+            Written::Refused(Some(old)) => Ok(if lane_of(old)? == *lane { Stored::Yes } else { Stored::Conflict }),
+        }
+    }
+
+    async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {
+        let Some(last) = to.0.checked_sub(1).filter(|last| from.0 <= *last) else { return Ok(Vec::new()) };
+        let range = Range {
+            what: "read who waits in a lane",
+            table: &self.tables.lanes,
+            place: Place::Lanes,
+            partition: (LANE_ID, id.as_str()),
+            sort: TURN,
+            from: turn_key(from),
+            last: turn_key(Turn(last)),
+        };
+        self.range(range, limit, Freshness::Latest).await?.into_iter().map(queued_of).collect()
+    }
+
+    async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>> {
+        let output = self
+            .client
+            .query()
+            .table_name(&self.tables.lanes)
+            .index_name(Tables::STOPPED_INDEX)
+            .key_condition_expression("#Stopped = :route")
+            .expression_attribute_names("#Stopped", "Stopped")
+            .expression_attribute_values(":route", text(route.as_str()))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed("query the lanes that are stopped", error))?;
+        self.meter.count_read(Place::Lanes, output.consumed_capacity());
+        let entries = output.items.unwrap_or_default().into_iter();
+        entries.map(|item| decode::<Entry>(TABLE, "", item).map(|entry| entry.lane_id)).collect()
+    }
+
+    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
+        for queued in queued {
+            // Refused means that it is gone already.
+            let sort = turn_key(queued.turn);
+            let waits = [Clause::Equals(TASK, text(queued.candidate.id.as_str()))];
+            self.delete("leave a lane", self.lane_key(id, &sort), &waits).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Why nobody came, by the reasons of a cancelled transaction: for the lane, for each task, for each place.
+fn refusal(lane: &Lane, newcomers: &[Newcomer], reasons: &[CancellationReason]) -> Result<LinedUp> {
+    let there = |reason: &CancellationReason| reason.item.clone().filter(|item| !item.is_empty());
+    let (tasks, places) = reasons.get(1..).unwrap_or_default().split_at_checked(newcomers.len()).unwrap_or_default();
+    let before: Vec<Task> = tasks.iter().filter_map(there).map(task_of).collect::<Result<_>>()?;
+    if !before.is_empty() {
+        // The very same content is our own write, whose answer was lost.
+        let is_own = before.iter().eq(newcomers.iter().map(|newcomer| &newcomer.task))
+            && reasons.first().and_then(there).map(lane_of).transpose()?.as_ref() == Some(lane);
+        return Ok(if is_own { LinedUp::Yes } else { LinedUp::Before(before) });
+    }
+    // Only a lane that is as it was read says which turns are free. It may be another, or in another transaction just now.
+    let lane_is_as_read = reasons.first().is_some_and(|reason| reason.code() == Some("None"));
+    let queued = newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref());
+    let used = places.iter().zip(queued).filter(|(reason, _)| there(reason).is_some());
+    let used: Vec<Turn> = used.map(|(_, queued)| queued.turn).collect();
+    Ok(if lane_is_as_read && !used.is_empty() { LinedUp::Used(used) } else { LinedUp::Conflict })
+}
+
+/// What a write of a lane assumes.
+fn is_before(lane: &Lane) -> Clause {
+    Clause::Equals(REVISION, number(lane.revision.0.saturating_sub(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamo::item;
+
+    fn lane(state: State) -> Lane {
+        let id = LaneId::of(&RouteName::new("payments"), "DE02120300000000202051");
+        let now = Timestamp(1_700_000_000_123);
+        let (revision, is_resuming) = (Revision(now.0), false);
+        Lane { id, state, head: Turn(7), next: Turn(9), by_sequence: false, is_resuming, revision, active_at: now }
+    }
+
+    #[test]
+    fn every_state_survives_storage_within_one_write_unit() {
+        let task = TaskId::new("3f0c8a51-55f0-4f5e-9a32-6d4c5f8e2b10");
+        for state in [State::Free, State::Taken(task.clone()), State::Held(task.clone()), State::Failing(task)] {
+            let lane = lane(state);
+            let item = lane_item(&lane, 1_000).unwrap();
+            assert!(item::size(&item) < 400, "{} bytes", item::size(&item));
+            assert_eq!(item.contains_key("Stopped"), lane.is_stopped());
+            assert_eq!(item.contains_key("Ttl"), lane.is_idle());
+            assert_eq!(lane_of(item).unwrap(), lane);
+        }
+    }
+
+    #[test]
+    fn a_turn_counts_as_used_only_if_the_lane_is_as_it_was_read() {
+        let lane = lane(State::Taken(TaskId::new("t0")));
+        let target = Target::of(&RouteName::new("payments"), "b");
+        let task = Task::new(TaskId::new("t1"), target.clone(), "{}".into(), String::new(), lane.active_at);
+        let queued = Queued::of(&task, target, Turn(8));
+        let place = queued_item(&lane.id, &queued).unwrap();
+        let newcomer = Newcomer { task: task.queued_in(lane.id.clone()), queued: Some(queued) };
+        let reason = |code: &str, item: Option<Item>| CancellationReason::builder().code(code).set_item(item).build();
+        let refused = |of_lane| {
+            let reasons = [of_lane, reason("None", None), reason("ConditionalCheckFailed", Some(place.clone()))];
+            refusal(&lane, std::slice::from_ref(&newcomer), &reasons).unwrap()
+        };
+        assert_eq!(refused(reason("None", None)), LinedUp::Used(vec![Turn(8)]));
+        assert_eq!(refused(reason("TransactionConflict", None)), LinedUp::Conflict);
+        let moved_on = lane_item(&lane, 1_000).unwrap();
+        assert_eq!(refused(reason("ConditionalCheckFailed", Some(moved_on))), LinedUp::Conflict);
+    }
+
+    #[test]
+    fn turns_lie_in_their_order() {
+        assert!(turn_key(Turn(9)) < turn_key(Turn(10)) && turn_key(Turn(255)) < turn_key(Turn(u64::MAX)));
+        assert_eq!(turn_of(&turn_key(Turn(4_711))), Some(Turn(4_711)));
+    }
+}

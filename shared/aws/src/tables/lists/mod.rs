@@ -1,0 +1,233 @@
+//! The list table: under each list's name its two ends, its tasks, what was put and how far reservations are; and the
+//! index by which sweep finds lists.
+//!
+//! Each reservation is two attributes of the head, named by its caller's key: the one update that raises `Taken` sets one
+//! of them to what `Taken` was before.
+
+mod head;
+mod moves;
+mod stored;
+
+use aws_sdk_dynamodb::types::ReturnValue;
+use groupage_core::domain::id::{ListId, Part, Token};
+use groupage_core::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Cleared, Freshness, Lists, Moved, PutOn, Result, Stored};
+use head::{head_of, new_head_item};
+use moves::moving;
+use serde::Deserialize;
+use stored::{
+    HEAD, TAIL, addition_item, addition_key, addition_of, key_item, prefixes, record_item, record_key, record_of,
+    revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
+};
+
+use crate::config::Tables;
+use crate::dynamo::due::DueIndex;
+use crate::dynamo::expression::{Change, Clause};
+use crate::dynamo::item::{Item, number};
+use crate::dynamo::many::REMOVED_AT_ONCE;
+use crate::dynamo::range::Range;
+use crate::dynamo::transaction;
+use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::meter::Place;
+
+const TABLE: &str = "list table";
+const LIST_ID: &str = "ListId";
+const SLOT: &str = "Slot";
+const OPENED_AT: &str = "OpenedAt";
+const REVISION: &str = "Revision";
+const TAKEN: &str = "Taken";
+const CLOSED: &str = "Closed";
+const OPEN: &str = "Open";
+const DUE: &str = "Due";
+const DONE: &str = "Done";
+
+/// What the index shows of a list's end.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    list_id: ListId,
+}
+
+impl Dynamo {
+    fn list_key<'a>(&'a self, id: &'a ListId, sort: &'a str) -> Key<'a> {
+        Key { sort: Some((SLOT, sort)), ..Key::of(&self.tables.lists, Place::Lists, LIST_ID, id.as_str()) }
+    }
+
+    fn list_range<'a>(&'a self, what: &'static str, id: &'a ListId, from: String, last: String) -> Range<'a> {
+        let partition = (LIST_ID, id.as_str());
+        Range { what, table: &self.tables.lists, place: Place::Lists, partition, sort: SLOT, from, last }
+    }
+}
+
+impl Lists for Dynamo {
+    async fn list(&self, id: &ListId) -> Result<Option<List>> {
+        let keys = vec![key_item(id, TAIL), key_item(id, HEAD)];
+        let table = (self.tables.lists.as_str(), Place::Lists);
+        let (mut tail, mut head) = (None, None);
+        for item in self.read_many("look at a list", table, keys, Freshness::Latest).await? {
+            if sort_key(&item) == Some(TAIL) {
+                tail = Some(tail_of(item)?);
+            } else {
+                head = Some(head_of(item)?);
+            }
+        }
+        // Both come and go together, but a read may fall in between; that list is not there yet, or no longer.
+        Ok(tail.zip(head).map(|(tail, head)| List { tail, head }).filter(|list| list.tail.life == list.head.life))
+    }
+
+    async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
+        const WHAT: &str = "put tasks on a list";
+        let (Put { tail, additions, slots }, table) = (put, &self.tables.lists);
+        let absent = [Clause::Absent(LIST_ID)];
+        let unchanged =
+            [Clause::Equals(REVISION, revision_before(tail)), Clause::Equals(OPENED_AT, number(tail.life.opened_at.0))];
+        let assumes: &[Clause] = if put.is_new() { &absent } else { &unchanged };
+        let mut writes = vec![put_in_transaction(WHAT, table, tail_item(tail)?, assumes)?];
+        let until = tail.active_at.plus_ms(self.retention_ms);
+        for addition in additions {
+            writes.push(put_in_transaction(WHAT, table, addition_item(&tail.life, addition, until)?, &absent)?);
+        }
+        for slot in slots {
+            writes.push(put_in_transaction(WHAT, table, slot_item(&tail.life, slot)?, &absent)?);
+        }
+        if put.is_new() {
+            writes.push(put_in_transaction(WHAT, table, new_head_item(&Head::open(tail.life.clone()))?, &absent)?);
+        }
+        let Err(reasons) = self.transact(WHAT, Place::Lists, writes).await? else { return Ok(PutOn::Yes) };
+        let there =
+            |reason: &aws_sdk_dynamodb::types::CancellationReason| reason.item.clone().filter(|item| !item.is_empty());
+        let before = reasons.iter().skip(1).take(additions.len()).filter_map(there).map(addition_of);
+        let before: Vec<Addition> = before.collect::<Result<_>>()?;
+        if !before.is_empty() {
+            return Ok(PutOn::Before(before));
+        }
+        // An opening without tasks is our own write, whose answer was lost, if the tail is the very same. With tasks their
+        // keys tell: somebody else's tail may be the same.
+        match reasons.first().and_then(there).map(tail_of).transpose()? {
+            Some(old) if additions.is_empty() && old == *tail => Ok(PutOn::Yes),
+            Some(_) | None => Ok(PutOn::Conflict),
+        }
+    }
+
+    async fn additions(&self, life: &Life, keys: &[String]) -> Result<Vec<Addition>> {
+        let keys = keys.iter().map(|key| key_item(&life.id, &addition_key(life, key))).collect();
+        let table = (self.tables.lists.as_str(), Place::Lists);
+        let found = self.read_many("find what was put", table, keys, Freshness::Latest).await?;
+        found.into_iter().map(addition_of).collect()
+    }
+
+    async fn move_head(&self, life: &Life, next: &Move) -> Result<Moved> {
+        let (change, clauses) = moving(life, next);
+        let key = self.list_key(&life.id, HEAD);
+        match self.update("move a list's head", key, change, &clauses, ReturnValue::AllNew).await? {
+            Written::Done(Some(item)) => head_of(item).map(Moved::Yes),
+            Written::Done(None) | Written::Refused(None) => Ok(Moved::No(None)),
+            Written::Refused(Some(item)) => {
+                let head = head_of(item)?;
+                Ok(match head.life == *life {
+                    true if head.shows(next) => Moved::Yes(head),
+                    true => Moved::No(Some(head)),
+                    false => Moved::No(None),
+                })
+            }
+        }
+    }
+
+    async fn record(&self, life: &Life, key: &str) -> Result<Option<Record>> {
+        let sort = record_key(life, key);
+        self.get("find a reservation's record", self.list_key(&life.id, &sort)).await?.map(record_of).transpose()
+    }
+
+    async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored> {
+        let sort = record_key(life, &record.key);
+        let item = record_item(life, record, now.plus_ms(self.retention_ms))?;
+        let assumes = [Clause::AbsentOrBelow(DONE, number(record.done.0))];
+        match self.put("write a reservation's record", self.list_key(&life.id, &sort), item, &assumes).await? {
+            Written::Done(_) => Ok(Stored::Yes),
+            Written::Refused(None) => Ok(Stored::Conflict),
+            // The very same content is our own write, whose answer was lost, or as good as it.
+            Written::Refused(Some(old)) => Ok(if record_of(old)? == *record { Stored::Yes } else { Stored::Conflict }),
+        }
+    }
+
+    async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let (from, last) = (slot_key(life, from), slot_key(life, Token(to.0 - 1)));
+        let range = self.list_range("read a list's tasks", &life.id, from, last);
+        self.range(range, limit, Freshness::Latest).await?.into_iter().map(slot_of).collect()
+    }
+
+    async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
+        let keys: Vec<Item> = tokens.iter().map(|token| key_item(&life.id, &slot_key(life, *token))).collect();
+        self.remove_many("remove a list's tasks", (&self.tables.lists, Place::Lists), &keys).await
+    }
+
+    async fn store_tail(&self, tail: &Tail) -> Result<Stored> {
+        const WHAT: &str = "write a list's ends";
+        let same_life = Clause::Equals(OPENED_AT, number(tail.life.opened_at.0));
+        let unchanged = [Clause::Equals(REVISION, revision_before(tail)), same_life.clone()];
+        let closed = (tail.state != State::Open).then_some(aws_sdk_dynamodb::types::AttributeValue::Bool(true));
+        let head = self.list_key(&tail.life.id, HEAD);
+        let writes = vec![
+            put_in_transaction(WHAT, &self.tables.lists, tail_item(tail)?, &unchanged)?,
+            transaction::update(WHAT, head, Change::default().set_or_remove(CLOSED, closed), &[same_life])?,
+        ];
+        let Err(reasons) = self.transact(WHAT, Place::Lists, writes).await? else { return Ok(Stored::Yes) };
+        let old = reasons.first().and_then(|reason| reason.item.clone()).filter(|item| !item.is_empty());
+        // The very same content is our own write, whose answer was lost.
+        Ok(match old.map(tail_of).transpose()? {
+            Some(old) if old == *tail => Stored::Yes,
+            Some(_) | None => Stored::Conflict,
+        })
+    }
+
+    async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
+        let index = DueIndex {
+            what: "query the lists that are due",
+            table: &self.tables.lists,
+            place: Place::Lists,
+            index: Tables::DUE_INDEX,
+            part: ("Part", part.list_key()),
+        };
+        let mut ids: Vec<ListId> = Vec::new();
+        for Entry { list_id } in self.due(index, before, limit).await? {
+            // Both ends of a list may be due.
+            if !ids.contains(&list_id) {
+                ids.push(list_id);
+            }
+        }
+        Ok(ids)
+    }
+
+    async fn clear_list(&self, life: &Life) -> Result<Cleared> {
+        for prefix in prefixes(life) {
+            // What comes after the prefix is visible ASCII.
+            let last = format!("{prefix}\u{7f}");
+            let range = self.list_range("find what belongs to a list", &life.id, prefix, last);
+            let parts = self.keys_in(range, REMOVED_AT_ONCE).await?;
+            if !parts.is_empty() {
+                let table = (self.tables.lists.as_str(), Place::Lists);
+                self.remove_many("remove what belongs to a list", table, &parts).await?;
+                return Ok(Cleared::Some);
+            }
+        }
+        Ok(Cleared::All)
+    }
+
+    async fn remove_list(&self, tail: &Tail) -> Result<Stored> {
+        const WHAT: &str = "remove a list";
+        let revision = Clause::AbsentOrEquals(REVISION, number(tail.revision.0));
+        let life = Clause::AbsentOrEquals(OPENED_AT, number(tail.life.opened_at.0));
+        let writes = vec![
+            transaction::delete(WHAT, self.list_key(&tail.life.id, TAIL), &[revision, life.clone()])?,
+            transaction::delete(WHAT, self.list_key(&tail.life.id, HEAD), &[life])?,
+        ];
+        Ok(match self.transact(WHAT, Place::Lists, writes).await? {
+            Ok(()) => Stored::Yes,
+            Err(_) => Stored::Conflict,
+        })
+    }
+}

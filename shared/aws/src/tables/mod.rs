@@ -1,0 +1,17 @@
+//! The ports that the tables implement: one file per table.
+
+pub(crate) mod batches;
+mod census;
+pub(crate) mod gates;
+mod lanes;
+mod lists;
+pub(crate) mod locks;
+mod nodes;
+mod routes;
+pub(crate) mod sessions;
+mod streams;
+pub(crate) mod tasks;
+mod trackers;
+
+pub use routes::{RouteTable, StoredRoutes};
+pub use tasks::Cursor;

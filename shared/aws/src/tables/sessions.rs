@@ -1,0 +1,143 @@
+//! The session table: one item per live worker, found by its pool.
+//!
+//! A clean shutdown removes the item, and so does whoever finds the session over. One that nobody looked for expires a
+//! day later.
+
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use groupage_core::domain::id::{BatchId, Beat, Pool, SessionId};
+use groupage_core::domain::session::Session;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Ended, Renewed, Result, Sessions, Stored};
+use serde::{Deserialize, Serialize};
+
+use crate::dynamo::expression::Clause;
+use crate::dynamo::item::{Item, decode, encode, number, text};
+use crate::dynamo::{Dynamo, Key, Written};
+use crate::fault::failed;
+use crate::meter::Place;
+
+const TABLE: &str = "session table";
+const POOL: &str = "Pool";
+const SESSION_ID: &str = "SessionId";
+const BEAT: &str = "Beat";
+
+/// How long an item outlives its session, in milliseconds.
+const FORGOTTEN_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// A session as its item says it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredSession {
+    pool: Pool,
+    session_id: SessionId,
+    beat: Beat,
+    expires_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    claims: Vec<BatchId>,
+    worker: String,
+    ttl: u64,
+}
+
+pub(crate) fn item_of(session: &Session) -> Result<Item> {
+    let stored = StoredSession {
+        pool: session.id.pool(),
+        session_id: session.id.clone(),
+        beat: session.beat,
+        expires_at: session.expires_at,
+        claims: session.claims.clone(),
+        worker: session.worker.clone(),
+        ttl: session.expires_at.plus_ms(FORGOTTEN_MS).as_secs(),
+    };
+    encode(TABLE, session.id.as_str(), &stored)
+}
+
+fn session_of(item: Item) -> Result<Session> {
+    let id = item.get(SESSION_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
+    let StoredSession { session_id, beat, expires_at, claims, worker, .. } = decode(TABLE, &id, item)?;
+    Ok(Session { id: session_id, beat, expires_at, claims, worker })
+}
+
+impl Dynamo {
+    fn session_key<'a>(&'a self, pool: &'a Pool, id: &'a SessionId) -> Key<'a> {
+        let sort = Some((SESSION_ID, id.as_str()));
+        Key { sort, ..Key::of(&self.tables.sessions, Place::Sessions, POOL, pool.as_str()) }
+    }
+}
+
+impl Sessions for Dynamo {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        let pool = session.id.pool();
+        let (key, absent) = (self.session_key(&pool, &session.id), [Clause::Absent(SESSION_ID)]);
+        match self.put("open a session", key, item_of(session)?, &absent).await? {
+            Written::Done(_) => Ok(Stored::Yes),
+            Written::Refused(None) => Ok(Stored::Conflict),
+            // Our own write, whose answer was lost.
+            Written::Refused(Some(old)) => {
+                Ok(if session_of(old)? == *session { Stored::Yes } else { Stored::Conflict })
+            }
+        }
+    }
+
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        let pool = session.id.pool();
+        let Beat(beat) = session.beat;
+        // Only its owner renews it: the same beat is an earlier try of this renewal, whose answer was lost.
+        let assumes = Clause::OneOf(BEAT, vec![number(beat.saturating_sub(1)), number(beat)]);
+        match self.put("renew a session", self.session_key(&pool, &session.id), item_of(session)?, &[assumes]).await? {
+            Written::Done(_) => Ok(Renewed::Kept),
+            Written::Refused(_) => Ok(Renewed::Lost),
+        }
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        let pool = id.pool();
+        let assumes = Clause::AbsentOrEquals(BEAT, number(beat));
+        match self.delete("end a session", self.session_key(&pool, id), &[assumes]).await? {
+            Written::Done(_) | Written::Refused(None) => Ok(Ended::Yes),
+            Written::Refused(Some(old)) => session_of(old).map(Ended::Lives),
+        }
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        let pool = id.pool();
+        self.get("read a session", self.session_key(&pool, id)).await?.map(session_of).transpose()
+    }
+
+    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+        const WHAT: &str = "query a pool of sessions";
+        let output = self
+            .client
+            .query()
+            .table_name(&self.tables.sessions)
+            .key_condition_expression("#Pool = :pool")
+            .expression_attribute_names("#Pool", POOL)
+            .expression_attribute_values(":pool", text(pool.as_str()))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Sessions, output.consumed_capacity());
+        output.items.unwrap_or_default().into_iter().map(session_of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamo::item;
+
+    #[test]
+    fn a_session_survives_storage_and_fits_one_write_unit() {
+        let session = Session {
+            id: SessionId::of_handler(&"f".repeat(32)),
+            beat: Beat(7),
+            expires_at: Timestamp(1_700_000_000_123),
+            claims: vec![BatchId::new("9".repeat(32))],
+            worker: "groupage-batch-handler/2026/01/01/[$LATEST]0123456789abcdef0123456789abcdef".to_owned(),
+        };
+        let item = item_of(&session).unwrap();
+        assert!(item::size(&item) <= 1024);
+        assert_eq!(session_of(item).unwrap(), session);
+    }
+}

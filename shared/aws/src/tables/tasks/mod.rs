@@ -1,0 +1,265 @@
+//! The task table: one item per task, and the sparse index of those that wait.
+//!
+//! Only a waiting task carries `Target`, a key of the index, so that a task's later changes cost no index write. `Bytes`
+//! is the payload's size, stored for the index's sake.
+
+mod read;
+mod stored;
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
+use groupage_core::domain::batch::Member;
+use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
+    Error, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
+    WaitingPage,
+};
+use serde::Deserialize;
+use stored::{StoredTask, passed_over, ties_of};
+
+use crate::config::Tables;
+use crate::dynamo::expression::{Change, Clause};
+use crate::dynamo::item::{decode, encode, number, text};
+use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::fault::failed;
+use crate::meter::Place;
+pub(crate) use stored::{item_of, task_of};
+
+pub(crate) const TABLE: &str = "task table";
+const ID: &str = "Id";
+pub(crate) const STATUS: &str = "Status";
+const TARGET: &str = "Target";
+const BATCH_ID: &str = "BatchId";
+const ROUND: &str = "Round";
+const WAITS_SINCE: &str = "WaitsSince";
+const SETTLED_AT: &str = "SettledAt";
+const TTL: &str = "Ttl";
+
+/// An entry of the index.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    id: TaskId,
+    target: Target,
+    round: Round,
+    bytes: u32,
+    waits_since: Timestamp,
+}
+
+impl Entry {
+    fn into_waiting(self) -> Waiting {
+        let candidate = Candidate { id: self.id, round: self.round, bytes: self.bytes };
+        Waiting { target: self.target, candidate, since: self.waits_since }
+    }
+}
+
+/// A position in the index of waiting tasks.
+#[derive(Clone, Debug)]
+pub struct Cursor(HashMap<String, AttributeValue>);
+
+/// What every move of a member assumes: it names the batch, in this round.
+fn is_member(batch: &BatchId, round: Round) -> [Clause; 3] {
+    [
+        Clause::Equals(STATUS, text(task::BATCHED)),
+        Clause::Equals(BATCH_ID, text(batch.as_str())),
+        Clause::Equals(ROUND, number(round)),
+    ]
+}
+
+impl Dynamo {
+    fn task_key<'a>(&'a self, id: &'a TaskId) -> Key<'a> {
+        Key::of(&self.tables.tasks, Place::Tasks, ID, id.as_str())
+    }
+
+    async fn register_by(&self, client: &Client, task: &Task) -> Result<Registered> {
+        const WHAT: &str = "register a task";
+        let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
+        match self.put_by(client, WHAT, self.task_key(&task.id), item, &[Clause::Absent(ID)]).await? {
+            Written::Done(_) => Ok(Registered::New),
+            Written::Refused(None) => Err(vanished(WHAT)),
+            Written::Refused(Some(old)) => {
+                let existing = task_of(old)?;
+                // Same to the millisecond: the answer to our own write was lost.
+                Ok(if existing == *task { Registered::New } else { Registered::Existing(Box::new(existing)) })
+            }
+        }
+    }
+
+    /// A new task as one of a transaction's writes. Assumes: no task has its id.
+    pub(crate) fn new_task(&self, what: &'static str, task: &Task) -> Result<TransactWriteItem> {
+        let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
+        put_in_transaction(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
+    }
+
+    /// The change that settles a task, but for the reason of a failure.
+    fn settling(&self, status: &str, now: Timestamp) -> Change {
+        Change::default()
+            .set(STATUS, text(status))
+            .set(SETTLED_AT, number(now.0))
+            .set(TTL, number(now.plus_ms(self.retention_ms).as_secs()))
+    }
+}
+
+impl Tasks for Dynamo {
+    type Cursor = Cursor;
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        self.register_by(&self.client, task).await
+    }
+
+    async fn try_register(&self, task: &Task) -> Result<Registered> {
+        self.register_by(&self.yielding, task).await
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        self.read_tasks(ids, freshness).await
+    }
+
+    async fn waiting(&self, target: &Target, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
+        const WHAT: &str = "query the waiting tasks";
+        let output = self
+            .client
+            .query()
+            .table_name(&self.tables.tasks)
+            .index_name(Tables::WAITING_INDEX)
+            .key_condition_expression("#Target = :target AND #Status = :status")
+            .expression_attribute_names("#Target", TARGET)
+            .expression_attribute_names("#Status", STATUS)
+            .expression_attribute_values(":target", text(target.as_str()))
+            .expression_attribute_values(":status", text(task::CREATED))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(after.map(|cursor| cursor.0.clone()))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Tasks, output.consumed_capacity());
+        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        let candidates =
+            entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
+        Ok(Page { candidates, next: output.last_evaluated_key.map(Cursor) })
+    }
+
+    async fn waiting_long(
+        &self,
+        since: Timestamp,
+        segment: Segment,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<WaitingPage<Cursor>> {
+        const WHAT: &str = "scan the waiting tasks";
+        let output = self
+            .client
+            .scan()
+            .table_name(&self.tables.tasks)
+            .index_name(Tables::WAITING_INDEX)
+            .segment(i32::from(segment.index))
+            .total_segments(i32::from(segment.of))
+            .filter_expression("#WaitsSince < :since")
+            .expression_attribute_names("#WaitsSince", WAITS_SINCE)
+            .expression_attribute_values(":since", number(since.0))
+            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(after.map(|cursor| cursor.0.clone()))
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Tasks, output.consumed_capacity());
+        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        let tasks = entries.map(|entry| entry.map(Entry::into_waiting)).collect::<Result<_>>()?;
+        Ok(WaitingPage { tasks, next: output.last_evaluated_key.map(Cursor) })
+    }
+
+    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+        let change = Change::default()
+            .set(STATUS, text(task::CREATED))
+            .set(TARGET, text(target.as_str()))
+            .set(WAITS_SINCE, number(now.0));
+        let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
+        match self.update("let a task have its turn", self.task_key(id), change, &queued, ReturnValue::None).await? {
+            Written::Done(_) => Ok(PutBack::Waits),
+            Written::Refused(None) => Ok(PutBack::MovedOn),
+            Written::Refused(Some(old)) => {
+                Ok(if task_of(old)?.waits_in(Round(0)) { PutBack::Waits } else { PutBack::MovedOn })
+            }
+        }
+    }
+
+    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+        let change = self.settling(task::FAILED, now).set("Reason", text(reason.as_str()));
+        let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
+        match self.update("pass a task over", self.task_key(id), change, &queued, ReturnValue::AllNew).await? {
+            Written::Done(None) | Written::Refused(None) => Ok(None),
+            Written::Done(Some(item)) | Written::Refused(Some(item)) => passed_over(item),
+        }
+    }
+
+    async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        let change = Change::default()
+            .set(STATUS, text(task::BATCHED))
+            .set(BATCH_ID, text(batch.as_str()))
+            // Without it the task is in the index no more.
+            .remove(TARGET);
+        let waits = [Clause::Equals(STATUS, text(task::CREATED)), Clause::Equals(ROUND, number(round))];
+        match self.update("move a task into a batch", self.task_key(id), change, &waits, ReturnValue::None).await? {
+            Written::Done(_) => Ok(Joined::Yes),
+            Written::Refused(None) => Ok(Joined::Elsewhere),
+            Written::Refused(Some(old)) => {
+                let old = task_of(old)?;
+                let joined = old.round == round && old.status == Status::Batched { batch: batch.clone() };
+                Ok(if joined { Joined::Yes } else { Joined::Elsewhere })
+            }
+        }
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        let change = Change::default()
+            .set(STATUS, text(task::CREATED))
+            .set(TARGET, text(target.as_str()))
+            .set(ROUND, number(member.round.next()))
+            .set("Attempts", number(attempts))
+            .set(WAITS_SINCE, number(now.0))
+            .remove(BATCH_ID);
+        let assumes = is_member(batch, member.round);
+        let key = self.task_key(&member.id);
+        match self.update("put a task back", key, change, &assumes, ReturnValue::None).await? {
+            Written::Done(_) => Ok(PutBack::Waits),
+            Written::Refused(None) => Ok(PutBack::MovedOn),
+            Written::Refused(Some(old)) => {
+                let waits = task_of(old)?.waits_in(member.round.next());
+                Ok(if waits { PutBack::Waits } else { PutBack::MovedOn })
+            }
+        }
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
+        let change = match settlement {
+            Settlement::Succeeded => self.settling(task::SUCCEEDED, now),
+            Settlement::Failed(reason) => self.settling(task::FAILED, now).set("Reason", text(reason.as_str())),
+        };
+        let assumes = is_member(batch, member.round);
+        // Refused means that an earlier repeat did it, or put the task back: nothing is left to do either way.
+        // Either way the whole item comes back, which costs nothing.
+        let what = "settle a task";
+        match self.update(what, self.task_key(&member.id), change, &assumes, ReturnValue::AllNew).await? {
+            Written::Done(item) | Written::Refused(item) => item.as_ref().map_or_else(|| Ok(Ties::default()), ties_of),
+        }
+    }
+}
+
+/// A condition on absence failed, and yet nothing is there: the item expired in between.
+fn vanished(what: &'static str) -> Error {
+    Error::Unavailable { what, why: "the item that was in the way is gone".to_owned() }
+}

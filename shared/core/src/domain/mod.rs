@@ -1,0 +1,26 @@
+//! The protocol's states and decisions, pure: no clock, no randomness, no I/O, no AWS.
+//!
+//! Each decision takes what was read and what is wanted and answers with the write to make and its
+//! precondition; the adapters write exactly that. Time and random numbers are arguments.
+
+pub mod answer;
+pub mod batch;
+pub mod bisection;
+pub mod destination;
+pub mod drain;
+pub mod gate;
+pub mod id;
+pub mod lane;
+pub mod list;
+pub mod lock;
+pub mod message;
+pub mod notice;
+pub mod outcome;
+pub mod rest;
+pub mod retry;
+pub mod session;
+pub mod stream;
+pub mod task;
+pub mod task_message;
+pub mod time;
+pub mod tracker;

@@ -1,0 +1,254 @@
+//! One unit of work and where it stands.
+
+use serde::{Deserialize, Serialize};
+
+use super::batch::{self, Batch};
+use super::id::{BatchId, LaneId, Round, Target, TaskId};
+use super::outcome::Reason;
+use super::stream::EventId;
+use super::time::Timestamp;
+use super::tracker::{ItemId, Outcome};
+
+/// Days a settled task and its batch stay readable; a stack may say otherwise.
+///
+/// A late duplicate of a message must find its task: a message lives for eighteen days at most, four in its queue and fourteen
+/// in the dead-letter queue of the FIFO queue, which counts anew (of other queues: fourteen in all).
+pub const RETENTION_DAYS: u64 = 30;
+
+/// Where a task stands.
+///
+/// A task whose batch is being called is *shown* as in progress ([`Shown`]), from its batch, without a write per task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Waits for its turn: a task before it in its lane is not settled yet. Its turn makes it `Created`.
+    Queued,
+    /// Waits for a batch, in the index under `target`. A leader's [`join`](crate::ports::Tasks::join) moves it to
+    /// `Batched`.
+    Created {
+        /// What it is grouped by.
+        target: Target,
+    },
+    /// Names a batch: its member, or about to be. If the batch turns out to be without it, whoever finds that out moves
+    /// it back to `Created`. The batch's outcome moves it to `Succeeded`, `Failed`, or, for
+    /// another attempt, back to `Created` in the next round.
+    Batched {
+        /// The batch.
+        batch: BatchId,
+    },
+    /// Settled: the downstream accepted it. Final.
+    Succeeded {
+        /// The batch that settled it.
+        batch: BatchId,
+    },
+    /// Settled: refused for good, its attempts are used up, or a task before it in its lane failed. Final.
+    Failed {
+        /// The batch that settled it; none did if it never had its turn.
+        batch: Option<BatchId>,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+impl Status {
+    /// The word stored in the `Status` attribute.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Queued => QUEUED,
+            Self::Created { .. } => CREATED,
+            Self::Batched { .. } => BATCHED,
+            Self::Succeeded { .. } => SUCCEEDED,
+            Self::Failed { .. } => FAILED,
+        }
+    }
+
+    /// The batch it is or was in.
+    #[must_use]
+    pub const fn batch(&self) -> Option<&BatchId> {
+        match self {
+            Self::Queued | Self::Created { .. } => None,
+            Self::Batched { batch } | Self::Succeeded { batch } => Some(batch),
+            Self::Failed { batch, .. } => batch.as_ref(),
+        }
+    }
+
+    /// What became of it, if nothing more will happen to it.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Queued | Self::Created { .. } | Self::Batched { .. } => None,
+            Self::Succeeded { .. } => Some(Outcome::Succeeded),
+            Self::Failed { .. } => Some(Outcome::Failed),
+        }
+    }
+
+    /// Whether nothing more will happen to the task.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.outcome().is_some()
+    }
+}
+
+/// The stored word for [`Status::Queued`].
+pub const QUEUED: &str = "queued";
+/// The stored word for [`Status::Created`].
+pub const CREATED: &str = "created";
+/// The stored word for [`Status::Batched`].
+pub const BATCHED: &str = "batched";
+/// The stored word for [`Status::Succeeded`].
+pub const SUCCEEDED: &str = "succeeded";
+/// The stored word for [`Status::Failed`].
+pub const FAILED: &str = "failed";
+
+/// A task as its table holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// Where it stands.
+    pub status: Status,
+    /// How often it has returned to waiting.
+    pub round: Round,
+    /// Calls it was part of in earlier rounds.
+    pub attempts: u32,
+    /// The payload as the sender wrote it, less insignificant white space.
+    pub payload: String,
+    /// [`digest`](super::id::digest) of payload, item and event: tells a repeat from another task under the same id.
+    pub digest: String,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// Since when it has waited, in this round: in its first, since it or those that it gathered with came.
+    pub waits_since: Timestamp,
+    /// The tracker's item that is acked when it settles.
+    pub item: Option<ItemId>,
+    /// The stream's event that is settled with it.
+    pub event: Option<EventId>,
+    /// The lane that it goes in, if its route is ordered.
+    pub lane: Option<LaneId>,
+}
+
+/// Who must hear that a task is settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ties {
+    /// The tracker's item that is acked.
+    pub item: Option<ItemId>,
+    /// The stream's event that is settled.
+    pub event: Option<EventId>,
+    /// The lane whose next task has its turn.
+    pub lane: Option<LaneId>,
+}
+
+impl Task {
+    /// A task as registration first writes it.
+    #[must_use]
+    pub fn new(id: TaskId, target: Target, payload: String, digest: String, now: Timestamp) -> Self {
+        Self {
+            id,
+            status: Status::Created { target },
+            round: Round(0),
+            attempts: 0,
+            payload,
+            digest,
+            created_at: now,
+            waits_since: now,
+            item: None,
+            event: None,
+            lane: None,
+        }
+    }
+
+    /// The same task, for a tracker's item.
+    #[must_use]
+    pub fn with_item(self, item: Option<ItemId>) -> Self {
+        Self { item, ..self }
+    }
+
+    /// The same task, as a stream's event.
+    #[must_use]
+    pub fn with_event(self, event: Option<EventId>) -> Self {
+        Self { event, ..self }
+    }
+
+    /// The same task in a lane, where it waits for its turn.
+    #[must_use]
+    pub fn queued_in(self, lane: LaneId) -> Self {
+        Self { status: Status::Queued, lane: Some(lane), ..self }
+    }
+
+    /// The same task, named by a batch from the beginning.
+    #[must_use]
+    pub fn batched_in(self, batch: BatchId) -> Self {
+        Self { status: Status::Batched { batch }, ..self }
+    }
+
+    /// Who must hear that it is settled.
+    #[must_use]
+    pub fn ties(&self) -> Ties {
+        Ties { item: self.item.clone(), event: self.event.clone(), lane: self.lane.clone() }
+    }
+
+    /// What grouping needs to know of it.
+    #[must_use]
+    pub fn candidate(&self) -> Candidate {
+        Candidate { id: self.id.clone(), round: self.round, bytes: payload_bytes(&self.payload) }
+    }
+
+    /// Whether it waits, in just this round.
+    #[must_use]
+    pub fn waits_in(&self, round: Round) -> bool {
+        self.round == round && matches!(self.status, Status::Created { .. })
+    }
+}
+
+/// A task that may become a batch's member: carried by messages and by the index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Candidate {
+    /// The task.
+    pub id: TaskId,
+    /// The round it was seen waiting in; its move is conditional on it.
+    pub round: Round,
+    /// Bytes of its payload.
+    pub bytes: u32,
+}
+
+/// A payload's size as batch limits count it, in bytes.
+#[must_use]
+pub fn payload_bytes(payload: &str) -> u32 {
+    u32::try_from(payload.len()).unwrap_or(u32::MAX)
+}
+
+/// Where a task stands as people see it: [`Status`] plus what only its batch knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    /// Waits for its turn in its lane.
+    Queued,
+    /// Waits for a batch.
+    Created,
+    /// In a batch that is not being called yet, or waits for its next attempt.
+    Batched,
+    /// Its batch is claimed and being called.
+    InProgress,
+    /// Settled well.
+    Succeeded,
+    /// Settled badly.
+    Failed,
+}
+
+impl Shown {
+    /// How a task stands, given its batch if it is in one.
+    #[must_use]
+    pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
+        match &task.status {
+            Status::Queued => Self::Queued,
+            Status::Created { .. } => Self::Created,
+            Status::Batched { .. } => match batch.map(|batch| &batch.status) {
+                Some(batch::Status::InProgress { .. }) => Self::InProgress,
+                Some(_) | None => Self::Batched,
+            },
+            Status::Succeeded { .. } => Self::Succeeded,
+            Status::Failed { .. } => Self::Failed,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The downstream batch APIs.
+
+use std::future::Future;
+
+use crate::domain::answer::{Answer, NoAnswer};
+use crate::domain::id::{BatchId, Fence};
+use crate::routes;
+
+/// One call to a downstream.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// Where to and how.
+    pub downstream: &'a routes::Downstream,
+    /// `Idempotency-Key`: the batch.
+    pub batch: &'a BatchId,
+    /// The fence of the leader that made the batch; the time in milliseconds if it needed none.
+    pub fence: Fence,
+    /// Calls made for this batch, this one included.
+    pub attempt: u32,
+    /// The body.
+    pub body: String,
+}
+
+/// The largest answer that is read, in bytes.
+pub const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
+/// The downstream batch APIs.
+pub trait Downstream: Sync {
+    /// Makes one call.
+    fn call(&self, call: &Call<'_>) -> impl Future<Output = std::result::Result<Answer, NoAnswer>> + Send;
+}

@@ -1,0 +1,54 @@
+//! The queues, as senders and as whoever has a message in hand.
+
+use std::future::Future;
+
+use super::Result;
+use crate::domain::destination::Destination;
+
+/// A message to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where to.
+    pub to: Destination,
+    /// The body: JSON, or a rejected message as it came.
+    pub body: String,
+    /// How long it stays hidden, in milliseconds; SQS counts whole seconds, so it is rounded up.
+    pub delay_ms: u64,
+    /// Message attributes, all strings.
+    pub attributes: Vec<(&'static str, String)>,
+}
+
+/// Sends messages.
+pub trait Outbox: Sync {
+    /// Sends messages, in tens where it can. The answers are in the order of the messages. Of those in order, none is sent
+    /// before one that comes earlier for the same lane, and none after one that failed.
+    fn send(&self, messages: Vec<Outgoing>) -> impl Future<Output = Vec<Result<()>>> + Send;
+}
+
+/// Postpones messages in hand.
+pub trait Inbox: Sync {
+    /// Makes messages of the queue `from`, which came with these receipts, come again in `delay_ms`, if they are not deleted
+    /// before. Until then those of their groups do not come either. The answers are in the order of the receipts.
+    fn postpone(
+        &self,
+        from: &Destination,
+        receipts: Vec<String>,
+        delay_ms: u64,
+    ) -> impl Future<Output = Vec<Result<()>>> + Send;
+}
+
+/// Postpones one message.
+///
+/// # Errors
+/// As [`Inbox::postpone`].
+pub async fn postpone_one(inbox: &impl Inbox, from: &Destination, receipt: &str, delay_ms: u64) -> Result<()> {
+    inbox.postpone(from, vec![receipt.to_owned()], delay_ms).await.into_iter().collect()
+}
+
+/// Sends messages one and all, or says which error came first.
+///
+/// # Errors
+/// The first error; some of the messages may have been sent.
+pub async fn send_all(outbox: &impl Outbox, messages: Vec<Outgoing>) -> Result<()> {
+    outbox.send(messages).await.into_iter().collect()
+}

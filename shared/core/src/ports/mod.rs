@@ -1,0 +1,103 @@
+//! What the steps need from the world: one small trait for each capability.
+//!
+//! Every write says what it assumes and answers with an *outcome*. Losing a race is an outcome; an [`Error`] means that
+//! nothing is known of what happened, and the message that led here comes again. Implementations recognise their own
+//! success when an answer was lost and the write is repeated.
+
+mod batches;
+mod census;
+mod downstream;
+mod gates;
+mod lanes;
+mod lists;
+mod locks;
+mod messages;
+mod sessions;
+mod streams;
+mod tasks;
+mod trackers;
+
+use std::future::Future;
+
+use crate::domain::retry::Retryable;
+use crate::domain::time::Timestamp;
+
+pub use crate::domain::answer::{Answer, NoAnswer};
+pub use crate::domain::destination::Destination;
+pub use batches::Batches;
+pub use census::Census;
+pub use downstream::{Call, Downstream, MAX_ANSWER_BYTES};
+pub use gates::Gates;
+pub use lanes::{Lanes, LinedUp, MAX_NEWCOMERS, Newcomer};
+pub use lists::{Lists, Moved, PutOn};
+pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
+pub use messages::{Inbox, Outbox, Outgoing, postpone_one, send_all};
+pub use sessions::{Ended, Renewed, Sessions};
+pub use streams::{Seen, StreamOpened, Streams};
+pub use tasks::{
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage,
+};
+pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};
+
+/// A port did not answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// Throttled, timed out, unreachable: whether the write was applied is unknown.
+    #[error("{what}: {why}")]
+    Unavailable {
+        /// What was tried.
+        what: &'static str,
+        /// What the service or the network said.
+        why: String,
+    },
+    /// The service refused the request, or an item makes no sense: a bug, missing permission or foreign data.
+    #[error("{what}: {why}")]
+    Broken {
+        /// What was tried.
+        what: &'static str,
+        /// What the service said, or what is wrong with the item.
+        why: String,
+    },
+}
+
+impl Error {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub const fn retryable(&self) -> Retryable {
+        match self {
+            Self::Unavailable { .. } => Retryable::Yes,
+            Self::Broken { .. } => Retryable::No,
+        }
+    }
+}
+
+/// A port's answer.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The item is as written, by this write or an earlier one.
+    Yes,
+    /// It was not as assumed.
+    Conflict,
+}
+
+/// Time, randomness and fresh ids.
+pub trait Env: Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+
+    /// A number in `0.0..1.0`.
+    fn random(&self) -> f64;
+
+    /// An id that nobody else has.
+    fn fresh_id(&self) -> String;
+
+    /// Waits.
+    fn sleep(&self, ms: u64) -> impl Future<Output = ()> + Send;
+}
+
+/// Everything a store of the protocol's state can do.
+pub trait Store: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams {}
+impl<T: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams> Store for T {}

@@ -1,0 +1,238 @@
+//! Routes: how tasks of a kind become calls. Written as YAML, checked by `groupage check`, compiled here.
+//!
+//! A task takes the first route whose `when` holds. Everything a route says comes from its operator; the only things a
+//! task contributes are its payload and the Target computed from it, so no address that a task brings along is called.
+
+mod answer;
+mod body;
+mod downstream;
+mod expression;
+mod file;
+mod limited;
+
+pub use answer::ResponseMapping;
+pub use body::{Item, TemplateFailed};
+pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
+pub use expression::Expression;
+pub use file::{File, Notify, OnReject, Pause, schema};
+
+use crate::domain::batch;
+use crate::domain::destination::Destination;
+use crate::domain::gate::Scope;
+use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, Turn};
+use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
+use crate::domain::retry;
+use crate::domain::task_message::{Code, Rejection, TaskMessage};
+
+/// The routes file is wrong: where, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {what}")]
+pub struct Error {
+    /// Counted from 1; 0 if the file as a whole is meant.
+    pub line: u64,
+    /// Counted from 1.
+    pub column: u64,
+    /// What is wrong, naming the field.
+    pub what: String,
+}
+
+/// A checked routes file.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    routes: Vec<Route>,
+}
+
+/// One route, compiled.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Its name; part of every Target it computes.
+    pub name: RouteName,
+    when: Expression,
+    target: Expression,
+    ordered: Option<Ordered>,
+    /// How many shards each of its Targets has; 1 if it is ordered.
+    pub shards: u8,
+    /// How much one call carries, and how long a batch waits.
+    pub batch: batch::Limits,
+    /// Whether full batches that arrive together need no leader.
+    pub express: bool,
+    /// Where the call goes.
+    pub downstream: Downstream,
+    body: Option<body::Template>,
+    /// When and how often to try again.
+    pub retry: retry::Policy,
+    /// How many calls may be in flight.
+    pub in_flight: InFlight,
+    /// Milliseconds from one call's start to the next; `None` is no limit.
+    pub gap_ms: Option<u64>,
+    /// Whose calls a `Retry-After` holds back.
+    pub pause: Pause,
+    /// What happens to a batch that is refused as a whole.
+    pub on_reject: OnReject,
+    /// Who is told.
+    pub notify: Notify,
+}
+
+/// How a route's tasks follow each other.
+#[derive(Clone, Debug)]
+struct Ordered {
+    by: Expression,
+    sequence: Option<Expression>,
+    first: Turn,
+    on_failure: OnFailure,
+}
+
+/// Where a task goes.
+#[derive(Clone, Debug)]
+pub struct Assigned<'a> {
+    /// Its route.
+    pub route: &'a Route,
+    /// What it is grouped by.
+    pub target: Target,
+    /// Its place among the tasks of its order key, if the route is ordered.
+    pub order: Option<Order>,
+}
+
+/// Limits on calls in flight; `None` means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// For one Target.
+    pub per_target: Option<usize>,
+    /// For the whole route.
+    pub in_all: Option<usize>,
+}
+
+impl Route {
+    /// Whether its batches wait for workers that pull them.
+    #[must_use]
+    pub const fn is_pulled(&self) -> bool {
+        match self.downstream {
+            Downstream::Pull => true,
+            Downstream::Http(_) | Downstream::Lambda(_) => false,
+        }
+    }
+
+    /// What a failed task means to those behind it; only a person lets tasks go on whose route is not ordered any more.
+    #[must_use]
+    pub fn on_failure(&self) -> OnFailure {
+        self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
+    }
+
+    /// The place of a task among those of its order key.
+    fn order(&self, data: &expression::Data) -> Result<Option<Order>, Rejection> {
+        let Some(Ordered { by, sequence, first, .. }) = &self.ordered else { return Ok(None) };
+        let key = self.text("ordered_by", by, data, Code::BadOrder)?;
+        let (numbering, sequence) = match sequence {
+            None => (Numbering::ByArrival, None),
+            Some(expression) => {
+                let number = expression.value(data).as_whole_number().filter(|number| *number <= MAX_SEQUENCE);
+                let number = number.ok_or_else(|| {
+                    let detail = format!(
+                        "`sequence` of route `{}`, `{}`, gives no whole number from 0 to {MAX_SEQUENCE} for the payload",
+                        self.name,
+                        expression.as_str()
+                    );
+                    Rejection::new(Code::BadOrder, detail)
+                })?;
+                (Numbering::BySequence { first: *first }, Some(Turn(number)))
+            }
+        };
+        Ok(Some(Order { lane: LaneId::of(&self.name, &key), numbering, sequence }))
+    }
+
+    /// The string that an expression of this route gives for a payload.
+    fn text(
+        &self,
+        field: &str,
+        expression: &Expression,
+        data: &expression::Data,
+        code: Code,
+    ) -> Result<String, Rejection> {
+        let bad = |what: &str| {
+            let detail = format!("`{field}` of route `{}`, `{}`, {what}", self.name, expression.as_str());
+            Rejection::new(code, detail)
+        };
+        let value = expression.string(data).ok_or_else(|| bad("gives no string for the payload"))?;
+        if value.is_empty() {
+            return Err(bad("gives an empty string"));
+        }
+        if value.len() > MAX_TARGET_BYTES {
+            return Err(bad("gives a string of over 512 bytes"));
+        }
+        Ok(value)
+    }
+
+    /// What a `Retry-After` that was answered to a call for `target` holds back.
+    #[must_use]
+    pub fn pause_scope(&self, target: &Target) -> Scope {
+        match self.pause {
+            Pause::Target => Scope::Target(target.whole()),
+            Pause::Route => Scope::Route(self.name.clone()),
+        }
+    }
+}
+
+impl Routes {
+    /// Reads and checks a routes file.
+    ///
+    /// # Errors
+    /// The first mistake, with its line and field.
+    pub fn parse(yaml: &str) -> Result<Self, Error> {
+        File::parse(yaml)?.compile()
+    }
+
+    /// The route with this name.
+    #[must_use]
+    pub fn get(&self, name: &RouteName) -> Option<&Route> {
+        self.routes.iter().find(|route| route.name == *name)
+    }
+
+    /// Whether the batches of this Target's route wait for workers that pull them.
+    #[must_use]
+    pub fn is_pulled(&self, target: &Target) -> bool {
+        self.get(&target.route()).is_some_and(Route::is_pulled)
+    }
+
+    /// All routes, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter()
+    }
+
+    /// The queue that a task is sent to: the one that keeps order, if its order is that of arrival. A message that makes no
+    /// sense is rejected by whoever reads it.
+    #[must_use]
+    pub fn intake(&self, message: &TaskMessage) -> Destination {
+        match self.assign(&message.payload) {
+            Ok(Assigned { order: Some(Order { lane, numbering: Numbering::ByArrival, .. }), .. }) => {
+                Destination::InOrder(lane)
+            }
+            Ok(_) | Err(_) => Destination::Tasks,
+        }
+    }
+
+    /// Finds a payload's route, and computes its Target and its place in an order.
+    ///
+    /// # Errors
+    /// A [`Rejection`] if no route wants it, its Target or order key is no usable string, or it is larger than its route's
+    /// batches.
+    pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
+        let data = expression::Data::parse(payload)
+            .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;
+        let route = self
+            .routes
+            .iter()
+            .find(|route| route.when.holds(&data))
+            .ok_or_else(|| Rejection::new(Code::NoRoute, "no route's `when` holds for the payload"))?;
+        let value = route.text("target", &route.target, &data, Code::BadTarget)?;
+        let order = route.order(&data)?;
+        if payload.len() as u64 > route.batch.max_bytes {
+            let detail =
+                format!("the payload is over `max_bytes` of route `{}`, {}", route.name, route.batch.max_bytes);
+            return Err(Rejection::new(Code::TooLarge, detail));
+        }
+        Ok(Assigned { route, target: Target::of(&route.name, &value), order })
+    }
+}
+
+#[cfg(test)]
+mod tests;

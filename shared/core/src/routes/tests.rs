@@ -1,0 +1,233 @@
+//! A routes file's mistakes are found with their place; a payload finds its route; answers are read as they are meant.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::domain::answer::{Answer, NoAnswer};
+use crate::domain::id::{BatchId, LaneId, TaskId, Turn};
+use crate::domain::notice::NotificationQueue;
+use crate::domain::outcome::{Reason, Reply, Said};
+
+const GOOD: &str = r#"version: 1
+routes:
+  - name: parcels
+    when: "type == 'parcel'"
+    target: truck
+    batch: { max_items: 10, max_bytes: 100 }
+    downstream:
+      http:
+        url: "https://trucks.example/load"
+        headers: { X-Api-Key: { secret: { env: TRUCK_KEY } }, X-Team: blue }
+  - name: rest
+    target: "join('-', [type, kind])"
+    downstream: { lambda: { function: load-rest } }
+"#;
+
+fn error(from: &str, to: &str) -> Error {
+    assert!(GOOD.contains(from), "the test's own mistake");
+    Routes::parse(&GOOD.replacen(from, to, 1)).expect_err("must be refused")
+}
+
+#[test]
+fn a_good_file_is_taken_with_its_defaults() {
+    let routes = Routes::parse(GOOD).unwrap();
+    let route = routes.get(&RouteName::new("parcels")).unwrap();
+    assert_eq!((route.batch.max_items, route.batch.wait_ms), (10, 1_000));
+    assert_eq!(route.retry.attempts, 5);
+    assert_eq!(route.downstream.timeout_ms(), Some(10_000));
+    assert_eq!(route.notify.failure, NotificationQueue::Default);
+}
+
+#[test]
+fn each_mistake_is_reported_with_its_line_and_field() {
+    for (from, to, line, says) in [
+        ("target: truck", "target: truck\n    colour: red", 6, "colour"),
+        ("target: truck", "target: \"truck[\"", 5, "JMESPath"),
+        ("target: truck", "target: truck\n    shards: 65", 6, "from 1 to 64"),
+        ("max_items: 10", "max_items: 0", 6, "from 1 to 1000"),
+        ("max_items: 10", "max_items: many", 6, "invalid"),
+        ("name: parcels", "name: Parcels!", 3, "a-z"),
+        ("https://trucks.example/load", "ftp://trucks.example", 9, "http"),
+        ("X-Team: blue", "Idempotency-Key: mine", 10, "set by Groupage"),
+        ("version: 1", "version: 2", 1, "from 1 to 1"),
+    ] {
+        let error = error(from, to);
+        assert!(error.what.contains(says), "{to}: {error}");
+        assert_eq!(error.line, line, "{to}: {error}");
+    }
+}
+
+#[test]
+fn two_routes_of_one_name_and_a_file_without_routes_are_refused() {
+    assert!(error("name: rest", "name: parcels").what.contains("two routes"));
+    assert!(Routes::parse("version: 1\nroutes: []\n").unwrap_err().what.contains("empty"));
+}
+
+#[test]
+fn a_bad_template_is_found_when_the_file_is_read() {
+    let error = error("url: \"https", "body: \"{% for i in %}\"\n        url: \"https");
+    assert!(error.what.contains("template"), "{error}");
+}
+
+#[test]
+fn a_payload_takes_the_first_route_that_wants_it() {
+    let routes = Routes::parse(GOOD).unwrap();
+    let Assigned { route, target, .. } = routes.assign(r#"{"type":"parcel","truck":"t7"}"#).unwrap();
+    assert_eq!((route.name.as_str(), target.as_str()), ("parcels", "parcels:t7"));
+    let Assigned { target, .. } = routes.assign(r#"{"type":"letter","kind":"air"}"#).unwrap();
+    assert_eq!(target.as_str(), "rest:letter-air");
+}
+
+#[test]
+fn a_payload_that_cannot_be_grouped_says_why_without_quoting_it() {
+    let routes = Routes::parse(GOOD).unwrap();
+    for (payload, code) in [
+        (r#"{"type":"parcel","truck":7}"#, Code::BadTarget),
+        (r#"{"type":"parcel"}"#, Code::BadTarget),
+        (r#"{"type":"parcel","truck":""}"#, Code::BadTarget),
+        (r#"{"type":"letter","kind":4111}"#, Code::BadTarget),
+        (&format!(r#"{{"type":"parcel","truck":"t","x":"{}"}}"#, "4111".repeat(40)), Code::TooLarge),
+    ] {
+        let rejection = routes.assign(payload).unwrap_err();
+        assert_eq!(rejection.code, code);
+        assert!(!rejection.detail.contains("4111"));
+    }
+}
+
+fn ordered(lines: &str) -> Result<Routes, Error> {
+    Routes::parse(&format!("version: 1\nroutes:\n  - name: payments\n    target: bank\n    downstream: pull\n{lines}"))
+}
+
+fn order(routes: &Routes, payload: &str) -> Result<Option<Order>, Code> {
+    routes.assign(payload).map(|assigned| assigned.order).map_err(|rejection| {
+        assert!(!rejection.detail.contains("4111"), "a value is repeated: {rejection}");
+        rejection.code
+    })
+}
+
+#[test]
+fn an_ordered_route_finds_each_tasks_lane_and_number() {
+    let lane = LaneId::of(&RouteName::new("payments"), "x");
+    let by_arrival = ordered("    ordered_by: account\n").unwrap();
+    let expected = Order { lane: lane.clone(), numbering: Numbering::ByArrival, sequence: None };
+    assert_eq!(order(&by_arrival, r#"{"bank":"b","account":"x"}"#), Ok(Some(expected)));
+    let by_sequence = ordered("    ordered_by: account\n    order: { sequence: n, first: 0 }\n").unwrap();
+    let expected = |n| {
+        let numbering = Numbering::BySequence { first: Turn(0) };
+        Ok(Some(Order { lane: lane.clone(), numbering, sequence: Some(Turn(n)) }))
+    };
+    assert_eq!(order(&by_sequence, r#"{"bank":"b","account":"x","n":7}"#), expected(7));
+    assert_eq!(order(&by_sequence, r#"{"bank":"b","account":"x","n":9007199254740991}"#), expected((1 << 53) - 1));
+    assert_eq!(order(&ordered("").unwrap(), r#"{"bank":"b"}"#), Ok(None));
+}
+
+#[test]
+fn a_payload_without_an_order_says_why_without_quoting_it() {
+    let routes = ordered("    ordered_by: account\n    order: { sequence: n }\n").unwrap();
+    for payload in [
+        r#"{"bank":"b","n":1}"#,
+        r#"{"bank":"b","n":1,"account":4111}"#,
+        r#"{"bank":"b","n":1,"account":""}"#,
+        &format!(r#"{{"bank":"b","n":1,"account":"{}"}}"#, "4111".repeat(200)),
+        r#"{"bank":"b","account":"x"}"#,
+        r#"{"bank":"b","account":"x","n":"4111"}"#,
+        r#"{"bank":"b","account":"x","n":4111.5}"#,
+        r#"{"bank":"b","account":"x","n":-4111}"#,
+        r#"{"bank":"b","account":"x","n":9007199254740992}"#,
+    ] {
+        assert_eq!(order(&routes, payload), Err(Code::BadOrder), "{payload}");
+    }
+}
+
+#[test]
+fn an_order_without_a_key_is_refused() {
+    assert!(ordered("    ordered_by: account\n    shards: 2\n").unwrap_err().what.contains("cannot have `shards`"));
+    assert!(ordered("    order: { on_failure: skip }\n").unwrap_err().what.contains("`ordered_by`"));
+    assert!(ordered("    ordered_by: account\n    order: { on_failure: stop }\n").unwrap_err().what.contains("hold"));
+}
+
+fn read(mapping: &str, answer: Result<Answer, NoAnswer>) -> Reply {
+    let mapping: ResponseMapping = serde_saphyr::from_str(mapping).unwrap();
+    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")])
+}
+
+fn ok(body: &str) -> Result<Answer, NoAnswer> {
+    Ok(Answer { status: 200, retry_after_ms: None, body: body.as_bytes().to_vec() })
+}
+
+fn said(a: Said, b: Said) -> Reply {
+    Reply::PerMember(BTreeMap::from([(TaskId::new("a"), a), (TaskId::new("b"), b)]))
+}
+
+#[test]
+fn groupages_own_forms_need_no_mapping() {
+    let failed = |reason: &str| Said::Failed(Reason::new(reason));
+    assert_eq!(read("{}", ok("")), said(Said::Succeeded, Said::Succeeded));
+    assert_eq!(
+        read("{}", ok(r#"{"batchItemFailures":[{"itemIdentifier":"b"}]}"#)),
+        said(Said::Succeeded, Said::Retry(Reason::new("item_failure")))
+    );
+    assert_eq!(
+        read("{}", ok(r#"{"results":[{"id":"a","status":"succeeded"},{"id":"b","status":"failed","reason":"x"}]}"#)),
+        said(Said::Succeeded, failed("x"))
+    );
+}
+
+#[test]
+fn an_answer_of_another_shape_is_read_by_its_mapping_in_order_or_by_id() {
+    let bulk = r#"{ results: items, succeeded: "index.status < `300`", reason: index.error.type }"#;
+    let answer = r#"{"items":[{"index":{"status":201}},{"index":{"status":400,"error":{"type":"mapper"}}}]}"#;
+    assert_eq!(read(bulk, ok(answer)), said(Said::Succeeded, Said::Failed(Reason::new("mapper"))));
+    let by_id = r#"{ results: rows, id: key, succeeded: "ok", retryable: "busy" }"#;
+    let answer = r#"{"rows":[{"key":"b","ok":true},{"key":"a","ok":false,"busy":true}]}"#;
+    assert_eq!(read(by_id, ok(answer)), said(Said::Retry(Reason::new("unspecified")), Said::Succeeded));
+    assert!(matches!(read(bulk, ok(r#"{"items":[]}"#)), Reply::Unavailable { .. }), "of wrong length");
+}
+
+#[test]
+fn statuses_decide_between_later_and_never() {
+    let status = |status| Ok(Answer { status, retry_after_ms: Some(5), body: Vec::new() });
+    for later in [408, 425, 429, 500, 503] {
+        assert!(matches!(read("{}", status(later)), Reply::Unavailable { retry_after_ms: Some(5), .. }), "{later}");
+    }
+    for never in [302, 400, 401, 404, 413] {
+        assert_eq!(read("{}", status(never)), Reply::Refused(Reason::new(format!("http_{never}"))));
+    }
+    assert!(matches!(read("{}", Err(NoAnswer::TooLarge)), Reply::Unavailable { .. }));
+    assert_eq!(read("{ ignore_body: true }", ok("OK")), said(Said::Succeeded, Said::Succeeded));
+}
+
+fn key() -> (BatchId, Target) {
+    (BatchId::new("b1"), Target::of(&RouteName::new("parcels"), "t7"))
+}
+
+#[test]
+fn the_default_body_carries_payloads_as_they_were_written() {
+    let routes = Routes::parse(GOOD).unwrap();
+    let payload = serde_json::from_str(r#"{"n":12345678901234567890123,"f":1.10}"#).unwrap();
+    let items = [Item { id: "a", payload }];
+    let (key, target) = key();
+    assert_eq!(
+        routes.get(&RouteName::new("parcels")).unwrap().body(&key, &target, &items).unwrap(),
+        r#"{"batch":"b1","target":"t7","items":[{"id":"a","payload":{"n":12345678901234567890123,"f":1.10}}]}"#
+    );
+}
+
+#[test]
+fn a_template_makes_a_body_of_its_own_shape_and_a_missing_field_fails() {
+    let yaml = GOOD.replacen(
+        "url: \"https",
+        "body: \"{% for i in items %}{\\\"index\\\":{\\\"_id\\\":{{ i.id | tojson }}}}\\n{{ i.payload | tojson }}\\n{% endfor %}\"\n        url: \"https",
+        1,
+    );
+    let routes = Routes::parse(&yaml).unwrap();
+    let route = routes.get(&RouteName::new("parcels")).unwrap();
+    let payload = serde_json::from_str(r#"{"x":1}"#).unwrap();
+    let (key, target) = key();
+    let body = route.body(&key, &target, &[Item { id: "a", payload }]).unwrap();
+    assert_eq!(body, "{\"index\":{\"_id\":\"a\"}}\n{\"x\": 1}\n");
+    let yaml = GOOD.replacen("url: \"https", "body: \"{{ items[0].payload.nope }}\"\n        url: \"https", 1);
+    let routes = Routes::parse(&yaml).unwrap();
+    let route = routes.get(&RouteName::new("parcels")).unwrap();
+    assert_eq!(route.body(&key, &target, &[Item { id: "a", payload }]), Err(super::body::TemplateFailed));
+}
