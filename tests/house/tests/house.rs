@@ -1,0 +1,89 @@
+//! The house is in order.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::Path;
+
+use groupage_house::modules::{Modules, Use};
+use groupage_house::{cargo, circles, docs};
+
+/// Crates that the core must not know, by how their names begin: AWS, and what speaks to a network.
+const OUTSIDE: [&str; 4] = ["aws", "lambda", "hyper", "reqwest"];
+
+/// The layers of the core, from below: a module uses none of a later row, and no other of its own row.
+const LAYERS: [&[&str]; 4] = [&["domain"], &["routes"], &["ports"], &["steps", "memory"]];
+
+/// Circles that are left, by the module in whose parts they lie, and why.
+const LEFT: &[(&str, &str)] = &[
+    ("api/api", "the handlers and the root's `Backend`: to be mended"),
+    ("groupage-aws/groupage_aws::tables::lists", "to be mended"),
+    ("groupage-core/groupage_core::domain", "to be mended"),
+    ("groupage-core/groupage_core::steps", "to be mended"),
+    ("groupage-core/groupage_core::steps::register", "to be mended"),
+    ("groupage-core/groupage_core::steps::track", "to be mended"),
+    ("groupage/groupage", "the commands and the root's `Ending`: to be mended"),
+    ("groupage/groupage::bench::throughput", "to be mended"),
+    ("groupage/groupage::status", "to be mended"),
+    ("embedded/embedded", "to be mended"),
+    ("simulator/simulator", "to be mended"),
+    ("groupage-tests/groupage_tests", "to be mended"),
+    ("groupage-tests/groupage_tests::scenarios", "to be mended"),
+    ("groupage-tests/ports", "to be mended"),
+    ("groupage-tests/ports::race", "to be mended"),
+    ("groupage-model/groupage_model", "to be mended"),
+];
+
+#[test]
+fn the_core_depends_on_nothing_of_aws_and_on_no_network() {
+    let crates = cargo::dependencies("groupage-core").unwrap();
+    assert!(crates.iter().any(|name| name == "serde"), "not a tree of dependencies: {crates:?}");
+    let outside: Vec<_> = crates.iter().filter(|name| OUTSIDE.iter().any(|start| name.starts_with(start))).collect();
+    assert!(outside.is_empty(), "in the core's tree of dependencies: {outside:?}");
+}
+
+#[test]
+fn modules_use_each_other_in_one_direction_only() {
+    let mut found = String::new();
+    for target in cargo::targets().unwrap() {
+        for circle in circles::find(&target.name, &uses(&target.root)) {
+            if !LEFT.iter().any(|(of, _)| *of == circle.of) {
+                found += &format!("among {:?} of {}:\n  {}\n", circle.parts, circle.of, circle.arrows.join("\n  "));
+            }
+        }
+    }
+    assert!(found.is_empty(), "circles\n{found}");
+}
+
+#[test]
+fn the_layers_of_the_core_use_those_below_them_only() {
+    let layer =
+        |path: &[String]| LAYERS.iter().position(|row| path.first().is_some_and(|at| row.contains(&at.as_str())));
+    let uses = uses(&cargo::workspace().join("shared/core/src/lib.rs"));
+    assert!(uses.len() > 100, "only {} uses were read", uses.len());
+    for Use { from, to, name } in uses {
+        let (Some(user), Some(used)) = (layer(&from), layer(&to)) else {
+            panic!("{from:?} or {to:?} is in no layer");
+        };
+        assert!(user > used || from[0] == to[0], "{from:?} uses {name} of {to:?}, which lies beside or above it");
+    }
+}
+
+#[test]
+fn every_path_in_the_docs_leads_somewhere() {
+    let top = cargo::workspace();
+    let tree = docs::Tree::read(&top).unwrap();
+    let mut stale = String::new();
+    for file in tree.files(".md").chain(tree.files(".rs")) {
+        let text = std::fs::read_to_string(top.join(file)).unwrap();
+        let text = match file {
+            "CHANGELOG.md" => docs::newest_entry(&text).to_owned(),
+            file if file.ends_with(".rs") => docs::comments(&text),
+            _ => text,
+        };
+        tree.stale(file, &text).iter().for_each(|path| stale += &format!("{file}: {path}\n"));
+    }
+    assert!(stale.is_empty(), "these lead nowhere:\n{stale}");
+}
+
+fn uses(root: &Path) -> Vec<Use> {
+    Modules::read(root).unwrap().uses()
+}
