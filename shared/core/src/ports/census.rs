@@ -1,17 +1,18 @@
 //! What a stack that lost all its messages is driven on from.
 
-use std::future::Future;
-
 use super::Result;
+use super::declare::port;
 use crate::domain::id::Target;
 use crate::domain::lock::Lock;
 use crate::domain::task::Task;
 
-/// A count of everything that is not at rest; reads whole tables.
-pub trait Census: Sync {
-    /// All locks that somebody holds.
-    fn held_locks(&self) -> impl Future<Output = Result<Vec<(Target, Lock)>>> + Send;
+port! {
+    /// A count of everything that is not at rest; reads whole tables.
+    pub trait Census {
+        /// All locks that somebody holds.
+        async fn held_locks(&self) -> Result<Vec<(Target, Lock)>>;
 
-    /// All tasks that are neither succeeded nor failed.
-    fn unsettled_tasks(&self) -> impl Future<Output = Result<Vec<Task>>> + Send;
+        /// All tasks that are neither succeeded nor failed.
+        async fn unsettled_tasks(&self) -> Result<Vec<Task>>;
+    }
 }

@@ -1,7 +1,5 @@
 //! The downstream batch APIs.
 
-use std::future::Future;
-
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::id::{BatchId, Fence};
 use crate::routes;

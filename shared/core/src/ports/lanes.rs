@@ -1,7 +1,6 @@
 //! The lanes of ordered routes, and who waits in them.
 
-use std::future::Future;
-
+use super::declare::port;
 use super::{Result, Stored};
 use crate::domain::id::{LaneId, RouteName, Turn};
 use crate::domain::lane::{Lane, Queued};
@@ -32,37 +31,29 @@ pub enum LinedUp {
     Conflict,
 }
 
-/// The lanes.
-pub trait Lanes: Sync {
-    /// Reads a lane as it is now.
-    fn lane(&self, id: &LaneId) -> impl Future<Output = Result<Option<Lane>>> + Send;
+port! {
+    /// The lanes.
+    pub trait Lanes {
+        /// Reads a lane as it is now.
+        async fn lane(&self, id: &LaneId) -> Result<Option<Lane>>;
 
-    /// Writes up to [`MAX_NEWCOMERS`] tasks and their lane, or nothing. Assumes: the lane is at the revision before, or,
-    /// if it `is_new`, not there; no task has one of these ids, and nobody waits for one of these turns.
-    fn line_up(
-        &self,
-        lane: &Lane,
-        is_new: bool,
-        newcomers: &[Newcomer],
-    ) -> impl Future<Output = Result<LinedUp>> + Send;
+        /// Writes up to [`MAX_NEWCOMERS`] tasks and their lane, or nothing. Assumes: the lane is at the revision
+        /// before, or, if it `is_new`, not there; no task has one of these ids, and nobody waits for one of these
+        /// turns.
+        async fn line_up(&self, lane: &Lane, is_new: bool, newcomers: &[Newcomer]) -> Result<LinedUp>;
 
-    /// Writes a lane. Assumes: it is at the revision before.
-    fn store_lane(&self, lane: &Lane) -> impl Future<Output = Result<Stored>> + Send;
+        /// Writes a lane. Assumes: it is at the revision before.
+        async fn store_lane(&self, lane: &Lane) -> Result<Stored>;
 
-    /// Reads, as they are now, up to `limit` of those who wait for turns in `from..to`, in order.
-    fn queued(
-        &self,
-        id: &LaneId,
-        from: Turn,
-        to: Turn,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Queued>>> + Send;
+        /// Reads, as they are now, up to `limit` of those who wait for turns in `from..to`, in order.
+        async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>>;
 
-    /// Looks up to `limit` lanes of a route that a failure stopped, those first that have been so for longest. The index
-    /// lags behind the lanes.
-    fn stopped(&self, route: &RouteName, limit: usize) -> impl Future<Output = Result<Vec<LaneId>>> + Send;
+        /// Looks up to `limit` lanes of a route that a failure stopped, those first that have been so for longest. The
+        /// index lags behind the lanes.
+        async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>>;
 
-    /// Forgets that these tasks waited for their turns; those that are gone stay so. Assumes of each that its turn is waited
-    /// for by just this task: in a lane whose rest fails a number may be used again.
-    fn leave(&self, id: &LaneId, queued: &[Queued]) -> impl Future<Output = Result<()>> + Send;
+        /// Forgets that these tasks waited for their turns; those that are gone stay so. Assumes of each that its turn
+        /// is waited for by just this task: in a lane whose rest fails a number may be used again.
+        async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()>;
+    }
 }

@@ -1,7 +1,6 @@
 //! The lists, the tasks on them, and the index by which sweep finds them.
 
-use std::future::Future;
-
+use super::declare::port;
 use super::{Cleared, Result, Stored};
 use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, Tail};
@@ -27,57 +26,50 @@ pub enum Moved {
     No(Option<Head>),
 }
 
-/// The lists.
-pub trait Lists: Sync {
-    /// Reads both ends of a list as they are now.
-    fn list(&self, id: &ListId) -> impl Future<Output = Result<Option<List>>> + Send;
+port! {
+    /// The lists.
+    pub trait Lists {
+        /// Reads both ends of a list as they are now.
+        async fn list(&self, id: &ListId) -> Result<Option<List>>;
 
-    /// Writes a tail that has grown, its new tasks and whose they are, or nothing; a new list's head as well. Assumes: the
-    /// tail is at the revision before, or a new one is not there, and nothing was put under these keys.
-    fn put_on_list(&self, put: &Put) -> impl Future<Output = Result<PutOn>> + Send;
+        /// Writes a tail that has grown, its new tasks and whose they are, or nothing; a new list's head as well.
+        /// Assumes: the tail is at the revision before, or a new one is not there, and nothing was put under these
+        /// keys.
+        async fn put_on_list(&self, put: &Put) -> Result<PutOn>;
 
-    /// Finds what was put under up to a hundred keys; those not used are left out.
-    fn additions(&self, life: &Life, keys: &[String]) -> impl Future<Output = Result<Vec<Addition>>> + Send;
+        /// Finds what was put under up to a hundred keys; those not used are left out.
+        async fn additions(&self, life: &Life, keys: &[String]) -> Result<Vec<Addition>>;
 
-    /// Writes the head by one conditional update. Assumes what [`Head::after`] does.
-    fn move_head(&self, life: &Life, next: &Move) -> impl Future<Output = Result<Moved>> + Send;
+        /// Writes the head by one conditional update. Assumes what [`Head::after`] does.
+        async fn move_head(&self, life: &Life, next: &Move) -> Result<Moved>;
 
-    /// Finds how far a reservation is.
-    fn record(&self, life: &Life, key: &str) -> impl Future<Output = Result<Option<Record>>> + Send;
+        /// Finds how far a reservation is.
+        async fn record(&self, life: &Life, key: &str) -> Result<Option<Record>>;
 
-    /// Writes how far a reservation is. Assumes: nobody wrote that it is as far, or farther.
-    fn store_record(&self, life: &Life, record: &Record, now: Timestamp)
-    -> impl Future<Output = Result<Stored>> + Send;
+        /// Writes how far a reservation is. Assumes: nobody wrote that it is as far, or farther.
+        async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored>;
 
-    /// Reads up to `limit` of the tasks that have these tokens, in order, as they are now. Fewer may come before the
-    /// end; none come only if there are none. Tasks that were put a moment ago may be missing, although the tail shows
-    /// their tokens.
-    fn slots(
-        &self,
-        life: &Life,
-        from: Token,
-        to: Token,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Slot>>> + Send;
+        /// Reads up to `limit` of the tasks that have these tokens, in order, as they are now. Fewer may come before
+        /// the end; none come only if there are none. Tasks that were put a moment ago may be missing, although the
+        /// tail shows their tokens.
+        async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>>;
 
-    /// Removes tasks; those that are gone stay so.
-    fn remove_slots(&self, life: &Life, tokens: &[Token]) -> impl Future<Output = Result<()>> + Send;
+        /// Removes tasks; those that are gone stay so.
+        async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()>;
 
-    /// Writes a whole tail, and whether it is open into the head, or neither. Assumes: the tail is at the revision before.
-    fn store_tail(&self, tail: &Tail) -> impl Future<Output = Result<Stored>> + Send;
+        /// Writes a whole tail, and whether it is open into the head, or neither. Assumes: the tail is at the revision
+        /// before.
+        async fn store_tail(&self, tail: &Tail) -> Result<Stored>;
 
-    /// Looks up to `limit` lists of one part that have an end that is due before `before`, those that have been so for
-    /// longest first. The index lags behind the lists.
-    fn due_lists(
-        &self,
-        part: Part,
-        before: Timestamp,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<ListId>>> + Send;
+        /// Looks up to `limit` lists of one part that have an end that is due before `before`, those that have been so
+        /// for longest first. The index lags behind the lists.
+        async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>>;
 
-    /// Removes some of what belongs to a list, but neither of its ends, and nothing of another list that has its name by now.
-    fn clear_list(&self, life: &Life) -> impl Future<Output = Result<Cleared>> + Send;
+        /// Removes some of what belongs to a list, but neither of its ends, and nothing of another list that has its
+        /// name by now.
+        async fn clear_list(&self, life: &Life) -> Result<Cleared>;
 
-    /// Removes both ends of a list. Assumes: its tail is at this revision, or gone.
-    fn remove_list(&self, tail: &Tail) -> impl Future<Output = Result<Stored>> + Send;
+        /// Removes both ends of a list. Assumes: its tail is at this revision, or gone.
+        async fn remove_list(&self, tail: &Tail) -> Result<Stored>;
+    }
 }

@@ -1,8 +1,7 @@
 //! The locks of the leader election.
 
-use std::future::Future;
-
 use super::Result;
+use super::declare::port;
 use crate::domain::id::{Seq, Target};
 use crate::domain::lock::{Acquisition, Held, Lock, Term};
 use crate::domain::time::Timestamp;
@@ -45,28 +44,24 @@ pub enum Released {
     Lost,
 }
 
-/// The locks, one for each Target.
-pub trait Locks: Sync {
-    /// Reads a lock as it is now.
-    fn lock(&self, target: &Target) -> impl Future<Output = Result<Option<Lock>>> + Send;
+port! {
+    /// The locks, one for each Target.
+    pub trait Locks {
+        /// Reads a lock as it is now.
+        async fn lock(&self, target: &Target) -> Result<Option<Lock>>;
 
-    /// Makes a workflow the leader. Assumes what the acquisition says.
-    fn acquire(&self, target: &Target, acquisition: &Acquisition) -> impl Future<Output = Result<Acquired>> + Send;
+        /// Makes a workflow the leader. Assumes what the acquisition says.
+        async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired>;
 
-    /// Asks a holder to look again. Assumes: the same workflow holds the lock under the same fence.
-    fn signal(&self, target: &Target, held: &Held) -> impl Future<Output = Result<Signalled>> + Send;
+        /// Asks a holder to look again. Assumes: the same workflow holds the lock under the same fence.
+        async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled>;
 
-    /// Names the term's next batch as the open one and renews the lease. Assumes: the term holds the lock and its
-    /// latest batch is number `seq`.
-    fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> impl Future<Output = Result<Advanced>> + Send;
+        /// Names the term's next batch as the open one and renews the lease. Assumes: the term holds the lock and its
+        /// latest batch is number `seq`.
+        async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced>;
 
-    /// Gives the lock up, with no batch open. Assumes: the term holds it, its latest batch is number `seq` (another
-    /// delivery of the leader's message may have gone on to the next), and `signals` is still their number.
-    fn release(
-        &self,
-        term: &Term,
-        seq: Seq,
-        signals: u64,
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Released>> + Send;
+        /// Gives the lock up, with no batch open. Assumes: the term holds it, its latest batch is number `seq` (another
+        /// delivery of the leader's message may have gone on to the next), and `signals` is still their number.
+        async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released>;
+    }
 }

@@ -1,7 +1,5 @@
 //! The queues, as senders and as whoever has a message in hand.
 
-use std::future::Future;
-
 use super::Result;
 use crate::domain::destination::Destination;
 

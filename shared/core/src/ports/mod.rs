@@ -4,11 +4,14 @@
 //! nothing is known of what happened, and the message that led here comes again. Implementations recognise their own
 //! success when an answer was lost and the write is repeated.
 
+mod around;
 mod batches;
 mod census;
+mod declare;
 mod downstream;
 mod gates;
 mod lanes;
+pub mod layer;
 mod lists;
 mod locks;
 mod messages;
@@ -16,8 +19,7 @@ mod sessions;
 mod streams;
 mod tasks;
 mod trackers;
-
-use std::future::Future;
+mod unasked;
 
 use crate::domain::retry::Retryable;
 use crate::domain::time::Timestamp;
@@ -38,6 +40,7 @@ pub use tasks::{
     Freshness, Joined, Page, PassedOver, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
 pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};
+pub use unasked::Unasked;
 
 /// A port did not answer.
 #[derive(Clone, Debug, thiserror::Error)]

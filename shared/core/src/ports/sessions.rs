@@ -1,7 +1,6 @@
 //! The sessions of workers.
 
-use std::future::Future;
-
+use super::declare::port;
 use super::{Result, Stored};
 use crate::domain::id::{Beat, Pool, SessionId};
 use crate::domain::session::Session;
@@ -24,21 +23,23 @@ pub enum Ended {
     Lives(Session),
 }
 
-/// The sessions of workers.
-pub trait Sessions: Sync {
-    /// Writes a new session. Assumes: none has its id.
-    fn open_session(&self, session: &Session) -> impl Future<Output = Result<Stored>> + Send;
+port! {
+    /// The sessions of workers.
+    pub trait Sessions {
+        /// Writes a new session. Assumes: none has its id.
+        async fn open_session(&self, session: &Session) -> Result<Stored>;
 
-    /// Renews a session. Assumes: it is there, one beat before `session`, or at the same beat: that is an earlier try of
-    /// its owner, whose answer was lost.
-    fn renew(&self, session: &Session) -> impl Future<Output = Result<Renewed>> + Send;
+        /// Renews a session. Assumes: it is there, one beat before `session`, or at the same beat: that is an earlier
+        /// try of its owner, whose answer was lost.
+        async fn renew(&self, session: &Session) -> Result<Renewed>;
 
-    /// Removes a session. Assumes: it is not there any more, or still at this beat.
-    fn end_session(&self, id: &SessionId, beat: Beat) -> impl Future<Output = Result<Ended>> + Send;
+        /// Removes a session. Assumes: it is not there any more, or still at this beat.
+        async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended>;
 
-    /// Reads a session as it is now.
-    fn session(&self, id: &SessionId) -> impl Future<Output = Result<Option<Session>>> + Send;
+        /// Reads a session as it is now.
+        async fn session(&self, id: &SessionId) -> Result<Option<Session>>;
 
-    /// Reads up to `limit` sessions of a pool; may miss the latest writes.
-    fn sessions(&self, pool: &Pool, limit: usize) -> impl Future<Output = Result<Vec<Session>>> + Send;
+        /// Reads up to `limit` sessions of a pool; may miss the latest writes.
+        async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>>;
+    }
 }

@@ -1,7 +1,6 @@
 //! The streams, their bits, what was fed, and the index by which sweep finds streams.
 
-use std::future::Future;
-
+use super::declare::port;
 use super::{Marked, Result, Stored};
 use crate::domain::id::{Part, StreamId};
 use crate::domain::stream::{Bits, Life, Page, Stream};
@@ -26,51 +25,48 @@ pub struct Seen {
     pub bits: Bits,
 }
 
-/// The streams. All reads show every answered write.
-pub trait Streams: Sync {
-    /// Puts a new stream. Assumes: none has its name.
-    fn open_stream(&self, stream: &Stream) -> impl Future<Output = Result<StreamOpened>> + Send;
+port! {
+    /// The streams. All reads show every answered write.
+    pub trait Streams {
+        /// Puts a new stream. Assumes: none has its name.
+        async fn open_stream(&self, stream: &Stream) -> Result<StreamOpened>;
 
-    /// Reads a stream.
-    fn stream(&self, id: &StreamId) -> impl Future<Output = Result<Option<Stream>>> + Send;
+        /// Reads a stream.
+        async fn stream(&self, id: &StreamId) -> Result<Option<Stream>>;
 
-    /// Reads a stream and up to 99 nodes of one of its lives in one go.
-    fn see(&self, life: &Life, nodes: &[NodeId]) -> impl Future<Output = Result<Seen>> + Send;
+        /// Reads a stream and up to 99 nodes of one of its lives in one go.
+        async fn see(&self, life: &Life, nodes: &[NodeId]) -> Result<Seen>;
 
-    /// Writes how far a stream is fed together with what was fed, or neither. Assumes: the stream is open, in this life, and
-    /// has given the numbers before the page's and no others.
-    fn feed(&self, fed: &Stream, page: &Page) -> impl Future<Output = Result<Stored>> + Send;
+        /// Writes how far a stream is fed together with what was fed, or neither. Assumes: the stream is open, in this
+        /// life, and has given the numbers before the page's and no others.
+        async fn feed(&self, fed: &Stream, page: &Page) -> Result<Stored>;
 
-    /// Writes all of a stream but how far it is fed. Assumes: it is in this life and at the revision before; and if sweep is
-    /// to look at it no more, nothing was fed since.
-    fn commit(&self, stream: &Stream) -> impl Future<Output = Result<Stored>> + Send;
+        /// Writes all of a stream but how far it is fed. Assumes: it is in this life and at the revision before; and if
+        /// sweep is to look at it no more, nothing was fed since.
+        async fn commit(&self, stream: &Stream) -> Result<Stored>;
 
-    /// Writes some words of a node, which is made if it is not there. Assumes of each of them what the change says.
-    fn mark_events(&self, life: &Life, change: &Change) -> impl Future<Output = Result<Marked>> + Send;
+        /// Writes some words of a node, which is made if it is not there. Assumes of each of them what the change says.
+        async fn mark_events(&self, life: &Life, change: &Change) -> Result<Marked>;
 
-    /// Reads up to `limit` of the nodes from `from` on, on its level, in order; those that are not there are left out. Fewer
-    /// than `limit` may come before the end; none come only at the end.
-    fn stream_nodes(&self, life: &Life, from: NodeId, limit: usize) -> impl Future<Output = Result<Vec<Node>>> + Send;
+        /// Reads up to `limit` of the nodes from `from` on, on its level, in order; those that are not there are left
+        /// out. Fewer than `limit` may come before the end; none come only at the end.
+        async fn stream_nodes(&self, life: &Life, from: NodeId, limit: usize) -> Result<Vec<Node>>;
 
-    /// Removes nodes.
-    fn drop_nodes(&self, life: &Life, nodes: &[NodeId]) -> impl Future<Output = Result<()>> + Send;
+        /// Removes nodes.
+        async fn drop_nodes(&self, life: &Life, nodes: &[NodeId]) -> Result<()>;
 
-    /// Reads up to `limit` of the pages that begin at `from` or later, and before `to`, in order. Fewer than `limit` may come
-    /// before the end; none come only at the end.
-    fn pages(&self, life: &Life, from: u64, to: u64, limit: usize) -> impl Future<Output = Result<Vec<Page>>> + Send;
+        /// Reads up to `limit` of the pages that begin at `from` or later, and before `to`, in order. Fewer than
+        /// `limit` may come before the end; none come only at the end.
+        async fn pages(&self, life: &Life, from: u64, to: u64, limit: usize) -> Result<Vec<Page>>;
 
-    /// Removes the pages that begin at these numbers.
-    fn drop_pages(&self, life: &Life, starts: &[u64]) -> impl Future<Output = Result<()>> + Send;
+        /// Removes the pages that begin at these numbers.
+        async fn drop_pages(&self, life: &Life, starts: &[u64]) -> Result<()>;
 
-    /// Looks up to `limit` streams of one part that are due before `before`, those that have been so for longest first. The
-    /// index lags behind the streams.
-    fn due_streams(
-        &self,
-        part: Part,
-        before: Timestamp,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<StreamId>>> + Send;
+        /// Looks up to `limit` streams of one part that are due before `before`, those that have been so for longest
+        /// first. The index lags behind the streams.
+        async fn due_streams(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<StreamId>>;
 
-    /// Removes a stream. Assumes: it is in this life and at this revision, or gone. Its parts are removed before.
-    fn remove_stream(&self, stream: &Stream) -> impl Future<Output = Result<Stored>> + Send;
+        /// Removes a stream. Assumes: it is in this life and at this revision, or gone. Its parts are removed before.
+        async fn remove_stream(&self, stream: &Stream) -> Result<Stored>;
+    }
 }

@@ -1,10 +1,10 @@
 //! The tasks and the index of those that wait.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::Result;
+use super::declare::port;
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
@@ -123,74 +123,72 @@ pub struct PassedOver {
     pub at: Timestamp,
 }
 
-/// The tasks.
-pub trait Tasks: Sync {
-    /// A position in the index.
-    type Cursor: Clone + Send + Sync;
+port! {
+    /// The tasks.
+    pub trait Tasks {
+        type Cursor;
 
-    /// Puts a new task. Assumes: no task has its id.
-    fn register(&self, task: &Task) -> impl Future<Output = Result<Registered>> + Send;
+        /// Puts a new task. Assumes: no task has its id.
+        async fn register(&self, task: &Task) -> Result<Registered>;
 
-    /// The same for somebody who has another place for the task: a store that would repeat a throttled request itself says
-    /// at once that it was refused.
-    fn try_register(&self, task: &Task) -> impl Future<Output = Result<Registered>> + Send {
-        self.register(task)
+        /// Reads tasks; those that are not there are left out, and the order is any.
+        async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>>;
+
+        /// Reads one page of the index: up to `limit` tasks that wait for `target`.
+        async fn waiting(
+            &self,
+            target: &Target,
+            after: Option<&Self::Cursor>,
+            limit: usize,
+        ) -> Result<Page<Self::Cursor>>;
+
+        /// Reads one page of a segment of the index: up to `limit` entries are looked at, and those that have waited
+        /// since before `since` are returned.
+        async fn waiting_long(
+            &self,
+            since: Timestamp,
+            segment: Segment,
+            after: Option<&Self::Cursor>,
+            limit: usize,
+        ) -> Result<WaitingPage<Self::Cursor>>;
+
+        /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
+        async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack>;
+
+        /// Writes that a queued task failed: its turn will never come. Assumes: it is queued. Says what it came to if
+        /// it failed so, by this write or an earlier one.
+        async fn pass_over(&self, task: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>>;
+
+        /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
+        async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined>;
+
+        /// Moves a batch's member back to waiting in its next round. Assumes: it names the batch in the candidate's
+        /// round.
+        async fn put_back(
+            &self,
+            member: &Candidate,
+            batch: &BatchId,
+            target: &Target,
+            attempts: u32,
+            now: Timestamp,
+        ) -> Result<PutBack>;
+
+        /// Writes a member's final status. Assumes: it names the batch in this round. A member for which that does not
+        /// hold was settled or put back by an earlier repeat; nothing is written then. Returns who must hear of it,
+        /// either way.
+        async fn settle(
+            &self,
+            member: &Member,
+            batch: &BatchId,
+            settlement: &Settlement,
+            now: Timestamp,
+        ) -> Result<Ties>;
     }
-
-    /// Reads tasks; those that are not there are left out, and the order is any.
-    fn read(&self, ids: &[TaskId], freshness: Freshness) -> impl Future<Output = Result<Vec<Task>>> + Send;
-
-    /// Reads one page of the index: up to `limit` tasks that wait for `target`.
-    fn waiting(
-        &self,
-        target: &Target,
-        after: Option<&Self::Cursor>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Page<Self::Cursor>>> + Send;
-
-    /// Reads one page of a segment of the index: up to `limit` entries are looked at, and those that have waited since
-    /// before `since` are returned.
-    fn waiting_long(
-        &self,
-        since: Timestamp,
-        segment: Segment,
-        after: Option<&Self::Cursor>,
-        limit: usize,
-    ) -> impl Future<Output = Result<WaitingPage<Self::Cursor>>> + Send;
-
-    /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
-    fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp)
-    -> impl Future<Output = Result<PutBack>> + Send;
-
-    /// Writes that a queued task failed: its turn will never come. Assumes: it is queued. Says what it came to if
-    /// it failed so, by this write or an earlier one.
-    fn pass_over(
-        &self,
-        task: &TaskId,
-        reason: &Reason,
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Option<PassedOver>>> + Send;
-
-    /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
-    fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> impl Future<Output = Result<Joined>> + Send;
-
-    /// Moves a batch's member back to waiting in its next round. Assumes: it names the batch in the candidate's round.
-    fn put_back(
-        &self,
-        member: &Candidate,
-        batch: &BatchId,
-        target: &Target,
-        attempts: u32,
-        now: Timestamp,
-    ) -> impl Future<Output = Result<PutBack>> + Send;
-
-    /// Writes a member's final status. Assumes: it names the batch in this round. A member for which that does not
-    /// hold was settled or put back by an earlier repeat; nothing is written then. Returns who must hear of it, either way.
-    fn settle(
-        &self,
-        member: &Member,
-        batch: &BatchId,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Ties>> + Send;
+    provided {
+        /// The same for somebody who has another place for the task: a store that would repeat a throttled request
+        /// itself says at once that it was refused.
+        async fn try_register(&self, task: &Task) -> Result<Registered> {
+            self.register(task).await
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! The trackers, their bits, and the index by which sweep finds them.
 
-use std::future::Future;
-
+use super::declare::port;
 use super::{Freshness, Result, Stored};
 use crate::domain::id::{Part, TrackerId};
 use crate::domain::time::Timestamp;
@@ -56,55 +55,41 @@ pub enum Cleared {
     Conflict,
 }
 
-/// The trackers.
-pub trait Trackers: Sync {
-    /// Puts a new tracker. Assumes: none has its id.
-    fn open_tracker(&self, tracker: &Tracker) -> impl Future<Output = Result<Opened>> + Send;
+port! {
+    /// The trackers.
+    pub trait Trackers {
+        /// Puts a new tracker. Assumes: none has its id.
+        async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened>;
 
-    /// Reads a tracker and up to 99 of its nodes in one go.
-    fn look(
-        &self,
-        id: &TrackerId,
-        nodes: &[NodeId],
-        freshness: Freshness,
-    ) -> impl Future<Output = Result<Looked>> + Send;
+        /// Reads a tracker and up to 99 of its nodes in one go.
+        async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked>;
 
-    /// Writes a whole tracker. Assumes: it is at the revision before.
-    fn store_tracker(&self, tracker: &Tracker) -> impl Future<Output = Result<Stored>> + Send;
+        /// Writes a whole tracker. Assumes: it is at the revision before.
+        async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored>;
 
-    /// Writes a tracker that has grown together with what was added, or neither. Assumes: the tracker is at the revision
-    /// before, and nothing was added under this key.
-    fn add(&self, grown: &Tracker, addition: &Addition) -> impl Future<Output = Result<Added>> + Send;
+        /// Writes a tracker that has grown together with what was added, or neither. Assumes: the tracker is at the
+        /// revision before, and nothing was added under this key.
+        async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added>;
 
-    /// Finds what was added under a key.
-    fn addition(&self, id: &TrackerId, key: &str) -> impl Future<Output = Result<Option<Addition>>> + Send;
+        /// Finds what was added under a key.
+        async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>>;
 
-    /// Writes some words of a node, which is made if it is not there. Assumes of each of them what the change says.
-    fn mark(&self, id: &TrackerId, change: &Change) -> impl Future<Output = Result<Marked>> + Send;
+        /// Writes some words of a node, which is made if it is not there. Assumes of each of them what the change says.
+        async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked>;
 
-    /// Reads up to `limit` of the nodes from `from` on, on its level, in order; those never written are left out. Fewer
-    /// than `limit` may come before the end; none come only at the end.
-    fn nodes(
-        &self,
-        id: &TrackerId,
-        from: NodeId,
-        limit: usize,
-        freshness: Freshness,
-    ) -> impl Future<Output = Result<Vec<Node>>> + Send;
+        /// Reads up to `limit` of the nodes from `from` on, on its level, in order; those never written are left out.
+        /// Fewer than `limit` may come before the end; none come only at the end.
+        async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>>;
 
-    /// Looks up to `limit` trackers of one part that are due before `before`, those that have been so for longest first.
-    /// The index lags behind the trackers.
-    fn due_trackers(
-        &self,
-        part: Part,
-        before: Timestamp,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<TrackerId>>> + Send;
+        /// Looks up to `limit` trackers of one part that are due before `before`, those that have been so for longest
+        /// first. The index lags behind the trackers.
+        async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>>;
 
-    /// Removes some of what belongs to a tracker, but not itself. Assumes: the tracker is at this revision. Its id may be
-    /// used again once it is gone, and what belongs to the next must stay.
-    fn clear(&self, tracker: &Tracker) -> impl Future<Output = Result<Cleared>> + Send;
+        /// Removes some of what belongs to a tracker, but not itself. Assumes: the tracker is at this revision. Its id
+        /// may be used again once it is gone, and what belongs to the next must stay.
+        async fn clear(&self, tracker: &Tracker) -> Result<Cleared>;
 
-    /// Removes a tracker. Assumes: it is at this revision, or gone.
-    fn remove_tracker(&self, tracker: &Tracker) -> impl Future<Output = Result<Stored>> + Send;
+        /// Removes a tracker. Assumes: it is at this revision, or gone.
+        async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored>;
+    }
 }
