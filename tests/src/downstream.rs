@@ -107,9 +107,28 @@ impl Scripted {
     }
 }
 
+/// An answer without a body.
+pub fn status(status: u16, retry_after_ms: Option<u64>) -> Answer {
+    Answer { status, retry_after_ms, body: Vec::new() }
+}
+
 /// A good answer with this body.
 pub fn ok(body: &str) -> Answer {
     Answer { status: 200, retry_after_ms: None, body: body.as_bytes().to_vec() }
+}
+
+/// A script: `p1` fails for good, `p2` as long as it is one of three.
+///
+/// # Errors
+/// None: each call is answered.
+pub fn fails_alone(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
+    let result = |id: &String| match (id.as_str(), seen.items.len()) {
+        ("p1", _) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),
+        ("p2", 3) => serde_json::json!({ "id": id, "status": "retry", "reason": "busy" }),
+        _ => serde_json::json!({ "id": id, "status": "succeeded" }),
+    };
+    let results: Vec<_> = seen.items.iter().map(result).collect();
+    Ok(ok(&serde_json::json!({ "results": results }).to_string()))
 }
 
 impl Downstream for Scripted {

@@ -19,6 +19,7 @@ pub mod sqs;
 pub mod stack;
 
 mod error;
+mod place;
 mod server;
 
 pub use error::Error;

@@ -5,9 +5,9 @@ use futures::future::LocalBoxFuture;
 use groupage_core::domain::tracker::{Mark, Node, NodeId, Outcome, State};
 use groupage_core::ports::{Env, Freshness, Trackers};
 
+use crate::downstream::{fails_alone, status};
 use crate::fan_out::{FanOut, Portion, Work};
 use crate::scenario::{Scenario, parcel, parcels};
-use crate::scenarios::{fails_alone, status};
 use crate::world::World;
 
 /// All of them.

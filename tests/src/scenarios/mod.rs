@@ -9,9 +9,9 @@ mod streams;
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{FollowUp, Status};
-use groupage_core::ports::{Answer, NoAnswer};
+use groupage_core::ports::NoAnswer;
 
-use crate::downstream::{Seen, ok};
+use crate::downstream::{Seen, fails_alone, ok, status};
 use crate::lag::Lag;
 use crate::scenario::{Scenario, parcel, parcels};
 use crate::witness::follow_up;
@@ -47,10 +47,6 @@ pub fn all() -> Vec<Scenario> {
     all.extend(streams::all());
     all.extend(lists::all());
     all
-}
-
-fn status(status: u16, retry_after_ms: Option<u64>) -> Answer {
-    Answer { status, retry_after_ms, body: Vec::new() }
 }
 
 /// Sends everything as one event.
@@ -90,17 +86,6 @@ fn a_call_without_an_answer() -> Scenario {
         _ => Ok(ok("")),
     };
     Scenario::new("a call without an answer", 6, six).answering(script)
-}
-
-/// `p1` fails for good, `p2` as long as it is one of three.
-fn fails_alone(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
-    let result = |id: &String| match (id.as_str(), seen.items.len()) {
-        ("p1", _) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),
-        ("p2", 3) => serde_json::json!({ "id": id, "status": "retry", "reason": "busy" }),
-        _ => serde_json::json!({ "id": id, "status": "succeeded" }),
-    };
-    let results: Vec<_> = seen.items.iter().map(result).collect();
-    Ok(ok(&serde_json::json!({ "results": results }).to_string()))
 }
 
 fn members_that_fail_alone() -> Scenario {

@@ -6,8 +6,8 @@ use groupage_core::domain::id::StreamId;
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::Options;
 
+use crate::downstream::fails_alone;
 use crate::scenario::{Beginning, Scenario, parcels};
-use crate::scenarios::fails_alone;
 use crate::source::Source;
 use crate::world::World;
 

@@ -6,17 +6,7 @@ use aws_lambda_events::{
 };
 use aws_sdk_sqs::types::{Message, MessageAttributeValue};
 
-use crate::stack::REGION;
-
-/// The ARN of the embedded queue with this URL.
-///
-/// A URL is `http://<host>/<account>/<name>`; missing parts of anything else stay empty in the ARN.
-pub fn arn(queue_url: &str) -> String {
-    let mut parts = queue_url.rsplit('/');
-    let name = parts.next().unwrap_or_default();
-    let account = parts.next().unwrap_or_default();
-    format!("arn:aws:sqs:{REGION}:{account}:{name}")
-}
+use crate::place::REGION;
 
 /// Turns a received message into a record, as Lambda does.
 pub(super) fn record(message: Message, queue_arn: &str) -> SqsMessage {
@@ -58,6 +48,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::place::arn;
 
     #[test]
     fn a_record_reads_as_lambda_writes_it() {

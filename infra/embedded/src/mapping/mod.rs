@@ -26,7 +26,6 @@ mod invoke;
 mod poll;
 
 pub use counts::Counts;
-pub use event::arn;
 
 use counts::Counters;
 use invoke::Invoker;

@@ -12,13 +12,8 @@ use aws_sdk_sqs::{
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{sync::oneshot, task::JoinSet, time};
 
-use super::{
-    Mapping,
-    counts::Counters,
-    event::{arn, record},
-    gather::Gathered,
-    invoke::Invoker,
-};
+use super::{Mapping, counts::Counters, event::record, gather::Gathered, invoke::Invoker};
+use crate::place::arn;
 
 /// SQS hands out this many messages in one answer at most.
 const RECEIVE_AT_ONCE: usize = 10;

@@ -10,13 +10,10 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use groupage_aws::Requests;
 use groupage_aws::config::{Queues, Tables};
 
-use crate::{Error, dynamo::Dynamo, sqs::Sqs};
+use crate::{Error, dynamo::Dynamo, place::REGION, sqs::Sqs};
 
 mod queues;
 mod tables;
-
-/// The region that the embedded servers say they are in.
-pub const REGION: &str = "us-east-1";
 
 /// The embedded servers take any credentials; SDKs refuse to send none.
 const ACCESS_KEY: &str = "embedded";

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_sqs::{Client, types::QueueAttributeName as Name};
 use groupage_aws::config::Queues;
 
-use crate::{Error, mapping};
+use crate::{Error, place::arn};
 
 type Attributes = HashMap<Name, String>;
 
@@ -59,7 +59,7 @@ async fn create_step(client: &Client, step: &Step) -> Result<String, Error> {
     kept.insert(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned());
     let dead = create_queue(client, format!("groupage-{}-dead{suffix}", step.name), kept).await?;
     let redrive = serde_json::json!({
-        "deadLetterTargetArn": mapping::arn(&dead),
+        "deadLetterTargetArn": arn(&dead),
         "maxReceiveCount": step.max_receives,
     });
     let mut attributes = fifo;

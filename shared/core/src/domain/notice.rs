@@ -3,75 +3,14 @@
 //!
 //! An event's id is derived from what it tells, so that a receiver can drop a repeat.
 
-use std::borrow::Cow;
-use std::fmt;
+use serde::Serialize;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
+pub use super::destination::NotificationQueue;
 use super::id::{BatchId, StreamId, Target, TaskId, TrackerId};
 use super::outcome::Reason;
 use super::stream::{Offset, Stream};
 use super::time::Timestamp;
 use super::tracker::{End, Ending, ItemId, ItemRange, Tracker};
-
-/// A queue for notifications: `default` (the stack's own), `none`, or an SQS queue URL.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum NotificationQueue {
-    /// The stack's own.
-    Default,
-    /// Nobody is told.
-    None,
-    /// This queue.
-    Url(String),
-}
-
-impl NotificationQueue {
-    /// Reads `default`, `none` or a URL.
-    ///
-    /// # Errors
-    /// Says what is allowed.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "default" => Ok(Self::Default),
-            "none" => Ok(Self::None),
-            url if url.starts_with("https://") || url.starts_with("http://") => Ok(Self::Url(text.to_owned())),
-            _ => Err("must be `default`, `none` or the URL of an SQS queue"),
-        }
-    }
-}
-
-impl fmt::Display for NotificationQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Default => "default",
-            Self::None => "none",
-            Self::Url(url) => url,
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for NotificationQueue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
-impl Serialize for NotificationQueue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl JsonSchema for NotificationQueue {
-    fn schema_name() -> Cow<'static, str> {
-        "NotificationQueue".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^(default|none|https?://.+)$" })
-    }
-}
 
 /// A CloudEvents 1.0 event in its JSON format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::batch::{self, Batch};
 use super::id::{BatchId, LaneId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::stream::EventId;
@@ -17,7 +16,7 @@ pub const RETENTION_DAYS: u64 = 30;
 
 /// Where a task stands.
 ///
-/// A task whose batch is being called is *shown* as in progress ([`Shown`]), from its batch, without a write per task.
+/// A task whose batch is being called is *shown* as in progress ([`Shown`](super::shown::Shown)), from its batch, without a write per task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Waits for its turn: a task before it in its lane is not settled yet. Its turn makes it `Created`.
@@ -216,39 +215,4 @@ pub struct Candidate {
 #[must_use]
 pub fn payload_bytes(payload: &str) -> u32 {
     u32::try_from(payload.len()).unwrap_or(u32::MAX)
-}
-
-/// Where a task stands as people see it: [`Status`] plus what only its batch knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shown {
-    /// Waits for its turn in its lane.
-    Queued,
-    /// Waits for a batch.
-    Created,
-    /// In a batch that is not being called yet, or waits for its next attempt.
-    Batched,
-    /// Its batch is claimed and being called.
-    InProgress,
-    /// Settled well.
-    Succeeded,
-    /// Settled badly.
-    Failed,
-}
-
-impl Shown {
-    /// How a task stands, given its batch if it is in one.
-    #[must_use]
-    pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
-        match &task.status {
-            Status::Queued => Self::Queued,
-            Status::Created { .. } => Self::Created,
-            Status::Batched { .. } => match batch.map(|batch| &batch.status) {
-                Some(batch::Status::InProgress { .. }) => Self::InProgress,
-                Some(_) | None => Self::Batched,
-            },
-            Status::Succeeded { .. } => Self::Succeeded,
-            Status::Failed { .. } => Self::Failed,
-        }
-    }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::id::{ListId, Part, Token};
-use groupage_core::domain::list::{Forgotten, Head, Life, Purpose, Reservation, Strand};
+use groupage_core::domain::list::{Forgotten, Head, Life, Strand};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 
 use super::TABLE;
-use super::stored::{HEAD, id_of};
+use super::stored::{HEAD, id_of, reservation};
 use crate::dynamo::item::{Item, decode, encode, nonsense};
 
 /// A head as its item says it, but for its reservations.
@@ -46,27 +46,6 @@ pub(super) const fn forgotten_attribute(strand: Strand) -> &'static str {
     const NAMES: [&str; Strand::COUNT] =
         ["F0", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "Fa", "Fb", "Fc", "Fd", "Fe", "Ff"];
     NAMES[strand.number()]
-}
-
-/// A reservation but for its first token: as short as can be, since every write of the head pays for all of them.
-pub(super) fn what(count: u64, purpose: Purpose, at: Timestamp) -> String {
-    match purpose {
-        Purpose::Release { asked } if asked == count => format!("r{count} {:x}", at.0),
-        Purpose::Release { asked } => format!("r{count} {:x} {asked}", at.0),
-        Purpose::Discard => format!("d{count} {:x}", at.0),
-    }
-}
-
-pub(super) fn reservation(start: Token, what: &str) -> Option<Reservation> {
-    let mut words = what.split(' ');
-    let (purpose, count) = words.next()?.split_at_checked(1)?;
-    let (count, at) = (count.parse().ok()?, Timestamp(u64::from_str_radix(words.next()?, 16).ok()?));
-    let purpose = match purpose {
-        "r" => Purpose::Release { asked: words.next().map_or(Some(count), |asked| asked.parse().ok())? },
-        "d" => Purpose::Discard,
-        _ => return None,
-    };
-    Some(Reservation { start, count, purpose, at })
 }
 
 /// A head's item. Only a new list's is written as a whole, without reservations.
@@ -114,6 +93,9 @@ pub(super) fn head_of(mut item: Item) -> Result<Head> {
 
 #[cfg(test)]
 mod tests {
+    use groupage_core::domain::list::{Purpose, Reservation};
+
+    use super::super::stored::what;
     use super::*;
     use crate::dynamo::item::{self, number, text};
 

@@ -2,7 +2,8 @@
 
 use groupage_core::domain::list::{Life, MAX_RESERVATIONS, Move, Reserve, Strand};
 
-use super::head::{forgotten_attribute, start_attribute, what, what_attribute};
+use super::head::{forgotten_attribute, start_attribute, what_attribute};
+use super::stored::what;
 use super::{CLOSED, DUE, OPEN, OPENED_AT, TAKEN};
 use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{number, text};

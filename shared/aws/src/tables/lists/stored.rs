@@ -2,13 +2,12 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use groupage_core::domain::id::{ListId, Part, Revision, Token};
-use groupage_core::domain::list::{Addition, Life, Options, Record, Reservation, Slot, State, Tail};
+use groupage_core::domain::list::{Addition, Life, Options, Purpose, Record, Reservation, Slot, State, Tail};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::ItemId;
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 
-use super::head::{reservation, what};
 use super::{LIST_ID, SLOT, TABLE};
 use crate::dynamo::item::{Item, decode, encode, nonsense, number, text};
 
@@ -177,6 +176,28 @@ pub(super) fn record_of(item: Item) -> Result<Record> {
     Ok(Record { key, reservation, done })
 }
 
+/// A reservation but for its first token: as short as can be, since every write of the head pays for all of them.
+pub(super) fn what(count: u64, purpose: Purpose, at: Timestamp) -> String {
+    match purpose {
+        Purpose::Release { asked } if asked == count => format!("r{count} {:x}", at.0),
+        Purpose::Release { asked } => format!("r{count} {:x} {asked}", at.0),
+        Purpose::Discard => format!("d{count} {:x}", at.0),
+    }
+}
+
+/// A reservation that starts at `start`, with the rest as [`what`] writes it.
+pub(super) fn reservation(start: Token, what: &str) -> Option<Reservation> {
+    let mut words = what.split(' ');
+    let (purpose, count) = words.next()?.split_at_checked(1)?;
+    let (count, at) = (count.parse().ok()?, Timestamp(u64::from_str_radix(words.next()?, 16).ok()?));
+    let purpose = match purpose {
+        "r" => Purpose::Release { asked: words.next().map_or(Some(count), |asked| asked.parse().ok())? },
+        "d" => Purpose::Discard,
+        _ => return None,
+    };
+    Some(Reservation { start, count, purpose, at })
+}
+
 /// The caller's key in a sort key; it may hold a `#` of its own.
 fn key_in(sort: &str) -> Option<String> {
     sort.splitn(3, '#').nth(2).map(str::to_owned)
@@ -205,7 +226,6 @@ pub(super) fn revision_before(tail: &Tail) -> AttributeValue {
 mod tests {
     use super::*;
     use crate::dynamo::item;
-    use groupage_core::domain::list::Purpose;
 
     fn life() -> Life {
         Life { id: ListId::new("l".repeat(64)), opened_at: Timestamp(1_700_000_000_123) }

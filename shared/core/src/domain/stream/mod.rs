@@ -27,8 +27,8 @@ mod event;
 mod options;
 mod state;
 
+use super::destination::NotificationQueue;
 use super::id::{Revision, StreamId};
-use super::notice::NotificationQueue;
 use super::time::Timestamp;
 use super::tracker::GROUP_SIZE;
 

@@ -1,6 +1,6 @@
 //! What a stream is opened with, and within which bounds.
 
-use crate::domain::notice::NotificationQueue;
+use crate::domain::destination::NotificationQueue;
 
 /// Windows, in unsettled events.
 pub const WINDOW: std::ops::RangeInclusive<u64> = 1..=1_000_000;

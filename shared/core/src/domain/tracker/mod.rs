@@ -18,8 +18,8 @@ mod acks;
 mod item;
 mod node;
 
+use super::destination::NotificationQueue;
 use super::id::{Revision, TrackerId};
-use super::notice::NotificationQueue;
 use super::time::Timestamp;
 
 pub use acks::{Acks, Outcome};

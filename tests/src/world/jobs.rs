@@ -9,12 +9,12 @@ use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::register::{Record, Report};
 
-use crate::fan_out::FanOut;
+use super::fan_out::FanOut;
+use super::shelf::Caller;
+use super::source::Source;
+use super::{VISIBILITY_MS, World};
 use crate::mutation::Mutation;
 use crate::records::received;
-use crate::shelf::Caller;
-use crate::source::Source;
-use crate::world::{VISIBILITY_MS, World};
 
 /// Jobs that begin at their time.
 #[derive(Debug, Default)]

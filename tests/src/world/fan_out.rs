@@ -1,8 +1,6 @@
 //! A tracked fan-out's owner: a process of its own that opens a tracker, adds items, sends the tasks that they are for
 //! and seals. It repeats every call until that is answered, and when it dies another makes the same calls again.
 
-use std::sync::{Arc, PoisonError};
-
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::time::Timestamp;
@@ -10,11 +8,10 @@ use groupage_core::domain::tracker::{self, Addition, ItemId, ItemRange, Options,
 use groupage_core::ports::Env;
 use groupage_core::steps::track::{Outcome, Refused, Tracking};
 
+use super::World;
 use crate::clock::TestEnv;
 use crate::faulty::Faulty;
-use crate::jobs::Job;
 use crate::process::Process;
-use crate::world::World;
 
 /// What an owner does, in this order.
 #[derive(Clone, Debug)]
@@ -99,18 +96,6 @@ impl Work {
 }
 
 impl World {
-    /// Starts a fan-out's owner after a while.
-    pub fn fan_out_later(&self, delay_ms: u64, fan_out: FanOut) {
-        let fan_out = Arc::new(fan_out);
-        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&fan_out));
-        self.later(delay_ms, Job::Own(fan_out));
-    }
-
-    /// All fan-outs whose owners were started.
-    pub fn fan_outs(&self) -> Vec<Arc<FanOut>> {
-        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// An owner's life.
     pub(crate) async fn own_as(&self, process: &Process, fan_out: &FanOut) {
         match self.own(process, fan_out).await {

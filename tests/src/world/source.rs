@@ -8,9 +8,9 @@ use groupage_core::domain::stream::{Ending, Offset, Options, State};
 use groupage_core::ports::{Destination, Env, Outbox, Outgoing, Result, Streams, Tasks};
 use groupage_core::steps::stream::{Event, Outcome, Refused, Streaming};
 
+use super::World;
 use crate::faulty::Faulty;
 use crate::process::Process;
-use crate::world::World;
 
 /// What a source has.
 #[derive(Debug)]

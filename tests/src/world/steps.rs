@@ -18,10 +18,10 @@ use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::{Worked, Worker};
 
+use super::World;
 use crate::faulty::Faulty;
 use crate::process::Process;
 use crate::records::received;
-use crate::world::World;
 
 /// How often sweep runs, in milliseconds.
 const SWEEP_MS: u64 = 60_000;

@@ -2,18 +2,17 @@
 //! a call until that is answered; when one dies, another makes the same calls again, or nobody does.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::{Move, Options, Purpose};
 use groupage_core::ports::{Env, Lists, Moved};
 use groupage_core::steps::list::{Listing, Outcome, Refused};
 
+use super::World;
 use crate::clock::TestEnv;
 use crate::faulty::Faulty;
-use crate::jobs::Job;
 use crate::process::Process;
-use crate::world::World;
 
 /// Somebody with calls to make, in this order.
 #[derive(Clone, Debug)]
@@ -77,18 +76,6 @@ impl Caller {
 }
 
 impl World {
-    /// Starts somebody who makes calls to a list.
-    pub fn call_list(&self, caller: Caller) {
-        let caller = Arc::new(caller);
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&caller));
-        self.later(0, Job::List(caller));
-    }
-
-    /// All who make calls to lists.
-    pub fn callers(&self) -> Vec<Arc<Caller>> {
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// What callers of lists were told so far.
     pub fn told(&self) -> Told {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()

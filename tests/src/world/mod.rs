@@ -1,6 +1,12 @@
 //! The whole pipeline in virtual time: every step as a process of its own, many at once, over tables and queues in memory
 //! and a scripted downstream.
 
+pub mod fan_out;
+mod jobs;
+pub mod shelf;
+pub mod source;
+mod steps;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,18 +26,19 @@ use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
 use crate::downstream::{Scripted, Seen};
-use crate::fan_out::FanOut;
-use crate::jobs::{Job, Jobs};
 use crate::lag::Lagging;
 use crate::mutation::Mutation;
 use crate::process::{Fate, Plan, Process};
 use crate::queues::Queues;
 use crate::records::records;
-use crate::shelf::{Caller, Told};
-use crate::source::Source;
 use crate::witness::Witness;
 
 pub use crate::setting::Setting;
+
+use fan_out::FanOut;
+use jobs::{Job, Jobs};
+use shelf::{Caller, Told};
+use source::Source;
 
 /// The tables as the processes see them.
 pub type Store = Lagging<Witness, TestEnv>;
@@ -133,6 +140,30 @@ impl World {
     /// Starts a stream's source.
     pub fn feed(&self, source: Source) {
         self.later(0, Job::Feed(Arc::new(source)));
+    }
+
+    /// Starts a fan-out's owner after a while.
+    pub fn fan_out_later(&self, delay_ms: u64, fan_out: FanOut) {
+        let fan_out = Arc::new(fan_out);
+        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&fan_out));
+        self.later(delay_ms, Job::Own(fan_out));
+    }
+
+    /// All fan-outs whose owners were started.
+    pub fn fan_outs(&self) -> Vec<Arc<FanOut>> {
+        self.fan_outs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts somebody who makes calls to a list.
+    pub fn call_list(&self, caller: Caller) {
+        let caller = Arc::new(caller);
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&caller));
+        self.later(0, Job::List(caller));
+    }
+
+    /// All who make calls to lists.
+    pub fn callers(&self) -> Vec<Arc<Caller>> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes that somebody outside was told what must not be.

@@ -1,0 +1,41 @@
+//! Where a task stands as people see it.
+
+use serde::{Deserialize, Serialize};
+
+use super::batch::{self, Batch};
+use super::task::{Status, Task};
+
+/// Where a task stands as people see it: [`Status`] plus what only its batch knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    /// Waits for its turn in its lane.
+    Queued,
+    /// Waits for a batch.
+    Created,
+    /// In a batch that is not being called yet, or waits for its next attempt.
+    Batched,
+    /// Its batch is claimed and being called.
+    InProgress,
+    /// Settled well.
+    Succeeded,
+    /// Settled badly.
+    Failed,
+}
+
+impl Shown {
+    /// How a task stands, given its batch if it is in one.
+    #[must_use]
+    pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
+        match &task.status {
+            Status::Queued => Self::Queued,
+            Status::Created { .. } => Self::Created,
+            Status::Batched { .. } => match batch.map(|batch| &batch.status) {
+                Some(batch::Status::InProgress { .. }) => Self::InProgress,
+                Some(_) | None => Self::Batched,
+            },
+            Status::Succeeded { .. } => Self::Succeeded,
+            Status::Failed { .. } => Self::Failed,
+        }
+    }
+}
