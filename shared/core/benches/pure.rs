@@ -103,7 +103,7 @@ fn an_election_is_read(bencher: Bencher) {
 
 #[divan::bench]
 fn a_leader_takes_a_batch_from_a_page_of_the_index(bencher: Bencher) {
-    let limits = Limits { max_items: ITEMS, max_bytes: 1_000_000, wait_ms: 1_000 };
+    let limits = Limits { max_items: ITEMS, ..Limits::default() };
     let target = Target::of(&RouteName::new("parcels"), "t7");
     bencher.counter(ItemsCount::new(ITEMS)).with_inputs(|| candidates(2 * ITEMS)).bench_values(|page| {
         let mut drain: Drain<()> = Drain::new([], [target.clone()], false);

@@ -120,3 +120,13 @@ pub fn comments(source: &str) -> String {
     let comments = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
     comments.map(|comment| comment.trim_start_matches(['/', '!'])).collect::<Vec<_>>().join("\n")
 }
+
+/// The kinds of downstream that the routes' JSON Schema knows, as a routes file names them.
+#[must_use]
+pub fn downstream_kinds(schema: &str) -> Vec<String> {
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap_or_default();
+    let variants = schema["$defs"]["Downstream"]["oneOf"].as_array().cloned().unwrap_or_default();
+    let name =
+        |variant: &serde_json::Value| variant["const"].as_str().or(variant["required"][0].as_str()).map(str::to_owned);
+    variants.iter().filter_map(name).collect()
+}

@@ -1,4 +1,7 @@
 //! Where a route's calls go, as the routes file says it.
+//!
+//! Everything that the core asks of a kind of downstream is asked here: a new kind is a variant, and the compiler leads
+//! through this file and to the adapter that calls it.
 
 use std::collections::BTreeMap;
 
@@ -112,6 +115,15 @@ impl Downstream {
             Self::Http(http) => &http.response,
             Self::Lambda(lambda) => &lambda.response,
             Self::Pull => &ResponseMapping::OWN,
+        }
+    }
+
+    /// Whether its batches wait for workers that pull them.
+    #[must_use]
+    pub const fn is_pulled(&self) -> bool {
+        match self {
+            Self::Pull => true,
+            Self::Http(_) | Self::Lambda(_) => false,
         }
     }
 

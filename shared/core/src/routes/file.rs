@@ -87,7 +87,9 @@ struct BatchLimits {
 
 impl Default for BatchLimits {
     fn default() -> Self {
-        Self { max_items: Limited(100), max_bytes: Limited(1_000_000), wait_ms: Limited(1_000), express: true }
+        let batch::Limits { max_items, max_bytes, wait_ms } = batch::Limits::default();
+        let (max_bytes, wait_ms) = (Limited(max_bytes), Limited(wait_ms));
+        Self { max_items: Limited(max_items as u64), max_bytes, wait_ms, express: true }
     }
 }
 
@@ -198,7 +200,7 @@ impl File {
         }
         let mut names = HashSet::new();
         for entry in &self.routes {
-            if matches!(entry.downstream, Downstream::Pull) && entry.on_reject == OnReject::Bisect {
+            if entry.downstream.is_pulled() && entry.on_reject == OnReject::Bisect {
                 let what = format!("`on_reject: bisect` of route `{}` needs a downstream that is called", entry.name);
                 return Err(whole(what));
             }

@@ -5,7 +5,7 @@
 
 mod answer;
 mod body;
-mod downstream;
+pub mod downstream;
 mod expression;
 mod file;
 mod limited;
@@ -106,10 +106,7 @@ impl Route {
     /// Whether its batches wait for workers that pull them.
     #[must_use]
     pub const fn is_pulled(&self) -> bool {
-        match self.downstream {
-            Downstream::Pull => true,
-            Downstream::Http(_) | Downstream::Lambda(_) => false,
-        }
+        self.downstream.is_pulled()
     }
 
     /// What a failed task means to those behind it; only a person lets tasks go on whose route is not ordered any more.

@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn who_came_with_the_leader_has_come_since_the_window_began() {
         let (began, wait_ms) = (Timestamp(100_000), 6_000);
-        let limits = Limits { max_items: 100, max_bytes: 1_000_000, wait_ms };
+        let limits = Limits { wait_ms, ..Limits::default() };
         let batch = Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[], began.plus_ms(5_000), wait_ms);
         let joined = (0..60).map(|n| Member { id: TaskId::new(format!("t{n}")), round: Round(0) }).collect();
         let filling = Filling { joined, ..Filling::new(batch.waited_for_since(began, wait_ms)) };

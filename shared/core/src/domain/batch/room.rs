@@ -17,6 +17,13 @@ pub struct Limits {
     pub wait_ms: u64,
 }
 
+impl Default for Limits {
+    /// What a route has that says nothing of them.
+    fn default() -> Self {
+        Self { max_items: 100, max_bytes: 1_000_000, wait_ms: 1_000 }
+    }
+}
+
 /// Room left in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -208,7 +215,7 @@ mod tests {
         fn carved_batches_are_full_and_in_order_and_the_rest_is_not(
             sizes in proptest::collection::vec(0_u32..100, 0..60), max_items in 1_usize..20, max_bytes in 1_u64..500,
         ) {
-            let limits = Limits { max_items, max_bytes, wait_ms: 0 };
+            let limits = Limits { max_items, max_bytes, ..Limits::default() };
             let all: Vec<_> = sizes.iter().zip(0..).map(|(size, n)| candidate(n, *size)).collect();
             let batches = limits.carve(all.clone());
             let carved: Vec<_> = batches.iter().flatten().cloned().collect();
