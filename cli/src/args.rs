@@ -117,8 +117,6 @@ pub enum Command {
     Status(StatusOptions),
     /// List what ended in the rejected and dead-letter queues, show why, and send it again.
     Redrive(Redrive),
-    /// Measure what things cost and how fast they are, on tables in this process.
-    Bench(crate::bench::args::BenchOptions),
     /// Print the JSON Schema of task messages or of the routes file.
     Schema(Schema),
     /// Print a completion script, for example: groupage completions bash > /etc/bash_completion.d/groupage

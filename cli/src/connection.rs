@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::error::DisplayErrorContext;
+use groupage_aws::Connection;
 use groupage_aws::config::{self, Queues, Tables};
 
 /// There is nothing to work on.
@@ -30,41 +31,15 @@ pub enum Error {
     },
 }
 
-/// The tables and queues to work on, and how to reach them.
-#[derive(Clone, Debug)]
-pub struct Connection {
-    /// For every client.
-    pub config: SdkConfig,
-    /// The tables.
-    pub tables: Tables,
-    /// The queues.
-    pub queues: Queues,
-}
-
-impl Connection {
-    /// Finds the tables and queues of a deployed stack, or those that the environment names.
-    ///
-    /// # Errors
-    /// They are not to be found; the error says what to do.
-    pub async fn open(stack: Option<&str>) -> Result<Self, Error> {
-        // Before the configuration is loaded, which may ask the network for credentials.
-        let named = if stack.is_none() { Some((Tables::from_env()?, Queues::from_env()?)) } else { None };
-        let config = groupage_aws::load_config().await;
-        let (tables, queues) = match (named, stack) {
-            (Some(named), _) => named,
-            (None, stack) => {
-                let stack = stack.unwrap_or_default();
-                from_outputs(stack, &outputs(&config, stack).await?)?
-            }
-        };
-        Ok(Self { config, tables, queues })
-    }
-
-    /// The tables and queues of an embedded stack in this process.
-    pub fn to(stack: &embedded::Stack) -> Self {
-        let (config, tables, queues) = (stack.sdk_config().clone(), stack.tables().clone(), stack.queues().clone());
-        Self { config, tables, queues }
-    }
+/// Finds the tables and queues of a deployed stack, or those that the environment names.
+///
+/// # Errors
+/// They are not to be found; the error says what to do.
+pub async fn open(stack: Option<&str>) -> Result<Connection, Error> {
+    let Some(stack) = stack else { return Ok(Connection::from_env().await?) };
+    let config = groupage_aws::load_config().await;
+    let (tables, queues) = from_outputs(stack, &outputs(&config, stack).await?)?;
+    Ok(Connection { config, tables, queues })
 }
 
 async fn outputs(config: &SdkConfig, stack: &str) -> Result<HashMap<String, String>, Error> {

@@ -20,7 +20,6 @@ use groupage_core::steps::revive;
 use serde::Serialize;
 
 use crate::args;
-use crate::connection::Connection;
 use crate::http::{self, Server};
 use crate::output::{Output, grouped};
 use crate::stop::Stop;
@@ -99,7 +98,7 @@ pub async fn run(options: &args::Local, output: &Output) -> Result<Ending, Error
     if let Some(yaml) = yaml {
         table.push(&yaml, System.now()).await?;
     }
-    let steps = steps::on(&Connection::to(&stack), RouteSource::table(table), &meter)?;
+    let steps = steps::on(stack.connection(), RouteSource::table(table), &meter)?;
     let revived = match drive_on(&steps, &options.data).await {
         // Others run the steps, and may push routes later.
         Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),

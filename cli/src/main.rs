@@ -11,7 +11,6 @@ use crate::args::{Args, Command};
 use crate::output::Output;
 
 mod args;
-mod bench;
 mod check;
 mod connection;
 mod demo;
@@ -64,7 +63,6 @@ async fn main() -> ExitCode {
 async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::Error>> {
     let stack = args.stack.as_deref();
     Ok(match args.command {
-        Command::Bench(options) => bench::run(&options, output).await?,
         Command::Demo(options) => demo::run(&options, output).await?,
         Command::Local(options) => local::run(&options, output).await?,
         Command::Send(options) => send::run(&options, stack, output).await?,
@@ -91,8 +89,7 @@ fn init_logging(command: &Command, output: Output) {
     let own = match command {
         // They run for long, and what they do is their result.
         Command::Local(_) | Command::Steps | Command::Work(_) => "info",
-        Command::Bench(_)
-        | Command::Demo(_)
+        Command::Demo(_)
         | Command::Send(_)
         | Command::List(_)
         | Command::Lane(_)

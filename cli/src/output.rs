@@ -4,7 +4,8 @@ use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -100,27 +101,9 @@ pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String 
     table.trim_fmt()
 }
 
-/// An empty table of figures: the first column names what the others, which stand to the right, count.
-pub fn figures<T: Into<Row>>(header: T) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-/// A number with thin groups of three digits, as people read it: `12,345`.
+/// A number as people read it: `12,345`.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 #[cfg(test)]

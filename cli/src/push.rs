@@ -7,7 +7,7 @@ use groupage_core::ports::{self, Env};
 use serde::Serialize;
 
 use crate::args::RoutesFile;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::Output;
 use crate::{Ending, check};
 
@@ -36,7 +36,7 @@ struct Pushed {
 /// [`Error`]; what was in force before still is.
 pub async fn run(options: &RoutesFile, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let yaml = check::read(&options.file)?;
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
     let stored = table.push(&yaml, System.now()).await?;
     let pushed = Pushed { digest: stored.digest };

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::Ending;
 use crate::args::{Redrive, RedriveCommand};
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::{Output, grouped, summary};
 use crate::queues::{self, Queue};
 
@@ -70,7 +70,7 @@ const SEND_S: i32 = 60;
 /// # Errors
 /// [`Error`]; messages that were not sent again stay where they are.
 pub async fn run(options: &Redrive, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let client = Client::new(&connection.config);
     let ended = queues::ended(&client, &connection.queues).await?;
     match &options.command {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use embedded::{Pipeline, Processes};
 use groupage_aws::config;
 use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
-use groupage_aws::{Downstreams, Dynamo, Meter, RouteTable, Sqs, System};
+use groupage_aws::{Downstreams, Dynamo, Meter, Sqs};
 use groupage_core::domain::task::RETENTION_DAYS;
 use serde::Serialize;
 
 use crate::Ending;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::Output;
 use crate::stop::Stop;
+use groupage_aws::Connection;
 
 /// The steps did not start.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +43,7 @@ struct Started {
 /// # Errors
 /// [`Error`], before anything is received.
 pub async fn run(stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let steps = remote(&connection)?;
     steps.routes.current().await?;
     let downstream = Arc::new(Downstreams::new(&connection.config));
@@ -70,16 +71,7 @@ pub async fn until_stopped(pipeline: Pipeline, stop: &Stop) {
 /// # Errors
 /// [`config::Error`] if one of the variables that say how they work makes no sense.
 pub fn on(connection: &Connection, routes: RouteSource, meter: &Arc<Meter>) -> Result<Arc<AwsStack>, config::Error> {
-    let Connection { config, tables, queues } = connection;
-    Ok(Arc::new(AwsStack {
-        store: Dynamo::new(config, tables.clone(), config::retention_ms_from_env()?, Arc::clone(meter)),
-        queues: Sqs::new(config, queues.clone(), Arc::clone(meter)),
-        env: System,
-        routes,
-        timing: config::timing_from_env()?,
-        lifetimes: config::lifetimes_from_env()?,
-        worker: worker_name(),
-    }))
+    Ok(Arc::new(AwsStack::on(connection, routes, meter, worker_name())?))
 }
 
 /// What the steps work with on a stack that runs elsewhere.
@@ -88,20 +80,19 @@ pub fn on(connection: &Connection, routes: RouteSource, meter: &Arc<Meter>) -> R
 /// As [`on`].
 pub fn remote(connection: &Connection) -> Result<Arc<AwsStack>, config::Error> {
     let meter = Arc::new(Meter::new());
-    let table = RouteTable::new(&connection.config, &connection.tables, Arc::clone(&meter));
-    on(connection, RouteSource::table(table), &meter)
+    on(connection, RouteSource::table(connection.routes(&meter)), &meter)
 }
 
 /// The tables, for reading beside the steps without counting as theirs. For how long the stack keeps what is settled does
 /// not matter to a reader.
 pub fn unmetered_store(connection: &Connection) -> Dynamo {
     let retention_ms = RETENTION_DAYS * 24 * 60 * 60 * 1000;
-    Dynamo::new(&connection.config, connection.tables.clone(), retention_ms, Arc::new(Meter::new()))
+    connection.store(retention_ms, &Arc::new(Meter::new()))
 }
 
 /// The queues, for sending beside the steps without counting as theirs.
 pub fn unmetered_queues(connection: &Connection) -> Sqs {
-    Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()))
+    connection.sqs(&Arc::new(Meter::new()))
 }
 
 /// Who this process is, for people: host and process.

@@ -11,7 +11,7 @@ use groupage_core::steps::stream::{Refused, Streaming};
 use serde::Serialize;
 
 use crate::Ending;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::{Output, grouped, summary};
 use crate::steps;
 
@@ -89,7 +89,7 @@ pub async fn run(options: &StreamOptions, stack: Option<&str>, output: &Output) 
     let (StreamCommand::Show { name } | StreamCommand::Commit { name } | StreamCommand::End { name, .. }) =
         &options.command;
     let id = StreamId::parse(name).map_err(Error::Name)?;
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let (store, outbox) = (steps::unmetered_store(&connection), steps::unmetered_queues(&connection));
     let streaming = Streaming { store: &store, outbox: &outbox, env: &System };
     let stream = match &options.command {

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use groupage_aws::{Requests, Usage};
+use groupage_aws::{Requests, Usage, dollars};
 use groupage_core::domain::task::{Status, Task};
 use serde::Serialize;
-use simulator::bill::price;
 
 use super::ledger::{Ledger, Parcel};
 use super::owner::Notice;
@@ -181,8 +180,8 @@ impl Price {
     /// Of a million tasks like these. Lambda's own price depends on memory and downstream, and is not in it.
     fn of(per_task: &PerTask) -> Self {
         Self {
-            dynamodb: per_task.write_units * price::WRITE + per_task.read_units * price::READ,
-            sqs: per_task.sqs_requests * price::SQS,
+            dynamodb: per_task.write_units * dollars::WRITE + per_task.read_units * dollars::READ,
+            sqs: per_task.sqs_requests * dollars::SQS,
         }
     }
 }

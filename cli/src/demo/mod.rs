@@ -31,7 +31,6 @@ use groupage_core::routes::{self, Routes};
 use tokio::time;
 
 use crate::args;
-use crate::connection::Connection;
 use crate::output::Output;
 use crate::send::bundle::{MAX_MESSAGES, bundles};
 use crate::send::queue::{self, Intake};
@@ -102,7 +101,7 @@ pub async fn run(options: &args::Demo, output: &Output) -> Result<Ending, Error>
 async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, output: Output) -> Result<Run, Error> {
     let meter = Arc::new(Meter::new());
     let routes = Arc::new(Routes::parse(&parcels::routes(&trucks.load_url()))?);
-    let steps = steps::on(&Connection::to(stack), RouteSource::Fixed(routes), &meter)?;
+    let steps = steps::on(stack.connection(), RouteSource::Fixed(routes), &meter)?;
     let downstream = Arc::new(Downstreams::new(stack.sdk_config()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
@@ -182,5 +181,5 @@ async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: us
 
 async fn read_tasks(stack: &embedded::Stack, parcels: &[Parcel]) -> Result<Vec<Task>, ports::Error> {
     let ids: Vec<TaskId> = parcels.iter().map(|parcel| TaskId::new(&parcel.id)).collect();
-    steps::unmetered_store(&Connection::to(stack)).read(&ids, Freshness::Latest).await
+    steps::unmetered_store(stack.connection()).read(&ids, Freshness::Latest).await
 }

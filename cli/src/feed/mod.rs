@@ -24,10 +24,11 @@ use indicatif::ProgressBar;
 use tokio::time::Instant;
 
 use crate::Ending;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::Output;
 use crate::send;
 use crate::stop::Stop;
+use groupage_aws::Connection;
 use report::Report;
 use source::Source;
 
@@ -90,7 +91,7 @@ enum Halt {
 /// [`Error`], before anything is fed. What goes wrong later is in the report.
 pub async fn run(options: &args::Feed, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let id = StreamId::parse(&options.stream).map_err(Error::Name)?;
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let store = crate::steps::unmetered_store(&connection);
     let outbox = crate::steps::unmetered_queues(&connection);
     let steps = Streaming { store: &store, outbox: &outbox, env: &System };

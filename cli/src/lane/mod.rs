@@ -13,7 +13,7 @@ use groupage_core::steps::lane::{Ordering, Resumed, Shown};
 use serde::Serialize;
 
 use crate::Ending;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::{Output, summary};
 use crate::steps;
 use args::{LaneCommand, LaneOptions};
@@ -88,7 +88,7 @@ pub async fn run(options: &LaneOptions, stack: Option<&str>, output: &Output) ->
     let (LaneCommand::Show { route, .. } | LaneCommand::Stopped { route, .. } | LaneCommand::Resume { route, .. }) =
         &options.command;
     let route = RouteName::parse(route).map_err(Error::Route)?;
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let (store, outbox) = (steps::unmetered_store(&connection), steps::unmetered_queues(&connection));
     let ordering = Ordering { store: &store, outbox: &outbox, env: &System };
     match &options.command {

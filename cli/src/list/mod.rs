@@ -15,7 +15,7 @@ use groupage_core::domain::list::Options;
 use groupage_core::steps::list::{Listing, Refused};
 
 use crate::Ending;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::Output;
 use crate::steps;
 use args::{ListCommand, ListOptions};
@@ -87,7 +87,7 @@ pub async fn run(options: &ListOptions, stack: Option<&str>, output: &Output) ->
     | ListCommand::Close { name }
     | ListCommand::Open { name, .. }) = &options.command;
     let id = ListId::parse(name).map_err(Error::Name)?;
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let outbox = Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()));
     let shelf = Shelf { id, store: steps::unmetered_store(&connection), outbox, output: *output };
     match &options.command {

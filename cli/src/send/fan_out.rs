@@ -21,9 +21,9 @@ use serde::Serialize;
 
 use super::input::Input;
 use super::lines::{Content, Line};
-use crate::connection::Connection;
 use crate::output::grouped;
 use crate::steps::{unmetered_queues, unmetered_store};
+use groupage_aws::Connection;
 
 /// The fan-out cannot be tracked.
 #[derive(Debug, thiserror::Error)]
@@ -264,7 +264,7 @@ mod tests {
     #[tokio::test]
     async fn the_same_chunk_finds_its_items_and_an_edited_one_gets_its_own() {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-        let connection = Connection::to(&stack);
+        let connection = stack.connection();
         let given = Given(&connection);
         assert_eq!(given.items_of(&[A, B]).await.unwrap(), [0, 1]);
         assert_eq!(given.items_of(&[A, EDITED]).await.unwrap(), [2, 3], "another payload");

@@ -30,10 +30,11 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::Ending;
 use crate::args;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::Output;
 use crate::steps;
 use fan_out::FanOut;
+use groupage_aws::Connection;
 use input::Input;
 use lines::{Content, Line, Lines};
 use lookup::Known;
@@ -86,7 +87,7 @@ enum Stop {
 /// [`Error`], before anything is sent. What goes wrong later is in the report.
 pub async fn run(options: &args::Send, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let mut input = Input::open(&options.file).map_err(|source| Error::Open { file: options.file.clone(), source })?;
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let fan_out = match &options.track {
         Some(name) => {
             let id = fan_out::id(name, &mut input)?;
@@ -337,7 +338,7 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_the_queue_never_takes_fails_its_item_and_keeps_nobody_waiting() {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-        let connection = Connection::to(&stack);
+        let connection = stack.connection();
         let smaller = aws_sdk_sqs::Client::new(&connection.config)
             .set_queue_attributes()
             .queue_url(&connection.queues.tasks)
@@ -358,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn an_item_fails_only_if_no_known_task_will_ack_it() {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-        let connection = Connection::to(&stack);
+        let connection = stack.connection();
         let fan_out = open(&connection).await;
         let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
         sender(&connection, Some(&fan_out)).send_all(lines(two)).await;
@@ -384,7 +385,7 @@ mod tests {
     #[tokio::test]
     async fn a_settled_task_acks_its_item_in_a_younger_tracker() {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-        let connection = Connection::to(&stack);
+        let connection = stack.connection();
         let message = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
         let TaskMessage { id, payload, item, list: _, event: _ } = message.clone();
         let task = Task::new(id, Target::new("r:x"), payload, message.digest(), Timestamp(0)).with_item(item);

@@ -18,10 +18,11 @@ use serde::Serialize;
 
 use crate::Ending;
 use crate::args::{StatusCommand, StatusOptions};
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::{Output, grouped, summary};
 use crate::queues::{self, Depth};
 use crate::steps;
+use groupage_aws::Connection;
 
 /// The status is not known.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +109,7 @@ const PAGE: usize = 1_000;
 /// # Errors
 /// [`Error`]
 pub async fn run(options: &StatusOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let store = steps::unmetered_store(&connection);
     match &options.command {
         None => totals(&connection, output).await?,

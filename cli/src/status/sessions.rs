@@ -8,8 +8,8 @@ use groupage_core::ports::{Env, Sessions};
 use serde::Serialize;
 
 use super::Error;
-use crate::connection::Connection;
 use crate::output::{Output, summary};
+use groupage_aws::Connection;
 
 #[derive(Serialize)]
 struct Shown {

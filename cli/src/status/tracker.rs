@@ -10,9 +10,9 @@ use groupage_core::steps::track::{Progress, Tracking};
 use serde::Serialize;
 
 use super::{Error, unknown};
-use crate::connection::Connection;
 use crate::output::Output;
 use crate::steps::unmetered_queues;
+use groupage_aws::Connection;
 
 #[derive(Serialize)]
 struct TrackerStatus {

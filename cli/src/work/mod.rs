@@ -26,7 +26,7 @@ use groupage_core::steps::work::{Worked, Worker};
 
 use crate::Ending;
 use crate::args::Work;
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::output::Output;
 use crate::stop::Stop;
 use exec::Exec;
@@ -97,7 +97,7 @@ type Pulling<'a> = Worker<'a, Dynamo, Sqs, Exec, System>;
 /// # Errors
 /// [`Error`]: nothing can be claimed, now or since a new routes file is in force.
 pub async fn run(options: &Work, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = Connection::open(stack).await?;
+    let connection = connection::open(stack).await?;
     let post = Post {
         stack: crate::steps::remote(&connection)?,
         exec: Exec::new(&options.exec, options.timeout),

@@ -1,29 +1,13 @@
 //! What a run would cost, at AWS's prices.
 
-use groupage_aws::Place;
 use groupage_aws::entry::mapping::MEMORY_MB;
+use groupage_aws::{Place, dollars};
 use groupage_core::domain::id::Part;
 use serde::Serialize;
 
 use crate::mapping::settings;
 use crate::queues::Step;
 use crate::report::{Invocations, Outcome, billed_ms};
-
-/// Dollars per million, in us-east-1, on demand (the services' pricing pages; DynamoDB's since November 2024).
-pub mod price {
-    /// DynamoDB write units.
-    pub const WRITE: f64 = 0.625;
-    /// DynamoDB read units.
-    pub const READ: f64 = 0.125;
-    /// Requests to standard SQS queues.
-    pub const SQS: f64 = 0.40;
-    /// Requests to FIFO queues.
-    pub const SQS_FIFO: f64 = 0.50;
-    /// Lambda invocations.
-    pub const INVOCATION: f64 = 0.20;
-    /// Lambda's gigabyte seconds on arm64.
-    pub const GB_SECOND: f64 = 13.3334;
-}
 
 /// What a stack without tasks costs in a month of thirty days.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -59,12 +43,12 @@ impl Idle {
         let millions = 1_000_000.0;
         Self {
             receives: (STANDARD_QUEUES + 1) * RECEIVES,
-            receives_dollars: (STANDARD_QUEUES as f64 * price::SQS + price::SQS_FIFO) * RECEIVES as f64 / millions,
+            receives_dollars: (STANDARD_QUEUES as f64 * dollars::SQS + dollars::SQS_FIFO) * RECEIVES as f64 / millions,
             sweep_read_units,
             sweep_ms,
-            sweep_dollars: (sweep_read_units * price::READ
-                + MINUTES as f64 * price::INVOCATION
-                + sweep_gb_seconds * price::GB_SECOND)
+            sweep_dollars: (sweep_read_units * dollars::READ
+                + MINUTES as f64 * dollars::INVOCATION
+                + sweep_gb_seconds * dollars::GB_SECOND)
                 / millions,
         }
     }
@@ -134,11 +118,11 @@ impl Bill {
         };
         let gb_seconds = outcome.functions.iter().map(mb_ms).sum::<f64>() / 1_024.0 / 1_000.0 / tasks;
         let mut dollars = Dollars {
-            writes: write * price::WRITE,
-            reads: read * price::READ,
-            sqs: (sqs - fifo) * price::SQS + fifo * price::SQS_FIFO,
-            invocations: invocations * price::INVOCATION,
-            time: gb_seconds * price::GB_SECOND,
+            writes: write * dollars::WRITE,
+            reads: read * dollars::READ,
+            sqs: (sqs - fifo) * dollars::SQS + fifo * dollars::SQS_FIFO,
+            invocations: invocations * dollars::INVOCATION,
+            time: gb_seconds * dollars::GB_SECOND,
             total: 0.0,
         };
         dollars.total = dollars.writes + dollars.reads + dollars.sqs + dollars.invocations + dollars.time;

@@ -17,7 +17,6 @@ pub mod limits;
 pub mod load;
 mod machine;
 mod mapping;
-mod paper;
 mod pass;
 pub mod queues;
 mod report;
@@ -25,5 +24,7 @@ mod store;
 pub mod timing;
 pub mod world;
 
+pub use downstream::Accepting;
 pub use report::Outcome;
-pub use world::{Setting, Steps, run};
+pub use store::{Keys, Store};
+pub use world::{Function, Real, Setting, Steps, run, run_steps};

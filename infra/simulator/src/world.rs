@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsEvent;
+use futures::future::BoxFuture;
 use groupage_aws::Meter;
 use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
-use groupage_aws::entry::{self, Metric, RouteSource, Stack};
+use groupage_aws::entry::{self, Handled, RouteSource, Stack};
 use groupage_core::domain::id::digest;
 use groupage_core::domain::session::Timing;
 use groupage_core::memory::MemoryStore;
@@ -23,18 +24,44 @@ use crate::limits::{Capacity, Limits};
 use crate::load::{Load, Sending};
 use crate::machine::Machine;
 use crate::mapping;
-use crate::paper::{Paper, PaperTables};
 use crate::queues::{Queues, Step, Wired};
 use crate::report::{Outcome, Report};
 use crate::store::{Store, Tables};
 
-/// Whose steps run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steps {
-    /// The real ones.
-    Ours,
-    /// Those of the paper, to the letter.
-    Paper,
+/// What a function works with: tables and queues as one environment sees them, and virtual time.
+pub type Function = Stack<Store, Wired, TestEnv>;
+
+/// What the functions do with their events: the real steps, or others for comparison.
+pub trait Steps: Send + Sync {
+    /// One invocation.
+    fn handle<'a>(
+        &'a self,
+        function: &'a Function,
+        downstream: &'a Accepting,
+        step: Step,
+        event: SqsEvent,
+    ) -> BoxFuture<'a, Handled>;
+}
+
+/// The real steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Real;
+
+impl Steps for Real {
+    fn handle<'a>(
+        &'a self,
+        function: &'a Function,
+        downstream: &'a Accepting,
+        step: Step,
+        event: SqsEvent,
+    ) -> BoxFuture<'a, Handled> {
+        match step {
+            Step::RegisterTask | Step::RegisterInOrder => Box::pin(entry::register_task(function, event)),
+            Step::ElectLeader => Box::pin(entry::elect_leader(function, event)),
+            Step::GroupBatch => Box::pin(entry::group_batch(function, event)),
+            Step::BatchHandler => Box::pin(entry::batch_handler(function, downstream, event)),
+        }
+    }
 }
 
 /// What is simulated.
@@ -42,8 +69,6 @@ pub enum Steps {
 pub struct Setting {
     /// Everything random follows from it.
     pub seed: u64,
-    /// Whose steps run.
-    pub steps: Steps,
     /// What is sent.
     pub load: Load,
     /// How far behind indexes may be, in milliseconds.
@@ -70,7 +95,6 @@ impl Setting {
     pub const fn of(load: Load) -> Self {
         Self {
             seed: 1,
-            steps: Steps::Ours,
             load,
             lag_ms: 0,
             wait_ms: 6_000,
@@ -129,8 +153,7 @@ pub(crate) struct World {
     tables: Tables,
     routes: Arc<Routes>,
     downstream: Accepting,
-    /// The paper's, if its steps run.
-    paper: Option<PaperTables>,
+    steps: Box<dyn Steps>,
 }
 
 /// Runs what is simulated to its end, in virtual time, on a runtime of its own; `progress` hears of settled tasks.
@@ -141,10 +164,21 @@ pub(crate) struct World {
 /// # Panics
 /// The runtime does not start.
 pub fn run(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<Outcome, Error> {
-    in_virtual_time(simulate(setting, progress))
+    run_steps(Box::new(Real), setting, progress)
 }
 
-async fn simulate(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<Outcome, Error> {
+/// As [`run`], with other steps than the real ones.
+///
+/// # Errors
+/// [`Error`]
+///
+/// # Panics
+/// The runtime does not start.
+pub fn run_steps(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<Outcome, Error> {
+    in_virtual_time(simulate(steps, setting, progress))
+}
+
+async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<Outcome, Error> {
     let routes = Arc::new(Routes::parse(&setting.routes()).map_err(Error::Routes)?);
     let env = TestEnv::new(setting.seed).ahead_by(AHEAD_MS);
     let meter = Arc::new(Meter::new());
@@ -158,7 +192,7 @@ async fn simulate(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<
         report: Report::default(),
         routes,
         downstream: Accepting::after(Duration::from_millis(setting.call_ms)),
-        paper: (setting.steps == Steps::Paper).then(PaperTables::default),
+        steps,
     });
     let (begun, senders) = (Instant::now(), setting.load.senders(&world.env));
     let tasks = senders.iter().flatten().map(|sending| sending.targets.len()).sum();
@@ -255,7 +289,7 @@ impl World {
         Machine::of_memory(self.env.clone(), memory_mb)
     }
 
-    fn stack(&self, machine: Machine) -> Stack<Store, Wired, TestEnv> {
+    fn function(&self, machine: Machine) -> Function {
         Stack {
             store: self.tables.seen_by(machine.clone()),
             queues: Wired { queues: Arc::clone(&self.queues), machine },
@@ -269,31 +303,19 @@ impl World {
 
     /// One invocation on this environment; says which messages stay.
     pub(crate) async fn handle(&self, machine: &Machine, step: Step, event: SqsEvent) -> Vec<String> {
-        let stack = self.stack(machine.clone());
-        if let Some(tables) = &self.paper {
-            let Stack { store, queues, env, .. } = &stack;
-            let (routes, downstream) = (&*self.routes, &self.downstream);
-            let (kept, settled) = Paper { store, tables, queues, env, routes, downstream }.handle(step, event).await;
-            self.report.notes().counts.add(Metric::TasksSucceeded, settled);
-            return kept;
-        }
-        let handled = match step {
-            Step::RegisterTask | Step::RegisterInOrder => entry::register_task(&stack, event).await,
-            Step::ElectLeader => entry::elect_leader(&stack, event).await,
-            Step::GroupBatch => entry::group_batch(&stack, event).await,
-            Step::BatchHandler => entry::batch_handler(&stack, &self.downstream, event).await,
-        };
+        let function = self.function(machine.clone());
+        let handled = self.steps.handle(&function, &self.downstream, step, event).await;
         self.report.notes().counts.merge(&handled.counts);
         handled.response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
     }
 
     async fn sweep(self: Arc<Self>) {
-        let stack = self.stack(self.machine(MEMORY_MB));
+        let function = self.function(self.machine(MEMORY_MB));
         loop {
             sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
             let begun = Instant::now();
             // What it could not do is the next one's.
-            let (swept, _) = Box::pin(entry::sweep(&stack, SWEEP_EVERY_MS)).await;
+            let (swept, _) = Box::pin(entry::sweep(&function, SWEEP_EVERY_MS)).await;
             let mut notes = self.report.notes();
             notes.counts.merge(&swept);
             notes.sweeps.push(begun.elapsed());

@@ -5,7 +5,7 @@
 //!
 //! - `dynamo` is how the tables are spoken to: keys, expressions, transactions, ranges. `tables` has one file per table.
 //! - `sqs` and `downstreams` are the queues and the calls.
-//! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost.
+//! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost, and [`dollars`] what AWS asks.
 //! - [`entry`] turns an SQS event into step calls and a partial batch response, record by record.
 //!
 //! Nothing is loaded before it is needed: a function must poll for its first event within milliseconds, so root
@@ -13,6 +13,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod config;
+mod connection;
+pub mod dollars;
 mod downstreams;
 mod dynamo;
 pub mod entry;
@@ -32,6 +34,7 @@ use aws_sdk_dynamodb::config::{HttpClient, SharedHttpClient, StalledStreamProtec
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::http_client_fn;
 
+pub use connection::Connection;
 pub use downstreams::Downstreams;
 pub use dynamo::Dynamo;
 pub use meter::{Capacity, Meter, Place, Requests, SqsRequest, Units, Usage};

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use aws_config::{BehaviorVersion, Region, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
-use groupage_aws::Requests;
 use groupage_aws::config::{Queues, Tables};
+use groupage_aws::{Connection, Requests};
 
 use crate::{Error, dynamo::Dynamo, place::REGION, sqs::Sqs};
 
@@ -41,9 +41,7 @@ pub struct Ports {
 pub struct Stack {
     dynamo: Dynamo,
     sqs: Sqs,
-    config: SdkConfig,
-    tables: Tables,
-    queues: Queues,
+    connection: Connection,
 }
 
 impl Stack {
@@ -60,23 +58,28 @@ impl Stack {
         let config = sdk_config(Endpoints { dynamo: dynamo.url(), sqs: sqs.url() });
         let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config)).await?;
         let queues = queues::create(&aws_sdk_sqs::Client::new(&config)).await?;
-        Ok(Self { dynamo, sqs, config, tables, queues })
+        Ok(Self { dynamo, sqs, connection: Connection { config, tables, queues } })
+    }
+
+    /// The way to its tables and queues.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// Configures any SDK client of DynamoDB or SQS for this stack, each with its own endpoint. It reads nothing from
     /// the environment, so that it cannot reach real AWS.
     pub fn sdk_config(&self) -> &SdkConfig {
-        &self.config
+        &self.connection.config
     }
 
     /// The tables' names.
     pub fn tables(&self) -> &Tables {
-        &self.tables
+        &self.connection.tables
     }
 
     /// The queues' URLs.
     pub fn queues(&self) -> &Queues {
-        &self.queues
+        &self.connection.queues
     }
 
     /// The SQS requests answered so far, whoever made them, as AWS bills them.
@@ -86,7 +89,7 @@ impl Stack {
 
     /// The environment variables with which any AWS SDK or CLI, and every Groupage function, uses this stack.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let (tables, queues) = (&self.tables, &self.queues);
+        let Connection { tables, queues, .. } = &self.connection;
         vec![
             ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamo.url()),
             ("AWS_ENDPOINT_URL_SQS", self.sqs.url()),

@@ -66,14 +66,16 @@ pub struct Store {
 
 /// One item that a write is about, and its entry in the table's index, for the limits of their partitions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys<'a> {
+pub struct Keys<'a> {
     place: Place,
     item: &'a str,
     entry: Option<&'a str>,
 }
 
 impl<'a> Keys<'a> {
-    pub(crate) const fn of(place: Place, item: &'a str, entry: Option<&'a str>) -> Self {
+    /// An item of a table by its key, and its entry's key.
+    #[must_use]
+    pub const fn of(place: Place, item: &'a str, entry: Option<&'a str>) -> Self {
         Self { place, item, entry }
     }
 
@@ -100,7 +102,10 @@ impl Store {
     }
 
     /// Waits until a request is through.
-    pub(crate) async fn call(&self, hop: Hop, keys: Keys<'_>) -> Result<()> {
+    ///
+    /// # Errors
+    /// A partition refused it once too often.
+    pub async fn call(&self, hop: Hop, keys: Keys<'_>) -> Result<()> {
         self.attempt(hop, keys, ATTEMPTS).await
     }
 
@@ -133,28 +138,28 @@ impl Store {
     }
 
     /// Counts a write that found `old` and left `new`.
-    pub(crate) fn wrote(&self, keys: Keys<'_>, old: Option<&Image>, new: Option<&Image>) {
+    pub fn wrote(&self, keys: Keys<'_>, old: Option<&Image>, new: Option<&Image>) {
         let (table, index) = price::write(keys.place, old, new);
         self.tables.meter.charge_write(keys.place, (table, index));
         self.consume(keys, Hop::Write, table, index);
     }
 
     /// Counts a write that `old` refused.
-    pub(crate) fn refused(&self, keys: Keys<'_>, old: Option<&Image>) {
+    pub fn refused(&self, keys: Keys<'_>, old: Option<&Image>) {
         let units = price::refused_write(old);
         self.tables.meter.charge_refused_write(keys.place, units);
         self.consume(keys, Hop::Write, units, Units::default());
     }
 
     /// Counts a read of an item.
-    pub(crate) fn read(&self, keys: Keys<'_>, bytes: u64, freshness: Freshness) {
+    pub fn read(&self, keys: Keys<'_>, bytes: u64, freshness: Freshness) {
         let units = price::read(bytes, freshness);
         self.tables.meter.charge_read(keys.place, units);
         self.consume(keys, Hop::Read, units, Units::default());
     }
 
     /// Counts a page of an index.
-    pub(crate) fn paged(&self, keys: Keys<'_>, bytes: u64) {
+    pub fn paged(&self, keys: Keys<'_>, bytes: u64) {
         let units = price::read(bytes, Freshness::Eventual);
         self.tables.meter.charge_index_read(keys.place, units);
         self.consume(keys, Hop::Page, Units::default(), units);

@@ -12,7 +12,7 @@ mod serve;
 mod steps;
 
 pub use metrics::{Counts, Metric};
-pub use records::event;
+pub use records::{event, keeping};
 pub use routes::{NoRoutes, RouteSource};
 pub use serve::{AwsStack, connect, init_logging, serve, serve_schedule, worker_name};
 pub use steps::{Handled, Stack, SweepFailed, batch_handler, elect_leader, group_batch, register_task, sweep};

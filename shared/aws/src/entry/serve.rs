@@ -13,8 +13,8 @@ use tracing_subscriber::EnvFilter;
 use super::metrics::Counts;
 use super::routes::RouteSource;
 use super::steps::{Handled, Stack, SweepFailed};
-use crate::config::{self, Queues, Tables};
-use crate::{Dynamo, Meter, RouteTable, Sqs, System};
+use crate::config;
+use crate::{Connection, Dynamo, Meter, Sqs, System};
 
 /// Structured logs on standard output, one JSON object a line, from `GROUPAGE_LOG` (a tracing filter) or `info` up.
 pub fn init_logging() {
@@ -37,21 +37,33 @@ pub type AwsStack = Stack<Dynamo, Sqs, System>;
 /// # Errors
 /// [`config::Error`] names the variable that is missing or wrong.
 pub async fn connect() -> Result<(AwsStack, SdkConfig), config::Error> {
-    let tables = Tables::from_env()?;
-    let queues = Queues::from_env()?;
-    let retention_ms = config::retention_ms_from_env()?;
-    let sdk = crate::load_config().await;
+    let connection = Connection::from_env().await?;
     let meter = Arc::new(Meter::new());
-    let stack = Stack {
-        routes: RouteSource::table(RouteTable::new(&sdk, &tables, Arc::clone(&meter))),
-        store: Dynamo::new(&sdk, tables, retention_ms, Arc::clone(&meter)),
-        queues: Sqs::new(&sdk, queues, meter),
-        env: System,
-        timing: config::timing_from_env()?,
-        lifetimes: config::lifetimes_from_env()?,
-        worker: worker_name(),
-    };
-    Ok((stack, sdk))
+    let routes = RouteSource::table(connection.routes(&meter));
+    Ok((AwsStack::on(&connection, routes, &meter, worker_name())?, connection.config))
+}
+
+impl AwsStack {
+    /// What the steps work with on these tables and queues; what they consume goes to `meter`.
+    ///
+    /// # Errors
+    /// [`config::Error`] if one of the variables that say how the steps work makes no sense.
+    pub fn on(
+        connection: &Connection,
+        routes: RouteSource,
+        meter: &Arc<Meter>,
+        worker: String,
+    ) -> Result<Self, config::Error> {
+        Ok(Self {
+            store: connection.store(config::retention_ms_from_env()?, meter),
+            queues: connection.sqs(meter),
+            env: System,
+            routes,
+            timing: config::timing_from_env()?,
+            lifetimes: config::lifetimes_from_env()?,
+            worker,
+        })
+    }
 }
 
 /// Who this process is, for people: the function's log stream on Lambda, else the process's number.

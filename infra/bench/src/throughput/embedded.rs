@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use embedded::{Pipeline, Ports, Processes, Storage};
+use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use groupage_aws::entry::{Metric, RouteSource};
-use groupage_aws::{Dynamo, Meter};
-use groupage_core::ports::Census;
+use groupage_aws::entry::{AwsStack, Metric, RouteSource};
+use groupage_aws::{Dynamo, Meter, Sqs};
+use groupage_core::ports::{self, Census, Destination, Outbox, Outgoing};
 use tokio::time::{self, Instant};
 
-use super::super::process;
-use super::{Accepting, Error, Path, Run, Watch, body, routes};
-use crate::connection::Connection;
-use crate::send::bundle::{MAX_MESSAGES, Message};
-use crate::send::queue::Intake;
-use crate::steps;
+use super::run::{Accepting, Path, Run, Watch, body, routes};
+use crate::error::Error;
+use crate::process;
 
 /// Send requests under way at once.
 const SENDS_IN_FLIGHT: usize = 8;
+/// Messages of one request: as many as SQS takes.
+const AT_ONCE: usize = 10;
 /// Tasks of a hundred Targets come slowly, and each batch is to be full.
 const WAIT_MS: u64 = 10_000;
 /// How often it is looked whether all tasks are settled.
@@ -34,25 +34,31 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// [`Error`]
 pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
-    let steps =
-        steps::on(&Connection::to(&stack), RouteSource::Fixed(routes(path, WAIT_MS)?), &Arc::new(Meter::new()))?;
+    let routes = RouteSource::Fixed(routes(path, WAIT_MS)?);
+    let steps = AwsStack::on(stack.connection(), routes, &Arc::new(Meter::new()), "bench".to_owned())?;
+    let steps = Arc::new(steps);
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &Arc::new(Accepting))?;
-    let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
+    let senders = stack.connection().sqs(&Arc::new(Meter::new()));
     let watch = Watch::start();
-    let ((), ()) = tokio::try_join!(send(&intake, tasks, targets), settled(&pipeline, &steps.store, tasks))?;
+    let ((), ()) = tokio::try_join!(send(&senders, tasks, targets), settled(&pipeline, &steps.store, tasks))?;
     let run = watch.stop("embedded", path, tasks, targets, pipeline.counts().get(Metric::CallsSettled));
     pipeline.shutdown().await;
     stack.shutdown().await;
     Ok(Run { resident_bytes_after: process::resident(), ..run })
 }
 
-async fn send(intake: &Intake, tasks: u64, targets: u64) -> Result<(), Error> {
-    let sends = (0..tasks).step_by(MAX_MESSAGES).map(|first| {
-        let numbers = first..(first + MAX_MESSAGES as u64).min(tasks);
-        let message = |line| Message { line, body: body(line, targets), new: true, item: None };
-        let bundle: Vec<Message> = numbers.map(message).collect();
-        async move { intake.send(&bundle).await.map(|_| ()) }
+async fn send(senders: &Sqs, tasks: u64, targets: u64) -> Result<(), Error> {
+    let sends = (0..tasks).step_by(AT_ONCE).map(|first| {
+        let numbers = first..(first + AT_ONCE as u64).min(tasks);
+        let message = |number| Outgoing {
+            to: Destination::Tasks,
+            body: body(number, targets),
+            delay_ms: 0,
+            attributes: Vec::new(),
+        };
+        let request = senders.send(numbers.map(message).collect());
+        request.map(|sent| sent.into_iter().collect::<ports::Result<()>>())
     });
     stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_collect::<()>().await?;
     Ok(())

@@ -1,31 +1,45 @@
 //! Scenarios on the simulator: run one after the other in a thread of their own, shown on a bar, printed, saved, drawn.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use simulator::{Outcome, Setting};
+use simulator::{Outcome, Real, Setting, Steps};
 use tracing::subscriber::{NoSubscriber, with_default};
 
-use super::Error;
-use super::args::BenchFiles;
-use super::plot::{self, Labels, Line};
-use crate::output::Output;
+use crate::error::Error;
+use crate::plot::{self, Labels, Line};
+use crate::print::{Output, bar};
+
+/// Files that a benchmark writes.
+#[derive(Debug, clap::Args)]
+pub struct Files {
+    /// Write all figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Draw a plot into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
 
 /// Runs a scenario; on a terminal a bar shows how many of its tasks are settled.
 ///
 /// # Errors
 /// [`Error::Simulated`]
 pub async fn run(name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, Error> {
-    let style = ProgressStyle::with_template("{prefix:24} {bar:40} {pos} of {len} tasks");
-    // The template is a constant; a bar in the default style would do no harm.
-    let bar = ProgressBar::new(tasks).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    run_steps(Box::new(Real), name, tasks, setting).await
+}
+
+/// As [`run`], with other steps than the real ones.
+///
+/// # Errors
+/// [`Error::Simulated`]
+pub async fn run_steps(steps: Box<dyn Steps>, name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, Error> {
+    let bar = bar(tasks, "{prefix:24} {bar:40} {pos} of {len} tasks");
     bar.set_prefix(name.to_owned());
     let (setting, shown) = (setting.clone(), bar.clone());
     // Virtual time has a runtime of its own. What simulated functions log is not about this process.
-    let simulate = move || simulator::run(&setting, &|settled| shown.set_position(settled));
-    let run = tokio::task::spawn_blocking(|| with_default(NoSubscriber::new(), simulate));
-    let outcome = run.await;
+    let simulate = move || simulator::run_steps(steps, &setting, &|settled| shown.set_position(settled));
+    let outcome = tokio::task::spawn_blocking(|| with_default(NoSubscriber::new(), simulate)).await;
     bar.finish_and_clear();
     Ok(outcome.map_err(|_| Error::Panicked)??)
 }
@@ -39,7 +53,7 @@ pub fn publish<T: Serialize>(
     table: impl FnOnce() -> String,
     labels: Labels,
     lines: &[Line],
-    files: &BenchFiles,
+    files: &Files,
     output: Output,
 ) -> Result<(), Error> {
     output.result(figures, table);

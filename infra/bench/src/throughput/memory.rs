@@ -10,8 +10,9 @@ use groupage_core::memory::{Delivery, MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::track::Lifetimes;
 
-use super::super::process;
-use super::{Accepting, Error, Path, Run, Watch, body, routes};
+use super::run::{Accepting, Path, Run, Watch, body, routes};
+use crate::error::Error;
+use crate::process;
 
 type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
 

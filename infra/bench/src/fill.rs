@@ -5,10 +5,34 @@ use simulator::Setting;
 use simulator::load::Load;
 use simulator::timing::{Percentiles, fewest_calls, whole_way};
 
-use super::args::BenchFill;
-use super::plot::{Labels, by_name};
-use super::{Error, simulated};
-use crate::output::{Output, figures, grouped};
+use crate::error::Error;
+use crate::plot::{Labels, by_name};
+use crate::print::{Output, figures, grouped};
+use crate::ranges::{MOST_SECONDS, a_rate, some_tasks};
+use crate::simulated;
+use crate::simulated::Files;
+
+/// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000], value_parser = some_tasks)]
+    sizes: Vec<usize>,
+    /// Tasks a second of each trickle.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1.0, 10.0, 100.0], value_parser = a_rate)]
+    rates: Vec<f64>,
+    /// Windows of the trickles' batches, in milliseconds.
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 3_000, 10_000, 30_000], value_parser = clap::value_parser!(u64).range(0..=300_000))]
+    waits_ms: Vec<u64>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
+    seconds: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
 
 /// One scenario's figures.
 #[derive(Debug, Serialize)]
@@ -30,7 +54,7 @@ struct Figures {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &BenchFill, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for tasks in &options.sizes {
         for lag_ms in [0, 2_000] {

@@ -6,11 +6,51 @@ use simulator::limits::Limits;
 use simulator::load::Load;
 use simulator::timing::{Flow, flow};
 
-use super::args::BenchHotKey;
-use super::plot::{Labels, by_name};
-use super::search::{Limit, Search};
-use super::{Error, simulated};
-use crate::output::{self, Output, grouped};
+use crate::error::Error;
+use crate::plot::{Labels, by_name};
+use crate::print::{self, Output, grouped};
+use crate::ranges::{MOST_SECONDS, a_rate};
+use crate::search::{Limit, Search};
+use crate::simulated;
+use crate::simulated::Files;
+
+/// How many tasks a second one Target bears, in a simulation of AWS whose partitions have DynamoDB's limits.
+///
+/// A partition of a table or an index serves 1,000 write units and 3,000 read units a second; what is over that is
+/// throttled and tried again by the SDK's rules, or in another shard, and an index that is over its limit throttles its
+/// table's writes. Event source mappings begin with five invocations at once and add 300 a minute. What counts is the
+/// second half of the time: tasks called for the first time against tasks that came.
+///
+/// For each path the offered rate is doubled until less than 90 % of it reaches the downstream; then the limit is found
+/// by bisection, within 10 %.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Tasks a second that are sent: just these, without a search.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = a_rate)]
+    rates: Vec<f64>,
+    /// Tasks a second at which the search begins.
+    #[arg(long, value_name = "NUMBER", default_value_t = 250.0, value_parser = a_rate, conflicts_with = "rates")]
+    from: f64,
+    /// Tasks a second beyond which nothing is tried. A run beyond a path's limit takes long: requests are throttled and
+    /// tried again.
+    #[arg(long, value_name = "NUMBER", default_value_t = 16_000.0, value_parser = a_rate, conflicts_with = "rates")]
+    up_to: f64,
+    /// How long they are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..=MOST_SECONDS))]
+    seconds: u64,
+    /// Partitions of each table and each index. A new table has four.
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    partitions: u64,
+    /// Each shard on an index partition of its own, as DynamoDB splits partitions that are hot for a while. Without it, chance
+    /// decides.
+    #[arg(long)]
+    isolated: bool,
+    /// Everything random follows from it, also which shard lies on which partition.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
 
 /// A path bears what it is offered if so much of it reaches the downstream.
 const BORNE: f64 = 0.9;
@@ -68,7 +108,7 @@ const PATHS: [Path; 4] = [
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &BenchHotKey, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Figures { points: Vec::new(), limits: Vec::new() };
     for path in PATHS {
         for per_second in &options.rates {
@@ -95,7 +135,7 @@ fn place(point: &Point) -> Option<usize> {
     PATHS.iter().position(|path| path.name == point.path)
 }
 
-async fn search(options: &BenchHotKey, path: Path, points: &mut Vec<Point>) -> Result<Limit, Error> {
+async fn search(options: &Args, path: Path, points: &mut Vec<Point>) -> Result<Limit, Error> {
     let mut search = Search::new(options.from, options.up_to);
     while let Some(per_second) = search.next() {
         let point = measure(options, path, per_second).await?;
@@ -105,7 +145,7 @@ async fn search(options: &BenchHotKey, path: Path, points: &mut Vec<Point>) -> R
     Ok(search.limit())
 }
 
-async fn measure(options: &BenchHotKey, path: Path, per_second: f64) -> Result<Point, Error> {
+async fn measure(options: &Args, path: Path, per_second: f64) -> Result<Point, Error> {
     let Path { name, shards, express } = path;
     let seconds = options.seconds;
     let load = Load::Stream { per_second, seconds, targets: 1 };
@@ -125,9 +165,9 @@ async fn measure(options: &BenchHotKey, path: Path, per_second: f64) -> Result<P
     })
 }
 
-fn text(all: &Figures, options: &BenchHotKey) -> String {
+fn text(all: &Figures, options: &Args) -> String {
     let mut table =
-        output::figures(["path", "offered a second", "reached a second", "left", "tasks a call", "throttled a task"]);
+        print::figures(["path", "offered a second", "reached a second", "left", "tasks a call", "throttled a task"]);
     for Point { path, offered, reached, left, tasks_per_call, throttled } in &all.points {
         table.add_row([
             (*path).to_owned(),
@@ -138,13 +178,13 @@ fn text(all: &Figures, options: &BenchHotKey) -> String {
             format!("{throttled:.3}"),
         ]);
     }
-    let BenchHotKey { seconds, partitions, isolated, .. } = options;
+    let Args { seconds, partitions, isolated, .. } = options;
     let placed = if *isolated { "each shard on one of its own" } else { "shards placed on them by chance" };
     let conditions = format!("{seconds} s each, {partitions} partitions, {placed}.");
     if all.limits.is_empty() {
         return format!("{}\n\n{conditions}", table.trim_fmt());
     }
-    let mut limits = output::figures(["path", "limit a second", "growth"]);
+    let mut limits = print::figures(["path", "limit a second", "growth"]);
     for Found { path, limit, growth } in &all.limits {
         let growth = growth.map_or_else(String::new, |growth| format!("x {growth:.2}"));
         limits.add_row([(*path).to_owned(), limit.to_string(), growth]);

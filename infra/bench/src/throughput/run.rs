@@ -1,7 +1,4 @@
-//! Tasks a second: through the functions' own code on tables in plain memory, and through the embedded stack.
-
-mod embedded;
-mod memory;
+//! One run: its way, its tasks, its clocks, and what it came to.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,14 +7,13 @@ use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use groupage_core::routes::Routes;
 use serde::Serialize;
 
-use super::args::BenchThroughput;
-use super::{Error, process};
-use crate::output::{Output, figures, grouped};
+use crate::error::Error;
+use crate::process;
 
 /// How tasks become batches.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Path {
+pub enum Path {
     /// A leader is elected and groups them.
     Elected,
     /// Those that fill batches by themselves need no leader; what is left over gathers first.
@@ -25,9 +21,9 @@ enum Path {
 }
 
 impl Path {
-    const ALL: [Self; 2] = [Self::Elected, Self::Express];
+    pub const ALL: [Self; 2] = [Self::Elected, Self::Express];
 
-    const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Elected => "elected",
             Self::Express => "express",
@@ -37,51 +33,30 @@ impl Path {
 
 /// What one run came to.
 #[derive(Debug, Serialize)]
-struct Run {
+pub struct Run {
     /// memory, or embedded (DynamoDB's and SQS's protocols, in this process).
-    tables: &'static str,
-    path: Path,
-    tasks: u64,
-    targets: u64,
-    seconds: f64,
-    tasks_per_second: f64,
-    calls: u64,
+    pub tables: &'static str,
+    pub path: Path,
+    pub tasks: u64,
+    pub targets: u64,
+    pub seconds: f64,
+    pub tasks_per_second: f64,
+    pub calls: u64,
     /// Calls by the fewest that there could be.
-    fill: f64,
+    pub fill: f64,
     /// Of processor time in this process, for each task; `None` where the operating system does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_us_per_task: Option<f64>,
+    pub cpu_us_per_task: Option<f64>,
     /// What this process holds in memory once the run's tables are dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
-    resident_bytes_after: Option<u64>,
+    pub resident_bytes_after: Option<u64>,
 }
 
 /// A full batch.
 const MAX_ITEMS: u64 = 100;
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`Error`]
-pub async fn run(options: &BenchThroughput, output: Output) -> Result<(), Error> {
-    let mut runs = Vec::new();
-    for (path, targets) in
-        Path::ALL.into_iter().flat_map(|path| options.targets.iter().map(move |targets| (path, *targets)))
-    {
-        if options.embedded {
-            runs.push(embedded::run(path, options.tasks, targets).await?);
-            continue;
-        }
-        for _ in 0..options.rounds {
-            runs.push(memory::run(path, options.tasks, targets).await?);
-        }
-    }
-    output.result(&runs, || text(&runs));
-    Ok(())
-}
-
 /// The one route. A batch that is not full waits for `wait_ms` milliseconds.
-fn routes(path: Path, wait_ms: u64) -> Result<Arc<Routes>, Error> {
+pub fn routes(path: Path, wait_ms: u64) -> Result<Arc<Routes>, Error> {
     let express = matches!(path, Path::Express);
     let text = format!(
         r#"
@@ -97,12 +72,12 @@ routes:
 }
 
 /// The n-th task of a run, as a sender writes it.
-fn body(number: u64, targets: u64) -> String {
+pub fn body(number: u64, targets: u64) -> String {
     format!(r#"{{"id":"bench-{number}","payload":{{"target":"t{}","number":{number}}}}}"#, number % targets)
 }
 
 /// Accepts every call at once.
-struct Accepting;
+pub struct Accepting;
 
 impl Downstream for Accepting {
     async fn call(&self, _: &Call<'_>) -> Result<Answer, NoAnswer> {
@@ -111,17 +86,17 @@ impl Downstream for Accepting {
 }
 
 /// The clocks of a run.
-struct Watch {
+pub struct Watch {
     started: Instant,
     cpu_seconds: Option<f64>,
 }
 
 impl Watch {
-    fn start() -> Self {
+    pub fn start() -> Self {
         Self { started: Instant::now(), cpu_seconds: process::cpu_seconds() }
     }
 
-    fn stop(&self, tables: &'static str, path: Path, tasks: u64, targets: u64, calls: u64) -> Run {
+    pub fn stop(&self, tables: &'static str, path: Path, tasks: u64, targets: u64, calls: u64) -> Run {
         let seconds = self.started.elapsed().as_secs_f64();
         let cpu = self.cpu_seconds.zip(process::cpu_seconds()).map(|(before, after)| after - before);
         Run {
@@ -143,25 +118,6 @@ impl Watch {
 fn fewest(tasks: u64, targets: u64) -> u64 {
     let (each, more) = (tasks / targets, tasks % targets);
     (targets - more) * each.div_ceil(MAX_ITEMS) + more * (each + 1).div_ceil(MAX_ITEMS)
-}
-
-fn text(runs: &[Run]) -> String {
-    let header =
-        ["tables", "path", "tasks", "Targets", "tasks a second", "CPU a task", "calls ÷ fewest", "memory after"];
-    let mut table = figures(header);
-    for run in runs {
-        table.add_row([
-            run.tables.to_owned(),
-            run.path.name().to_owned(),
-            grouped(run.tasks),
-            grouped(run.targets),
-            grouped(run.tasks_per_second as u64),
-            run.cpu_us_per_task.map(|us| format!("{us:.1} µs")).unwrap_or_default(),
-            format!("{:.3}", run.fill),
-            run.resident_bytes_after.map(|bytes| format!("{} MB", bytes / 1_000_000)).unwrap_or_default(),
-        ]);
-    }
-    table.trim_fmt()
 }
 
 #[cfg(test)]

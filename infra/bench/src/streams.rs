@@ -10,23 +10,45 @@ use std::time::Instant;
 
 use embedded::{Ports, Storage};
 use futures::future::join_all;
-use groupage_aws::{Dynamo, Meter, System};
+use groupage_aws::{Meter, System};
 use groupage_core::domain::id::StreamId;
 use groupage_core::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Options, Page, Stream, Trace};
 use groupage_core::domain::tracker::{MAX_LEVEL, NodeId, Outcome};
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Env, Stored, Streams};
 use groupage_core::steps::stream::Streaming;
-use indicatif::{ProgressBar, ProgressStyle};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 
-use super::Error;
-use super::args::BenchStreams;
-use crate::connection::Connection;
-use crate::output::{Output, grouped, summary};
+use crate::error::Error;
+use crate::print::{Output, bar, grouped, summary};
+use crate::ranges::some_workers;
+
+/// Long streams: what settling an event costs, and what ten million events leave behind when one of them hangs.
+///
+/// It settles --events events by --workers at once, in random order of their batches, all but the first; then says how
+/// many bytes the stream's items take, settles the first, and measures how long the watermark takes to pass all others.
+/// Capacity units are counted as DynamoDB bills them.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How many events.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    events: u64,
+    /// Events that one batch settles.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    batch: u64,
+    /// How many settle at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    workers: usize,
+    /// Keep the tables in plain memory, without DynamoDB's protocol: faster, and without capacity units.
+    #[arg(long)]
+    memory: bool,
+    /// Chooses the order.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    seed: u64,
+}
 
 /// What a run came to.
 #[derive(Debug, Serialize)]
@@ -74,15 +96,14 @@ const STRETCH: u64 = 50_000;
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &BenchStreams, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let figures = if options.memory {
         let meter = Meter::new();
         Bench::open(options, MemoryStore::new(), meter.into()).await?.run("memory").await?
     } else {
         let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
         let meter = Arc::new(Meter::new());
-        let Connection { config, tables, .. } = Connection::to(&stack);
-        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
+        let store = stack.connection().store(RETENTION_MS, &meter);
         let mut bench = Bench::open(options, store, meter).await?;
         let mut figures = bench.pass().await?;
         figures.stored_bytes = Some(bench.store.stream_size(&bench.life).await?.1);
@@ -95,7 +116,7 @@ pub async fn run(options: &BenchStreams, output: Output) -> Result<(), Error> {
 }
 
 struct Bench<'a, S> {
-    options: &'a BenchStreams,
+    options: &'a Args,
     store: S,
     outbox: MemoryQueues,
     meter: Arc<Meter>,
@@ -103,7 +124,7 @@ struct Bench<'a, S> {
 }
 
 impl<'a, S: Streams> Bench<'a, S> {
-    async fn open(options: &'a BenchStreams, store: S, meter: Arc<Meter>) -> Result<Self, Error> {
+    async fn open(options: &'a Args, store: S, meter: Arc<Meter>) -> Result<Self, Error> {
         let stream = Stream::open(StreamId::new("bench"), Options::default(), System.now());
         store.open_stream(&stream).await?;
         Ok(Self { options, store, outbox: MemoryQueues::new(), meter, life: stream.life })
@@ -123,11 +144,9 @@ impl<'a, S: Streams> Bench<'a, S> {
 
     /// Feeds and settles all events but the first.
     async fn pass(&mut self) -> Result<Figures, Error> {
-        let BenchStreams { events, batch, workers, seed, .. } = *self.options;
+        let Args { events, batch, workers, seed, .. } = *self.options;
         let (started, mut dice) = (Instant::now(), StdRng::seed_from_u64(seed));
-        let style = ProgressStyle::with_template("{bar:40} {pos} of {len} events  {per_sec}  {eta}");
-        // The template is a constant; a bar in the default style would do no harm.
-        let bar = ProgressBar::new(events).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar = bar(events, "{bar:40} {pos} of {len} events  {per_sec}  {eta}");
         let (mut fed, mut feeding) = (0, Default::default());
         let mut settling = feeding;
         while fed < events {

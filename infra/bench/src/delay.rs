@@ -9,10 +9,32 @@ use simulator::queues::Step;
 use simulator::timing::{Delays, Percentiles, delays, intake};
 use simulator::{Outcome, Setting};
 
-use super::args::BenchDelay;
-use super::plot::{Labels, Line, by_name};
-use super::{Error, simulated};
-use crate::output::{self, Output};
+use crate::error::Error;
+use crate::plot::{Labels, Line, by_name};
+use crate::print::{self, Output};
+use crate::ranges::MOST_SECONDS;
+use crate::simulated;
+use crate::simulated::Files;
+
+/// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
+///
+/// The delay of a call is counted from when its last needed task was handed to register-task: its last member if it is
+/// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to two seconds)
+/// is shown apart, and so are calls after the first minute (*later*): a mapping begins with five processes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long tasks are sent, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
+    seconds: u64,
+    /// How long a batch that is not full waits for more, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 6_000, value_parser = clap::value_parser!(u64).range(0..=300_000))]
+    wait_ms: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
 
 /// One scenario's figures.
 #[derive(Debug, Serialize)]
@@ -50,7 +72,7 @@ struct AtStep {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &BenchDelay, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for (rate, way, load) in scenarios(options.seconds) {
         let scenario = format!("{rate} a second, {way}");
@@ -106,7 +128,7 @@ fn figures(scenario: String, way: &'static str, setting: &Setting, outcome: &Out
 fn table(all: &[Figures]) -> String {
     let header =
         ["scenario", "calls", "tasks a call", "delay p50", "p99", "later p50", "p99", "early", "intake p50", "p99"];
-    let mut table = output::figures(header);
+    let mut table = print::figures(header);
     let ms = |ms: f64| format!("{ms:.0} ms");
     for Figures { scenario, calls, tasks_per_call, delay, delay_later, early, intake, .. } in all {
         let later =
@@ -124,7 +146,7 @@ fn table(all: &[Figures]) -> String {
             ms(intake.p99_ms),
         ]);
     }
-    let mut hops = output::figures(["hop", "step", "waited p50", "p99", "took p50", "p99"]);
+    let mut hops = print::figures(["hop", "step", "waited p50", "p99", "took p50", "p99"]);
     for Figures { scenario, hops: of_scenario, .. } in all {
         for AtStep { step, waited, took } in of_scenario {
             let times = [waited.p50_ms, waited.p99_ms, took.p50_ms, took.p99_ms].map(ms);

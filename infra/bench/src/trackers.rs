@@ -15,15 +15,46 @@ use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
 use groupage_core::steps::track::Tracking;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::Error;
-use super::args::BenchTrackers;
-use super::plan::{Plan, Range};
-use super::process::resident;
-use crate::connection::Connection;
-use crate::output::{Output, summary};
+use crate::error::Error;
+use crate::plan::{Plan, Range};
+use crate::print::{Output, bar, summary};
+use crate::process::resident;
+use crate::ranges::some_workers;
+
+/// What a large fan-out costs: items acked in random order by many at once. Capacity units, time, storage, memory.
+///
+/// For each of --chunks it makes empty tables in this process, opens a tracker, adds the items, and has them all acked
+/// through the AWS SDK. Capacity units are counted as DynamoDB bills them.
+///
+/// A refused write found that another ack had changed the same 256 bits since they were read; it is made again, and
+/// both count. Their share is of all write units of the acks: 5 % means that 5 of 100 units were spent on refused
+/// writes.
+///
+/// Memory is what the whole process holds before and after the acks: the tables, the SDK and the workers. The order
+/// of the acks is computed as it goes, and takes none.
+///
+/// Units and bytes hardly depend on the machine; refused writes depend on how many workers really run at once; time
+/// and memory are this machine's. Begin with --items 100000: a million acks of one item each take a while.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How many items.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    items: u64,
+    /// How many ack at once, each one call after the other.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    workers: usize,
+    /// How many consecutive items one ack is for; several numbers make one run each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 10, 100], value_parser = clap::value_parser!(u16).range(1..=7168))]
+    chunks: Vec<u16>,
+    /// How many acks come a second time, for every hundred.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    repeated_percent: u8,
+    /// Chooses the random order; the same number, the same order.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    seed: u64,
+}
 
 /// What one run came to.
 #[derive(Debug, Serialize)]
@@ -64,23 +95,19 @@ struct Figures {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &BenchTrackers, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for chunk in &options.chunks {
         let figures = Bench::start(options, *chunk).await?.run().await?;
-        if !output.is_json() {
-            output.line(&figures, || format!("{}\n", figures.text()));
-        }
+        output.one_of_several(|| figures.text());
         all.push(figures);
     }
-    if output.is_json() {
-        output.result(&all, String::new);
-    }
+    output.all(&all);
     Ok(())
 }
 
 struct Bench<'a> {
-    options: &'a BenchTrackers,
+    options: &'a Args,
     chunk: u16,
     stack: embedded::Stack,
     meter: Arc<Meter>,
@@ -95,12 +122,11 @@ const RETENTION_MS: u64 = 1;
 const EVENTUAL_READ_BYTES: f64 = 8_192.0;
 
 impl<'a> Bench<'a> {
-    async fn start(options: &'a BenchTrackers, chunk: u16) -> Result<Self, Error> {
+    async fn start(options: &'a Args, chunk: u16) -> Result<Self, Error> {
         let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
         let meter = Arc::new(Meter::new());
-        let Connection { config, tables, queues } = Connection::to(&stack);
-        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
-        let outbox = Sqs::new(&config, queues, Arc::clone(&meter));
+        let store = stack.connection().store(RETENTION_MS, &meter);
+        let outbox = stack.connection().sqs(&meter);
         Ok(Self { options, chunk, stack, meter, store, outbox, id: TrackerId::new("bench") })
     }
 
@@ -109,7 +135,7 @@ impl<'a> Bench<'a> {
         let options = Options { deadline: None, notify: NotificationQueue::Default };
         self.tracking().open(self.id.clone(), options).await??;
         self.add().await?;
-        let BenchTrackers { items, repeated_percent, seed, .. } = *self.options;
+        let Args { items, repeated_percent, seed, .. } = *self.options;
         let plan = Plan::new(items, self.chunk, repeated_percent, seed);
         let (before, memory, started) = (self.meter.snapshot(), resident(), Instant::now());
         self.ack_all(&plan).await?;
@@ -139,10 +165,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn ack_all(&self, plan: &Plan) -> Result<(), Error> {
-        let bar = ProgressBar::new(plan.acks());
-        let style = ProgressStyle::with_template("{bar:40} {pos} of {len} acks  {per_sec}  {eta}");
-        // The template is a constant; a bar in the default style would do no harm.
-        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar = bar(plan.acks(), "{bar:40} {pos} of {len} acks  {per_sec}  {eta}");
         let next = AtomicU64::new(0);
         let work = || async {
             while let Some(Range { group, first, last }) = plan.ack(next.fetch_add(1, Ordering::Relaxed)) {

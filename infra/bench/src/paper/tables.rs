@@ -7,12 +7,12 @@ use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::ports::{Freshness, Result};
 
-use crate::latency::Hop;
-use crate::store::{Keys, Store};
+use simulator::latency::Hop;
+use simulator::{Keys, Store};
 
 /// All tables.
 #[derive(Debug, Default)]
-pub(crate) struct PaperTables(Mutex<Tables>);
+pub struct PaperTables(Mutex<Tables>);
 
 #[derive(Debug, Default)]
 struct Tables {
@@ -64,7 +64,7 @@ impl PaperTables {
     }
 
     /// Puts a new task, waiting.
-    pub(crate) async fn register(&self, store: &Store, id: &str, target: &str, payload: &str) -> Result<()> {
+    pub async fn register(&self, store: &Store, id: &str, target: &str, payload: &str) -> Result<()> {
         let keys = task_keys(id, target);
         store.call(Hop::Write, keys).await?;
         let mut tables = self.tables();
@@ -76,7 +76,7 @@ impl PaperTables {
     }
 
     /// Whether a task still waits for a batch: a read.
-    pub(crate) async fn waits(&self, store: &Store, id: &str) -> Result<bool> {
+    pub async fn waits(&self, store: &Store, id: &str) -> Result<bool> {
         let keys = Keys::of(Place::Tasks, id, None);
         store.call(Hop::Read, keys).await?;
         let task = self.tables().tasks.get(id).cloned();
@@ -85,7 +85,7 @@ impl PaperTables {
     }
 
     /// Takes the lock, if nobody has it.
-    pub(crate) async fn acquire(&self, store: &Store, target: &str, holder: &str) -> Result<bool> {
+    pub async fn acquire(&self, store: &Store, target: &str, holder: &str) -> Result<bool> {
         let keys = Keys::of(Place::Locks, target, None);
         store.call(Hop::Write, keys).await?;
         let mut tables = self.tables();
@@ -99,7 +99,7 @@ impl PaperTables {
     }
 
     /// Gives the lock up.
-    pub(crate) async fn release(&self, store: &Store, target: &str) -> Result<()> {
+    pub async fn release(&self, store: &Store, target: &str) -> Result<()> {
         let keys = Keys::of(Place::Locks, target, None);
         store.call(Hop::Write, keys).await?;
         let holder = self.tables().locks.remove(target).unwrap_or_default();
@@ -108,7 +108,7 @@ impl PaperTables {
     }
 
     /// A page of the index: tasks that wait for a Target.
-    pub(crate) async fn waiting(&self, store: &Store, target: &str, most: usize) -> Result<Vec<String>> {
+    pub async fn waiting(&self, store: &Store, target: &str, most: usize) -> Result<Vec<String>> {
         let keys = task_keys(target, target);
         store.call(Hop::Page, keys).await?;
         let tables = self.tables();
@@ -120,7 +120,7 @@ impl PaperTables {
     }
 
     /// Moves a task on, if it is as expected: a write of the task, and two of the index.
-    pub(crate) async fn set(
+    pub async fn set(
         &self,
         store: &Store,
         id: &str,
@@ -150,7 +150,7 @@ impl PaperTables {
     }
 
     /// Writes a batch.
-    pub(crate) async fn write_batch(
+    pub async fn write_batch(
         &self,
         store: &Store,
         id: &str,
@@ -168,7 +168,7 @@ impl PaperTables {
     }
 
     /// Reads a batch's members.
-    pub(crate) async fn members(&self, store: &Store, id: &str) -> Result<Vec<String>> {
+    pub async fn members(&self, store: &Store, id: &str) -> Result<Vec<String>> {
         let keys = Keys::of(Place::Batches, id, None);
         store.call(Hop::Read, keys).await?;
         let batch = self.tables().batches.get(id).cloned().unwrap_or_default();
@@ -177,7 +177,7 @@ impl PaperTables {
     }
 
     /// Reads tasks' payloads, a hundred at once.
-    pub(crate) async fn payloads(&self, store: &Store, ids: &[String]) -> Result<Vec<String>> {
+    pub async fn payloads(&self, store: &Store, ids: &[String]) -> Result<Vec<String>> {
         let mut payloads = Vec::with_capacity(ids.len());
         for some in ids.chunks(100) {
             store.call(Hop::Page, Keys::of(Place::Tasks, &some[0], None)).await?;

@@ -3,12 +3,38 @@
 use serde::Serialize;
 use simulator::bill::{Bill, Idle};
 use simulator::load::Load;
-use simulator::{Setting, Steps, timing};
+use simulator::{Real, Setting, Steps, timing};
 
-use super::args::BenchCost;
-use super::plot::{Labels, by_name};
-use super::{Error, simulated};
-use crate::output::{Output, figures, grouped};
+use crate::error::Error;
+use crate::paper::Paper;
+use crate::plot::{Labels, by_name};
+use crate::print::{Output, figures, grouped};
+use crate::ranges::{MOST_SECONDS, some_tasks};
+use crate::simulated;
+use crate::simulated::Files;
+
+/// What a task costs: units, requests, invocations and dollars, for bursts and trickles, in a simulation of AWS.
+///
+/// The real functions run in virtual time, on tables, queues and event source mappings that cost and take what they do
+/// on AWS: units are counted by the items before and after each write, requests as they are billed. Figures follow from
+/// the seed and from nothing else. Senders send in tens; calls carry a hundred tasks and take a second.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Tasks of each burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000], value_parser = some_tasks)]
+    sizes: Vec<usize>,
+    /// Tasks of each burst that the paper's own steps are given: what a task costs them grows with the burst.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 3_000, 10_000], value_parser = some_tasks)]
+    paper: Vec<usize>,
+    /// How long the trickles last, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
+    trickle_s: u64,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    files: Files,
+}
 
 /// One scenario's figures.
 #[derive(Debug, Serialize)]
@@ -34,10 +60,17 @@ struct All {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut measured = Vec::new();
-    for (name, setting) in scenarios(options) {
-        measured.push(measure(name, &setting).await?);
+    for (name, setting) in bursts(options) {
+        measured.push(measure(Box::new(Real), &name, &setting).await?);
+    }
+    for tasks in &options.paper {
+        let setting = Setting { seed: options.seed, ..Setting::of(Load::Burst { tasks: *tasks, targets: 1 }) };
+        measured.push(measure(Box::new(Paper::default()), "the paper, 1 Target", &setting).await?);
+    }
+    for (name, setting) in trickles(options) {
+        measured.push(measure(Box::new(Real), &name, &setting).await?);
     }
     let idle = Idle::of(&simulated::run("idle", 0, &idle(options)).await?, 1);
     let labels =
@@ -51,7 +84,7 @@ pub async fn run(options: &BenchCost, output: Output) -> Result<(), Error> {
 }
 
 /// Each with its name; those of one name differ in their size only.
-fn scenarios(options: &BenchCost) -> Vec<(String, Setting)> {
+fn bursts(options: &Args) -> Vec<(String, Setting)> {
     let mut scenarios = Vec::new();
     for (targets, lag_ms, express) in
         [(1, 0, false), (1, 2_000, false), (100, 0, false), (1, 0, true), (1, 2_000, true), (100, 0, true)]
@@ -63,28 +96,26 @@ fn scenarios(options: &BenchCost) -> Vec<(String, Setting)> {
             scenarios.push((name, Setting { seed: options.seed, lag_ms, express, ..Setting::of(load) }));
         }
     }
-    for tasks in &options.paper {
-        let load = Load::Burst { tasks: *tasks, targets: 1 };
-        let setting = Setting { seed: options.seed, steps: Steps::Paper, ..Setting::of(load) };
-        scenarios.push(("the paper, 1 Target".to_owned(), setting));
-    }
-    for (per_second, express) in [(10.0, false), (100.0, false), (10.0, true), (100.0, true)] {
+    scenarios
+}
+
+fn trickles(options: &Args) -> impl Iterator<Item = (String, Setting)> {
+    [(10.0, false), (100.0, false), (10.0, true), (100.0, true)].into_iter().map(|(per_second, express)| {
         let load = Load::Trickle { per_second, seconds: options.trickle_s, targets: 1 };
         let name = format!("{per_second} a second{}", path(express));
-        scenarios.push((name, Setting { seed: options.seed, express, ..Setting::of(load) }));
-    }
-    scenarios
+        (name, Setting { seed: options.seed, express, ..Setting::of(load) })
+    })
 }
 
 const fn path(express: bool) -> &'static str {
     if express { ", express" } else { "" }
 }
 
-async fn measure(scenario: String, setting: &Setting) -> Result<Figures, Error> {
+async fn measure(steps: Box<dyn Steps>, scenario: &str, setting: &Setting) -> Result<Figures, Error> {
     let tasks = setting.load.expected_tasks();
-    let outcome = simulated::run(&scenario, tasks, setting).await?;
+    let outcome = simulated::run_steps(steps, scenario, tasks, setting).await?;
     Ok(Figures {
-        scenario,
+        scenario: scenario.to_owned(),
         tasks: outcome.tasks,
         lag_ms: setting.lag_ms,
         calls: outcome.calls.len(),
@@ -144,7 +175,7 @@ fn places(all: &[Figures]) -> String {
 }
 
 /// Ten minutes without a task.
-fn idle(options: &BenchCost) -> Setting {
+fn idle(options: &Args) -> Setting {
     let load = Load::Burst { tasks: 0, targets: 1 };
     Setting { seed: options.seed, stop_after_s: Some(600), ..Setting::of(load) }
 }

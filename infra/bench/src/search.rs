@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::output::grouped;
+use crate::print::grouped;
 
 /// How near to each other the highest rate that was borne and the lowest that was not are in the end.
 const NEAR: f64 = 1.1;

@@ -7,7 +7,7 @@ use plotters::prelude::{
     SVGBackend, WHITE,
 };
 
-use super::Error;
+use crate::error::Error;
 
 /// A plot's labels.
 #[derive(Clone, Copy, Debug)]

@@ -1,28 +1,8 @@
-//! `groupage bench`: what things cost and how fast they are, measured in this process: on the embedded stack, or in a
-//! simulation of AWS.
-
-pub mod args;
-mod cost;
-mod delay;
-mod fill;
-mod hot_key;
-mod lists;
-mod plan;
-mod plot;
-mod process;
-mod search;
-mod simulated;
-mod streams;
-mod throughput;
-mod trackers;
+//! What ends a benchmark early.
 
 use std::path::PathBuf;
 
-use crate::Ending;
 use groupage_core::{ports, steps};
-
-use crate::output::Output;
-use args::{BenchCommand, BenchOptions};
 
 /// The benchmark could not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +13,7 @@ pub enum Error {
     /// A table did not answer.
     #[error("cannot go on: {0}")]
     Step(#[from] steps::Error),
-    /// A table did not answer.
+    /// A table or queue did not answer.
     #[error("cannot go on: {0}")]
     Port(#[from] ports::Error),
     /// The tracker refused: a bug.
@@ -54,9 +34,6 @@ pub enum Error {
     /// The benchmark's own route does not parse: a bug.
     #[error(transparent)]
     Routes(#[from] groupage_core::routes::Error),
-    /// The tasks cannot be sent.
-    #[error(transparent)]
-    Send(#[from] crate::send::queue::Error),
     /// Not all tasks were settled, and no message is left: a bug.
     #[error("of {tasks} tasks only {settled} were settled")]
     Unsettled {
@@ -90,22 +67,4 @@ pub enum Error {
         /// Why.
         why: String,
     },
-}
-
-/// Runs a benchmark and prints its figures.
-///
-/// # Errors
-/// [`Error`]
-pub async fn run(options: &BenchOptions, output: &Output) -> Result<Ending, Error> {
-    match &options.command {
-        BenchCommand::Trackers(options) => trackers::run(options, *output).await?,
-        BenchCommand::Lists(options) => lists::run(options, *output).await?,
-        BenchCommand::Streams(options) => streams::run(options, *output).await?,
-        BenchCommand::Throughput(options) => throughput::run(options, *output).await?,
-        BenchCommand::Cost(options) => cost::run(options, *output).await?,
-        BenchCommand::Delay(options) => delay::run(options, *output).await?,
-        BenchCommand::Fill(options) => fill::run(options, *output).await?,
-        BenchCommand::HotKey(options) => hot_key::run(options, *output).await?,
-    }
-    Ok(Ending::Well)
 }

@@ -17,15 +17,33 @@ use groupage_core::domain::list::{MAX_PUT, Move, Purpose};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{self, Env, Lists, Moved, Outbox, Outgoing};
 use groupage_core::steps::list::{Listing, Refused};
-use indicatif::{ProgressBar, ProgressStyle};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
-use super::Error;
-use super::args;
-use crate::connection::Connection;
-use crate::output::{Output, summary};
+use crate::error::Error;
+use crate::print::{Output, bar, summary};
+use crate::ranges::some_workers;
+
+/// Long lists: what taking a task costs at each length, and many who release at once, some of whom are killed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How many tasks are on the list; one run for each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 10_000, 1_000_000], value_parser = clap::value_parser!(u64).range(10..=10_000_000))]
+    lengths: Vec<u64>,
+    /// How many release at once.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = some_workers)]
+    releasers: usize,
+    /// Tasks of one release; one crowd for each.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    counts: Vec<u64>,
+    /// Releases whose caller is killed, in a hundred.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    killed_percent: u8,
+    /// Chooses who is killed, and when.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    seed: u64,
+}
 
 /// What one length came to.
 #[derive(Debug, Serialize)]
@@ -74,18 +92,14 @@ const MAX_CROWD: u64 = 20_000;
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &args::BenchLists, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for length in &options.lengths {
         let figures = Bench::start(options, *length).await?.run().await?;
-        if !output.is_json() {
-            output.line(&figures, || format!("{}\n", figures.text()));
-        }
+        output.one_of_several(|| figures.text());
         all.push(figures);
     }
-    if output.is_json() {
-        output.result(&all, String::new);
-    }
+    output.all(&all);
     Ok(())
 }
 
@@ -132,7 +146,7 @@ impl Env for Later {
 }
 
 struct Bench<'a> {
-    options: &'a args::BenchLists,
+    options: &'a Args,
     length: u64,
     stack: embedded::Stack,
     meter: Arc<Meter>,
@@ -142,11 +156,10 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    async fn start(options: &'a args::BenchLists, length: u64) -> Result<Self, Error> {
+    async fn start(options: &'a Args, length: u64) -> Result<Self, Error> {
         let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
         let meter = Arc::new(Meter::new());
-        let Connection { config, tables, .. } = Connection::to(&stack);
-        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
+        let store = stack.connection().store(RETENTION_MS, &meter);
         Ok(Self { options, length, stack, meter, store, ledger: Ledger::default(), id: ListId::new("bench") })
     }
 
@@ -180,7 +193,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn put(&self) -> Result<(), Error> {
-        let bar = bar(self.length);
+        let bar = bar(self.length, "{bar:40} {pos} of {len} tasks put  {per_sec}  {eta}");
         let mut next = 0;
         while next < self.length {
             let end = self.length.min(next + MAX_PUT as u64);
@@ -289,12 +302,6 @@ impl<'a> Bench<'a> {
     const fn listing(&self) -> Listing<'_, Dynamo, Ledger, System> {
         Listing { store: &self.store, outbox: &self.ledger, env: &System }
     }
-}
-
-fn bar(tasks: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} tasks put  {per_sec}  {eta}");
-    // The template is a constant; a bar in the default style would do no harm.
-    ProgressBar::new(tasks).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 impl Figures {

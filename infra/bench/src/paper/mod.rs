@@ -10,16 +10,16 @@
 mod tables;
 
 use aws_lambda_events::event::sqs::SqsEvent;
-use futures::future::{join_all, try_join_all};
+use futures::future::{BoxFuture, join_all, try_join_all};
+use groupage_aws::entry::{Counts, Handled, Metric, keeping};
 use groupage_core::ports::{Call, Destination, Downstream, Env, Outbox, Outgoing, Result};
 use groupage_core::routes::Routes;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::TestEnv;
-use crate::downstream::Accepting;
-use crate::queues::{Step, Wired};
-use crate::store::Store;
-pub(crate) use tables::PaperTables;
+use simulator::clock::TestEnv;
+use simulator::queues::{Step, Wired};
+use simulator::{Accepting, Function, Steps, Store};
+use tables::PaperTables;
 
 /// How long a loser waits.
 const POLL_MS: u64 = 1_000;
@@ -37,22 +37,44 @@ enum Message {
     Handle { batch: String, target: String },
 }
 
-/// One invocation of the paper's steps.
-pub(crate) struct Paper<'a> {
-    pub(crate) store: &'a Store,
-    pub(crate) tables: &'a PaperTables,
-    pub(crate) queues: &'a Wired,
-    pub(crate) env: &'a TestEnv,
-    pub(crate) routes: &'a Routes,
-    pub(crate) downstream: &'a Accepting,
+/// The paper's steps, and their tables.
+#[derive(Debug, Default)]
+pub struct Paper(PaperTables);
+
+impl Steps for Paper {
+    fn handle<'a>(
+        &'a self,
+        function: &'a Function,
+        downstream: &'a Accepting,
+        step: Step,
+        event: SqsEvent,
+    ) -> BoxFuture<'a, Handled> {
+        Box::pin(async move {
+            let Function { store, queues, env, routes, .. } = function;
+            // A simulation's routes are fixed: they are always there.
+            let Ok(routes) = routes.current().await else { return Handled::default() };
+            let invocation = Invocation { store, tables: &self.0, queues, env, routes: &routes, downstream };
+            let (kept, settled) = invocation.handle(step, event).await;
+            let mut counts = Counts::default();
+            counts.add(Metric::TasksSucceeded, settled);
+            Handled { response: keeping(kept), counts }
+        })
+    }
 }
 
-/// What became of an event: messages that stay, and tasks that were settled.
-pub(crate) type Handled = (Vec<String>, usize);
+/// One invocation of the paper's steps.
+struct Invocation<'a> {
+    store: &'a Store,
+    tables: &'a PaperTables,
+    queues: &'a Wired,
+    env: &'a TestEnv,
+    routes: &'a Routes,
+    downstream: &'a Accepting,
+}
 
-impl Paper<'_> {
-    /// Handles an event, record by record.
-    pub(crate) async fn handle(&self, step: Step, event: SqsEvent) -> Handled {
+impl Invocation<'_> {
+    /// Handles an event, record by record: messages that stay, and how many tasks were settled.
+    async fn handle(&self, step: Step, event: SqsEvent) -> (Vec<String>, usize) {
         let records: Vec<(String, String)> = event
             .records
             .into_iter()

@@ -1,0 +1,95 @@
+//! The laboratory: what things cost and how fast they are, measured in this process: on the embedded stack, or in a
+//! simulation of AWS. `cargo run --release -p bench -- help` lists the benchmarks.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod cost;
+mod delay;
+mod error;
+mod fill;
+mod hot_key;
+mod lists;
+mod paper;
+mod plan;
+mod plot;
+mod print;
+mod process;
+mod ranges;
+mod search;
+mod simulated;
+mod streams;
+mod throughput;
+mod trackers;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use error::Error;
+use print::Output;
+use tracing_subscriber::EnvFilter;
+
+/// As in `groupage`, whose embedded stack is measured here.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measure what things cost and how fast they are, on tables in this process.
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+struct Args {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+    /// Print results as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Benchmark {
+    Trackers(trackers::Args),
+    Lists(lists::Args),
+    Streams(streams::Args),
+    Throughput(throughput::Args),
+    Cost(cost::Args),
+    Delay(delay::Args),
+    Fill(fill::Args),
+    HotKey(hot_key::Args),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Args { benchmark, json } = Args::parse();
+    // The embedded database warns of every failed condition, which is how the protocol decides races.
+    let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,dynoxide=error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    match run(&benchmark, Output { json }).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(benchmark: &Benchmark, output: Output) -> Result<(), Error> {
+    match benchmark {
+        Benchmark::Trackers(options) => trackers::run(options, output).await,
+        Benchmark::Lists(options) => lists::run(options, output).await,
+        Benchmark::Streams(options) => streams::run(options, output).await,
+        Benchmark::Throughput(options) => throughput::run(options, output).await,
+        Benchmark::Cost(options) => cost::run(options, output).await,
+        Benchmark::Delay(options) => delay::run(options, output).await,
+        Benchmark::Fill(options) => fill::run(options, output).await,
+        Benchmark::HotKey(options) => hot_key::run(options, output).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,14 @@
+//! What AWS asks: dollars per million, in us-east-1, on demand (the services' pricing pages; DynamoDB's since November 2024).
+
+/// DynamoDB write units.
+pub const WRITE: f64 = 0.625;
+/// DynamoDB read units.
+pub const READ: f64 = 0.125;
+/// Requests to standard SQS queues.
+pub const SQS: f64 = 0.40;
+/// Requests to FIFO queues.
+pub const SQS_FIFO: f64 = 0.50;
+/// Lambda invocations.
+pub const INVOCATION: f64 = 0.20;
+/// Lambda's gigabyte seconds on arm64.
+pub const GB_SECOND: f64 = 13.3334;
