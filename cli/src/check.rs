@@ -7,9 +7,14 @@ use std::path::{Path, PathBuf};
 use groupage_core::routes::{self, Routes};
 use serde::Serialize;
 
-use crate::Ending;
-use crate::args::RoutesFile;
-use crate::output::Output;
+use crate::output::{Ending, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The routes file (YAML).
+    #[arg(value_name = "FILE", default_value = "routes.yaml")]
+    pub file: PathBuf,
+}
 
 /// A routes file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +52,7 @@ struct Right {
 ///
 /// # Errors
 /// [`Error`], with the place of the first mistake.
-pub fn run(options: &RoutesFile, output: &Output) -> Result<Ending, Error> {
+pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     read(&options.file)?;
     output.result(&Right { valid: true }, || format!("{} is right", options.file.display()));
     Ok(Ending::Well)

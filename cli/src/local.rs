@@ -14,16 +14,47 @@ use aws_config::SdkConfig;
 use embedded::{Pipeline, Ports, Processes, Storage};
 use groupage_aws::config;
 use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
-use groupage_aws::{Downstreams, Meter, RouteTable, System};
+use groupage_aws::{Downstreams, Meter, System};
 use groupage_core::ports::{self, Env};
 use groupage_core::steps::revive;
 use serde::Serialize;
 
-use crate::args;
 use crate::http::{self, Server};
+use crate::output::Ending;
 use crate::output::{Output, grouped};
 use crate::stop::Stop;
-use crate::{Ending, check, steps};
+use crate::{check, stack, steps};
+
+/// Run the whole stack on this machine, on a data folder, until it is stopped.
+///
+/// Prints the environment lines with which this command and any AWS SDK use it. Tables are on disk and survive any
+/// end of the process; queues are in memory. After a crash, start it again: every registered task is driven on.
+/// Then repeat `groupage send`: it sends what was not registered yet.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The data folder; made if it is not there.
+    #[arg(long, value_name = "FOLDER", default_value = "groupage-data")]
+    data: PathBuf,
+    /// Put this routes file in force first. Without it, the one pushed last stays in force.
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+    /// The loopback port of DynamoDB; 0 for any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 8000)]
+    dynamodb_port: u16,
+    /// The loopback port of SQS; 0 for any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 9324)]
+    sqs_port: u16,
+    /// The loopback port of the HTTP API; 0 for any free one.
+    ///
+    /// Over it, programs send tasks, count fan-outs with trackers, hold tasks on lists, feed streams, and ask where tasks and
+    /// batches stand. Its address is among the lines printed, as GROUPAGE_API_URL; GET $GROUPAGE_API_URL/openapi.json describes every request. It asks
+    /// for no credentials: only this machine can reach it.
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    http_port: u16,
+    /// Run tables, queues and the API only; `groupage steps` runs the steps, in as many processes as you like.
+    #[arg(long)]
+    no_steps: bool,
+}
 
 /// The file in the data folder that holds the environment lines.
 const ENVIRONMENT_FILE: &str = "env";
@@ -88,17 +119,17 @@ struct Revived {
 ///
 /// # Errors
 /// [`Error`]; nothing is left running.
-pub async fn run(options: &args::Local, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let yaml = options.routes.as_deref().map(check::read).transpose()?;
     let ports = Ports { dynamo: options.dynamodb_port, sqs: options.sqs_port };
     let stack = embedded::Stack::start(Storage::Folder(options.data.clone()), ports).await?;
 
     let meter = Arc::new(Meter::new());
-    let table = RouteTable::new(stack.sdk_config(), stack.tables(), Arc::clone(&meter));
+    let table = stack.connection().routes(&meter);
     if let Some(yaml) = yaml {
         table.push(&yaml, System.now()).await?;
     }
-    let steps = steps::on(stack.connection(), RouteSource::table(table), &meter)?;
+    let steps = stack::steps(stack.connection(), RouteSource::table(table), &meter)?;
     let revived = match drive_on(&steps, &options.data).await {
         // Others run the steps, and may push routes later.
         Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),
@@ -151,7 +182,7 @@ async fn downstream_config(stack: &embedded::Stack) -> SdkConfig {
 /// Says where everything is, once it is there.
 fn announce(
     environment: &[(&'static str, String)],
-    options: &args::Local,
+    options: &Args,
     revived: Revived,
     output: Output,
 ) -> Result<(), Error> {

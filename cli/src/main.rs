@@ -4,15 +4,13 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Args, Command};
-use crate::output::Output;
+use crate::output::{Color, Ending, Output};
 
-mod args;
 mod check;
-mod connection;
 mod demo;
 mod feed;
 mod http;
@@ -25,6 +23,7 @@ mod queues;
 mod redrive;
 mod schema;
 mod send;
+mod stack;
 mod status;
 mod steps;
 mod stop;
@@ -36,13 +35,52 @@ mod work;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How a command ended that did what it could.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// All is well: exit code 0.
-    Well,
-    /// It ran, and what it reports is not well: exit code 1.
-    Badly,
+/// Many tasks, one call: group tasks into batches and send each batch as one call.
+#[derive(Debug, Parser)]
+#[command(name = "groupage", version, propagate_version = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Print results as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Work on the deployed stack of this name, whose outputs CloudFormation knows. Without it, the GROUPAGE_*
+    /// variables that `groupage local` prints say where tables and queues are.
+    #[arg(long, global = true, value_name = "NAME", env = "GROUPAGE_STACK")]
+    stack: Option<String>,
+    /// When to use colours.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Local(local::Args),
+    /// Run the steps and sweep in this process, on a stack that runs elsewhere, until it is stopped.
+    ///
+    /// Several may run at once, and each may die at any time: the others go on with what it had in hand. Beside
+    /// `groupage local --no-steps` they are its workers. The first Ctrl-C or SIGTERM finishes what is in hand, a second
+    /// drops it.
+    Steps,
+    Work(work::Args),
+    Send(send::Args),
+    List(list::Args),
+    Lane(lane::Args),
+    Feed(feed::Args),
+    Stream(stream::Args),
+    /// Check a routes file: syntax, fields, limits and expressions.
+    Check(check::Args),
+    /// Check a routes file and put it in force. Functions take it over within a minute.
+    Push(check::Args),
+    Status(status::Args),
+    Redrive(redrive::Args),
+    Schema(schema::Args),
+    /// Print a completion script, for example: groupage completions bash > /etc/bash_completion.d/groupage
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
 }
 
 #[tokio::main]
@@ -86,25 +124,22 @@ async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::
 
 /// Logs are for finding out why; results do not go there. `GROUPAGE_LOG` is a tracing filter.
 fn init_logging(command: &Command, output: Output) {
-    let own = match command {
-        // They run for long, and what they do is their result.
-        Command::Local(_) | Command::Steps | Command::Work(_) => "info",
-        Command::Demo(_)
-        | Command::Send(_)
-        | Command::List(_)
-        | Command::Lane(_)
-        | Command::Feed(_)
-        | Command::Stream(_)
-        | Command::Check(_)
-        | Command::Push(_)
-        | Command::Status(_)
-        | Command::Redrive(_)
-        | Command::Schema(_)
-        | Command::Completions { .. } => "warn",
-    };
+    // These run for long, and what they do is their result.
+    let is_long = matches!(command, Command::Local(_) | Command::Steps | Command::Work(_));
+    let own = if is_long { "info" } else { "warn" };
     // The embedded database warns of every failed condition, which is how the protocol decides races.
     let default = format!("warn,groupage={own},embedded={own},groupage_aws={own},groupage_core={own},dynoxide=error");
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     logs.with_ansi(output.has_color()).with_target(false).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
 }

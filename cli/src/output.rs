@@ -4,12 +4,31 @@ use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 
+use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::Color;
+/// How a command ended that did what it could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All is well: exit code 0.
+    Well,
+    /// It ran, and what it reports is not well: exit code 1.
+    Badly,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
 
 /// Where and how results are printed.
 #[derive(Clone, Copy, Debug)]

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use groupage_aws::{Meter, RouteTable, System};
+use groupage_aws::System;
 use groupage_core::ports::{self, Env};
 use serde::Serialize;
 
-use crate::args::RoutesFile;
-use crate::connection;
+use crate::check;
+use crate::output::Ending;
 use crate::output::Output;
-use crate::{Ending, check};
+use crate::stack;
 
 /// Nothing was put in force.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Error {
     File(#[from] check::Error),
     /// There is no stack to push to.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// The table did not take it.
     #[error(transparent)]
     Table(#[from] ports::Error),
@@ -34,10 +34,9 @@ struct Pushed {
 ///
 /// # Errors
 /// [`Error`]; what was in force before still is.
-pub async fn run(options: &RoutesFile, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &check::Args, name: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let yaml = check::read(&options.file)?;
-    let connection = connection::open(stack).await?;
-    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
+    let table = stack::open(name).await?.routes(&Arc::default());
     let stored = table.push(&yaml, System.now()).await?;
     let pushed = Pushed { digest: stored.digest };
     output

@@ -3,6 +3,7 @@
 //! Sending again is a send to the source queue, then a delete: who dies in between leaves a message twice, which every
 //! step takes in its stride.
 
+use clap::Subcommand;
 use std::collections::BTreeMap;
 
 use aws_sdk_sqs::Client;
@@ -13,18 +14,48 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::Ending;
-use crate::args::{Redrive, RedriveCommand};
-use crate::connection;
-use crate::output::{Output, grouped, summary};
+use crate::output::{Ending, Output, grouped, summary};
 use crate::queues::{self, Queue};
+use crate::stack;
+
+/// List what ended in the rejected and dead-letter queues, show why, and send it again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the queues and how many messages each holds. This is what `redrive` alone does.
+    List,
+    /// Show messages and why they ended here. They are hidden from others while it runs.
+    Show {
+        /// For example rejected, or handle-dlq.
+        queue: String,
+        /// How many at most.
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        most: u64,
+        /// Print the bodies too. Those of rejected messages hold payloads.
+        #[arg(long)]
+        body: bool,
+    },
+    /// Send messages again to the queue they came from.
+    Send {
+        /// For example rejected, or handle-dlq.
+        queue: String,
+        /// How many at most; all that are there now if not given.
+        #[arg(long, value_name = "N")]
+        most: Option<u64>,
+    },
+}
 
 /// Nothing could be listed or sent again.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// SQS did not answer.
     #[error(transparent)]
     Queue(#[from] queues::Error),
@@ -69,16 +100,14 @@ const SEND_S: i32 = 60;
 ///
 /// # Errors
 /// [`Error`]; messages that were not sent again stay where they are.
-pub async fn run(options: &Redrive, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = connection::open(stack).await?;
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let connection = stack::open(stack).await?;
     let client = Client::new(&connection.config);
     let ended = queues::ended(&client, &connection.queues).await?;
     match &options.command {
-        None | Some(RedriveCommand::List) => list(&client, &ended, output).await,
-        Some(RedriveCommand::Show { queue, most, body }) => {
-            show(&client, find(&ended, queue)?, *most, *body, output).await
-        }
-        Some(RedriveCommand::Send { queue, most }) => send(&client, find(&ended, queue)?, *most, output).await,
+        None | Some(Command::List) => list(&client, &ended, output).await,
+        Some(Command::Show { queue, most, body }) => show(&client, find(&ended, queue)?, *most, *body, output).await,
+        Some(Command::Send { queue, most }) => send(&client, find(&ended, queue)?, *most, output).await,
     }
 }
 

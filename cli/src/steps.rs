@@ -1,27 +1,23 @@
-//! `groupage steps`: the steps and sweep in a process of their own, on a stack that runs elsewhere. Also what the steps
-//! work with wherever the command runs them.
+//! `groupage steps`: the steps and sweep in a process of their own, on a stack that runs elsewhere.
 
 use std::sync::Arc;
 
 use embedded::{Pipeline, Processes};
+use groupage_aws::Downstreams;
 use groupage_aws::config;
-use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
-use groupage_aws::{Downstreams, Dynamo, Meter, Sqs};
-use groupage_core::domain::task::RETENTION_DAYS;
+use groupage_aws::entry::NoRoutes;
 use serde::Serialize;
 
-use crate::Ending;
-use crate::connection;
-use crate::output::Output;
+use crate::output::{Ending, Output};
+use crate::stack;
 use crate::stop::Stop;
-use groupage_aws::Connection;
 
 /// The steps did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// A variable makes no sense.
     #[error(transparent)]
     Config(#[from] config::Error),
@@ -42,9 +38,9 @@ struct Started {
 ///
 /// # Errors
 /// [`Error`], before anything is received.
-pub async fn run(stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = connection::open(stack).await?;
-    let steps = remote(&connection)?;
+pub async fn run(name: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let connection = stack::open(name).await?;
+    let steps = stack::remote_steps(&connection)?;
     steps.routes.current().await?;
     let downstream = Arc::new(Downstreams::new(&connection.config));
     let sqs = aws_sdk_sqs::Client::new(&connection.config);
@@ -64,48 +60,4 @@ pub async fn until_stopped(pipeline: Pipeline, stop: &Stop) {
         // What was in hand comes again, here or elsewhere.
         () = stop.at_once() => {}
     }
-}
-
-/// What the steps work with; what they consume goes to `meter`.
-///
-/// # Errors
-/// [`config::Error`] if one of the variables that say how they work makes no sense.
-pub fn on(connection: &Connection, routes: RouteSource, meter: &Arc<Meter>) -> Result<Arc<AwsStack>, config::Error> {
-    Ok(Arc::new(AwsStack::on(connection, routes, meter, worker_name())?))
-}
-
-/// What the steps work with on a stack that runs elsewhere.
-///
-/// # Errors
-/// As [`on`].
-pub fn remote(connection: &Connection) -> Result<Arc<AwsStack>, config::Error> {
-    let meter = Arc::new(Meter::new());
-    on(connection, RouteSource::table(connection.routes(&meter)), &meter)
-}
-
-/// The tables, for reading beside the steps without counting as theirs. For how long the stack keeps what is settled does
-/// not matter to a reader.
-pub fn unmetered_store(connection: &Connection) -> Dynamo {
-    let retention_ms = RETENTION_DAYS * 24 * 60 * 60 * 1000;
-    connection.store(retention_ms, &Arc::new(Meter::new()))
-}
-
-/// The queues, for sending beside the steps without counting as theirs.
-pub fn unmetered_queues(connection: &Connection) -> Sqs {
-    connection.sqs(&Arc::new(Meter::new()))
-}
-
-/// Who this process is, for people: host and process.
-pub fn worker_name() -> String {
-    format!("{}/{}", host(), std::process::id())
-}
-
-#[cfg(unix)]
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn host() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }

@@ -3,26 +3,24 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Subcommand;
-use groupage_aws::System;
 use groupage_core::domain::id::StreamId;
 use groupage_core::domain::stream::{Ending as End, Offset, Stream};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::steps::stream::{Refused, Streaming};
+use groupage_core::steps::stream::Refused;
 use serde::Serialize;
 
-use crate::Ending;
-use crate::connection;
-use crate::output::{Output, grouped, summary};
-use crate::steps;
+use crate::output::{Ending, Output, grouped, summary};
+use crate::stack::{self, Access};
 
+/// Show a stream, or end it.
 #[derive(Debug, clap::Args)]
-pub struct StreamOptions {
+pub struct Args {
     #[command(subcommand)]
-    pub command: StreamCommand,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum StreamCommand {
+enum Command {
     /// Show how far a stream is, as it was committed last: its watermark, and what is settled beyond it.
     Show {
         /// Its name.
@@ -48,7 +46,7 @@ pub enum StreamCommand {
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// The name is none.
     #[error("{0}")]
     Name(&'static str),
@@ -85,19 +83,15 @@ struct Shown {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &StreamOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let (StreamCommand::Show { name } | StreamCommand::Commit { name } | StreamCommand::End { name, .. }) =
-        &options.command;
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let (Command::Show { name } | Command::Commit { name } | Command::End { name, .. }) = &options.command;
     let id = StreamId::parse(name).map_err(Error::Name)?;
-    let connection = connection::open(stack).await?;
-    let (store, outbox) = (steps::unmetered_store(&connection), steps::unmetered_queues(&connection));
-    let streaming = Streaming { store: &store, outbox: &outbox, env: &System };
+    let access = Access::open(stack).await?;
+    let streaming = access.streaming();
     let stream = match &options.command {
-        StreamCommand::Show { .. } => streaming.stream(&id).await??,
-        StreamCommand::Commit { .. } => streaming.commit_now(&id).await??,
-        StreamCommand::End { failed, .. } => {
-            streaming.end(&id, if *failed { End::Failed } else { End::Ended }).await??
-        }
+        Command::Show { .. } => streaming.stream(&id).await??,
+        Command::Commit { .. } => streaming.commit_now(&id).await??,
+        Command::End { failed, .. } => streaming.end(&id, if *failed { End::Failed } else { End::Ended }).await??,
     };
     let shown = Shown::of(&stream);
     output.result(&shown, || shown.text());

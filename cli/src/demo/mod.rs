@@ -30,15 +30,33 @@ use groupage_core::ports::{self, Freshness, Tasks};
 use groupage_core::routes::{self, Routes};
 use tokio::time;
 
-use crate::args;
+use crate::output::Ending;
 use crate::output::Output;
 use crate::send::bundle::{MAX_MESSAGES, bundles};
 use crate::send::queue::{self, Intake};
-use crate::{Ending, steps};
+use crate::stack::{self, Access};
 use figures::{Figures, Run};
 use ledger::Parcel;
 use progress::Progress;
 use trucks::{Temper, Trucks};
+
+/// Watch many tasks become few calls: everything in this process, nothing to install, a few seconds.
+///
+/// Parcels for trucks go onto the queue one by one. A truck loading API that is slow, takes few calls at once,
+/// fails some and refuses some parcels gets them in few, full calls. Ends with exit code 0 only if the API's own
+/// ledger agrees with every task's outcome.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How many parcels to send.
+    #[arg(long, value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    tasks: u32,
+    /// For how many trucks.
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    trucks: u32,
+    /// Chooses which calls are slow and which fail.
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    seed: u64,
+}
 
 /// A run that takes longer has hung. What is not settled by then is reported.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -78,7 +96,7 @@ pub enum Error {
 ///
 /// # Errors
 /// [`Error`]; the figures are not printed then.
-pub async fn run(options: &args::Demo, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
     let trucks = Trucks::start(Temper { seed: options.seed, ..Temper::default() }).await?;
     let parcels = parcels::parcels(options.tasks, options.trucks);
@@ -101,7 +119,7 @@ pub async fn run(options: &args::Demo, output: &Output) -> Result<Ending, Error>
 async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, output: Output) -> Result<Run, Error> {
     let meter = Arc::new(Meter::new());
     let routes = Arc::new(Routes::parse(&parcels::routes(&trucks.load_url()))?);
-    let steps = steps::on(stack.connection(), RouteSource::Fixed(routes), &meter)?;
+    let steps = stack::steps(stack.connection(), RouteSource::Fixed(routes), &meter)?;
     let downstream = Arc::new(Downstreams::new(stack.sdk_config()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
@@ -181,5 +199,5 @@ async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: us
 
 async fn read_tasks(stack: &embedded::Stack, parcels: &[Parcel]) -> Result<Vec<Task>, ports::Error> {
     let ids: Vec<TaskId> = parcels.iter().map(|parcel| TaskId::new(&parcel.id)).collect();
-    steps::unmetered_store(stack.connection()).read(&ids, Freshness::Latest).await
+    Access::to(stack.connection()).store.read(&ids, Freshness::Latest).await
 }

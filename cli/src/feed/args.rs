@@ -7,22 +7,34 @@ use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{MAX_COMMIT_MS, Options, WINDOW};
 
 /// What the examples teach.
-pub const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   groupage feed events.ndjson --stream orders            feed, and wait until all is settled
   groupage feed events.ndjson --stream orders --end      the same; then no more events may come
   groupage feed events.ndjson --stream orders --rate 50  at most 50 lines a second
   groupage stream show orders                            how far it is, asked from anywhere";
 
+/// Args an ordered file to a stream, event by event, and go on where it stood after any crash.
+///
+/// Each line is a task: {"id": "…", "payload": {…}}; a task without an id gets one from its number in the file. The
+/// stream knows up to which line all are settled: its watermark. Argsing the same file again begins there. Lines after it
+/// that were fed before are recognised, and sent again only if they are not settled; a line that has changed since is
+/// refused. A line that is no task is rejected, counts as failed, and holds nobody up.
+///
+/// When too many lines are unsettled (--window), it waits until some settle. Ctrl-C stops feeding and commits what is
+/// settled; a second drops everything.
+///
+/// The exit code is 0 if every line was fed, now or earlier, and none was rejected or has failed.
 #[derive(Debug, clap::Args)]
-pub struct Feed {
+#[command(after_help = EXAMPLES)]
+pub struct Args {
     /// The file, or - for standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The stream; opened if it is not there.
     #[arg(long, value_name = "NAME")]
     pub stream: String,
-    /// Feed so many lines a second at most.
+    /// Args so many lines a second at most.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rate: Option<u32>,
     /// End the stream when all lines are fed: it is completed when all are settled, and takes no more.
@@ -52,7 +64,7 @@ fn commit_time(text: &str) -> Result<Duration, String> {
     if is_allowed { Ok(time) } else { Err("expected at most 1h".to_owned()) }
 }
 
-impl Feed {
+impl Args {
     /// What a new stream is opened with; an existing one keeps its own for whatever is not given.
     pub fn options(&self, before: Option<&Options>) -> Options {
         let Options { commit_ms, commit_events, window, notify } = before.cloned().unwrap_or_default();

@@ -3,7 +3,7 @@
 //! It holds nothing that a crash could lose: the stream says up to where all is settled, and everything after that is fed
 //! again, and recognised.
 
-pub mod args;
+mod args;
 mod report;
 mod source;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groupage_aws::entry::{NoRoutes, RouteSource};
-use groupage_aws::{Dynamo, Meter, RouteTable, Sqs, System};
+use groupage_aws::{Connection, Dynamo, Sqs, System};
 use groupage_core::domain::id::StreamId;
 use groupage_core::domain::retry::Retryable;
 use groupage_core::domain::stream::{Ending as End, State, Stream};
@@ -23,12 +23,11 @@ use groupage_core::steps::stream::{Event, Fed, Outcome, Refused, Streaming};
 use indicatif::ProgressBar;
 use tokio::time::Instant;
 
-use crate::Ending;
-use crate::connection;
-use crate::output::Output;
+use crate::output::{Ending, Output};
 use crate::send;
+use crate::stack::{self, Access};
 use crate::stop::Stop;
-use groupage_aws::Connection;
+pub use args::Args;
 use report::Report;
 use source::Source;
 
@@ -44,7 +43,7 @@ const TRIES: u32 = 5;
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// The name is none.
     #[error("{0}")]
     Name(&'static str),
@@ -89,12 +88,11 @@ enum Halt {
 ///
 /// # Errors
 /// [`Error`], before anything is fed. What goes wrong later is in the report.
-pub async fn run(options: &args::Feed, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let id = StreamId::parse(&options.stream).map_err(Error::Name)?;
-    let connection = connection::open(stack).await?;
-    let store = crate::steps::unmetered_store(&connection);
-    let outbox = crate::steps::unmetered_queues(&connection);
-    let steps = Streaming { store: &store, outbox: &outbox, env: &System };
+    let connection = stack::open(stack).await?;
+    let access = Access::to(&connection);
+    let steps = access.streaming();
     let routes = routes(&connection).await?;
     let refused = |why| Error::Refused { stream: id.clone(), why };
     let before = steps.stream(&id).await?.ok();
@@ -125,8 +123,7 @@ pub async fn run(options: &args::Feed, stack: Option<&str>, output: &Output) -> 
 
 /// The routes in force; `None` if none were pushed yet.
 async fn routes(connection: &Connection) -> Result<Option<Arc<Routes>>, NoRoutes> {
-    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
-    match RouteSource::table(table).current().await {
+    match RouteSource::table(connection.routes(&Arc::default())).current().await {
         Ok(routes) => Ok(Some(routes)),
         Err(NoRoutes::NotPushed) => Ok(None),
         Err(other) => Err(other),
@@ -138,7 +135,7 @@ struct Feeder<'a> {
     steps: Streaming<'a, Dynamo, Sqs, System>,
     routes: Option<Arc<Routes>>,
     id: StreamId,
-    options: &'a args::Feed,
+    options: &'a Args,
     output: Output,
     bar: ProgressBar,
     report: Report,

@@ -3,20 +3,22 @@
 use clap::Subcommand;
 
 /// What the examples teach.
-pub const EXAMPLE: &str = "\
+const EXAMPLE: &str = "\
 Example: a payment failed, and those of the same account wait behind it.
   groupage lane stopped payments
   groupage lane show payments DE02120300000000202051
   groupage lane resume payments DE02120300000000202051";
 
+/// Look at the tasks of one order key, and let them go on when one has failed.
 #[derive(Debug, clap::Args)]
-pub struct LaneOptions {
+#[command(after_help = EXAMPLE)]
+pub struct Args {
     #[command(subcommand)]
-    pub command: LaneCommand,
+    pub command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum LaneCommand {
+pub enum Command {
     /// Show an order key: who has the turn, or what stopped it, and who waits.
     Show {
         /// The route.

@@ -1,6 +1,6 @@
 //! `groupage lane`: tasks of one order key, and what stopped them.
 
-pub mod args;
+mod args;
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,18 +12,17 @@ use groupage_core::ports::Lanes;
 use groupage_core::steps::lane::{Ordering, Resumed, Shown};
 use serde::Serialize;
 
-use crate::Ending;
-use crate::connection;
-use crate::output::{Output, summary};
-use crate::steps;
-use args::{LaneCommand, LaneOptions};
+use crate::output::{Ending, Output, summary};
+use crate::stack::{self, Access};
+pub use args::Args;
+use args::Command;
 
 /// The order key did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// A variable makes no sense.
     #[error(transparent)]
     Config(#[from] groupage_aws::config::Error),
@@ -84,17 +83,17 @@ struct Stopped {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &LaneOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let (LaneCommand::Show { route, .. } | LaneCommand::Stopped { route, .. } | LaneCommand::Resume { route, .. }) =
+pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let (Command::Show { route, .. } | Command::Stopped { route, .. } | Command::Resume { route, .. }) =
         &options.command;
     let route = RouteName::parse(route).map_err(Error::Route)?;
-    let connection = connection::open(stack).await?;
-    let (store, outbox) = (steps::unmetered_store(&connection), steps::unmetered_queues(&connection));
-    let ordering = Ordering { store: &store, outbox: &outbox, env: &System };
+    let connection = stack::open(name).await?;
+    let access = Access::to(&connection);
+    let ordering = access.ordering();
     match &options.command {
-        LaneCommand::Show { key, limit, .. } => show(&ordering, &route, key, *limit, output).await,
-        LaneCommand::Stopped { limit, .. } => {
-            let lanes = store.stopped(&route, usize::try_from(*limit).unwrap_or(usize::MAX)).await?;
+        Command::Show { key, limit, .. } => show(&ordering, &route, key, *limit, output).await,
+        Command::Stopped { limit, .. } => {
+            let lanes = access.store.stopped(&route, usize::try_from(*limit).unwrap_or(usize::MAX)).await?;
             let stopped = Stopped { route, keys: lanes.into_iter().map(|lane| lane.key().to_owned()).collect() };
             output.result(&stopped, || match stopped.keys.as_slice() {
                 [] => "no order key is stopped".to_owned(),
@@ -102,8 +101,8 @@ pub async fn run(options: &LaneOptions, stack: Option<&str>, output: &Output) ->
             });
             Ok(Ending::Well)
         }
-        LaneCommand::Resume { key, .. } => {
-            let routes = steps::remote(&connection)?.routes.current().await?;
+        Command::Resume { key, .. } => {
+            let routes = stack::remote_steps(&connection)?.routes.current().await?;
             let notify = routes.get(&route).map(|route| route.notify.clone()).unwrap_or_default();
             match ordering.resume(&LaneId::of(&route, key), &notify).await? {
                 Resumed::Yes { .. } | Resumed::NotStopped(_) => show(&ordering, &route, key, 10, output).await,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 /// What the examples teach.
-pub const EXAMPLE: &str = "\
+const EXAMPLE: &str = "\
 Example: hold back a night's mails and let them go by hundreds.
   groupage list put mails mails.jsonl
   groupage list show mails --peek 3
@@ -16,14 +16,16 @@ Example: hold back a night's mails and let them go by hundreds.
 
 A task also gets onto a list by its message: {\"id\": \"…\", \"payload\": {…}, \"list\": \"mails\"}";
 
+/// Hold tasks back on a list, and release them when you say so.
 #[derive(Debug, clap::Args)]
-pub struct ListOptions {
+#[command(after_help = EXAMPLE)]
+pub struct Args {
     #[command(subcommand)]
-    pub command: ListCommand,
+    pub command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum ListCommand {
+pub enum Command {
     /// Put tasks on a list, in the order of the lines: one JSON object a line, {"id": "…", "payload": {…}}.
     ///
     /// The list is made if it is not there. A task without an id gets one from its content. Putting the same file again

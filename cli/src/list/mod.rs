@@ -1,31 +1,29 @@
 //! `groupage list`: tasks that wait until they are released.
 
-pub mod args;
+mod args;
 mod put;
 mod show;
 mod take;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use groupage_aws::{Dynamo, Meter, Sqs, System};
+use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::Options;
 use groupage_core::steps::list::{Listing, Refused};
 
-use crate::Ending;
-use crate::connection;
-use crate::output::Output;
-use crate::steps;
-use args::{ListCommand, ListOptions};
+use crate::output::{Ending, Output};
+use crate::stack::{self, Access};
+pub use args::Args;
+use args::Command;
 
 /// The list did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// The name is none.
     #[error("{0}")]
     Name(&'static str),
@@ -59,14 +57,13 @@ pub enum Error {
 /// One list, and how to reach it.
 struct Shelf {
     id: ListId,
-    store: Dynamo,
-    outbox: Sqs,
+    access: Access,
     output: Output,
 }
 
 impl Shelf {
     fn steps(&self) -> Listing<'_, Dynamo, Sqs, System> {
-        Listing { store: &self.store, outbox: &self.outbox, env: &System }
+        self.access.listing()
     }
 
     /// What a call gave, or why it was refused.
@@ -79,27 +76,25 @@ impl Shelf {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &ListOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let (ListCommand::Put { name, .. }
-    | ListCommand::Release { name, .. }
-    | ListCommand::Show { name, .. }
-    | ListCommand::Discard { name, .. }
-    | ListCommand::Close { name }
-    | ListCommand::Open { name, .. }) = &options.command;
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let (Command::Put { name, .. }
+    | Command::Release { name, .. }
+    | Command::Show { name, .. }
+    | Command::Discard { name, .. }
+    | Command::Close { name }
+    | Command::Open { name, .. }) = &options.command;
     let id = ListId::parse(name).map_err(Error::Name)?;
-    let connection = connection::open(stack).await?;
-    let outbox = Sqs::new(&connection.config, connection.queues.clone(), Arc::new(Meter::new()));
-    let shelf = Shelf { id, store: steps::unmetered_store(&connection), outbox, output: *output };
+    let shelf = Shelf { id, access: Access::open(stack).await?, output: *output };
     match &options.command {
-        ListCommand::Put { file, .. } => put::run(&shelf, file).await,
-        ListCommand::Release { count, all: _, key, .. } => take::release(&shelf, *count, key.as_deref()).await,
-        ListCommand::Show { peek, .. } => show::run(&shelf, *peek).await,
-        ListCommand::Discard { yes, .. } => take::discard(&shelf, *yes).await,
-        ListCommand::Close { .. } => {
+        Command::Put { file, .. } => put::run(&shelf, file).await,
+        Command::Release { count, all: _, key, .. } => take::release(&shelf, *count, key.as_deref()).await,
+        Command::Show { peek, .. } => show::run(&shelf, *peek).await,
+        Command::Discard { yes, .. } => take::discard(&shelf, *yes).await,
+        Command::Close { .. } => {
             shelf.given(shelf.steps().close(&shelf.id).await?)?;
             show::run(&shelf, None).await
         }
-        ListCommand::Open { ttl, .. } => {
+        Command::Open { ttl, .. } => {
             let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
             shelf.given(shelf.steps().open(&shelf.id, Options { ttl_ms }).await?)?;
             show::run(&shelf, None).await

@@ -12,8 +12,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::{Error, Shelf};
-use crate::Ending;
-use crate::output::{grouped, summary};
+use crate::output::{Ending, grouped, summary};
 use crate::send::input::Input;
 use crate::send::lines::{Content, Line, Lines};
 use crate::send::{self, report::BadLine};

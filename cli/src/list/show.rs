@@ -9,8 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Error, Shelf};
-use crate::Ending;
-use crate::output::{grouped, summary};
+use crate::output::{Ending, grouped, summary};
 
 #[derive(Serialize)]
 struct Shown {

@@ -11,8 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::{Error, Shelf};
-use crate::Ending;
-use crate::output::{grouped, summary};
+use crate::output::{Ending, grouped, summary};
 
 /// What was taken.
 #[derive(Debug, Serialize)]

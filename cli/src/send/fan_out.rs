@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::input::Input;
 use super::lines::{Content, Line};
 use crate::output::grouped;
-use crate::steps::{unmetered_queues, unmetered_store};
+use crate::stack::Access;
 use groupage_aws::Connection;
 
 /// The fan-out cannot be tracked.
@@ -75,8 +75,7 @@ pub struct Tracked {
 /// The tracker of one input.
 pub struct FanOut {
     id: TrackerId,
-    store: Dynamo,
-    outbox: Sqs,
+    access: Access,
     /// Chunks that were given items.
     chunks: RefCell<u64>,
 }
@@ -94,8 +93,7 @@ impl FanOut {
         notify: NotificationQueue,
         connection: &Connection,
     ) -> Result<(Self, bool), Error> {
-        let (store, outbox) = (unmetered_store(connection), unmetered_queues(connection));
-        let fan_out = Self { id, store, outbox, chunks: RefCell::default() };
+        let fan_out = Self { id, access: Access::to(connection), chunks: RefCell::default() };
         let options = Options { deadline: None, notify };
         let (_, is_new) = fan_out.answer(fan_out.tracking().open(fan_out.id.clone(), options).await)?;
         Ok((fan_out, is_new))
@@ -172,7 +170,7 @@ impl FanOut {
     }
 
     const fn tracking(&self) -> Tracking<'_, Dynamo, Sqs, System> {
-        Tracking { store: &self.store, outbox: &self.outbox, env: &System }
+        self.access.tracking()
     }
 
     fn answer<T>(&self, answer: steps::track::Outcome<T>) -> Result<T, Error> {
@@ -265,7 +263,7 @@ mod tests {
     async fn the_same_chunk_finds_its_items_and_an_edited_one_gets_its_own() {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
         let connection = stack.connection();
-        let given = Given(&connection);
+        let given = Given(connection);
         assert_eq!(given.items_of(&[A, B]).await.unwrap(), [0, 1]);
         assert_eq!(given.items_of(&[A, EDITED]).await.unwrap(), [2, 3], "another payload");
         assert_eq!(given.items_of(&[B, A]).await.unwrap(), [4, 5], "another order");

@@ -4,6 +4,7 @@
 //! send the rest in tens. Repeating it is safe at any point: ids follow from the content, and registering twice is
 //! registering once.
 
+mod args;
 pub mod bundle;
 mod fan_out;
 pub mod input;
@@ -19,22 +20,18 @@ use std::thread;
 use std::time::Instant;
 
 use futures::future::join_all;
-use groupage_aws::{Dynamo, Sqs, System};
+use groupage_aws::Connection;
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::task_message::TaskMessage;
 use groupage_core::domain::tracker::{ItemId, Outcome};
 use groupage_core::ports;
-use groupage_core::steps::track::Tracking;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::Ending;
-use crate::args;
-use crate::connection;
-use crate::output::Output;
-use crate::steps;
+use crate::output::{Ending, Output};
+use crate::stack::{self, Access};
+pub use args::Args;
 use fan_out::FanOut;
-use groupage_aws::Connection;
 use input::Input;
 use lines::{Content, Line, Lines};
 use lookup::Known;
@@ -60,7 +57,7 @@ pub enum Error {
     },
     /// There is no queue to send to.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// The tasks cannot be tracked.
     #[error(transparent)]
     Track(#[from] fan_out::Error),
@@ -85,9 +82,9 @@ enum Stop {
 ///
 /// # Errors
 /// [`Error`], before anything is sent. What goes wrong later is in the report.
-pub async fn run(options: &args::Send, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let mut input = Input::open(&options.file).map_err(|source| Error::Open { file: options.file.clone(), source })?;
-    let connection = connection::open(stack).await?;
+    let connection = stack::open(stack).await?;
     let fan_out = match &options.track {
         Some(name) => {
             let id = fan_out::id(name, &mut input)?;
@@ -153,8 +150,7 @@ pub fn progress(bytes: Option<u64>) -> ProgressBar {
 
 struct Sender<'a> {
     fan_out: Option<&'a FanOut>,
-    store: Dynamo,
-    outbox: Sqs,
+    access: Access,
     intake: Intake,
     bar: ProgressBar,
     output: Output,
@@ -167,8 +163,7 @@ impl<'a> Sender<'a> {
     fn new(connection: &Connection, bar: ProgressBar, output: Output, fan_out: Option<&'a FanOut>) -> Self {
         Self {
             fan_out,
-            store: steps::unmetered_store(connection),
-            outbox: steps::unmetered_queues(connection),
+            access: Access::to(connection),
             intake: Intake::new(&connection.config, connection.queues.tasks.clone()),
             bar,
             output,
@@ -260,7 +255,7 @@ impl<'a> Sender<'a> {
 
     async fn send_tasks(&self, tasks: Vec<(u64, TaskMessage)>) -> Result<(), Stop> {
         let (mut wanted, mut acks) = (Vec::new(), Vec::new());
-        for (number, message, known) in lookup::look_up(&self.store, tasks).await? {
+        for (number, message, known) in lookup::look_up(&self.access.store, tasks).await? {
             match known {
                 Known::Not => wanted.push((number, message, true)),
                 Known::Unsettled => wanted.push((number, message, false)),
@@ -291,7 +286,7 @@ impl<'a> Sender<'a> {
 
     /// Acks the items of tasks that are settled, and of messages that will never be tasks: nobody else will.
     async fn ack(&self, items: Vec<(ItemId, Outcome)>) -> Result<(), Stop> {
-        let trackers = Tracking { store: &self.store, outbox: &self.outbox, env: &System };
+        let trackers = self.access.tracking();
         trackers.settle(items).await.all()?;
         Ok(())
     }
@@ -321,7 +316,7 @@ mod tests {
     use groupage_core::ports::{Settlement, Tasks};
 
     use super::*;
-    use crate::args::Color;
+    use crate::output::Color;
 
     async fn open(connection: &Connection) -> FanOut {
         FanOut::open(TrackerId::new("t"), NotificationQueue::None, connection).await.unwrap().0
@@ -344,10 +339,10 @@ mod tests {
             .queue_url(&connection.queues.tasks)
             .attributes(QueueAttributeName::MaximumMessageSize, "1024");
         smaller.send().await.unwrap();
-        let fan_out = open(&connection).await;
+        let fan_out = open(connection).await;
         let large = format!(r#"{{"id":"large","payload":{{"x":"{}"}}}}"#, "x".repeat(2_000));
         let input = lines(format!("{{\"id\":\"small\",\"payload\":{{}}}}\n{large}\n"));
-        let report = sender(&connection, Some(&fan_out)).send_all(input).await;
+        let report = sender(connection, Some(&fan_out)).send_all(input).await;
 
         assert_eq!((report.new, report.bad.len(), report.bad[0].line), (1, 1, 2));
         assert!(report.is_complete(), "sending it again is of no use: {:?}", report.stopped);
@@ -360,18 +355,18 @@ mod tests {
     async fn an_item_fails_only_if_no_known_task_will_ack_it() {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
         let connection = stack.connection();
-        let fan_out = open(&connection).await;
+        let fan_out = open(connection).await;
         let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
-        sender(&connection, Some(&fan_out)).send_all(lines(two)).await;
+        sender(connection, Some(&fan_out)).send_all(lines(two)).await;
         let registered = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
         let TaskMessage { id, payload, item, list: _, event: _ } = registered.clone();
         let task = Task::new(id, Target::new("r:x"), payload, registered.digest(), Timestamp(0)).with_item(item);
-        steps::unmetered_store(&connection).register(&task).await.unwrap();
+        Access::to(connection).store.register(&task).await.unwrap();
 
         let failed_after = async |item: &str| {
             let message = parse(&format!(r#"{{"id":"a","payload":{{"n":1}},"item":"{item}"}}"#), "m").unwrap();
             // Also without --track: what a line says of its own item holds.
-            let sender = sender(&connection, None);
+            let sender = sender(connection, None);
             sender.send_tasks(vec![(1, message)]).await.unwrap();
             assert_eq!(sender.report.borrow().bad.len(), 1);
             fan_out.progress().await.unwrap().failed
@@ -389,14 +384,14 @@ mod tests {
         let message = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
         let TaskMessage { id, payload, item, list: _, event: _ } = message.clone();
         let task = Task::new(id, Target::new("r:x"), payload, message.digest(), Timestamp(0)).with_item(item);
-        let (store, batch) = (steps::unmetered_store(&connection), BatchId::new("b"));
+        let (store, batch) = (Access::to(connection).store, BatchId::new("b"));
         store.register(&task).await.unwrap();
         store.join(&task.id, task.round, &batch).await.unwrap();
         let member = Member { id: task.id, round: task.round };
         store.settle(&member, &batch, &Settlement::Succeeded, Timestamp(1)).await.unwrap();
 
-        let fan_out = open(&connection).await;
-        let report = sender(&connection, Some(&fan_out)).send_all(lines("{\"id\":\"a\",\"payload\":{}}\n")).await;
+        let fan_out = open(connection).await;
+        let report = sender(connection, Some(&fan_out)).send_all(lines("{\"id\":\"a\",\"payload\":{}}\n")).await;
         assert_eq!((report.settled, report.new), (1, 0));
         assert_eq!(fan_out.wait().await.unwrap().state, "completed");
         stack.shutdown().await;

@@ -4,10 +4,11 @@ mod batch;
 mod sessions;
 mod tracker;
 
+use clap::Subcommand;
 use std::sync::Arc;
 
 use aws_sdk_sqs::Client;
-use groupage_aws::{Dynamo, Meter, RouteTable};
+use groupage_aws::{Connection, Dynamo};
 use groupage_core::domain::id::{BatchId, Shard, Target, TaskId, TrackerId};
 use groupage_core::domain::lock::Lock;
 use groupage_core::domain::shown::Shown;
@@ -16,20 +17,61 @@ use groupage_core::ports::{self, Batches, Freshness, Locks, Tasks};
 use groupage_core::routes::{self, Routes};
 use serde::Serialize;
 
-use crate::Ending;
-use crate::args::{StatusCommand, StatusOptions};
-use crate::connection;
-use crate::output::{Output, grouped, summary};
+use crate::output::{Ending, Output, grouped, summary};
 use crate::queues::{self, Depth};
-use crate::steps;
-use groupage_aws::Connection;
+use crate::stack::{self, Access};
+
+/// Show where a task, a batch, a tracker or a Target stands, who works, or how full the queues are.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// One task: its status, batch, and why it failed.
+    Task {
+        /// Its id.
+        id: String,
+    },
+    /// One batch: its members, calls and outcome.
+    Batch {
+        /// Its id, which is the Idempotency-Key of its call.
+        id: String,
+    },
+    /// The workers that have a session: who, until when, and what they have claimed.
+    Sessions,
+    /// One tracker, which counts a fan-out: its state, and how many of its items succeeded, failed or are missing.
+    ///
+    /// An item is missing until its task has succeeded or failed. The states are:
+    ///
+    ///   open: more items may be added
+    ///
+    ///   sealed: all are added, and some are missing
+    ///
+    ///   completed: none is missing; how many failed is another question
+    ///
+    ///   overdue: its deadline came first
+    ///
+    ///   abandoned: it was given up, or nothing happened for days
+    Tracker {
+        /// Its id: the name that `groupage send --track` prints, or that POST /trackers of the HTTP API was given.
+        id: String,
+    },
+    /// One Target: who waits, who leads.
+    Target {
+        /// As stored: route:value, for example parcels:truck-7.
+        target: String,
+    },
+}
 
 /// The status is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// A table did not answer.
     #[error(transparent)]
     Table(#[from] ports::Error),
@@ -108,16 +150,17 @@ const PAGE: usize = 1_000;
 ///
 /// # Errors
 /// [`Error`]
-pub async fn run(options: &StatusOptions, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = connection::open(stack).await?;
-    let store = steps::unmetered_store(&connection);
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+    let connection = stack::open(stack).await?;
+    let access = Access::to(&connection);
+    let store = &access.store;
     match &options.command {
         None => totals(&connection, output).await?,
-        Some(StatusCommand::Task { id }) => task(&store, &TaskId::new(id), output).await?,
-        Some(StatusCommand::Batch { id }) => batch::show(&store, &BatchId::new(id), output).await?,
-        Some(StatusCommand::Sessions) => sessions::show(&connection, &store, output).await?,
-        Some(StatusCommand::Tracker { id }) => tracker::show(&connection, &store, &TrackerId::new(id), output).await?,
-        Some(StatusCommand::Target { target: id }) => target(&connection, &store, &Target::new(id), output).await?,
+        Some(Command::Task { id }) => task(store, &TaskId::new(id), output).await?,
+        Some(Command::Batch { id }) => batch::show(store, &BatchId::new(id), output).await?,
+        Some(Command::Sessions) => sessions::show(&connection, store, output).await?,
+        Some(Command::Tracker { id }) => tracker::show(&access, &TrackerId::new(id), output).await?,
+        Some(Command::Target { target: id }) => target(&connection, store, &Target::new(id), output).await?,
     }
     Ok(Ending::Well)
 }
@@ -212,8 +255,7 @@ impl From<Lock> for LockStatus {
 
 /// The routes in force, if any are pushed yet.
 async fn routes(connection: &Connection) -> Result<Option<Routes>, Error> {
-    let table = RouteTable::new(&connection.config, &connection.tables, Arc::new(Meter::new()));
-    Ok(table.load().await?.map(|stored| Routes::parse(&stored.yaml)).transpose()?)
+    Ok(connection.routes(&Arc::default()).load().await?.map(|stored| Routes::parse(&stored.yaml)).transpose()?)
 }
 
 fn unknown(kind: &'static str, id: &str) -> Error {

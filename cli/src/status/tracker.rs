@@ -2,17 +2,15 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use groupage_aws::{Dynamo, System};
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{End, ItemRange, State};
-use groupage_core::steps::track::{Progress, Tracking};
+use groupage_core::steps::track::Progress;
 use serde::Serialize;
 
 use super::{Error, unknown};
 use crate::output::Output;
-use crate::steps::unmetered_queues;
-use groupage_aws::Connection;
+use crate::stack::Access;
 
 #[derive(Serialize)]
 struct TrackerStatus {
@@ -41,9 +39,8 @@ struct TrackerStatus {
 ///
 /// # Errors
 /// [`Error`]
-pub async fn show(connection: &Connection, store: &Dynamo, id: &TrackerId, output: &Output) -> Result<(), Error> {
-    let outbox = &unmetered_queues(connection);
-    let found = Tracking { store, outbox, env: &System }.progress(id).await?;
+pub async fn show(access: &Access, id: &TrackerId, output: &Output) -> Result<(), Error> {
+    let found = access.tracking().progress(id).await?;
     let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| unknown("tracker", id.as_str()))?;
     let (ended_at, told, missing_items) = match &tracker.state {
         State::Open | State::Sealed => (None, None, Vec::new()),

@@ -10,6 +10,7 @@ mod report;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 
 use groupage_aws::config;
@@ -24,21 +25,68 @@ use groupage_core::steps::keeper::{Keeper, Lost};
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::work::{Worked, Worker};
 
-use crate::Ending;
-use crate::args::Work;
-use crate::connection;
-use crate::output::Output;
+use crate::output::{Ending, Output};
+use crate::stack;
 use crate::stop::Stop;
 use exec::Exec;
 use pause::Pause;
 use report::{Ended, Line};
+
+const EXAMPLE: &str = "\
+Example, for a route `- { name: labels, target: printer, downstream: pull }`:
+  groupage work --route labels --exec 'jq -r .items[].payload.text | lp -d \"$GROUPAGE_TARGET\" >&2'";
+
+/// Work on the batches of a route that says `downstream: pull`: run a command for each, until it is stopped.
+///
+/// The command runs by `sh -c`. It gets the batch as JSON on standard input, as an HTTP downstream gets it:
+///
+///   {"batch": "…", "target": "…", "items": [{"id": "…", "payload": {…}}, …]}
+///
+/// and in its environment GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and
+/// GROUPAGE_ATTEMPT. What it prints says what became of the items. Nothing: all succeeded. Else one of these:
+///
+///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…"}, …]}
+///
+///   {"batchItemFailures": [{"itemIdentifier": "…"}, …]}
+///
+/// If it fails (an exit code other than 0, no JSON, over 1 MiB, --timeout over), the batch is tried again by the
+/// route's retry policy. Any number of workers share a route. When one dies, another takes its batch over once its
+/// session has expired, after 5 s; so the command must bear being run again for the same batch.
+///
+/// The first Ctrl-C or SIGTERM finishes the batch in hand; a second, or the end of --grace, gives it up to others.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// Whose batches.
+    #[arg(long, value_name = "NAME")]
+    route: String,
+    /// What to run for each batch.
+    #[arg(long, value_name = "COMMAND")]
+    exec: String,
+    /// How long the command may take for one batch before it is killed with all it started.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time)]
+    timeout: Duration,
+    /// How long the batch in hand may go on after the first signal. Without it, to its end.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    grace: Option<Duration>,
+    /// Stop after so many batches.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    batches: Option<u64>,
+}
+
+/// A time that is not zero, and under a day: a batch is not settled before its command ends.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(24 * 60 * 60);
+    if allowed.contains(&time) { Ok(time) } else { Err("expected 1ms to 1day".to_owned()) }
+}
 
 /// The worker cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no stack.
     #[error(transparent)]
-    Connection(#[from] connection::Error),
+    Connection(#[from] stack::Error),
     /// A variable makes no sense.
     #[error(transparent)]
     Config(#[from] config::Error),
@@ -96,10 +144,9 @@ type Pulling<'a> = Worker<'a, Dynamo, Sqs, Exec, System>;
 ///
 /// # Errors
 /// [`Error`]: nothing can be claimed, now or since a new routes file is in force.
-pub async fn run(options: &Work, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let connection = connection::open(stack).await?;
+pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let post = Post {
-        stack: crate::steps::remote(&connection)?,
+        stack: stack::remote_steps(&stack::open(name).await?)?,
         exec: Exec::new(&options.exec, options.timeout),
         route: RouteName::new(&options.route),
         patience_ms: u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX),

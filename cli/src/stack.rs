@@ -1,11 +1,19 @@
-//! Where the tables and queues are: a deployed stack's outputs, or the environment.
+//! The stack that a command works on: a deployed one, whose outputs say where its tables and queues are, or the one that
+//! the environment names.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::error::DisplayErrorContext;
-use groupage_aws::Connection;
 use groupage_aws::config::{self, Queues, Tables};
+use groupage_aws::entry::{AwsStack, RouteSource};
+use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
+use groupage_core::domain::task::RETENTION_DAYS;
+use groupage_core::steps::lane::Ordering;
+use groupage_core::steps::list::Listing;
+use groupage_core::steps::stream::Streaming;
+use groupage_core::steps::track::Tracking;
 
 /// There is nothing to work on.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +48,83 @@ pub async fn open(stack: Option<&str>) -> Result<Connection, Error> {
     let config = groupage_aws::load_config().await;
     let (tables, queues) = from_outputs(stack, &outputs(&config, stack).await?)?;
     Ok(Connection { config, tables, queues })
+}
+
+/// Tables and queues for reading and sending beside the steps, without counting as theirs.
+#[derive(Debug)]
+pub struct Access {
+    /// The tables.
+    pub store: Dynamo,
+    /// The queues.
+    pub outbox: Sqs,
+}
+
+impl Access {
+    /// To the stack that [`open`] finds.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub async fn open(stack: Option<&str>) -> Result<Self, Error> {
+        Ok(Self::to(&open(stack).await?))
+    }
+
+    /// To these tables and queues. For how long the stack keeps what is settled does not matter to a reader.
+    pub fn to(connection: &Connection) -> Self {
+        let retention_ms = RETENTION_DAYS * 24 * 60 * 60 * 1000;
+        Self { store: connection.store(retention_ms, &Arc::default()), outbox: connection.sqs(&Arc::default()) }
+    }
+
+    /// The trackers in them.
+    pub const fn tracking(&self) -> Tracking<'_, Dynamo, Sqs, System> {
+        Tracking { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// The lists in them.
+    pub const fn listing(&self) -> Listing<'_, Dynamo, Sqs, System> {
+        Listing { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// The lanes in them.
+    pub const fn ordering(&self) -> Ordering<'_, Dynamo, Sqs, System> {
+        Ordering { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// The streams in them.
+    pub const fn streaming(&self) -> Streaming<'_, Dynamo, Sqs, System> {
+        Streaming { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+}
+
+/// What the steps work with; what they consume goes to `meter`.
+///
+/// # Errors
+/// [`config::Error`] if one of the variables that say how they work makes no sense.
+pub fn steps(connection: &Connection, routes: RouteSource, meter: &Arc<Meter>) -> Result<Arc<AwsStack>, config::Error> {
+    Ok(Arc::new(AwsStack::on(connection, routes, meter, worker_name())?))
+}
+
+/// What the steps work with on a stack that runs elsewhere.
+///
+/// # Errors
+/// As [`steps`].
+pub fn remote_steps(connection: &Connection) -> Result<Arc<AwsStack>, config::Error> {
+    let meter = Arc::default();
+    steps(connection, RouteSource::table(connection.routes(&meter)), &meter)
+}
+
+/// Who this process is, for people: host and process.
+fn worker_name() -> String {
+    format!("{}/{}", host(), std::process::id())
+}
+
+#[cfg(unix)]
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
 async fn outputs(config: &SdkConfig, stack: &str) -> Result<HashMap<String, String>, Error> {

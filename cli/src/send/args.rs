@@ -1,0 +1,45 @@
+//! The command line of `groupage send`. Its doc comments are what `--help` prints.
+
+use std::path::PathBuf;
+
+use groupage_core::domain::notice::NotificationQueue;
+
+/// What the examples teach.
+const EXAMPLES: &str = "\
+Examples:
+  groupage send tasks.ndjson                        send, and leave the rest to the stack
+  groupage send tasks.ndjson --track                wait until every task has succeeded or failed
+  make-tasks | groupage send - --track=catalog-7    the same for a pipe, under a name of your own
+  groupage status tracker catalog-7                 how far it is, asked from anywhere";
+
+/// Send tasks: one JSON object a line, {"id": "…", "payload": {…}}.
+///
+/// A task without an id gets one from its content, so sending the same file again is safe: tasks that are settled
+/// are left alone, and the others are driven on. Bad lines are reported with their number, and the good ones are
+/// sent all the same.
+///
+/// By itself it ends when everything is sent, long before everything is done. With --track it waits for that: a tracker
+/// counts the tasks, one item for each, and is complete when every one has succeeded or failed.
+///
+/// The exit code is 0 if every line was sent, now or earlier, and with --track if every task succeeded.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The file, or - for standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Count the tasks with a tracker of this name, and wait until every one has succeeded or failed.
+    ///
+    /// The name is printed on standard error before anything is sent. After an interruption, send the same input under the
+    /// same name: that goes on where it was, and counts nothing twice. Ctrl-C ends the waiting, not the tasks.
+    ///
+    /// Without a name, the tracker of a file is named after the file's content, so that sending the file again is enough.
+    /// Standard input and pipes cannot be read twice, and get a new random name each time: note it, since a task that one
+    /// tracker counts is refused under another. An input that was edited is another one: give it another name, or none.
+    #[arg(long, value_name = "TRACKER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub track: Option<String>,
+    /// Who gets a message, once, when every task has succeeded or failed: default (the stack's own notification queue),
+    /// none, or the URL of an SQS queue that the stack's functions may send to.
+    #[arg(long, value_name = "QUEUE", requires = "track", default_value = "none", value_parser = NotificationQueue::parse)]
+    pub notify: NotificationQueue,
+}
