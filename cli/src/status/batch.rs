@@ -7,7 +7,7 @@ use groupage_core::domain::outcome::Exception;
 use groupage_core::ports::Batches;
 use serde::Serialize;
 
-use super::{Error, unknown};
+use super::Error;
 use crate::output::Output;
 
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ struct Shown {
 /// # Errors
 /// [`Error`]
 pub async fn show(store: &Dynamo, id: &BatchId, output: &Output) -> Result<(), Error> {
-    let batch = store.batch(id).await?.ok_or_else(|| unknown("batch", id.as_str()))?;
+    let batch = store.batch(id).await?.ok_or_else(|| Error::unknown("batch", id.as_str()))?;
     output.object(&shown(batch));
     Ok(())
 }

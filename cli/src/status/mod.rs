@@ -94,6 +94,12 @@ pub enum Error {
     },
 }
 
+impl Error {
+    fn unknown(kind: &'static str, id: &str) -> Self {
+        Self::Unknown { kind, id: id.to_owned() }
+    }
+}
+
 #[derive(Serialize)]
 struct TaskStatus {
     id: TaskId,
@@ -187,7 +193,7 @@ async fn totals(connection: &Connection, output: &Output) -> Result<(), Error> {
 
 async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error> {
     let found = store.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next();
-    let task = found.ok_or_else(|| unknown("task", id.as_str()))?;
+    let task = found.ok_or_else(|| Error::unknown("task", id.as_str()))?;
     let Task { status, round, created_at, .. } = &task;
     let batch = match status.batch() {
         Some(batch) => store.batch(batch).await?,
@@ -231,7 +237,7 @@ async fn target(connection: &Connection, store: &Dynamo, target: &Target, output
         });
     }
     if !is_known {
-        return Err(unknown("Target", target.as_str()));
+        return Err(Error::unknown("Target", target.as_str()));
     }
     output.object(&TargetStatus {
         target,
@@ -256,8 +262,4 @@ impl From<Lock> for LockStatus {
 /// The routes in force, if any are pushed yet.
 async fn routes(connection: &Connection) -> Result<Option<Routes>, Error> {
     Ok(connection.routes(&Arc::default()).load().await?.map(|stored| Routes::parse(&stored.yaml)).transpose()?)
-}
-
-fn unknown(kind: &'static str, id: &str) -> Error {
-    Error::Unknown { kind, id: id.to_owned() }
 }

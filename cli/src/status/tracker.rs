@@ -8,7 +8,7 @@ use groupage_core::domain::tracker::{End, ItemRange, State};
 use groupage_core::steps::track::Progress;
 use serde::Serialize;
 
-use super::{Error, unknown};
+use super::Error;
 use crate::output::Output;
 use crate::stack::Access;
 
@@ -41,7 +41,7 @@ struct TrackerStatus {
 /// [`Error`]
 pub async fn show(access: &Access, id: &TrackerId, output: &Output) -> Result<(), Error> {
     let found = access.tracking().progress(id).await?;
-    let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| unknown("tracker", id.as_str()))?;
+    let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| Error::unknown("tracker", id.as_str()))?;
     let (ended_at, told, missing_items) = match &tracker.state {
         State::Open | State::Sealed => (None, None, Vec::new()),
         State::Ended(End { at, told, missing_items, .. }) => (Some(shown(*at)), Some(*told), missing_items.clone()),
