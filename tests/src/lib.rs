@@ -7,6 +7,7 @@ pub mod chaos;
 pub use simulator::clock;
 pub mod crowd;
 pub mod downstream;
+pub mod effort;
 pub mod fan;
 pub mod faulty;
 pub use simulator::lag;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use groupage_tests::chaos::Chaos;
+use groupage_tests::effort;
 use groupage_tests::fan;
 use groupage_tests::mutation::Mutation;
 
@@ -15,13 +16,9 @@ const SEEDS: u64 = 1_000;
 /// So many seeds have to show a broken rule.
 const SEEDS_PER_MUTATION: u64 = 3_000;
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
-
 #[test]
 fn no_seed_breaks_a_promise() {
-    if let Some(seed) = number("GROUPAGE_SEED") {
+    if let Some(seed) = effort::number("GROUPAGE_SEED") {
         let chaos = Chaos::of(seed);
         println!("{chaos:#?}");
         let told = chaos.run(true);
@@ -29,7 +26,7 @@ fn no_seed_breaks_a_promise() {
         assert_eq!(told.broken, Vec::<String>::new());
         return;
     }
-    let seeds: Vec<u64> = (0..number("GROUPAGE_SEEDS").unwrap_or(SEEDS)).collect();
+    let seeds: Vec<u64> = (0..effort::number("GROUPAGE_SEEDS").unwrap_or(SEEDS)).collect();
     let runs = fan::each(&seeds, |seed| {
         let told = Chaos::of(*seed).run(false);
         // register-task writes batches on the express path only: full ones, or a void in the place of one.

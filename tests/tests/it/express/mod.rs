@@ -1,0 +1,58 @@
+//! The express path: which tasks take it, what becomes of those that are left over, and of those whose batch does not come to be.
+
+mod absent;
+mod failing;
+mod full;
+mod rests;
+
+use groupage_core::domain::id::Target;
+use groupage_core::domain::rest::Stage;
+use groupage_core::domain::task::Status;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::Destination;
+use groupage_core::steps::register::{Record, Report};
+use groupage_tests::downstream::Scripted;
+use groupage_tests::records::records;
+use groupage_tests::world::{Setting, World};
+
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    target: truck
+    batch: { max_items: 10, wait_ms: 2000 }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+    notify: { failure: default, success: default }
+"#;
+
+/// They have waited for others for long.
+const WAITED: Stage = Stage::Left(Timestamp(0));
+
+fn world() -> World {
+    World::new(Setting::default(), ROUTES, Scripted::accepting())
+}
+
+/// A world in which messages for the same step come together.
+fn mixing() -> World {
+    World::new(Setting { mixes: true, ..Setting::default() }, ROUTES, Scripted::accepting())
+}
+
+fn sent(world: &World, to: &Destination) -> usize {
+    world.queues.now().messages(to).len()
+}
+
+fn all_settled(world: &World, tasks: usize) {
+    let all = world.tables().tasks();
+    assert_eq!(all.len(), tasks);
+    assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");
+    assert!(world.keys_by_item().values().all(|keys| *keys == 1), "a task in two calls");
+}
+
+/// Registers messages that came before.
+async fn register_again(world: &World, bodies: &[String]) -> Report {
+    world.register_records(records(bodies).into_iter().map(|record| Record { received: 2, ..record }).collect()).await
+}
+
+fn target() -> Target {
+    Target::new("parcels:t0")
+}

@@ -1,0 +1,150 @@
+//! A leader's invocation that ends before its work does: its time is up, or a port does not answer.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use groupage_core::domain::batch::Status;
+use groupage_core::domain::id::{BatchId, Target, WorkflowId};
+use groupage_core::domain::lock::{Bid, Holder, bid};
+use groupage_core::domain::message::{Group, Lead};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::Delivery;
+use groupage_core::ports::{Acquired, Census, Destination, Env, Error, Joined, Locks, Outbox, Outgoing, Result, Tasks};
+use groupage_core::steps::group::{GroupBatch, Report};
+use groupage_tests::downstream::Scripted;
+use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+
+/// A window so long that a leader whose batch is nearly full stays and looks again and again.
+const ROUTES: &str = r#"
+version: 1
+routes:
+  - name: parcels
+    target: truck
+    batch: { max_items: 10, wait_ms: 120000, express: false }
+    downstream: { http: { url: "http://downstream.invalid/load" } }
+"#;
+
+/// A queue that does not answer at first.
+struct Jammed<'a, Q> {
+    queues: &'a Q,
+    refusals: AtomicUsize,
+}
+
+impl<Q: Outbox> Outbox for Jammed<'_, Q> {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        let refuses = self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if refuses.is_err() {
+            return self.queues.send(messages).await;
+        }
+        messages.iter().map(|_| Err(Error::Unavailable { what: "sending", why: "a test".to_owned() })).collect()
+    }
+}
+
+/// A world in which so many tasks wait, and the message that asks for their leader.
+async fn asked(tasks: usize) -> (World, Delivery) {
+    let world = World::new(Setting::default(), ROUTES, Scripted::accepting());
+    let bodies: Vec<String> = (0..tasks).map(|n| format!(r#"{{"id":"p{n}","payload":{{"truck":"t"}}}}"#)).collect();
+    assert!(world.register(&bodies).await.failed.is_empty());
+    let election = world.queues.now().receive_from(&Destination::Elect, VISIBILITY_MS).unwrap();
+    (world, election)
+}
+
+/// Lets them elect, and receives the leader's message.
+async fn elected(world: &World, election: &Delivery) -> Delivery {
+    assert!(world.deliver(election).await.unwrap());
+    world.queues.now().delete(&election.receipt);
+    world.queues.now().receive_from(&Destination::Group, VISIBILITY_MS).unwrap()
+}
+
+/// A world in which so many tasks have a leader, and that leader's message.
+async fn led(tasks: usize) -> (World, Delivery) {
+    let (world, election) = asked(tasks).await;
+    let leading = elected(&world, &election).await;
+    (world, leading)
+}
+
+/// One invocation for this message, which is deleted if it is done.
+async fn lead(world: &World, delivery: &Delivery, refusals: usize, deadline: Timestamp) -> Report {
+    let outbox = &Jammed { queues: &world.queues, refusals: AtomicUsize::new(refusals) };
+    let (store, env, routes) = (&world.store, &world.env, &world.routes);
+    let message = serde_json::from_str(&delivery.outgoing.body).unwrap();
+    let report = GroupBatch { store, outbox, env, routes, deadline }.run(message).await.unwrap();
+    world.queues.now().delete(&delivery.receipt);
+    report
+}
+
+/// The only message of a leader, and in how long it comes.
+fn waiting_leader(world: &World) -> (Lead, u64) {
+    let messages = world.queues.now().messages(&Destination::Group);
+    let [message] = messages.as_slice() else { panic!("{messages:?}") };
+    let Group::Lead(lead) = serde_json::from_str(&message.body).unwrap() else { panic!("{message:?}") };
+    (lead, message.delay_ms)
+}
+
+async fn calls_all(world: &World, tasks: usize) {
+    world.run_to_rest().await.unwrap();
+    let called: usize = world.downstream.ledger().iter().map(|seen| seen.items.len()).sum();
+    assert_eq!((called, world.downstream.ledger().len()), (tasks, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_time_is_up_leaves_its_batch_open_and_comes_back_to_it() {
+    let (world, message) = led(9).await;
+    let began = world.env.now();
+    let report = lead(&world, &message, 0, began).await;
+    assert!(report.batches == 0 && report.interrupted.is_none(), "{report:?}");
+    assert_eq!(world.env.now(), began, "it must not stay and sleep");
+    let (lead, delay_ms) = waiting_leader(&world);
+    assert!(lead.resume.is_some(), "what it knows goes with it: {lead:?}");
+    assert_eq!(delay_ms, 0, "its batch is nearly full");
+    calls_all(&world, 9).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_time_is_up_between_two_batches_knows_later_how_fast_they_filled() {
+    let (world, message) = led(15).await;
+    let report = lead(&world, &message, 0, world.env.now()).await;
+    assert_eq!((report.batches, report.members), (1, 10));
+    let (lead, delay_ms) = waiting_leader(&world);
+    assert_eq!((lead.pace.members, lead.tasks.len(), delay_ms), (10, 5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_tasks_are_all_elsewhere_does_not_wait_for_others() {
+    let (world, message) = led(9).await;
+    let other = BatchId::new("another");
+    for task in world.tables().tasks() {
+        assert_eq!(world.tables().join(&task.id, task.round, &other).await.unwrap(), Joined::Yes);
+    }
+    let began = world.env.now();
+    let report = lead(&world, &message, 0, began.plus_ms(30_000)).await;
+    assert!(report.batches == 0 && report.interrupted.is_none(), "{report:?}");
+    assert_eq!((world.env.now(), world.queues.now().messages(&Destination::Group).len()), (began, 0));
+    let locks = world.tables().held_locks().await.unwrap();
+    assert!(locks.is_empty(), "{locks:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_over_counts_what_its_tasks_have_waited() {
+    let (world, election) = asked(3).await;
+    let (began, target) = (world.env.now(), Target::new("parcels:t"));
+    let dead = Holder { workflow: WorkflowId::new("dead"), waits_since: began, lease_until: began };
+    let Bid::Acquire(acquisition) = bid(None, &target, &dead, began) else { panic!("free") };
+    assert_eq!(world.tables().acquire(&target, &acquisition).await.unwrap(), Acquired::Yes);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let message = elected(&world, &election).await;
+    lead(&world, &message, 0, world.env.now()).await;
+    let windows: Vec<Status> = world.tables().batches().into_iter().map(|batch| batch.status).collect();
+    assert!(windows.contains(&Status::Open { until: began.plus_ms(120_000) }), "{windows:?}");
+    calls_all(&world, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_an_answer_says_so_and_comes_back_soon() {
+    let (world, message) = led(10).await;
+    let report = lead(&world, &message, 1, world.env.now().plus_ms(30_000)).await;
+    assert!(matches!(report.interrupted, Some(Error::Unavailable { .. })), "{report:?}");
+    let (lead, delay_ms) = waiting_leader(&world);
+    assert!(lead.verify && delay_ms == 2_000, "{lead:?} in {delay_ms} ms");
+    calls_all(&world, 10).await;
+}

@@ -1,0 +1,19 @@
+//! Every test that is over in seconds, in one program: a module for each subject.
+//!
+//! `cargo test -p groupage-tests --test it ports` runs those of one. What runs for minutes is a program of its own beside
+//! this one: the crash `matrix`, the `simulation`, and bursts, which the clock drives and nothing else should slow down.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
+
+mod contracts;
+mod elections;
+mod express;
+mod fan_out;
+mod leader;
+mod lists;
+mod order;
+mod ports;
+mod protocol;
+mod shards;
+mod simulator;
+mod streams;
+mod trackers;

@@ -1,0 +1,59 @@
+//! What every `Census` must find.
+
+use std::collections::BTreeSet;
+
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{BatchId, RouteName, Seq};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Census, Settlement, Store, Tasks};
+
+use super::fixture::{Fixture, OnDynamo};
+use super::samples::{lead, lock_of, member, target, waiting};
+
+#[tokio::test]
+async fn everything_not_at_rest_is_found_in_memory() {
+    everything_not_at_rest_is_found(&MemoryStore::new()).await;
+}
+
+#[tokio::test]
+async fn everything_not_at_rest_is_found_on_dynamodb() {
+    everything_not_at_rest_is_found(&*OnDynamo::start().await.store()).await;
+}
+
+async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
+    let held = lead(store, &target("held"), "w1", 10).await;
+    let released = lead(store, &target("released"), "w2", 10).await;
+    store.release(&released, Seq(0), 0, Timestamp(1)).await.unwrap();
+    let gate = Gate::default().paused(Timestamp(9)).unwrap();
+    store.store_gate(&Scope::Route(RouteName::new("r")), &gate, Timestamp(0)).await.unwrap();
+    assert_eq!(store.held_locks().await.unwrap(), [(target("held"), lock_of(&held))]);
+
+    let batch = BatchId::new("b");
+    for id in ["waits", "batched", "settled"] {
+        waiting(store, id, &target("held")).await;
+    }
+    for id in ["batched", "settled"] {
+        let candidate = super::samples::task(id, &target("held")).candidate();
+        store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+        if id == "settled" {
+            store.settle(&member(&candidate), &batch, &Settlement::Succeeded, Timestamp(2)).await.unwrap();
+        }
+    }
+    let found: BTreeSet<String> =
+        store.unsettled_tasks().await.unwrap().into_iter().map(|task| task.id.to_string()).collect();
+    assert_eq!(found, BTreeSet::from(["waits".to_owned(), "batched".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_census_reads_beyond_the_first_page() {
+    let fixture = OnDynamo::start().await;
+    let store = fixture.store();
+    // A page ends at 1 MB: these tasks fill more than one.
+    for n in 0..30 {
+        let mut task = super::samples::task(&format!("t{n}"), &target("a"));
+        task.payload = format!("\"{}\"", "x".repeat(60_000));
+        store.register(&task).await.unwrap();
+    }
+    assert_eq!(store.unsettled_tasks().await.unwrap().len(), 30);
+}

@@ -1,0 +1,214 @@
+//! The stores that the suite runs on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use embedded::{Ports, Stack, Storage};
+use groupage_aws::{Dynamo, Meter};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Env, Store};
+use groupage_tests::lag::{Lag, Lagging};
+
+/// Something to run a claim on.
+pub trait Fixture: Sized {
+    type Store: Store + Send + 'static;
+
+    async fn start() -> Self;
+
+    fn store(&self) -> Arc<Self::Store>;
+
+    /// Waits until the index of waiting tasks shows every write so far.
+    async fn index_settles(&self) {}
+}
+
+pub struct InMemory(Arc<MemoryStore>);
+
+impl Fixture for InMemory {
+    type Store = MemoryStore;
+
+    async fn start() -> Self {
+        Self(Arc::new(MemoryStore::new()))
+    }
+
+    fn store(&self) -> Arc<MemoryStore> {
+        Arc::clone(&self.0)
+    }
+}
+
+pub struct WithLag {
+    clock: Turned,
+    store: Arc<Lagging<MemoryStore, Turned>>,
+}
+
+const MAX_LAG_MS: u64 = 2_000;
+
+/// A clock that stands until it is turned.
+#[derive(Clone, Debug, Default)]
+pub struct Turned(Arc<AtomicU64>);
+
+impl Env for Turned {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        format!("fresh-{}", self.now().0)
+    }
+
+    async fn sleep(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Fixture for WithLag {
+    type Store = Lagging<MemoryStore, Turned>;
+
+    async fn start() -> Self {
+        let (clock, lag) = (Turned::default(), Lag { index_ms: MAX_LAG_MS, ..Lag::default() });
+        let store = Arc::new(Lagging::new(MemoryStore::new(), clock.clone(), lag, 7));
+        Self { clock, store }
+    }
+
+    fn store(&self) -> Arc<Self::Store> {
+        Arc::clone(&self.store)
+    }
+
+    async fn index_settles(&self) {
+        self.clock.sleep(MAX_LAG_MS + 1).await;
+    }
+}
+
+/// DynamoDB's protocol, in this process.
+pub struct OnDynamo {
+    stack: Stack,
+    config: SdkConfig,
+    meter: Arc<Meter>,
+    store: Arc<Dynamo>,
+}
+
+pub const RETENTION_MS: u64 = 86_400_000;
+
+impl OnDynamo {
+    pub async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
+        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let meter = Arc::new(Meter::new());
+        let config = configure(stack.sdk_config());
+        let store = Dynamo::new(&config, stack.tables().clone(), RETENTION_MS, Arc::clone(&meter));
+        Self { stack, config, meter, store: Arc::new(store) }
+    }
+
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    /// A DynamoDB client of the test's own, which loses as many answers as the store's.
+    pub fn client(&self) -> Client {
+        Client::new(&self.config)
+    }
+}
+
+impl Fixture for OnDynamo {
+    type Store = Dynamo;
+
+    async fn start() -> Self {
+        Self::with(SdkConfig::clone).await
+    }
+
+    fn store(&self) -> Arc<Dynamo> {
+        Arc::clone(&self.store)
+    }
+}
+
+/// The same, but every write reaches the table twice and only the second answer comes back: what a table sees when the
+/// SDK repeats a write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens always.)
+pub struct LosingAnswers(OnDynamo);
+
+impl LosingAnswers {
+    pub fn inner(&self) -> &OnDynamo {
+        &self.0
+    }
+}
+
+impl Fixture for LosingAnswers {
+    type Store = Dynamo;
+
+    async fn start() -> Self {
+        Self(OnDynamo::with(losing_answers).await)
+    }
+
+    fn store(&self) -> Arc<Dynamo> {
+        self.0.store()
+    }
+}
+
+fn losing_answers(config: &SdkConfig) -> SdkConfig {
+    let inner = config.http_client().expect("the stack has an HTTP client");
+    let client = http_client_fn(move |settings, components| {
+        SharedHttpConnector::new(Losing(inner.http_connector(settings, components)))
+    });
+    config.to_builder().http_client(client).build()
+}
+
+#[derive(Debug)]
+struct Losing(SharedHttpConnector);
+
+impl HttpConnector for Losing {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        if ![".PutItem", ".UpdateItem", ".DeleteItem", ".TransactWriteItems"]
+            .iter()
+            .any(|write| target.ends_with(write))
+        {
+            return self.0.call(request);
+        }
+        let first = self.0.call(request.try_clone().expect("a write's body is in memory"));
+        let connector = self.0.clone();
+        HttpConnectorFuture::new(async move {
+            drop(first.await?);
+            connector.call(request).await
+        })
+    }
+}
+
+/// Runs each claim, a function over any fixture, on every store.
+macro_rules! conformance {
+    // Claims about what the lagging store hands through to the one inside.
+    (without_lag: $($claim:ident),+ $(,)?) => {
+        conformance!(@on in_memory, InMemory, $($claim),+);
+        conformance!(@on on_dynamodb, OnDynamo, $($claim),+);
+        conformance!(@on on_dynamodb_losing_answers, LosingAnswers, $($claim),+);
+    };
+    ($($claim:ident),+ $(,)?) => {
+        conformance!(@on in_memory, InMemory, $($claim),+);
+        conformance!(@on in_memory_with_a_lagging_index, WithLag, $($claim),+);
+        conformance!(@on on_dynamodb, OnDynamo, $($claim),+);
+        conformance!(@on on_dynamodb_losing_answers, LosingAnswers, $($claim),+);
+    };
+    (@on $module:ident, $fixture:ident, $($claim:ident),+) => {
+        mod $module {
+            use crate::ports::fixture::{Fixture, $fixture};
+            $(
+                #[tokio::test]
+                async fn $claim() {
+                    super::$claim($fixture::start().await).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use conformance;

@@ -1,0 +1,107 @@
+//! What every `Gates` must do.
+
+use groupage_core::domain::gate::{Admission, Gate, Limits, Scope};
+use groupage_core::domain::id::{BatchId, Revision, RouteName};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Gates, Locks, Stored};
+
+use super::fixture::{Fixture, conformance};
+use super::samples::{lead, target};
+
+conformance![
+    a_gate_that_nobody_wrote_is_open,
+    a_gate_is_read_as_it_was_written,
+    a_repeated_write_recognises_itself,
+    of_two_who_read_the_same_gate_one_writes,
+    a_write_that_skips_a_revision_is_refused,
+    each_scope_has_a_gate_of_its_own,
+    the_gate_of_a_target_does_not_touch_its_lock,
+];
+
+const NOW: Timestamp = Timestamp(1_000);
+const LIMITS: Limits = Limits { in_flight: Some(10), gap_ms: Some(100) };
+
+fn route() -> Scope {
+    Scope::Route(RouteName::new("parcels"))
+}
+
+/// The gate with one more batch in flight.
+fn admit(gate: &Gate, batch: &str) -> Gate {
+    match gate.admit(&BatchId::new(batch), LIMITS, NOW, NOW.plus_ms(30_000)) {
+        Admission::Admitted(Some(next), _) => next,
+        other => panic!("not admitted: {other:?}"),
+    }
+}
+
+fn in_flight(gate: &Gate) -> Vec<&str> {
+    gate.in_flight.keys().map(BatchId::as_str).collect()
+}
+
+async fn a_gate_that_nobody_wrote_is_open<F: Fixture>(fixture: F) {
+    assert_eq!(fixture.store().gate(&route()).await.unwrap(), Gate::default());
+}
+
+async fn a_gate_is_read_as_it_was_written<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let one = admit(&Gate::default(), "b1");
+    let two = admit(&one, "b2");
+    let paused = two.paused(NOW.plus_ms(7_000)).expect("it was open");
+    let back = paused.without(&BatchId::new("b1")).expect("b1 is in flight");
+    let none = back.without(&BatchId::new("b2")).expect("b2 is in flight");
+    for gate in [one, two, paused, back, none] {
+        assert_eq!(store.store_gate(&route(), &gate, NOW).await.unwrap(), Stored::Yes);
+        assert_eq!(store.gate(&route()).await.unwrap(), gate);
+    }
+}
+
+async fn a_repeated_write_recognises_itself<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let one = admit(&Gate::default(), "b1");
+    for gate in [&one, &admit(&one, "b2")] {
+        for _ in 0..2 {
+            assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
+        }
+    }
+}
+
+async fn of_two_who_read_the_same_gate_one_writes<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    for read in [Gate::default(), admit(&Gate::default(), "b1")] {
+        assert_eq!(store.gate(&route()).await.unwrap(), read);
+        assert_eq!(store.store_gate(&route(), &admit(&read, "b1"), NOW).await.unwrap(), Stored::Yes);
+        assert_eq!(store.store_gate(&route(), &admit(&read, "b2"), NOW).await.unwrap(), Stored::Conflict);
+    }
+    assert_eq!(in_flight(&store.gate(&route()).await.unwrap()), ["b1"]);
+}
+
+async fn a_write_that_skips_a_revision_is_refused<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let first = admit(&Gate::default(), "b1");
+    let ahead = Gate { revision: Revision(3), ..first.clone() };
+    assert_eq!(store.store_gate(&route(), &ahead, NOW).await.unwrap(), Stored::Conflict);
+    assert_eq!(store.gate(&route()).await.unwrap(), Gate::default());
+    store.store_gate(&route(), &first, NOW).await.unwrap();
+    assert_eq!(store.store_gate(&route(), &ahead, NOW).await.unwrap(), Stored::Conflict);
+    assert_eq!(store.gate(&route()).await.unwrap(), first);
+}
+
+async fn each_scope_has_a_gate_of_its_own<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let scopes = [route(), Scope::Route(RouteName::new("letters")), Scope::Target(target("a"))];
+    for (n, scope) in scopes.iter().enumerate() {
+        let gate = admit(&Gate::default(), &format!("b{n}"));
+        assert_eq!(store.store_gate(scope, &gate, NOW).await.unwrap(), Stored::Yes);
+    }
+    for (n, scope) in scopes.iter().enumerate() {
+        assert_eq!(in_flight(&store.gate(scope).await.unwrap()), [format!("b{n}")]);
+    }
+}
+
+async fn the_gate_of_a_target_does_not_touch_its_lock<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    lead(&*store, &target("a"), "w1", 10).await;
+    let lock = store.lock(&target("a")).await.unwrap();
+    let scope = Scope::Target(target("a"));
+    store.store_gate(&scope, &admit(&Gate::default(), "b1"), NOW).await.unwrap();
+    assert_eq!(store.lock(&target("a")).await.unwrap(), lock);
+}

@@ -1,0 +1,30 @@
+//! One conformance suite for every implementation of a port, and what only the real adapters must show.
+//!
+//! A claim is a function over any store. It runs in memory, in memory with an index that lags, on DynamoDB's own
+//! protocol, and there once more with every write made twice, as when an answer was lost and the SDK repeats it.
+
+mod acknowledgement;
+mod batches;
+mod busy;
+mod census;
+mod cost;
+mod downstream;
+mod fixture;
+mod functions;
+mod gates;
+mod lanes;
+mod list_heads;
+mod lists;
+mod locks;
+mod nodes;
+mod own_transaction;
+mod queues;
+mod race;
+mod routes;
+mod samples;
+mod sessions;
+mod streams;
+mod tasks;
+mod trackers;
+mod unfinished;
+mod waiting_long;

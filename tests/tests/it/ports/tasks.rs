@@ -1,0 +1,314 @@
+//! What every `Tasks` must do.
+
+use std::collections::BTreeSet;
+
+use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Candidate, Status};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Freshness, Joined, PutBack, Registered, Segment, Settlement, Tasks};
+
+use super::fixture::{Fixture, conformance};
+use super::samples::{member, now, target, task, waiting};
+
+conformance![
+    an_id_is_registered_once,
+    a_repeated_registration_finds_the_task,
+    a_read_leaves_out_what_is_not_there,
+    a_read_of_an_id_named_twice_finds_the_task,
+    a_read_of_more_tasks_than_one_request_takes_finds_all,
+    the_index_shows_a_waiting_task_with_its_round_and_size,
+    the_pages_of_the_index_hold_every_task_of_one_target_once,
+    the_index_keeps_the_shards_of_a_target_apart,
+    a_join_takes_a_task_out_of_the_index,
+    a_repeated_join_recognises_itself,
+    a_join_in_an_old_round_changes_nothing,
+    a_task_that_is_in_a_batch_cannot_join_another,
+    nothing_joins_where_there_is_no_task,
+    a_member_that_is_put_back_waits_in_its_next_round,
+    a_repeated_put_back_recognises_itself,
+    a_put_back_by_another_batch_changes_nothing,
+    a_put_back_of_a_task_that_moved_on_changes_nothing,
+    nothing_is_put_back_where_there_is_no_task,
+    a_task_is_settled_once,
+    a_failed_task_keeps_its_reason,
+    only_the_batch_a_task_names_settles_it,
+    a_settle_in_an_old_round_changes_nothing,
+    a_round_counts_even_in_the_same_batch,
+    a_settled_task_neither_joins_nor_waits_again,
+];
+
+const AT: Timestamp = Timestamp(1_700_000_009_000);
+
+async fn an_id_is_registered_once<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let first = task("t", &target("a"));
+    let second = task("t", &target("b"));
+    assert_eq!(store.register(&first).await.unwrap(), Registered::New);
+    assert_eq!(store.register(&second).await.unwrap(), Registered::Existing(Box::new(first.clone())));
+    assert_eq!(now(&*store, &first.id).await, first);
+}
+
+async fn a_repeated_registration_finds_the_task<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let task = task("t", &target("a"));
+    store.register(&task).await.unwrap();
+    // The very same write may also take itself for its own repeat: either way the task is driven on.
+    let again = store.register(&task).await.unwrap();
+    assert!(again == Registered::New || again == Registered::Existing(Box::new(task)), "{again:?}");
+}
+
+async fn a_read_leaves_out_what_is_not_there<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let there = waiting(&*store, "there", &target("a")).await.id;
+    for freshness in [Freshness::Eventual, Freshness::Latest] {
+        let found = store.read(&[TaskId::new("gone"), there.clone()], freshness).await.unwrap();
+        assert_eq!(found.iter().map(|task| &task.id).collect::<Vec<_>>(), [&there]);
+    }
+    assert!(store.read(&[], Freshness::Latest).await.unwrap().is_empty());
+}
+
+async fn a_read_of_an_id_named_twice_finds_the_task<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let id = waiting(&*store, "t", &target("a")).await.id;
+    let found = store.read(&[id.clone(), id.clone()], Freshness::Latest).await.unwrap();
+    assert!(!found.is_empty() && found.iter().all(|task| task.id == id));
+}
+
+async fn a_read_of_more_tasks_than_one_request_takes_finds_all<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let mut ids = BTreeSet::new();
+    for n in 0..230 {
+        ids.insert(waiting(&*store, &format!("t{n}"), &target("a")).await.id);
+    }
+    let asked: Vec<TaskId> = ids.iter().cloned().collect();
+    let found = store.read(&asked, Freshness::Latest).await.unwrap();
+    assert_eq!(found.into_iter().map(|task| task.id).collect::<BTreeSet<_>>(), ids);
+}
+
+async fn the_index_shows_a_waiting_task_with_its_round_and_size<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let candidate = waiting(&*store, "t", &target("a")).await;
+    fixture.index_settles().await;
+    let page = store.waiting(&target("a"), None, 10).await.unwrap();
+    assert_eq!(page.candidates, [candidate]);
+    assert!(page.candidates[0].bytes > 0);
+}
+
+/// Every page's candidates, in the order of the pages.
+async fn walk(store: &impl Tasks, value: &str, limit: usize) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = store.waiting(&target(value), cursor.as_ref(), limit).await.unwrap();
+        assert!(page.candidates.len() <= limit);
+        found.extend(page.candidates);
+        cursor = page.next;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+async fn the_pages_of_the_index_hold_every_task_of_one_target_once<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let mut wanted = BTreeSet::new();
+    for n in 0..23 {
+        wanted.insert(waiting(&*store, &format!("a{n}"), &target("a")).await.id);
+        waiting(&*store, &format!("b{n}"), &target("b")).await;
+    }
+    fixture.index_settles().await;
+    for limit in [1, 10, 23, 100] {
+        let found = walk(&*store, "a", limit).await;
+        assert_eq!(found.len(), 23, "in pages of {limit}");
+        assert_eq!(found.into_iter().map(|candidate| candidate.id).collect::<BTreeSet<_>>(), wanted);
+    }
+    assert!(walk(&*store, "c", 10).await.is_empty());
+}
+
+async fn the_index_keeps_the_shards_of_a_target_apart<F: Fixture>(fixture: F) {
+    let (store, home) = (fixture.store(), target("a"));
+    let shards: Vec<Target> = home.shards(3).collect();
+    for (n, shard) in shards.iter().enumerate() {
+        waiting(&*store, &format!("t{n}"), shard).await;
+    }
+    fixture.index_settles().await;
+    for (n, shard) in shards.iter().enumerate() {
+        let page = store.waiting(shard, None, 10).await.unwrap();
+        let ids: Vec<String> = page.candidates.iter().map(|candidate| candidate.id.to_string()).collect();
+        assert_eq!(ids, [format!("t{n}")], "{shard}");
+        let task = now(&*store, &TaskId::new(&ids[0])).await;
+        assert_eq!(task.status, Status::Created { target: shard.clone() });
+    }
+    // Whoever looks through everything that waits is told the shard.
+    let since = Timestamp(u64::MAX);
+    let page = store.waiting_long(since, Segment { index: 0, of: 1 }, None, 10).await.unwrap();
+    let found: BTreeSet<Target> = page.tasks.into_iter().map(|waiting| waiting.target).collect();
+    assert_eq!(found, BTreeSet::from_iter(shards));
+}
+
+async fn a_join_takes_a_task_out_of_the_index<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let candidate = waiting(&*store, "t", &target("a")).await;
+    let batch = BatchId::new("b1");
+    assert_eq!(store.join(&candidate.id, candidate.round, &batch).await.unwrap(), Joined::Yes);
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
+    fixture.index_settles().await;
+    assert!(walk(&*store, "a", 10).await.is_empty());
+}
+
+async fn a_repeated_join_recognises_itself<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let candidate = waiting(&*store, "t", &target("a")).await;
+    for _ in 0..2 {
+        let joined = store.join(&candidate.id, candidate.round, &BatchId::new("b1")).await.unwrap();
+        assert_eq!(joined, Joined::Yes);
+    }
+}
+
+async fn a_join_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (old, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&old.id, old.round, &batch).await.unwrap();
+    store.put_back(&old, &batch, &target("a"), 1, AT).await.unwrap();
+    let before = now(&*store, &old.id).await;
+    for late in [&batch, &BatchId::new("b2")] {
+        assert_eq!(store.join(&old.id, old.round, late).await.unwrap(), Joined::Elsewhere);
+    }
+    assert_eq!(now(&*store, &old.id).await, before);
+    assert!(before.waits_in(Round(1)));
+}
+
+async fn a_task_that_is_in_a_batch_cannot_join_another<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let candidate = waiting(&*store, "t", &target("a")).await;
+    let first = BatchId::new("b1");
+    store.join(&candidate.id, candidate.round, &first).await.unwrap();
+    let joined = store.join(&candidate.id, candidate.round, &BatchId::new("b2")).await.unwrap();
+    assert_eq!(joined, Joined::Elsewhere);
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch: first });
+}
+
+async fn nothing_joins_where_there_is_no_task<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let gone = TaskId::new("gone");
+    assert_eq!(store.join(&gone, Round(0), &BatchId::new("b1")).await.unwrap(), Joined::Elsewhere);
+    assert!(store.read(&[gone], Freshness::Latest).await.unwrap().is_empty());
+}
+
+async fn a_member_that_is_put_back_waits_in_its_next_round<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 3, AT).await.unwrap(), PutBack::Waits);
+    let task = now(&*store, &candidate.id).await;
+    assert!(task.waits_in(Round(1)));
+    assert_eq!((task.attempts, task.waits_since), (3, AT));
+    assert_eq!(task.status, Status::Created { target: target("a") });
+    fixture.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, [Candidate { round: Round(1), ..candidate }]);
+}
+
+async fn a_repeated_put_back_recognises_itself<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    for at in [AT, AT.plus_ms(9)] {
+        assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, at).await.unwrap(), PutBack::Waits);
+    }
+    let task = now(&*store, &candidate.id).await;
+    assert_eq!((task.round, task.waits_since), (Round(1), AT));
+}
+
+async fn a_put_back_by_another_batch_changes_nothing<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    let put_back = store.put_back(&candidate, &BatchId::new("b2"), &target("a"), 1, AT).await.unwrap();
+    assert_eq!(put_back, PutBack::MovedOn);
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
+}
+
+async fn a_put_back_of_a_task_that_moved_on_changes_nothing<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
+    store.join(&candidate.id, Round(1), &BatchId::new("b2")).await.unwrap();
+    let before = now(&*store, &candidate.id).await;
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(now(&*store, &candidate.id).await, before);
+}
+
+async fn nothing_is_put_back_where_there_is_no_task<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1 };
+    let put_back = store.put_back(&gone, &BatchId::new("b1"), &target("a"), 1, AT).await.unwrap();
+    assert_eq!(put_back, PutBack::MovedOn);
+    assert!(store.read(&[gone.id], Freshness::Latest).await.unwrap().is_empty());
+}
+
+async fn a_task_is_settled_once<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    let failed = Settlement::Failed(Reason::new("late"));
+    for settlement in [&Settlement::Succeeded, &Settlement::Succeeded, &failed] {
+        store.settle(&member(&candidate), &batch, settlement, AT).await.unwrap();
+    }
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Succeeded { batch });
+}
+
+async fn a_failed_task_keeps_its_reason<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    let reason = Reason::new("too_heavy");
+    let settlement = Settlement::Failed(reason.clone());
+    store.settle(&member(&candidate), &batch, &settlement, AT).await.unwrap();
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Failed { batch: Some(batch), reason });
+}
+
+async fn only_the_batch_a_task_names_settles_it<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    let member = member(&candidate);
+    store.settle(&member, &batch, &Settlement::Succeeded, AT).await.unwrap();
+    assert!(now(&*store, &candidate.id).await.waits_in(Round(0)));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    store.settle(&member, &BatchId::new("b2"), &Settlement::Succeeded, AT).await.unwrap();
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
+}
+
+async fn a_settle_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
+    store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
+    assert!(now(&*store, &candidate.id).await.waits_in(Round(1)));
+}
+
+async fn a_round_counts_even_in_the_same_batch<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, Round(0), &batch).await.unwrap();
+    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
+    store.join(&candidate.id, Round(1), &batch).await.unwrap();
+    let before = now(&*store, &candidate.id).await;
+    store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(store.join(&candidate.id, Round(0), &batch).await.unwrap(), Joined::Elsewhere);
+    assert_eq!(now(&*store, &candidate.id).await, before);
+}
+
+async fn a_settled_task_neither_joins_nor_waits_again<F: Fixture>(fixture: F) {
+    let store = fixture.store();
+    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
+    let joined = store.join(&candidate.id, candidate.round, &BatchId::new("b2")).await.unwrap();
+    assert_eq!(joined, Joined::Elsewhere);
+    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(now(&*store, &candidate.id).await.status, Status::Succeeded { batch });
+}

@@ -1,0 +1,209 @@
+//! One tracker and its model, call by call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::Which;
+use groupage_core::domain::tracker::{End, Ending, Node, Outcome, Place, State, Tracker};
+use groupage_core::memory::MemoryQueues;
+use groupage_core::ports::{Env, Freshness, Trackers};
+use groupage_core::steps::track::Tracking;
+use groupage_tests::clock::TestEnv;
+use groupage_tests::process::Plan;
+use groupage_tests::tally::Tally;
+use proptest::prelude::*;
+
+use super::calls::{Call, Step, expect, id, make, wait};
+use super::model::{Expected, Model};
+
+type Checked<T = ()> = Result<T, TestCaseError>;
+
+pub struct Case {
+    tally: Tally,
+    deadline: Timestamp,
+    pub model: Model,
+    /// A call crashed and nobody has made up for it.
+    pending: bool,
+    /// Sweep found it unfinished and completed it.
+    pub healed: bool,
+    pub faults: u32,
+}
+
+/// Everything that the store has of the tracker.
+type Held = (Option<Tracker>, Vec<Node>);
+
+impl Case {
+    pub fn new(seed: u64) -> Self {
+        let env = TestEnv::new(seed);
+        let deadline = env.now().plus_ms(5 * 3_600_000);
+        let tally = Tally::new(&env, 5, 0.3);
+        Self { tally, deadline, model: Model::default(), pending: false, healed: false, faults: 0 }
+    }
+
+    async fn held(&self) -> Held {
+        let tracker = self.tally.trackers.truth().look(&id(), &[], Freshness::Latest).await.unwrap().tracker;
+        (tracker, self.tally.trackers.groups(&id()).await.unwrap())
+    }
+
+    pub async fn step(&mut self, step: &Step) -> Checked {
+        wait(&step.call, &self.tally).await;
+        let before = self.held().await;
+        let (model, deadline, call) = (self.model.clone(), self.deadline, &step.call);
+        let mut after = self.model.clone();
+        let expected = expect(call, &mut after, deadline);
+        let mut called = self.tally.call(step.plan(), async |steps| make(call, &model, deadline, steps).await).await;
+        let faulted = called.faulted;
+        self.faults += u32::from(faulted);
+        let unmade = faulted && !step.repeated;
+        if faulted && step.repeated {
+            wait(call, &self.tally).await;
+            called = self.tally.call(Plan::Nothing, async |steps| make(call, &model, deadline, steps).await).await;
+        }
+        let mut told = None;
+        if unmade {
+            self.pending = true;
+            self.model = self.either(after).await?;
+        } else {
+            let answer = called.answer.expect("nothing befell it").expect("nothing was refused to it");
+            self.compare(answer, expected, faulted)?;
+            (told, self.model) = (answer, after);
+        }
+        // What an old view lets pass may set bits, and send the notice of the end; so may a first try that crashed, though
+        // its repeat is refused.
+        let is_late_ack = matches!(expected, Some(Expected::Over(_))) && (told != expected || faulted);
+        if told.or(expected).is_some_and(Expected::is_refused) && !is_late_ack {
+            prop_assert_eq!(before, self.held().await, "a refused call changed something: {:?}", call);
+        }
+        if matches!(call, Call::Sweep { .. }) {
+            self.swept(!unmade).await?;
+        }
+        self.check().await
+    }
+
+    /// Whether an answer is the model's. One to a repeat may say that some was done before.
+    fn compare(&self, answer: Option<Expected>, expected: Option<Expected>, repeated: bool) -> Checked {
+        let is_so = match (answer, expected) {
+            (Some(Expected::Before), Some(Expected::New)) => repeated,
+            (Some(Expected::Fresh(fresh)), Some(Expected::Fresh(most))) if repeated => fresh <= most,
+            // An old view does not show that the tracker is over: too late an ack is not always refused.
+            (Some(Expected::Fresh(_)), Some(Expected::Over(_))) => true,
+            (Some(Expected::Strange(few)), Some(Expected::Strange(many))) if self.is_given_up() => few <= many,
+            (answer, expected) => answer == expected,
+        };
+        prop_assert!(is_so, "answered with {answer:?}, not {expected:?}");
+        Ok(())
+    }
+
+    fn is_given_up(&self) -> bool {
+        matches!(self.model.over, Some(Ending::Abandoned | Ending::Overdue))
+    }
+
+    /// After a call that crashed: the model with it or without, as the store shows; a group has all of it or nothing.
+    async fn either(&self, after: Model) -> Checked<Model> {
+        let (tracker, groups) = self.held().await;
+        let Some(tracker) = tracker else { return Ok(self.model.clone()) };
+        let abandoned = matches!(tracker.state, State::Ended(End { how: Ending::Abandoned, .. }));
+        let mut either = after.clone();
+        if tracker.items < after.items.len() as u64 || self.model.opened.is_none() && after.opened.is_none() {
+            return Ok(self.model.clone());
+        }
+        either.sealed = after.sealed && (self.model.sealed || tracker.state != State::Open);
+        either.over = if abandoned { after.over } else { self.model.over };
+        let done: BTreeMap<u32, &Node> = groups.iter().map(|node| (node.id.index, node)).collect();
+        let mut seen: BTreeMap<u32, BTreeSet<bool>> = BTreeMap::new();
+        for (number, before) in self.model.items.iter().enumerate().filter(|(n, before)| after.items[*n] != **before) {
+            let Place { group, index } = Place::of(number as u64).unwrap();
+            let is_done = done.get(&group).is_some_and(|node| node.is_done(index));
+            seen.entry(group).or_default().insert(is_done);
+            if !is_done {
+                either.items[number] = *before;
+            }
+        }
+        prop_assert!(seen.values().all(|seen| seen.len() == 1), "half of a group's acks were written");
+        Ok(either)
+    }
+
+    /// After a sweep: what is over by time is, and nobody else has to make up for anything.
+    async fn swept(&mut self, whole: bool) -> Checked {
+        let Some(tracker) = self.held().await.0 else { return Ok(()) };
+        let late = tracker.deadline.is_some_and(|deadline| deadline <= self.tally.env.now());
+        if matches!(tracker.state, State::Ended(End { how: Ending::Overdue, .. })) && self.model.over.is_none() {
+            prop_assert!(late && !self.model.is_complete(), "it was ended too early");
+            self.model.over = Some(Ending::Overdue);
+        }
+        if whole {
+            let ended = matches!(tracker.state, State::Ended(_));
+            prop_assert!(ended || !late, "its deadline has passed");
+            self.healed |= self.pending && self.model.over.is_none() && self.model.is_complete();
+            // A full group that nobody reported is looked for only once the tracker is complete: that may come later.
+            self.pending &= self.model.over.is_none() && !self.model.is_complete();
+        }
+        Ok(())
+    }
+
+    /// Whether the store shows what the model has.
+    async fn check(&mut self) -> Checked {
+        let (tracker, groups) = self.held().await;
+        prop_assert_eq!(tracker.is_some(), self.model.opened.is_some());
+        let (sent, notices) = self.tally.notices();
+        prop_assert_eq!(notices.len(), usize::from(sent > 0), "every notice is the same one");
+        let Some(tracker) = tracker else { return Ok(()) };
+        prop_assert_eq!(tracker.items, self.model.items.len() as u64);
+        prop_assert!(self.tally.trackers.ended().len() <= 1, "it ended twice");
+        match &tracker.state {
+            State::Ended(end) => {
+                if end.how == Ending::Completed && self.model.over.is_none() {
+                    prop_assert!(self.model.is_complete(), "it was completed too early");
+                    self.model.over = Some(Ending::Completed);
+                }
+                prop_assert_eq!(Some(end.how), self.model.over);
+                prop_assert_eq!(end.missing, tracker.items - self.model.done());
+                prop_assert_eq!(end.failed, self.model.failed().len() as u64);
+                prop_assert!(self.pending || (end.told && sent > 0), "nobody was told");
+            }
+            State::Open | State::Sealed => {
+                prop_assert_eq!(self.model.over, None);
+                prop_assert_eq!(tracker.state == State::Sealed, self.model.sealed);
+                prop_assert!(self.pending || !self.model.is_complete(), "it was left incomplete");
+                prop_assert_eq!(sent, 0, "somebody was told before its end");
+            }
+        }
+        if !self.is_given_up() {
+            self.check_bits(&groups)?;
+        }
+        Ok(())
+    }
+
+    fn check_bits(&self, groups: &[Node]) -> Checked {
+        for (group, items) in (0_u32..).zip(self.model.items.chunks(7_168)) {
+            let node = groups.iter().find(|node| node.id.index == group);
+            for (index, item) in (0_u16..).zip(items) {
+                let is = node.filter(|node| node.is_done(index)).map(|node| node.has_failed(index));
+                prop_assert_eq!(is, item.map(|outcome| outcome == Outcome::Failed), "item {}:{}", group, index);
+            }
+        }
+        let done: u64 = groups.iter().map(|node| u64::from(node.count())).sum();
+        prop_assert_eq!(done, self.model.done(), "there are bits of no items");
+        Ok(())
+    }
+
+    /// Sweep comes; then everything is as it should be, and every item is listed as what it is.
+    pub async fn finish(&mut self) -> Checked {
+        self.step(&Step { call: Call::Sweep { hours: 3 }, fault: None, repeated: false }).await?;
+        let (Some(tracker), _) = self.held().await else { return Ok(()) };
+        if self.is_given_up() {
+            return Ok(());
+        }
+        let (store, outbox) = (self.tally.trackers.truth(), MemoryQueues::new());
+        let tracking = Tracking { store, outbox: &outbox, env: &self.tally.env };
+        let progress = tracking.progress(&id()).await.unwrap().unwrap();
+        let failed = self.model.failed();
+        prop_assert_eq!(progress.failed, failed.len() as u64);
+        prop_assert_eq!(progress.succeeded + progress.failed, self.model.done());
+        prop_assert_eq!(progress.missing, tracker.items - self.model.done());
+        let listed = tracking.items(&tracker, Which::Failed, None, usize::MAX).await.unwrap();
+        prop_assert_eq!(listed.next, None);
+        prop_assert!(listed.items.iter().map(|item| item.at.number()).eq(failed), "other items failed");
+        Ok(())
+    }
+}
