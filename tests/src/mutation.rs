@@ -2,9 +2,20 @@
 
 use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
 
-/// A rule that is not kept. Each must be caught.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
+macro_rules! mutations {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// A rule that is not kept. Each must be caught.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutation { $($(#[$doc])+ $name,)+ }
+
+        impl Mutation {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+mutations! {
     /// A batch is written whatever revision it has.
     WritesBatchesUnconditionally,
     /// The outcome is recorded whatever revision the batch has: a late worker's, too.
@@ -88,50 +99,6 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// All of them.
-    pub const ALL: [Self; 40] = [
-        Self::WritesBatchesUnconditionally,
-        Self::SettlesWithoutTheClaim,
-        Self::JoinsInAnyRound,
-        Self::PutsBackFromAnyBatch,
-        Self::FreezesWithoutDriving,
-        Self::AdvancesWithoutTheFence,
-        Self::AcquiresHeldLocks,
-        Self::DropsPauses,
-        Self::ReleasesWithoutLookingAtSignals,
-        Self::LosersDoNotSignal,
-        Self::TakesOverFromTheLiving,
-        Self::WritesGatesUnconditionally,
-        Self::LeavesNoVoid,
-        Self::WritesExpressWithRepeats,
-        Self::LeavesNoExpressVoid,
-        Self::TakesUnwrittenForDone,
-        Self::KeepsOutsiders,
-        Self::MarksAsDoneFirst,
-        Self::AcknowledgesFirst,
-        Self::NeverSweeps,
-        Self::TakesOpenForSealed,
-        Self::ReportsGroupsThatGrow,
-        Self::MarksUnconditionally,
-        Self::SealsWithoutLooking,
-        Self::AddsWithoutItsKey,
-        Self::WritesTrackersUnconditionally,
-        Self::CommitsUnconditionally,
-        Self::MarksEventsUnconditionally,
-        Self::WritesLanesUnconditionally,
-        Self::LinesUpUnconditionally,
-        Self::PutsUnconditionally,
-        Self::PutsWithoutItsKey,
-        Self::TakesPastTheTail,
-        Self::AdmitsLateCopies,
-        Self::ForgetsKeys,
-        Self::ForgetsAtOnce,
-        Self::RemovesBeforeSending,
-        Self::TakesMissingForDone,
-        Self::DropsClosings,
-        Self::OverlooksShards,
-    ];
-
     /// What becomes of a batch's write: `None` if it is not made.
     pub(crate) fn of_store(self, batch: &Batch, assumes: Assumes, old: Option<&Batch>) -> Option<(Batch, Assumes)> {
         let is_outcome = matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. });

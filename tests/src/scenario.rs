@@ -14,8 +14,8 @@ use crate::process::{Plan, Point};
 use crate::promises::broken;
 use crate::world::{Setting, World};
 
-/// How a story begins: messages are sent, some are lost.
-pub type Beginning = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<(), String>>;
+/// What happens in a story after its messages are sent, before the rest follows: some are lost.
+pub type Mishap = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<(), String>>;
 
 /// A story.
 #[derive(Clone)]
@@ -30,8 +30,10 @@ pub struct Scenario {
     pub script: fn(&Seen, usize) -> Result<Answer, NoAnswer>,
     /// How long a call takes, in milliseconds.
     pub takes_ms: u64,
-    /// What happens; the rest follows.
-    pub begin: Beginning,
+    /// Sends its messages; the rest follows.
+    pub begin: fn(&World),
+    /// What happens then, if anything does.
+    pub mishap: Option<Mishap>,
     /// The tasks that it sends.
     pub sent: BTreeSet<String>,
 }
@@ -51,9 +53,17 @@ pub struct Told {
     pub shard_batches: usize,
 }
 
+impl Told {
+    /// What came of a world in which these tasks were sent, and which came to rest or is stuck.
+    pub(crate) fn of(world: &World, ended: Result<(), String>, sent: &BTreeSet<String>) -> Self {
+        let broken = ended.err().into_iter().chain(broken(world, sent)).collect();
+        let (points, faults, trace) = (world.fate.points(), world.fate.faults(), world.fate.trace());
+        Self { points, faults, trace, broken, shard_batches: shard_batches(world) }
+    }
+}
+
 /// How many batches with members the leaders of shards other than the home have made.
-#[must_use]
-pub fn shard_batches(world: &World) -> usize {
+fn shard_batches(world: &World) -> usize {
     let is_of_shard = |batch: &&Batch| batch.target.shard() != Shard::HOME && !batch.members.is_empty();
     world.tables().batches().iter().filter(is_of_shard).count()
 }
@@ -101,10 +111,11 @@ pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
 impl Scenario {
     /// A story in which everything is accepted.
     #[must_use]
-    pub fn new(name: &'static str, tasks: usize, begin: Beginning) -> Self {
+    pub fn new(name: &'static str, tasks: usize, begin: fn(&World)) -> Self {
         let setting = Setting { seed: 11, latency_ms: 4, ..Setting::default() };
         let sent = (0..tasks).map(|n| format!("p{n}")).collect();
-        Self { name, routes: ROUTES.to_owned(), setting, script: |_, _| Ok(ok("")), takes_ms: 0, begin, sent }
+        let (routes, script) = (ROUTES.to_owned(), |_: &Seen, _| Ok(ok("")));
+        Self { name, routes, setting, script, takes_ms: 0, begin, mishap: None, sent }
     }
 
     /// With lines added to its route.
@@ -145,6 +156,18 @@ impl Scenario {
         Self { takes_ms, ..self }
     }
 
+    /// With something that happens once its messages are sent.
+    #[must_use]
+    pub fn then(self, mishap: Mishap) -> Self {
+        Self { mishap: Some(mishap), ..self }
+    }
+
+    /// With sweep, which finds what somebody has lost.
+    #[must_use]
+    pub fn swept(self) -> Self {
+        self.setting(|setting| setting.sweeps = true)
+    }
+
     /// In another world.
     #[must_use]
     pub fn setting(mut self, change: impl FnOnce(&mut Setting)) -> Self {
@@ -160,20 +183,16 @@ impl Scenario {
             let takes_ms = self.takes_ms;
             let downstream = Scripted::new(Box::new(self.script)).taking(move || takes_ms);
             let world = World::new(setting, &self.routes, downstream);
-            let mut broken_ones = Vec::new();
-            let told = match (self.begin)(&world).await {
+            (self.begin)(&world);
+            let begun = match self.mishap {
+                Some(mishap) => mishap(&world).await,
+                None => Ok(()),
+            };
+            let told = match begun {
                 Ok(()) => world.run_to_rest().await,
                 Err(stuck) => Err(stuck),
             };
-            broken_ones.extend(told.err());
-            broken_ones.extend(broken(&world, &self.sent));
-            Told {
-                points: world.fate.points(),
-                faults: world.fate.faults(),
-                trace: world.fate.trace(),
-                broken: broken_ones,
-                shard_batches: shard_batches(&world),
-            }
+            Told::of(&world, told, &self.sent)
         })
     }
 }

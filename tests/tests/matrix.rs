@@ -50,7 +50,7 @@ impl fmt::Display for Case<'_> {
 }
 
 /// How often each step makes each call.
-fn kinds<'a>(told: &'a [(Scenario, Told)]) -> BTreeMap<(&'a str, &'a str), usize> {
+fn kinds(told: &[(Scenario, Told)]) -> BTreeMap<(&str, &str), usize> {
     let mut kinds = BTreeMap::new();
     for point in told.iter().flat_map(|(_, told)| &told.points) {
         *kinds.entry((point.step, point.call)).or_default() += 1;

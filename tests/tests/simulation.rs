@@ -1,7 +1,8 @@
 //! Deterministic simulation: whatever may happen, happens, by a seed.
 //!
-//! `GROUPAGE_SEEDS` says how many seeds are tried; `GROUPAGE_SEED=<seed>` runs one again and prints every call with its
-//! answer.
+//! `GROUPAGE_TESTS=long` tries more seeds, and `GROUPAGE_SEEDS` says how many; `GROUPAGE_SEED=<seed>` runs one again and
+//! prints every call with its answer. A rule that is broken on purpose is caught in a quick run, too: there the search
+//! ends with the seed that shows it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -11,10 +12,13 @@ use groupage_tests::effort;
 use groupage_tests::fan;
 use groupage_tests::mutation::Mutation;
 
-/// So many seeds take some seconds.
-const SEEDS: u64 = 1_000;
-/// So many seeds have to show a broken rule.
+/// So many seeds are tried in a quick run, and in a long one.
+const SEEDS: u64 = 300;
+const SEEDS_IF_LONG: u64 = 1_000;
+/// One of so many seeds has to show a broken rule.
 const SEEDS_PER_MUTATION: u64 = 3_000;
+/// So many are tried before anybody looks whether one has shown it: a few for each core.
+const AT_ONCE: usize = 10;
 
 #[test]
 fn no_seed_breaks_a_promise() {
@@ -26,7 +30,8 @@ fn no_seed_breaks_a_promise() {
         assert_eq!(told.broken, Vec::<String>::new());
         return;
     }
-    let seeds: Vec<u64> = (0..effort::number("GROUPAGE_SEEDS").unwrap_or(SEEDS)).collect();
+    let seeds: Vec<u64> =
+        (0..effort::number("GROUPAGE_SEEDS").unwrap_or_else(|| effort::either(SEEDS, SEEDS_IF_LONG))).collect();
     let runs = fan::each(&seeds, |seed| {
         let told = Chaos::of(*seed).run(false);
         // register-task writes batches on the express path only: full ones, or a void in the place of one.
@@ -69,12 +74,12 @@ fn the_same_seed_gives_the_same_run() {
 fn every_broken_rule_is_caught() {
     let only = std::env::var("GROUPAGE_MUTATION").ok();
     let mut missed = Vec::new();
-    for mutation in Mutation::ALL {
+    for &mutation in Mutation::ALL {
         if only.as_ref().is_some_and(|only| *only != format!("{mutation:?}")) {
             continue;
         }
-        let caught = (0..SEEDS_PER_MUTATION).step_by(50).find_map(|first| {
-            let seeds: Vec<u64> = (first..first + 50).collect();
+        let caught = (0..SEEDS_PER_MUTATION).step_by(AT_ONCE).find_map(|first| {
+            let seeds: Vec<u64> = (first..).take(AT_ONCE).collect();
             let told = fan::each(&seeds, |seed| Chaos::of(*seed).with(mutation).run(false).broken);
             seeds.into_iter().zip(told).find(|(_, broken)| !broken.is_empty())
         });

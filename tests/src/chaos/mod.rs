@@ -22,8 +22,7 @@ use crate::fan_out::FanOut;
 use crate::lag::Lag;
 use crate::mutation::Mutation;
 use crate::process::Plan;
-use crate::promises::broken;
-use crate::scenario::{Told, parcel, shard_batches};
+use crate::scenario::{Told, parcel};
 use crate::shelf::Caller;
 use crate::world::{Setting, World};
 
@@ -181,11 +180,7 @@ impl Chaos {
             for caller in &self.callers {
                 world.call_list(caller.clone());
             }
-            let mut all: Vec<String> = world.run_to_rest().await.err().into_iter().collect();
-            all.extend(broken(&world, &self.sent));
-            let fate = &world.fate;
-            let (points, faults, trace) = (fate.points(), fate.faults(), fate.trace());
-            Told { points, faults, trace, broken: all, shard_batches: shard_batches(&world) }
+            Told::of(&world, world.run_to_rest().await, &self.sent)
         })
     }
 }

@@ -1,7 +1,6 @@
 //! Stories of ordered routes.
 
 use futures::FutureExt;
-use futures::future::LocalBoxFuture;
 use groupage_core::ports::{Answer, NoAnswer};
 
 use crate::downstream::{Seen, ok};
@@ -11,14 +10,43 @@ use crate::world::World;
 /// All of them.
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        one_key(),
-        two_keys_over_two_targets(),
-        numbers_that_come_the_wrong_way_round(),
-        the_same_tasks_twice(),
-        a_failure_that_is_skipped(),
-        a_failure_that_holds(),
-        a_failure_that_fails_the_rest(),
-        a_lost_hand_over(),
+        story("an order key", 3, "", |world| world.send(&of_one_key(3))),
+        story("two order keys over two Targets", 6, "", |world| {
+            let bodies: Vec<String> = (0..6).map(|n| keyed(n, n / 3, n % 2, n / 2 + 1)).collect();
+            world.send(&bodies[..4]);
+            world.send(&bodies[4..]);
+        }),
+        story("numbers that come the wrong way round", 3, "sequence: turn", |world| {
+            let bodies = of_one_key(3);
+            world.send(&bodies[2..]);
+            world.send(&[bodies[1].clone(), bodies[0].clone()]);
+        }),
+        story("the same ordered tasks twice", 2, "", |world| {
+            world.send(&of_one_key(2));
+            world.send(&of_one_key(2));
+        }),
+        story("a failure in order, skipped", 3, "on_failure: skip", |world| world.send(&of_one_key(3)))
+            .answering(second_fails),
+        story("a failure in order, held", 3, "on_failure: hold", |world| world.send(&of_one_key(3)))
+            .answering(second_fails),
+        story("a failure in order that fails the rest", 5, "on_failure: fail_rest", |world| {
+            let bodies = of_one_key(5);
+            world.send_later(30_000, &bodies[3..]);
+            world.send(&bodies[..3]);
+        })
+        .answering(second_fails),
+        // Every message is lost while a lane's turn is on its way from one task to the next.
+        story("a lost hand-over", 3, "", |world| world.send(&of_one_key(3)))
+            .then(|world| {
+                async {
+                    let handed_over = || world.tables().lanes().iter().any(|(lane, _)| lane.head.0 == 1);
+                    world.run_while(|| !handed_over()).await?;
+                    world.queues.lose_everything();
+                    Ok(())
+                }
+                .boxed_local()
+            })
+            .swept(),
     ]
 }
 
@@ -27,36 +55,8 @@ fn of_one_key(count: usize) -> Vec<String> {
     (0..count).map(|n| keyed(n, 0, 0, n + 1)).collect()
 }
 
-fn story(name: &'static str, tasks: usize, order: &str, begin: crate::scenario::Beginning) -> Scenario {
+fn story(name: &'static str, tasks: usize, order: &str, begin: fn(&World)) -> Scenario {
     Scenario::new(name, tasks, begin).route(&format!("ordered_by: key\n    order: {{ {order} }}"))
-}
-
-fn send(world: &World, events: &[Vec<String>]) -> LocalBoxFuture<'static, Result<(), String>> {
-    events.iter().for_each(|event| world.send(event));
-    async { Ok(()) }.boxed_local()
-}
-
-fn one_key() -> Scenario {
-    story("an order key", 3, "", |world| send(world, &[of_one_key(3)]))
-}
-
-fn two_keys_over_two_targets() -> Scenario {
-    let begin: crate::scenario::Beginning = |world| {
-        let bodies: Vec<String> = (0..6).map(|n| keyed(n, n / 3, n % 2, n / 2 + 1)).collect();
-        send(world, &[bodies[..4].to_vec(), bodies[4..].to_vec()])
-    };
-    story("two order keys over two Targets", 6, "", begin)
-}
-
-fn numbers_that_come_the_wrong_way_round() -> Scenario {
-    story("numbers that come the wrong way round", 3, "sequence: turn", |world| {
-        let bodies = of_one_key(3);
-        send(world, &[vec![bodies[2].clone()], vec![bodies[1].clone(), bodies[0].clone()]])
-    })
-}
-
-fn the_same_tasks_twice() -> Scenario {
-    story("the same ordered tasks twice", 2, "", |world| send(world, &[of_one_key(2), of_one_key(2)]))
 }
 
 /// `p1` fails for good.
@@ -67,38 +67,4 @@ fn second_fails(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
     };
     let results: Vec<_> = seen.items.iter().map(result).collect();
     Ok(ok(&serde_json::json!({ "results": results }).to_string()))
-}
-
-fn a_failure_that_is_skipped() -> Scenario {
-    story("a failure in order, skipped", 3, "on_failure: skip", |world| send(world, &[of_one_key(3)]))
-        .answering(second_fails)
-}
-
-fn a_failure_that_holds() -> Scenario {
-    story("a failure in order, held", 3, "on_failure: hold", |world| send(world, &[of_one_key(3)]))
-        .answering(second_fails)
-}
-
-fn a_failure_that_fails_the_rest() -> Scenario {
-    story("a failure in order that fails the rest", 5, "on_failure: fail_rest", |world| {
-        let bodies = of_one_key(5);
-        world.send_later(30_000, &bodies[3..]);
-        send(world, &[bodies[..3].to_vec()])
-    })
-    .answering(second_fails)
-}
-
-/// Every message is lost while a lane's turn is on its way from one task to the next.
-fn a_lost_hand_over() -> Scenario {
-    story("a lost hand-over", 3, "", |world| {
-        async {
-            world.send(&of_one_key(3));
-            let handed_over = || world.tables().lanes().iter().any(|(lane, _)| lane.head.0 == 1);
-            world.run_while(|| !handed_over()).await?;
-            world.queues.lose_everything();
-            Ok(())
-        }
-        .boxed_local()
-    })
-    .setting(|setting| setting.sweeps = true)
 }

@@ -46,8 +46,9 @@ async fn send(world: &World, parcels: &[String], per_event: usize) {
     }
 }
 
-/// Every task settled, in one batch of its own Target; every key with one set of members.
-fn check(world: &World, tasks: usize) {
+/// Runs to rest. Every task is settled then, in one batch of its own Target; every key has one set of members.
+async fn settles(world: &World, tasks: usize) {
+    world.run_to_rest().await.unwrap();
     let all = world.tables().tasks();
     assert_eq!(all.len(), tasks);
     assert!(all.iter().all(|task| task.status.is_settled()), "an unsettled task: {all:?}");
@@ -63,8 +64,7 @@ fn check(world: &World, tasks: usize) {
 async fn many_tasks_become_few_full_calls() {
     let world = world(Scripted::accepting(), 0, 1);
     send(&world, &parcels(200, 4), 50).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 200);
+    settles(&world, 200).await;
     let calls = world.downstream.ledger();
     assert_eq!(calls.len(), 20, "50 tasks for each of 4 trucks in calls of 10");
     assert!(world.keys_by_item().values().all(|keys| *keys == 1));
@@ -75,8 +75,7 @@ async fn a_lagging_index_loses_nothing_and_hardly_any_fill() {
     for seed in 0..20 {
         let world = world(Scripted::accepting(), 2_000, seed);
         send(&world, &parcels(300, 3), 60).await;
-        world.run_to_rest().await.unwrap();
-        check(&world, 300);
+        settles(&world, 300).await;
         assert!(world.keys_by_item().values().all(|keys| *keys == 1));
         let calls = world.downstream.ledger().len();
         assert!((30..=36).contains(&calls), "seed {seed}: {calls} calls for 30 full batches");
@@ -87,8 +86,7 @@ async fn a_lagging_index_loses_nothing_and_hardly_any_fill() {
 async fn a_single_task_is_called_when_its_window_is_over() {
     let world = world(Scripted::accepting(), 0, 1);
     send(&world, &parcels(1, 1), 1).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 1);
+    settles(&world, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,8 +98,7 @@ async fn a_failed_call_is_repeated_with_the_same_members_and_key() {
     };
     let world = world(Scripted::new(Box::new(script)), 0, 7);
     send(&world, &parcels(10, 1), 10).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 10);
+    settles(&world, 10).await;
     assert_eq!(world.downstream.ledger().len(), 3);
     assert!(world.tables().tasks().iter().all(|task| matches!(task.status, Status::Succeeded { .. })));
 }
@@ -110,8 +107,7 @@ async fn a_failed_call_is_repeated_with_the_same_members_and_key() {
 async fn attempts_used_up_end_in_failed_tasks_and_one_notice_each() {
     let world = world(Scripted::new(Box::new(|_, _| Ok(Answer { status: 500, ..Answer::default() }))), 0, 7);
     send(&world, &parcels(10, 1), 10).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 10);
+    settles(&world, 10).await;
     assert_eq!(world.downstream.ledger().len(), 3);
     let notices = world.queues.now().messages(&Destination::Notification(NotificationQueue::Default));
     assert_eq!(notices.len(), 10);
@@ -133,8 +129,7 @@ async fn a_refused_member_fails_alone() {
     };
     let world = world(Scripted::new(Box::new(script)), 0, 7);
     send(&world, &parcels(10, 1), 10).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 10);
+    settles(&world, 10).await;
     let failed: Vec<_> = world
         .tables()
         .tasks()
@@ -158,8 +153,7 @@ async fn a_member_that_fails_for_now_goes_round_again_in_another_batch() {
     };
     let world = world(Scripted::new(Box::new(script)), 500, 7);
     send(&world, &parcels(10, 1), 10).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 10);
+    settles(&world, 10).await;
     assert_eq!(world.keys_by_item()["p3"], 2);
     let p3 = world.tables().tasks().into_iter().find(|task| task.id.as_str() == "p3").unwrap();
     assert_eq!((p3.round.0, p3.attempts), (1, 1));
@@ -173,8 +167,7 @@ async fn sending_everything_twice_changes_nothing() {
     send(&world, &parcels(60, 2), 20).await;
     world.run_to_rest().await.unwrap();
     send(&world, &parcels(60, 2), 20).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 60);
+    settles(&world, 60).await;
     assert!(world.keys_by_item().values().all(|keys| *keys == 1));
 }
 
@@ -195,8 +188,7 @@ async fn bad_messages_are_rejected_with_a_reason_and_their_neighbours_go_on() {
     );
     let report = world.register(&bodies).await;
     assert_eq!((report.registered, report.rejected), (5, 6));
-    world.run_to_rest().await.unwrap();
-    check(&world, 5);
+    settles(&world, 5).await;
     let mut reasons: Vec<String> = world
         .queues
         .now()
@@ -217,8 +209,7 @@ async fn an_answer_that_cannot_be_believed_settles_nothing() {
         let script = move |_: &_, before| Ok(ok(if before == 0 { &body } else { "" }));
         let world = world(Scripted::new(Box::new(script)), 0, 3);
         send(&world, &parcels(10, 1), 10).await;
-        world.run_to_rest().await.unwrap();
-        check(&world, 10);
+        settles(&world, 10).await;
         assert_eq!(world.downstream.ledger().len(), 2, "the same call again");
     }
 }
@@ -240,8 +231,7 @@ async fn a_leader_that_vanished_is_succeeded_and_its_open_batch_finished() {
     assert!(matches!(world.tables().batches()[0].status, batch::Status::Open { .. }));
     // Another task of the same Target comes along.
     send(&world, &[parcel(99, 0)], 1).await;
-    world.run_to_rest().await.unwrap();
-    check(&world, 2);
+    settles(&world, 2).await;
     assert!(world.keys_by_item().values().all(|keys| *keys == 1));
 }
 

@@ -12,7 +12,7 @@ use groupage_tests::downstream::Scripted;
 use groupage_tests::scenario::parcels;
 use groupage_tests::world::{Setting, World};
 
-use super::{ROUTES, all_settled, register_again, sent, target, world};
+use super::{ROUTES, register_again, sent, settles, target, world};
 
 /// Tasks as an express writer left them: they name a batch.
 async fn left(world: &World, count: usize, batch: &BatchId) -> Vec<String> {
@@ -35,8 +35,7 @@ async fn a_batch_that_never_came_is_voided_once_however_many_tasks_name_it() {
     assert_eq!((report.repeated, report.batches), (30, 0));
     let batches = world.tables().batches();
     assert_eq!(batches.iter().map(|batch| batch.status.clone()).collect::<Vec<_>>(), [batch::Status::Void]);
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 30);
+    settles(&world, 30).await;
 }
 
 /// The states in which a task may find the batch that it names, without the task or with it.
@@ -110,8 +109,7 @@ async fn a_restart_finds_the_tasks_that_a_batch_does_not_have() {
     world.tables().store(&batch, Assumes::Absent).await.unwrap();
     let report = revive(world.tables(), &world.queues, &world.env, &world.routes).await.unwrap();
     assert_eq!((report.batches, report.waiting), (1, 1));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 2);
+    settles(&world, 2).await;
 }
 
 /// Its message is what drives such a task on, so a dead-letter queue that holds the message holds the task.
@@ -124,6 +122,5 @@ async fn a_task_whose_batch_never_came_waits_for_its_message_to_be_redriven() {
     world.run_while(|| world.env.now() < an_hour).await.unwrap();
     assert!(world.tables().tasks().iter().all(|task| !task.status.is_settled()), "sweep has found them");
     world.send(&bodies);
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 10);
+    settles(&world, 10).await;
 }

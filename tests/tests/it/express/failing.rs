@@ -12,7 +12,7 @@ use groupage_tests::records::first;
 use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::World;
 
-use super::{ROUTES, WAITED, all_settled, sent, world};
+use super::{ROUTES, WAITED, sent, settles, world};
 
 /// Registers a rest of these tasks that is at this stage, and its `call`th call to a port fails.
 async fn failing(world: &World, bodies: &[String], stage: Stage, call: usize) -> Report {
@@ -32,8 +32,7 @@ async fn a_task_that_fails_in_a_rest_goes_back_alone_and_its_neighbours_go_on() 
         let rest = Rest::parse(&message.body).unwrap();
         assert_eq!(rest.stage(), Stage::Failed);
         assert!(rest.tasks().eq([parcel(call, 0)].iter().map(String::as_str)), "{message:?}");
-        world.run_to_rest().await.unwrap();
-        all_settled(&world, 3);
+        settles(&world, 3).await;
     }
 }
 
@@ -79,8 +78,7 @@ async fn what_failed_takes_nobody_with_it_who_could_gather() {
     event[0] = Rest::body(&event[..1], Stage::Failed, Shard::HOME);
     let report = world.register(&event).await;
     assert_eq!((report.registered, report.gathered), (1, 4));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 5);
+    settles(&world, 5).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use groupage_tests::downstream::Scripted;
 use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::{Setting, World};
 
-use super::{ROUTES, all_settled, register_again, sent, world};
+use super::{ROUTES, register_again, sent, settles, world, world_where};
 
 #[tokio::test(start_paused = true)]
 async fn full_batches_are_frozen_at_once_and_the_rest_goes_where_others_are() {
@@ -19,8 +19,7 @@ async fn full_batches_are_frozen_at_once_and_the_rest_goes_where_others_are() {
     let group = |truck: &str| Destination::Gather(Target::new(format!("parcels:{truck}")));
     assert_eq!((sent(&world, &group("t0")), sent(&world, &group("t1"))), (1, 1));
     assert_eq!(world.tables().tasks().len(), 40, "the rest is put when it is known in which batch");
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 50);
+    settles(&world, 50).await;
     let sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
     assert_eq!(sizes.iter().filter(|size| **size == 10).count(), 4, "{sizes:?}");
     // Four express batches, and one of five for each Target.
@@ -29,34 +28,28 @@ async fn full_batches_are_frozen_at_once_and_the_rest_goes_where_others_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_full_by_its_bytes_too() {
-    let routes = ROUTES.replace("max_items: 10", "max_items: 10, max_bytes: 60");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("max_items: 10", "max_items: 10, max_bytes: 60");
     // Three payloads of 20 bytes fill a batch, if another follows.
     let report = world.register(&parcels(7, 1)).await;
     assert_eq!((report.batches, report.members), (2, 6));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 7);
+    settles(&world, 7).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_route_may_do_without() {
-    let routes = ROUTES.replace("wait_ms: 2000", "wait_ms: 2000, express: false");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("wait_ms: 2000", "wait_ms: 2000, express: false");
     let report = world.register(&parcels(20, 1)).await;
     assert_eq!(report.batches, 0);
     assert_eq!((sent(&world, &Destination::Handle), sent(&world, &Destination::Elect)), (0, 1));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 20);
+    settles(&world, 20).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn tasks_that_keep_an_order_never_take_it() {
-    let routes = ROUTES.replace("target: truck", "target: truck\n    ordered_by: truck");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("target: truck", "target: truck\n    ordered_by: truck");
     let report = world.register(&parcels(20, 1)).await;
     assert_eq!(report.batches, 0);
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 20);
+    settles(&world, 20).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,8 +60,7 @@ async fn a_batch_that_is_pulled_waits_for_a_worker_at_once() {
     let report = world.register(&parcels(20, 1)).await;
     assert_eq!((report.batches, sent(&world, &Destination::Handle)), (2, 0));
     assert!(world.tables().batches().iter().all(|batch| batch.pulled && batch.due <= world.env.now()));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 20);
+    settles(&world, 20).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,8 +73,7 @@ async fn repeats_among_the_new_stay_where_they_are() {
     assert_eq!((report.registered, report.repeated, report.batches, report.members), (7, 3, 1, 7));
     let again = world.register(&parcels(10, 1)).await;
     assert_eq!((again.repeated, again.batches), (10, 0), "a batch of repeats");
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 10);
+    settles(&world, 10).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,8 +82,7 @@ async fn another_task_under_a_used_id_is_no_member() {
     register_again(&world, &[parcel(0, 1)]).await;
     let report = world.register(&parcels(10, 1)).await;
     assert_eq!((report.rejected, report.members), (1, 9));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 10);
+    settles(&world, 10).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,11 @@ fn world() -> World {
     World::new(Setting::default(), ROUTES, Scripted::accepting())
 }
 
+/// A world whose routes file has something else in the place of `is`.
+fn world_where(is: &str, becomes: &str) -> World {
+    World::new(Setting::default(), &ROUTES.replace(is, becomes), Scripted::accepting())
+}
+
 /// A world in which messages for the same step come together.
 fn mixing() -> World {
     World::new(Setting { mixes: true, ..Setting::default() }, ROUTES, Scripted::accepting())
@@ -41,7 +46,9 @@ fn sent(world: &World, to: &Destination) -> usize {
     world.queues.now().messages(to).len()
 }
 
-fn all_settled(world: &World, tasks: usize) {
+/// Runs to rest; every task is settled then, and was in one call.
+async fn settles(world: &World, tasks: usize) {
+    world.run_to_rest().await.unwrap();
     let all = world.tables().tasks();
     assert_eq!(all.len(), tasks);
     assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");

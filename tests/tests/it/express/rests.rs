@@ -15,7 +15,7 @@ use groupage_tests::scenario::{parcel, parcels};
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
 use tokio::time::Instant;
 
-use super::{ROUTES, WAITED, all_settled, mixing, register_again, sent, target, world};
+use super::{ROUTES, WAITED, mixing, register_again, sent, settles, target, world, world_where};
 
 #[tokio::test(start_paused = true)]
 async fn the_rests_of_several_events_fill_batches_together_without_an_election() {
@@ -25,8 +25,7 @@ async fn the_rests_of_several_events_fill_batches_together_without_an_election()
     }
     world.run_while(|| world.tables().tasks().len() < 60).await.unwrap();
     assert_eq!(world.tables().waiting(&target(), None, 99).await.unwrap().candidates, [], "a task is in the index");
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 60);
+    settles(&world, 60).await;
     assert!(world.downstream.ledger().iter().all(|seen| seen.items.len() == 10), "a batch is not full");
 }
 
@@ -36,8 +35,7 @@ async fn tasks_that_come_one_by_one_fill_batches_together() {
     for body in parcels(20, 1) {
         assert_eq!(world.register(&[body]).await.gathered, 1);
     }
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 20);
+    settles(&world, 20).await;
     let sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
     assert_eq!(sizes, [10, 10]);
     assert_eq!(sent(&world, &Destination::Elect), 0);
@@ -51,8 +49,7 @@ async fn rests_of_a_target_with_shards_gather_in_that_of_their_event() {
     for event in parcels(100, 1).chunks(5) {
         assert_eq!(world.register(event).await.gathered, 5);
     }
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 100);
+    settles(&world, 100).await;
     let sizes: Vec<usize> = world.downstream.ledger().iter().map(|seen| seen.items.len()).collect();
     assert!(sizes.iter().filter(|size| **size == 10).count() >= 8, "{sizes:?}");
     let batches = world.tables().batches().into_iter().filter(|batch| batch.members.len() == 10);
@@ -62,24 +59,21 @@ async fn rests_of_a_target_with_shards_gather_in_that_of_their_event() {
 #[tokio::test(start_paused = true)]
 async fn a_rest_gathers_for_as_long_as_its_batch_may_wait_and_is_elected_then() {
     for (wait_ms, gathers_ms) in [(1_000, 1_000), (2_000, 2_000), (60_000, 5_000)] {
-        let routes = ROUTES.replace("wait_ms: 2000", &format!("wait_ms: {wait_ms}"));
-        let world = World::new(Setting::default(), &routes, Scripted::accepting());
+        let world = world_where("wait_ms: 2000", &format!("wait_ms: {wait_ms}"));
         let begun = world.env.now();
         world.register(&parcels(5, 1)).await;
         world.run_while(|| world.tables().tasks().len() < 5).await.unwrap();
         let gathered_ms = world.env.now().since(begun);
         assert!((gathers_ms - 500..gathers_ms + 500).contains(&gathered_ms), "{wait_ms}: {gathered_ms} ms");
         assert_eq!(sent(&world, &Destination::Elect), 1);
-        world.run_to_rest().await.unwrap();
-        all_settled(&world, 5);
+        settles(&world, 5).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_rest_gathers_for_counts_as_waited() {
     for wait_ms in [1_000, 3_000, 20_000] {
-        let routes = ROUTES.replace("wait_ms: 2000", &format!("wait_ms: {wait_ms}"));
-        let world = World::new(Setting::default(), &routes, Scripted::accepting());
+        let world = world_where("wait_ms: 2000", &format!("wait_ms: {wait_ms}"));
         let begun = Instant::now();
         world.register(&parcels(5, 1)).await;
         world.run_to_rest().await.unwrap();
@@ -90,8 +84,7 @@ async fn what_a_rest_gathers_for_counts_as_waited() {
 
 #[tokio::test(start_paused = true)]
 async fn rests_of_a_quiet_target_with_shards_still_meet_at_their_leader() {
-    let routes = ROUTES.replace("    target: truck\n", "    target: truck\n    shards: 4\n");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("    target: truck\n", "    target: truck\n    shards: 4\n");
     for n in 0..3 {
         let left = Stage::Left(Timestamp(world.env.now().0 - 2_000));
         let report = world.register(&[Rest::body(&[parcel(n, 0)], left, Shard(n as u8))]).await;
@@ -105,8 +98,7 @@ async fn rests_of_a_quiet_target_with_shards_still_meet_at_their_leader() {
             }
         }
     }
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 3);
+    settles(&world, 3).await;
     assert_eq!(world.downstream.ledger().len(), 1, "a call of all");
 }
 
@@ -152,8 +144,7 @@ async fn rests_that_fill_no_batch_stay_in_their_messages() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_rests_goes_on_in_one_message_of_the_same_age() {
-    let routes = ROUTES.replace("max_items: 10", "max_items: 9");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("max_items: 10", "max_items: 9");
     let bodies = rests(&world, 6, 1);
     let since = world.env.now();
     world.env.sleep(300).await;
@@ -181,8 +172,7 @@ async fn what_gathers_and_is_rejected_then_is_rejected_as_it_came() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_rests_of_one_target_that_came_together_make_way_for_those_behind_them() {
-    let routes = ROUTES.replace("max_items: 10", "max_items: 40");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("max_items: 10", "max_items: 40");
     let report = world.register(&rests(&world, 10, 1)).await;
     assert_eq!((report.registered, report.kept().count()), (0, 0));
     let [message] = &world.queues.now().messages(&Destination::Gather(target()))[..] else { panic!("one message") };
@@ -200,14 +190,12 @@ async fn a_task_that_came_alone_is_sent_on_with_rests_and_never_left_to_their_me
     assert_eq!((report.registered, report.kept().count(), report.gathered), (10, 0, 1));
     let [message] = &world.queues.now().messages(&Destination::Gather(target()))[..] else { panic!("one message") };
     assert_eq!(Rest::parse(&message.body).unwrap().tasks().count(), 2);
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 12);
+    settles(&world, 12).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn ten_rests_too_large_for_fewer_messages_and_too_few_for_a_batch_do_not_go_round() {
-    let routes = ROUTES.replace("max_items: 10", "max_items: 1000, max_bytes: 5000000");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("max_items: 10", "max_items: 1000, max_bytes: 5000000");
     let stage = Stage::Left(world.env.now());
     let large = |n: usize| format!(r#"{{"id":"p{n}","payload":{{"truck":"t0","x":"{}"}}}}"#, "x".repeat(150_000));
     let rests: Vec<String> = (0..10).map(|n| Rest::body(&[large(n)], stage, Shard::HOME)).collect();
@@ -234,18 +222,15 @@ async fn a_rest_that_cannot_be_held_is_elected() {
     let report = world.register_by(Plan::At(0, Side::Before, Fault::Error), &rests(&world, 2, 1)).await;
     assert_eq!((report.registered, report.not_gathered.len(), report.kept().count()), (4, 1, 0));
     assert_eq!(sent(&world, &Destination::Elect), 1);
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 4);
+    settles(&world, 4).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rest_does_not_wait_where_batches_do_not() {
-    let routes = ROUTES.replace("wait_ms: 2000", "wait_ms: 999");
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = world_where("wait_ms: 2000", "wait_ms: 999");
     let report = world.register(&parcels(15, 1)).await;
     assert_eq!((report.registered, report.gathered, sent(&world, &Destination::Elect)), (15, 0, 1));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 15);
+    settles(&world, 15).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,8 +245,7 @@ async fn a_rest_goes_in_as_many_messages_as_hold_it_and_what_is_too_large_for_an
     let messages = world.queues.now().messages(&Destination::Gather(target()));
     assert_eq!(messages.len(), 2);
     assert!(messages.iter().all(|message| message.body.len() <= MAX_MESSAGE_BYTES));
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 4);
+    settles(&world, 4).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,6 +258,5 @@ async fn a_message_that_holds_a_rest_is_done_when_each_of_its_tasks_is() {
     assert_eq!((report.registered, report.rejected, report.repeated, report.failed.len()), (1, 2, 1, 0));
     let rejected = world.queues.now().messages(&Destination::Rejected);
     assert_eq!(rejected.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), bad);
-    world.run_to_rest().await.unwrap();
-    all_settled(&world, 1);
+    settles(&world, 1).await;
 }

@@ -7,10 +7,10 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Placed, Refused, Taken};
+use groupage_tests::cases::{self, Step};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::lag::Lagging;
-use groupage_tests::process::{Fault, Plan, Side};
 use proptest::prelude::*;
 
 use super::model::{Expected, Model};
@@ -51,35 +51,16 @@ pub enum Call {
     },
 }
 
-/// A call with what befalls it, and whether it is repeated then.
-#[derive(Clone, Debug)]
-pub struct Step {
-    pub call: Call,
-    pub fault: Option<(usize, Side, Fault)>,
-    pub repeated: bool,
-}
-
-impl Step {
-    pub fn plan(&self) -> Plan {
-        self.fault.map_or(Plan::Nothing, |(at, side, fault)| Plan::At(at, side, fault))
-    }
-}
-
 /// Calls in any order; some lists are opened with a time to live, and some are left alone in the end.
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<Step<Call>>> {
     let opened = prop::option::weighted(0.3, step(Just(Call::Open { hours: Some(5) })));
     let idle = prop::option::weighted(0.3, prop::collection::vec(step(Just(Call::Sweep { hours: 3 })), 4));
     let steps = (opened, prop::collection::vec(step(call()), 6..30), idle);
     steps.prop_map(|(opened, calls, idle)| opened.into_iter().chain(calls).chain(idle.unwrap_or_default()).collect())
 }
 
-fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step> {
-    let number = prop_oneof![0..6_usize, 0..14_usize];
-    let fault = (number, any::<bool>(), any::<bool>()).prop_map(|(at, before, dies)| {
-        (at, if before { Side::Before } else { Side::After }, if dies { Fault::Death } else { Fault::Error })
-    });
-    let step = (call, prop::option::weighted(0.4, fault), prop::bool::weighted(0.4));
-    step.prop_map(|(call, fault, repeated)| Step { call, fault, repeated })
+fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step<Call>> {
+    cases::step(call, prop_oneof![0..6_usize, 0..14_usize])
 }
 
 fn call() -> impl Strategy<Value = Call> {

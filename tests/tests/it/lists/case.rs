@@ -8,16 +8,15 @@ use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Lists};
 use groupage_core::steps::Error;
 use groupage_core::steps::list::Listing;
+use groupage_tests::cases::{Checked, Made, Step};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::lag::{Lag, Lagging};
 use groupage_tests::process::{Fate, Plan, Process};
 use proptest::prelude::*;
 
-use super::calls::{Call, HOUR_MS, IDLE_MS, Step, Steps, expect, id, id_in, make};
+use super::calls::{Call, HOUR_MS, IDLE_MS, Steps, expect, id, id_in, make};
 use super::model::{Expected, Model};
-
-type Checked<T = ()> = Result<T, TestCaseError>;
 
 pub struct Case {
     store: Lagging<MemoryStore, TestEnv>,
@@ -61,7 +60,7 @@ impl Case {
         self.queues.messages(&Destination::Tasks).iter().map(|message| id_in(&message.body)).collect()
     }
 
-    pub async fn step(&mut self, step: &Step) -> Checked {
+    pub async fn step(&mut self, step: &Step<Call>) -> Checked {
         let call = &step.call;
         if self.is_being_removed().await && !matches!(call, Call::Sweep { .. }) {
             // Only sweep has to do with it now; what others are told is told apart.
@@ -74,29 +73,28 @@ impl Case {
         let was_over = self.model.is_over(IDLE_MS, self.env.now());
         let mut after = self.model.clone();
         let expected = expect(call, &mut after, self.env.now());
-        let (mut answer, faulted) = self.call(call, step.plan()).await;
+        let Made { answer, faulted } = step.make(async |plan| self.call(call, plan).await).await;
         self.faults += u32::from(faulted);
-        let unmade = faulted && !step.repeated;
-        if faulted && step.repeated {
-            (answer, _) = self.call(call, Plan::Nothing).await;
-        }
-        if unmade {
-            self.pending = true;
-            if !matches!(call, Call::Sweep { .. }) {
-                self.model = self.either(call, after).await?;
+        let is_made = answer.is_some();
+        match answer {
+            None => {
+                self.pending = true;
+                if !matches!(call, Call::Sweep { .. }) {
+                    self.model = self.either(call, after).await?;
+                }
             }
-        } else {
-            let answer = answer.expect("nothing befell it").expect("nothing was refused to it");
-            prop_assert_eq!(&answer, &expected, "{:?}", call);
-            if expected.as_ref().is_some_and(Expected::is_refused) {
-                prop_assert_eq!(&ends_before, &self.ends().await, "a refused call changed something: {:?}", call);
-                prop_assert_eq!(sent_before, self.sent().len());
+            Some(answer) => {
+                prop_assert_eq!(&answer, &expected, "{:?}", call);
+                if expected.as_ref().is_some_and(Expected::is_refused) {
+                    prop_assert_eq!(&ends_before, &self.ends().await, "a refused call changed something: {:?}", call);
+                    prop_assert_eq!(sent_before, self.sent().len());
+                }
+                self.model = after;
             }
-            self.model = after;
         }
         self.seen_activity().await;
         if matches!(call, Call::Sweep { .. }) {
-            self.swept(!unmade, was_over, sent_before).await?;
+            self.swept(is_made, was_over, sent_before).await?;
         }
         self.check().await
     }
@@ -183,7 +181,7 @@ impl Case {
     /// Sweep comes; then everything is as it should be, and no task was overtaken by one of the same release.
     pub async fn finish(&mut self) -> Checked {
         for _ in 0..2 {
-            self.step(&Step { call: Call::Sweep { hours: 1 }, fault: None, repeated: false }).await?;
+            self.step(&Step::unharmed(Call::Sweep { hours: 1 })).await?;
         }
         prop_assert!(!self.pending);
         // Of messages that go together one may be sent while an earlier one is not; then all of them are sent again.

@@ -61,9 +61,9 @@ struct Own {
 }
 
 impl Own {
-    fn of(fixture: &OnDynamo) -> Self {
-        let stack = fixture.stack();
-        Self { client: fixture.client(), table: stack.tables().routes.clone() }
+    fn of(store: &OnDynamo) -> Self {
+        let stack = store.stack();
+        Self { client: store.client(), table: stack.tables().routes.clone() }
     }
 
     /// Commits a result together with the acknowledgement; the reasons if the transaction is cancelled.
@@ -91,8 +91,8 @@ const LOST: [&str; 2] = ["ConditionalCheckFailed", "None"];
 
 #[tokio::test]
 async fn outcome_and_result_are_committed_together() {
-    let fixture = OnDynamo::start().await;
-    let (store, own) = (fixture.store(), Own::of(&fixture));
+    let store = OnDynamo::start().await;
+    let own = Own::of(&store);
     let claimed = claimed(&store).await;
     let settled = settled(&claimed);
     own.commit(store.acknowledgement(&claimed, &settled).unwrap()).await.unwrap();
@@ -102,8 +102,8 @@ async fn outcome_and_result_are_committed_together() {
 
 #[tokio::test]
 async fn after_a_takeover_neither_outcome_nor_result_is_written() {
-    let fixture = OnDynamo::start().await;
-    let (store, own) = (fixture.store(), Own::of(&fixture));
+    let store = OnDynamo::start().await;
+    let own = Own::of(&store);
     let claimed = claimed(&store).await;
     let taken = take(&store, &claimed, "parcels/s2").await;
     let late = own.commit(store.acknowledgement(&claimed, &settled(&claimed)).unwrap()).await;
@@ -117,8 +117,8 @@ async fn after_a_takeover_neither_outcome_nor_result_is_written() {
 
 #[tokio::test]
 async fn neither_is_written_where_the_own_write_is_refused() {
-    let fixture = OnDynamo::start().await;
-    let (store, own) = (fixture.store(), Own::of(&fixture));
+    let store = OnDynamo::start().await;
+    let own = Own::of(&store);
     let claimed = claimed(&store).await;
     let nowhere = Put::builder()
         .table_name(&own.table)
@@ -135,8 +135,8 @@ async fn neither_is_written_where_the_own_write_is_refused() {
 
 #[tokio::test]
 async fn a_batch_is_acknowledged_once() {
-    let fixture = OnDynamo::start().await;
-    let (store, own) = (fixture.store(), Own::of(&fixture));
+    let store = OnDynamo::start().await;
+    let own = Own::of(&store);
     let claimed = claimed(&store).await;
     let (first, second) = (settled(&claimed), claimed.settled(Results::new(), AT));
     own.commit(store.acknowledgement(&claimed, &first).unwrap()).await.unwrap();
@@ -149,8 +149,8 @@ async fn a_batch_is_acknowledged_once() {
 
 #[tokio::test]
 async fn a_batch_that_is_gone_cannot_be_acknowledged() {
-    let fixture = OnDynamo::start().await;
-    let (store, own) = (fixture.store(), Own::of(&fixture));
+    let store = OnDynamo::start().await;
+    let own = Own::of(&store);
     let never = batch("b9", &target("a"), 1);
     let settled = never.settled(Results::new(), AT);
     let acknowledged = own.commit(store.acknowledgement(&never, &settled).unwrap()).await;
@@ -161,9 +161,8 @@ async fn a_batch_that_is_gone_cannot_be_acknowledged() {
 /// The SDK gives every transaction a token, by which DynamoDB knows a request that it has carried out already.
 #[tokio::test]
 async fn a_transaction_whose_answer_was_lost_succeeds_when_the_sdk_repeats_it() {
-    let fixture = LosingAnswers::start().await;
-    let store = fixture.store();
-    let own = Own::of(fixture.inner());
+    let store = LosingAnswers::start().await;
+    let own = Own::of(store.inner());
     let claimed = claimed(&store).await;
     let settled = settled(&claimed);
     own.commit(store.acknowledgement(&claimed, &settled).unwrap()).await.unwrap();
@@ -172,13 +171,13 @@ async fn a_transaction_whose_answer_was_lost_succeeds_when_the_sdk_repeats_it() 
 
 #[tokio::test]
 async fn what_follows_is_derived_from_the_outcome_as_from_any_other() {
-    let fixture = OnDynamo::start().await;
-    let (store, own) = (fixture.store(), Own::of(&fixture));
+    let store = OnDynamo::start().await;
+    let own = Own::of(&store);
     let claimed = claimed(&store).await;
     let settled = settled(&claimed);
     own.commit(store.acknowledgement(&claimed, &settled).unwrap()).await.unwrap();
-    let stack = fixture.stack();
-    let outbox = Sqs::new(stack.sdk_config(), stack.queues().clone(), Arc::clone(fixture.meter()));
+    let stack = store.stack();
+    let outbox = Sqs::new(stack.sdk_config(), stack.queues().clone(), Arc::clone(store.meter()));
     let routes = Routes::parse("version: 1\nroutes: [{ name: parcels, target: t, downstream: pull }]").unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     // From what the table holds, as sweep would.
@@ -195,8 +194,8 @@ async fn what_follows_is_derived_from_the_outcome_as_from_any_other() {
 
 #[tokio::test]
 async fn in_a_transaction_every_write_costs_twice() {
-    let fixture = OnDynamo::start().await;
-    let (store, own) = (fixture.store(), Own::of(&fixture));
+    let store = OnDynamo::start().await;
+    let own = Own::of(&store);
     let claimed = claimed(&store).await;
     let committed = own.commit(store.acknowledgement(&claimed, &settled(&claimed)).unwrap()).await.unwrap();
     let units: f64 = committed.consumed_capacity().iter().filter_map(|table| table.capacity_units()).sum();

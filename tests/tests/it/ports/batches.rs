@@ -19,11 +19,11 @@ conformance![
     the_largest_batch_fits,
 ];
 
-async fn current<F: Fixture>(fixture: &F, id: &str) -> Option<Batch> {
-    fixture.store().batch(&BatchId::new(id)).await.unwrap()
+async fn current(store: &impl Fixture, id: &str) -> Option<Batch> {
+    store.batch(&BatchId::new(id)).await.unwrap()
 }
 
-async fn a_batch_is_read_as_it_was_written_in_every_status<F: Fixture>(fixture: F) {
+async fn a_batch_is_read_as_it_was_written_in_every_status(store: impl Fixture) {
     let claim = Claim { session: SessionId::new("#handlers-1/s") };
     let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
     let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
@@ -42,23 +42,21 @@ async fn a_batch_is_read_as_it_was_written_in_every_status<F: Fixture>(fixture: 
     let empty = clean.frozen(Vec::new());
     let mut assumes = Assumes::Absent;
     for batch in [open, closing, frozen, nudged, claimed, paused, again, settled, followed_up, clean, empty] {
-        assert_eq!(fixture.store().store(&batch, assumes).await.unwrap(), Stored::Yes);
-        assert_eq!(current(&fixture, "b1").await.as_ref(), Some(&batch));
+        assert_eq!(store.store(&batch, assumes).await.unwrap(), Stored::Yes);
+        assert_eq!(current(&store, "b1").await.as_ref(), Some(&batch));
         assumes = Assumes::At(batch.revision);
     }
 }
 
-async fn a_batch_is_put_where_none_is<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    assert_eq!(current(&fixture, "b1").await, None);
+async fn a_batch_is_put_where_none_is(store: impl Fixture) {
+    assert_eq!(current(&store, "b1").await, None);
     let (first, second) = (batch("b1", &target("a"), 1), batch("b1", &target("a"), 2));
     assert_eq!(store.store(&first, Assumes::Absent).await.unwrap(), Stored::Yes);
     assert_eq!(store.store(&second, Assumes::Absent).await.unwrap(), Stored::Conflict);
-    assert_eq!(current(&fixture, "b1").await, Some(first));
+    assert_eq!(current(&store, "b1").await, Some(first));
 }
 
-async fn a_repeated_write_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_write_recognises_itself(store: impl Fixture) {
     let open = batch("b1", &target("a"), 2);
     let frozen = open.frozen(open.members.clone());
     for (batch, assumes) in [(&open, Assumes::Absent), (&frozen, Assumes::At(open.revision))] {
@@ -68,17 +66,15 @@ async fn a_repeated_write_recognises_itself<F: Fixture>(fixture: F) {
     }
 }
 
-async fn a_void_keeps_its_writer_from_writing<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_void_keeps_its_writer_from_writing(store: impl Fixture) {
     let void = Batch::void(BatchId::new("b1"), target("a"), Timestamp(1));
     assert_eq!(store.store(&void, Assumes::Absent).await.unwrap(), Stored::Yes);
     let sleeper = batch("b1", &target("a"), 2);
     assert_eq!(store.store(&sleeper, Assumes::Absent).await.unwrap(), Stored::Conflict);
-    assert_eq!(current(&fixture, "b1").await.map(|batch| batch.status), Some(Status::Void));
+    assert_eq!(current(&store, "b1").await.map(|batch| batch.status), Some(Status::Void));
 }
 
-async fn a_write_over_another_revision_is_refused<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_write_over_another_revision_is_refused(store: impl Fixture) {
     let open = batch("b1", &target("a"), 2);
     store.store(&open, Assumes::Absent).await.unwrap();
     let closing = open.closing();
@@ -86,17 +82,17 @@ async fn a_write_over_another_revision_is_refused<F: Fixture>(fixture: F) {
     let late = open.frozen(Vec::new());
     assert_eq!(store.store(&late, Assumes::At(open.revision)).await.unwrap(), Stored::Conflict);
     assert_eq!(store.store(&late, Assumes::At(Revision(99))).await.unwrap(), Stored::Conflict);
-    assert_eq!(current(&fixture, "b1").await, Some(closing));
+    assert_eq!(current(&store, "b1").await, Some(closing));
 }
 
-async fn nothing_is_overwritten_where_there_is_no_batch<F: Fixture>(fixture: F) {
+async fn nothing_is_overwritten_where_there_is_no_batch(store: impl Fixture) {
     let batch = batch("b1", &target("a"), 2);
-    let stored = fixture.store().store(&batch, Assumes::At(Revision(1))).await.unwrap();
+    let stored = store.store(&batch, Assumes::At(Revision(1))).await.unwrap();
     assert_eq!(stored, Stored::Conflict);
-    assert_eq!(current(&fixture, "b1").await, None);
+    assert_eq!(current(&store, "b1").await, None);
 }
 
-async fn the_largest_batch_fits<F: Fixture>(fixture: F) {
+async fn the_largest_batch_fits(store: impl Fixture) {
     let ids = (0..1_000).map(|n| TaskId::new(format!("{n:0>128}")));
     let members: Vec<Member> = ids.map(|id| Member { id, round: Round(1) }).collect();
     let failed =
@@ -104,6 +100,6 @@ async fn the_largest_batch_fits<F: Fixture>(fixture: F) {
     let results: Results = members.iter().map(failed).collect();
     let open = Batch::open(BatchId::new("b1"), target("a"), Fence(1), &[], Timestamp(0), 0);
     let settled = open.frozen(members).settled(results, Timestamp(1));
-    assert_eq!(fixture.store().store(&settled, Assumes::Absent).await.unwrap(), Stored::Yes);
-    assert_eq!(current(&fixture, "b1").await, Some(settled));
+    assert_eq!(store.store(&settled, Assumes::Absent).await.unwrap(), Stored::Yes);
+    assert_eq!(current(&store, "b1").await, Some(settled));
 }

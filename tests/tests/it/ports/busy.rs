@@ -15,7 +15,7 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::Outcome;
 use groupage_core::ports::{Error, Lanes, LinedUp, Newcomer, Registered, Stored, Tasks};
 
-use super::fixture::{Fixture, OnDynamo};
+use super::fixture::OnDynamo;
 use super::samples::{target, task};
 
 const MEETS_A_TRANSACTION: &str = "TransactionConflictException";
@@ -46,7 +46,7 @@ impl HttpConnector for Busy {
 async fn busy(error: &'static str) -> (OnDynamo, Arc<AtomicUsize>) {
     let left = Arc::new(AtomicUsize::new(0));
     let refusals = Arc::clone(&left);
-    let fixture = OnDynamo::with(move |config: &SdkConfig| {
+    let store = OnDynamo::with(move |config: &SdkConfig| {
         let inner = config.http_client().expect("the stack has an HTTP client");
         let client = http_client_fn(move |settings, components| {
             let inner = inner.http_connector(settings, components);
@@ -55,13 +55,12 @@ async fn busy(error: &'static str) -> (OnDynamo, Arc<AtomicUsize>) {
         config.to_builder().http_client(client).build()
     })
     .await;
-    (fixture, refusals)
+    (store, refusals)
 }
 
 #[tokio::test]
 async fn a_throttled_put_is_repeated_unless_the_task_has_another_place() {
-    let (fixture, refusals) = busy(THROTTLED).await;
-    let store = fixture.store();
+    let (store, refusals) = busy(THROTTLED).await;
     refusals.store(2, Ordering::SeqCst);
     let told = store.try_register(&task("t0", &target("a"))).await;
     assert!(matches!(told, Err(Error::Unavailable { .. })), "{told:?}");
@@ -73,8 +72,7 @@ async fn a_throttled_put_is_repeated_unless_the_task_has_another_place() {
 
 #[tokio::test]
 async fn a_write_that_meets_a_transaction_is_made_when_that_is_over() {
-    let (fixture, refusals) = busy(MEETS_A_TRANSACTION).await;
-    let store = fixture.store();
+    let (store, refusals) = busy(MEETS_A_TRANSACTION).await;
     let (id, now) = (LaneId::of(&RouteName::new("parcels"), "k"), Timestamp(7));
     let (task, other) = (task("t0", &target("a")), task("t1", &target("a")));
     let (lane, _) = Lane::open(id.clone(), Numbering::ByArrival, now).lined_up(&[(task.id.clone(), None)], now);

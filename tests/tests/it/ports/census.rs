@@ -18,7 +18,7 @@ async fn everything_not_at_rest_is_found_in_memory() {
 
 #[tokio::test]
 async fn everything_not_at_rest_is_found_on_dynamodb() {
-    everything_not_at_rest_is_found(&*OnDynamo::start().await.store()).await;
+    everything_not_at_rest_is_found(&*OnDynamo::start().await).await;
 }
 
 async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
@@ -47,8 +47,7 @@ async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
 
 #[tokio::test]
 async fn a_census_reads_beyond_the_first_page() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     // A page ends at 1 MB: these tasks fill more than one.
     for n in 0..30 {
         let mut task = super::samples::task(&format!("t{n}"), &target("a"));

@@ -30,52 +30,48 @@ fn reads(units: f64) -> Capacity {
 }
 
 /// What `action` consumes.
-async fn cost<T>(fixture: &OnDynamo, action: impl Future<Output = T>) -> Usage {
-    let before = fixture.meter().snapshot();
+async fn cost<T>(store: &OnDynamo, action: impl Future<Output = T>) -> Usage {
+    let before = store.meter().snapshot();
     action.await;
-    fixture.meter().snapshot() - before
+    store.meter().snapshot() - before
 }
 
 #[tokio::test]
 async fn a_task_costs_one_index_write_to_enter_and_one_to_leave_and_none_to_settle() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     let (target, batch) = (target("a"), BatchId::new("b"));
-    let registered = cost(&fixture, waiting(&*store, "t", &target)).await;
+    let registered = cost(&store, waiting(&*store, "t", &target)).await;
     assert_eq!((registered.at(Place::Tasks), registered.at(Place::Waiting)), (writes(1), writes(1)));
     let candidate = super::samples::task("t", &target).candidate();
-    let joined = cost(&fixture, store.join(&candidate.id, candidate.round, &batch)).await;
+    let joined = cost(&store, store.join(&candidate.id, candidate.round, &batch)).await;
     assert_eq!((joined.at(Place::Tasks), joined.at(Place::Waiting)), (writes(1), writes(1)));
     let member = member(&candidate);
-    let settled = cost(&fixture, store.settle(&member, &batch, &Settlement::Succeeded, Timestamp(1))).await;
+    let settled = cost(&store, store.settle(&member, &batch, &Settlement::Succeeded, Timestamp(1))).await;
     assert_eq!((settled.at(Place::Tasks), settled.at(Place::Waiting)), (writes(1), writes(0)));
 }
 
 #[tokio::test]
 async fn a_lost_race_is_billed_like_a_won_one() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     lead(&*store, &target("a"), "w1", 10).await;
     let loser = super::samples::taking(&term(&target("a"), "w2", 11), groupage_core::domain::lock::Assumes::Free);
-    let lost = cost(&fixture, store.acquire(&target("a"), &loser)).await;
+    let lost = cost(&store, store.acquire(&target("a"), &loser)).await;
     assert_eq!(lost.at(Place::Locks), writes(1));
 }
 
 #[tokio::test]
 async fn a_refused_write_is_billed_by_the_item_that_was_there() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     let large = batch("b", &target("a"), 1_000);
-    let written = cost(&fixture, store.store(&large, Assumes::Absent)).await;
-    let refused = cost(&fixture, store.store(&batch("b", &target("a"), 1), Assumes::Absent)).await;
+    let written = cost(&store, store.store(&large, Assumes::Absent)).await;
+    let refused = cost(&store, store.store(&batch("b", &target("a"), 1), Assumes::Absent)).await;
     assert!(written.at(Place::Batches).write > Units::whole(5));
     assert_eq!(refused.at(Place::Batches), written.at(Place::Batches));
 }
 
 #[tokio::test]
 async fn a_small_batch_costs_one_write_a_step_and_the_index_one_to_enter_and_one_to_leave() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     let open = batch("b", &target("a"), 3);
     let frozen = open.frozen(open.members.clone());
     let claimed = frozen.claimed(Claim { session: session("r/s").id });
@@ -83,7 +79,7 @@ async fn a_small_batch_costs_one_write_a_step_and_the_index_one_to_enter_and_one
     let followed_up = settled.followed_up();
     let mut assumes = Assumes::Absent;
     for (batch, index) in [(&open, 1), (&frozen, 0), (&claimed, 0), (&settled, 0), (&followed_up, 1)] {
-        let stored = cost(&fixture, store.store(batch, assumes)).await;
+        let stored = cost(&store, store.store(batch, assumes)).await;
         assert_eq!(
             (stored.at(Place::Batches), stored.at(Place::Unfinished)),
             (writes(1), writes(index)),
@@ -96,45 +92,41 @@ async fn a_small_batch_costs_one_write_a_step_and_the_index_one_to_enter_and_one
 
 #[tokio::test]
 async fn a_session_costs_one_write_a_beat() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     let first = session("r/s");
     let next = first.renewed(first.claims.clone(), Timestamp(2_000), Timing::default());
-    assert_eq!(cost(&fixture, store.open_session(&first)).await.at(Place::Sessions), writes(1));
-    assert_eq!(cost(&fixture, store.renew(&next)).await.at(Place::Sessions), writes(1));
-    assert_eq!(cost(&fixture, store.end_session(&next.id, next.beat)).await.at(Place::Sessions), writes(1));
+    assert_eq!(cost(&store, store.open_session(&first)).await.at(Place::Sessions), writes(1));
+    assert_eq!(cost(&store, store.renew(&next)).await.at(Place::Sessions), writes(1));
+    assert_eq!(cost(&store, store.end_session(&next.id, next.beat)).await.at(Place::Sessions), writes(1));
 }
 
 #[tokio::test]
 async fn a_look_at_indexes_where_nothing_waits_costs_next_to_nothing() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     let part = Part::of(&BatchId::new("a"));
-    let unfinished = cost(&fixture, store.unfinished(&RouteName::new("parcels"), part, Timestamp(9), 10)).await;
+    let unfinished = cost(&store, store.unfinished(&RouteName::new("parcels"), part, Timestamp(9), 10)).await;
     assert!(unfinished.at(Place::Unfinished).read <= Units::reported(0.5), "{}", unfinished.at(Place::Unfinished).read);
     let all = Segment { index: 0, of: 1 };
-    let waiting = cost(&fixture, store.waiting_long(Timestamp(9), all, None, 100)).await;
+    let waiting = cost(&store, store.waiting_long(Timestamp(9), all, None, 100)).await;
     assert!(waiting.at(Place::Waiting).read <= Units::reported(0.5), "{}", waiting.at(Place::Waiting).read);
 }
 
 #[tokio::test]
 async fn an_eventual_read_costs_half() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     let id = waiting(&*store, "t", &target("a")).await.id;
-    let eventual = cost(&fixture, store.read(std::slice::from_ref(&id), Freshness::Eventual)).await;
-    let latest = cost(&fixture, store.read(std::slice::from_ref(&id), Freshness::Latest)).await;
+    let eventual = cost(&store, store.read(std::slice::from_ref(&id), Freshness::Eventual)).await;
+    let latest = cost(&store, store.read(std::slice::from_ref(&id), Freshness::Latest)).await;
     assert_eq!((eventual.at(Place::Tasks), latest.at(Place::Tasks)), (reads(0.5), reads(1.0)));
 }
 
 #[tokio::test]
 async fn a_page_of_a_hundred_waiting_tasks_costs_about_two_read_units_of_the_index() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     for n in 0..100 {
         waiting(&*store, &format!("{n:0>36}"), &target("truck-7")).await;
     }
-    let page = cost(&fixture, store.waiting(&target("truck-7"), None, 100)).await;
+    let page = cost(&store, store.waiting(&target("truck-7"), None, 100)).await;
     assert_eq!(page.at(Place::Tasks), Capacity::default());
     assert!(
         page.at(Place::Waiting).read > Units::whole(0) && page.at(Place::Waiting).read <= Units::whole(2),
@@ -152,32 +144,32 @@ async fn mark_group(store: &impl Trackers, id: &TrackerId, group: u32, bits: std
 
 /// What acking the last hundred items of a group costs, of which every `failing`-th fails, as those before did. The
 /// tracker has more items: this completes nothing.
-async fn cost_of_a_hundred_acks(fixture: &OnDynamo, id: &str, failing: u16) -> Usage {
-    let (store, outbox) = (fixture.store(), MemoryQueues::new());
-    let id = opened(&*store, id).await.id;
-    let tracking = Tracking { store: &*store, outbox: &outbox, env: &Turned::default() };
+async fn cost_of_a_hundred_acks(store: &OnDynamo, id: &str, failing: u16) -> Usage {
+    let outbox = MemoryQueues::new();
+    let id = opened(&**store, id).await.id;
+    let tracking = Tracking { store: &**store, outbox: &outbox, env: &Turned::default() };
     tracking.add(&id, "k", u64::from(GROUP_SIZE) + 1).await.unwrap().unwrap();
     let last = GROUP_SIZE - WORD_BITS;
-    mark_group(&*store, &id, 0, 0..last, failing).await;
+    mark_group(&**store, &id, 0, 0..last, failing).await;
     let outcome = |index: u16| if index.is_multiple_of(failing) { Outcome::Failed } else { Outcome::Succeeded };
     let item = |index| ItemRange { tracker: id.clone(), group: 0, first: index, last: index };
     let items: Vec<(ItemRange, Outcome)> = (last..last + 100).map(|index| (item(index), outcome(index))).collect();
-    cost(fixture, async { assert_eq!(tracking.ack(&id, &items).await.unwrap().unwrap().fresh, 100) }).await
+    cost(store, async { assert_eq!(tracking.ack(&id, &items).await.unwrap().unwrap().fresh, 100) }).await
 }
 
 #[tokio::test]
 async fn a_hundred_acks_in_one_group_cost_one_write_and_two_where_every_twentieth_fails() {
-    let fixture = OnDynamo::start().await;
-    let succeeded = cost_of_a_hundred_acks(&fixture, "t", u16::MAX).await;
+    let store = OnDynamo::start().await;
+    let succeeded = cost_of_a_hundred_acks(&store, "t", u16::MAX).await;
     assert_eq!((succeeded.at(Place::Trackers).write, succeeded.at(Place::Due)), (Units::whole(1), Capacity::default()));
-    let failed = cost_of_a_hundred_acks(&fixture, "u", 20).await;
+    let failed = cost_of_a_hundred_acks(&store, "u", 20).await;
     assert_eq!((failed.at(Place::Trackers).write, failed.at(Place::Due)), (Units::whole(2), Capacity::default()));
 }
 
 #[tokio::test]
 async fn the_progress_of_a_million_items_costs_some_twenty_read_units() {
-    let fixture = OnDynamo::start().await;
-    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    let store = OnDynamo::start().await;
+    let outbox = MemoryQueues::new();
     let id = opened(&*store, "t").await.id;
     let tracking = Tracking { store: &*store, outbox: &outbox, env: &Turned::default() };
     tracking.add(&id, "k", 1_000_000).await.unwrap().unwrap();
@@ -185,7 +177,7 @@ async fn the_progress_of_a_million_items_costs_some_twenty_read_units() {
         mark_group(&*store, &id, group, 0..GROUP_SIZE, 7_000).await;
     }
     mark_group(&*store, &id, 139, 0..3_000, 7_000).await;
-    let progress = cost(&fixture, async {
+    let progress = cost(&store, async {
         let progress = tracking.progress(&id).await.unwrap().unwrap();
         assert_eq!((progress.succeeded, progress.failed, progress.missing), (999_073, 279, 648));
     });
@@ -194,9 +186,9 @@ async fn the_progress_of_a_million_items_costs_some_twenty_read_units() {
 }
 
 /// Puts so many small tasks, as many at once as a call takes.
-async fn put(fixture: &OnDynamo, id: &ListId, count: usize) {
-    let (store, outbox) = (fixture.store(), MemoryQueues::new());
-    let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
+async fn put(store: &OnDynamo, id: &ListId, count: usize) {
+    let outbox = MemoryQueues::new();
+    let listing = Listing { store: &**store, outbox: &outbox, env: &Turned::default() };
     let numbers: Vec<usize> = (0..count).collect();
     for numbers in numbers.chunks(97) {
         let message = |n: &usize| format!("{{\"id\":\"t-{n}\",\"payload\":{{}}}}");
@@ -208,16 +200,16 @@ async fn put(fixture: &OnDynamo, id: &ListId, count: usize) {
 /// A transaction doubles each write. A new list has two entries in the index.
 #[tokio::test]
 async fn putting_tasks_costs_two_writes_a_task_and_four_a_call() {
-    let fixture = OnDynamo::start().await;
+    let store = OnDynamo::start().await;
     let id = ListId::new("l");
-    let first = cost(&fixture, put(&fixture, &id, 1)).await;
+    let first = cost(&store, put(&store, &id, 1)).await;
     assert!(first.at(Place::ListsDue).write <= Units::whole(2), "{}", first.at(Place::ListsDue).write);
     let id = ListId::new("m");
-    put(&fixture, &id, 1).await;
-    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    put(&store, &id, 1).await;
+    let outbox = MemoryQueues::new();
     let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
     let tasks: Vec<String> = (0..90).map(|n| format!("{{\"id\":\"n-{n}\",\"payload\":{{}}}}")).collect();
-    let more = cost(&fixture, async { listing.put(&id, "more", &tasks).await.unwrap().unwrap() }).await;
+    let more = cost(&store, async { listing.put(&id, "more", &tasks).await.unwrap().unwrap() }).await;
     assert_eq!(
         (more.at(Place::Lists).write, more.at(Place::ListsDue).write),
         (Units::whole(2 * 90 + 4), Units::default())
@@ -226,15 +218,14 @@ async fn putting_tasks_costs_two_writes_a_task_and_four_a_call() {
 
 #[tokio::test]
 async fn taking_costs_one_write_however_long_the_list_is_and_however_much_is_taken() {
-    let fixture = OnDynamo::start().await;
-    let store = fixture.store();
+    let store = OnDynamo::start().await;
     for (length, asked) in [(10, 1), (1_000, 1), (1_000, 900)] {
         let id = ListId::new(format!("l-{length}-{asked}"));
-        put(&fixture, &id, length).await;
+        put(&store, &id, length).await;
         let list = store.list(&id).await.unwrap().unwrap();
         let reserve = list.taking("k", Purpose::Release { asked }, Timestamp(1)).unwrap();
         let taking = Move::Reserve(reserve);
-        let taken = cost(&fixture, async {
+        let taken = cost(&store, async {
             assert!(matches!(store.move_head(&list.tail.life, &taking).await.unwrap(), Moved::Yes(_)));
         });
         let taken = taken.await;
@@ -245,15 +236,15 @@ async fn taking_costs_one_write_however_long_the_list_is_and_however_much_is_tak
 /// Two reads and three writes, and one to remove each task; the index is entered once, and left by sweep.
 #[tokio::test]
 async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
-    let fixture = OnDynamo::start().await;
-    let (store, outbox) = (fixture.store(), MemoryQueues::new());
+    let store = OnDynamo::start().await;
+    let outbox = MemoryQueues::new();
     let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
     let id = ListId::new("l");
-    put(&fixture, &id, 500).await;
+    put(&store, &id, 500).await;
     listing.release(&id, "first", 1).await.unwrap().unwrap();
     for (key, count) in [("one", 1), ("hundred", 100)] {
         let released =
-            cost(&fixture, async { assert_eq!(listing.release(&id, key, count).await.unwrap().unwrap().count, count) });
+            cost(&store, async { assert_eq!(listing.release(&id, key, count).await.unwrap().unwrap().count, count) });
         let released = released.await;
         assert_eq!(
             (released.at(Place::Lists).write, released.at(Place::ListsDue).write),
@@ -265,8 +256,8 @@ async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
 
 #[tokio::test]
 async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_its_turn_whatever_waits() {
-    let fixture = OnDynamo::start().await;
-    let (store, queues, env, notify) = (fixture.store(), MemoryQueues::new(), Turned::default(), Notify::default());
+    let store = OnDynamo::start().await;
+    let (queues, env, notify) = (MemoryQueues::new(), Turned::default(), Notify::default());
     let ordering = Ordering { store: &*store, outbox: &queues, env: &env };
     let lane = LaneId::of(&RouteName::new("parcels"), "k");
     let arrival = |n: usize| {
@@ -275,7 +266,7 @@ async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_i
     };
     let come = async |from: usize, to: usize| {
         let arrivals: Vec<Arrival> = (from..to).map(arrival).collect();
-        cost(&fixture, ordering.line_up(&lane, Numbering::ByArrival, &arrivals, &notify)).await
+        cost(&store, ordering.line_up(&lane, Numbering::ByArrival, &arrivals, &notify)).await
     };
     // A transaction's write is billed twice. The lane, and one task that waits for a batch at once.
     let first = come(0, 1).await;
@@ -292,7 +283,7 @@ async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_i
     }
     for n in 0..3 {
         let settled = [(TaskId::new(format!("t{n}")), lane.clone(), Outcome::Succeeded)];
-        let handed = cost(&fixture, ordering.hand_over(&settled, OnFailure::Hold, &notify)).await;
+        let handed = cost(&store, ordering.hand_over(&settled, OnFailure::Hold, &notify)).await;
         // The lane, the place that is left; the task, its entry in the index.
         assert_eq!(
             (handed.at(Place::Lanes).write, handed.at(Place::Tasks).write, handed.at(Place::Waiting).write),

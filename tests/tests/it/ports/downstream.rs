@@ -211,6 +211,7 @@ async fn a_secret_reaches_the_downstream_and_nobody_else() {
     let block = format!("http:\n  url: {url}\n  headers:\n    Authorization: {{ secret: {{ env: {VARIABLE} }} }}");
     let (downstreams, downstream) = (Downstreams::new(&nowhere()), downstream(&block));
     let answer = call(&downstreams, &downstream).await;
+    assert!(answer.is_ok(), "{answer:?}: cargo sets {VARIABLE}");
     assert_eq!(told.recv().await.expect("the call arrived")["authorization"], SECRET);
     for shown in [format!("{downstreams:?}"), format!("{downstream:?}"), format!("{answer:?}")] {
         assert!(!shown.contains(SECRET), "{shown}");

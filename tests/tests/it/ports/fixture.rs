@@ -1,5 +1,6 @@
 //! The stores that the suite runs on.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,13 +17,12 @@ use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Env, Store};
 use groupage_tests::lag::{Lag, Lagging};
 
-/// Something to run a claim on.
-pub trait Fixture: Sized {
-    type Store: Store + Send + 'static;
-
+/// A store to run a claim on, with all that it needs.
+pub trait Fixture: Deref<Target: Store + Send + Sized + 'static> {
     async fn start() -> Self;
 
-    fn store(&self) -> Arc<Self::Store>;
+    /// The store alone, for many tasks at once.
+    fn shared(&self) -> Arc<Self::Target>;
 
     /// Waits until the index of waiting tasks shows every write so far.
     async fn index_settles(&self) {}
@@ -30,14 +30,20 @@ pub trait Fixture: Sized {
 
 pub struct InMemory(Arc<MemoryStore>);
 
-impl Fixture for InMemory {
-    type Store = MemoryStore;
+impl Deref for InMemory {
+    type Target = MemoryStore;
 
+    fn deref(&self) -> &MemoryStore {
+        &self.0
+    }
+}
+
+impl Fixture for InMemory {
     async fn start() -> Self {
         Self(Arc::new(MemoryStore::new()))
     }
 
-    fn store(&self) -> Arc<MemoryStore> {
+    fn shared(&self) -> Arc<MemoryStore> {
         Arc::clone(&self.0)
     }
 }
@@ -71,16 +77,22 @@ impl Env for Turned {
     }
 }
 
-impl Fixture for WithLag {
-    type Store = Lagging<MemoryStore, Turned>;
+impl Deref for WithLag {
+    type Target = Lagging<MemoryStore, Turned>;
 
+    fn deref(&self) -> &Lagging<MemoryStore, Turned> {
+        &self.store
+    }
+}
+
+impl Fixture for WithLag {
     async fn start() -> Self {
         let (clock, lag) = (Turned::default(), Lag { index_ms: MAX_LAG_MS, ..Lag::default() });
         let store = Arc::new(Lagging::new(MemoryStore::new(), clock.clone(), lag, 7));
         Self { clock, store }
     }
 
-    fn store(&self) -> Arc<Self::Store> {
+    fn shared(&self) -> Arc<Self::Target> {
         Arc::clone(&self.store)
     }
 
@@ -122,14 +134,20 @@ impl OnDynamo {
     }
 }
 
-impl Fixture for OnDynamo {
-    type Store = Dynamo;
+impl Deref for OnDynamo {
+    type Target = Dynamo;
 
+    fn deref(&self) -> &Dynamo {
+        &self.store
+    }
+}
+
+impl Fixture for OnDynamo {
     async fn start() -> Self {
         Self::with(SdkConfig::clone).await
     }
 
-    fn store(&self) -> Arc<Dynamo> {
+    fn shared(&self) -> Arc<Dynamo> {
         Arc::clone(&self.store)
     }
 }
@@ -144,15 +162,21 @@ impl LosingAnswers {
     }
 }
 
-impl Fixture for LosingAnswers {
-    type Store = Dynamo;
+impl Deref for LosingAnswers {
+    type Target = Dynamo;
 
+    fn deref(&self) -> &Dynamo {
+        &self.0.store
+    }
+}
+
+impl Fixture for LosingAnswers {
     async fn start() -> Self {
         Self(OnDynamo::with(losing_answers).await)
     }
 
-    fn store(&self) -> Arc<Dynamo> {
-        self.0.store()
+    fn shared(&self) -> Arc<Dynamo> {
+        self.0.shared()
     }
 }
 

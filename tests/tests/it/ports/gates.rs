@@ -37,12 +37,11 @@ fn in_flight(gate: &Gate) -> Vec<&str> {
     gate.in_flight.keys().map(BatchId::as_str).collect()
 }
 
-async fn a_gate_that_nobody_wrote_is_open<F: Fixture>(fixture: F) {
-    assert_eq!(fixture.store().gate(&route()).await.unwrap(), Gate::default());
+async fn a_gate_that_nobody_wrote_is_open(store: impl Fixture) {
+    assert_eq!(store.gate(&route()).await.unwrap(), Gate::default());
 }
 
-async fn a_gate_is_read_as_it_was_written<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_gate_is_read_as_it_was_written(store: impl Fixture) {
     let one = admit(&Gate::default(), "b1");
     let two = admit(&one, "b2");
     let paused = two.paused(NOW.plus_ms(7_000)).expect("it was open");
@@ -54,8 +53,7 @@ async fn a_gate_is_read_as_it_was_written<F: Fixture>(fixture: F) {
     }
 }
 
-async fn a_repeated_write_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_write_recognises_itself(store: impl Fixture) {
     let one = admit(&Gate::default(), "b1");
     for gate in [&one, &admit(&one, "b2")] {
         for _ in 0..2 {
@@ -64,8 +62,7 @@ async fn a_repeated_write_recognises_itself<F: Fixture>(fixture: F) {
     }
 }
 
-async fn of_two_who_read_the_same_gate_one_writes<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn of_two_who_read_the_same_gate_one_writes(store: impl Fixture) {
     for read in [Gate::default(), admit(&Gate::default(), "b1")] {
         assert_eq!(store.gate(&route()).await.unwrap(), read);
         assert_eq!(store.store_gate(&route(), &admit(&read, "b1"), NOW).await.unwrap(), Stored::Yes);
@@ -74,8 +71,7 @@ async fn of_two_who_read_the_same_gate_one_writes<F: Fixture>(fixture: F) {
     assert_eq!(in_flight(&store.gate(&route()).await.unwrap()), ["b1"]);
 }
 
-async fn a_write_that_skips_a_revision_is_refused<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_write_that_skips_a_revision_is_refused(store: impl Fixture) {
     let first = admit(&Gate::default(), "b1");
     let ahead = Gate { revision: Revision(3), ..first.clone() };
     assert_eq!(store.store_gate(&route(), &ahead, NOW).await.unwrap(), Stored::Conflict);
@@ -85,8 +81,7 @@ async fn a_write_that_skips_a_revision_is_refused<F: Fixture>(fixture: F) {
     assert_eq!(store.gate(&route()).await.unwrap(), first);
 }
 
-async fn each_scope_has_a_gate_of_its_own<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn each_scope_has_a_gate_of_its_own(store: impl Fixture) {
     let scopes = [route(), Scope::Route(RouteName::new("letters")), Scope::Target(target("a"))];
     for (n, scope) in scopes.iter().enumerate() {
         let gate = admit(&Gate::default(), &format!("b{n}"));
@@ -97,8 +92,7 @@ async fn each_scope_has_a_gate_of_its_own<F: Fixture>(fixture: F) {
     }
 }
 
-async fn the_gate_of_a_target_does_not_touch_its_lock<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn the_gate_of_a_target_does_not_touch_its_lock(store: impl Fixture) {
     lead(&*store, &target("a"), "w1", 10).await;
     let lock = store.lock(&target("a")).await.unwrap();
     let scope = Scope::Target(target("a"));

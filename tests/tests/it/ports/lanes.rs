@@ -76,16 +76,14 @@ async fn turns(store: &impl Lanes, key: &str) -> Vec<(u64, String)> {
     queued.into_iter().map(|queued| (queued.turn.0, queued.candidate.id.to_string())).collect()
 }
 
-async fn a_lane_that_nobody_came_to_is_not_there<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_lane_that_nobody_came_to_is_not_there(store: impl Fixture) {
     assert_eq!(store.lane(&id("k")).await.unwrap(), None);
     assert_eq!(turns(&*store, "k").await, []);
     store.leave(&id("k"), &[waiting("t0", 0)]).await.unwrap();
     assert_eq!(store.store_lane(&open("k")).await.unwrap(), Stored::Conflict);
 }
 
-async fn tasks_and_their_lane_are_written_together<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn tasks_and_their_lane_are_written_together(store: impl Fixture) {
     let lane = lane_of(&*store, "k", &["t0", "t1", "t2"]).await;
     assert_eq!(store.lane(&id("k")).await.unwrap(), Some(lane.clone()));
     assert_eq!(turns(&*store, "k").await, [(1, "t1".to_owned()), (2, "t2".to_owned())]);
@@ -98,8 +96,7 @@ async fn tasks_and_their_lane_are_written_together<F: Fixture>(fixture: F) {
     assert_eq!(turns(&*store, "k").await.len(), 3);
 }
 
-async fn nobody_comes_whose_id_is_taken<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nobody_comes_whose_id_is_taken(store: impl Fixture) {
     let there = task("t1", &target("b"));
     assert_eq!(store.register(&there).await.unwrap(), Registered::New);
     let (lane, newcomers) = coming(&open("k"), &["t0", "t1"]);
@@ -109,8 +106,7 @@ async fn nobody_comes_whose_id_is_taken<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &there.id).await, there);
 }
 
-async fn nobody_comes_to_a_lane_that_moved_on<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nobody_comes_to_a_lane_that_moved_on(store: impl Fixture) {
     let lane = lane_of(&*store, "k", &["t0"]).await;
     let (one, newcomers) = coming(&lane, &["t1"]);
     assert_eq!(store.line_up(&one, false, &newcomers).await.unwrap(), LinedUp::Yes);
@@ -120,8 +116,7 @@ async fn nobody_comes_to_a_lane_that_moved_on<F: Fixture>(fixture: F) {
     assert_eq!(turns(&*store, "k").await, [(1, "t1".to_owned())]);
 }
 
-async fn of_two_who_open_a_lane_one_does<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn of_two_who_open_a_lane_one_does(store: impl Fixture) {
     let lane = lane_of(&*store, "k", &["t0"]).await;
     // However near the revisions of both are to each other.
     for opened_at in [NOW, Timestamp(NOW.0 + 1)] {
@@ -131,8 +126,7 @@ async fn of_two_who_open_a_lane_one_does<F: Fixture>(fixture: F) {
     assert_eq!(store.lane(&id("k")).await.unwrap(), Some(lane));
 }
 
-async fn a_turn_is_waited_for_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_turn_is_waited_for_once(store: impl Fixture) {
     let by_sequence = Lane::open(id("k"), Numbering::BySequence { first: Turn(1) }, NOW);
     let come = async |lane: &Lane, is_new, name: &str, turn| {
         let (after, places) = lane.lined_up(&[(TaskId::new(name), Some(Turn(turn)))], NOW);
@@ -150,8 +144,7 @@ async fn a_turn_is_waited_for_once<F: Fixture>(fixture: F) {
     assert_eq!(turns(&*store, "k").await, [(2, "t2".to_owned()), (3, "t3".to_owned())]);
 }
 
-async fn those_who_wait_are_read_in_the_order_of_their_turns<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn those_who_wait_are_read_in_the_order_of_their_turns(store: impl Fixture) {
     let names: Vec<String> = (0..30).map(|n| format!("t{n}")).collect();
     lane_of(&*store, "k", &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     lane_of(&*store, "k2", &["other", "another"]).await;
@@ -165,8 +158,7 @@ async fn those_who_wait_are_read_in_the_order_of_their_turns<F: Fixture>(fixture
     assert_eq!(read(30, 40, 5).await, Vec::<u64>::new());
 }
 
-async fn who_left_waits_no_more<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn who_left_waits_no_more(store: impl Fixture) {
     lane_of(&*store, "k", &["t0", "t1", "t2", "t3"]).await;
     // The turn of another: a number may be used again.
     store.leave(&id("k"), &[waiting("t1", 2)]).await.unwrap();
@@ -178,8 +170,7 @@ async fn who_left_waits_no_more<F: Fixture>(fixture: F) {
     assert!(store.lane(&id("k")).await.unwrap().is_some());
 }
 
-async fn of_two_who_write_a_lane_one_does<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn of_two_who_write_a_lane_one_does(store: impl Fixture) {
     let lane = lane_of(&*store, "k", &["t0"]).await;
     let settled = |outcome| lane.settled(&TaskId::new("t0"), outcome, OnFailure::Hold, None, NOW).unwrap();
     let (free, held) = (settled(Outcome::Succeeded), settled(Outcome::Failed));
@@ -189,24 +180,22 @@ async fn of_two_who_write_a_lane_one_does<F: Fixture>(fixture: F) {
     assert_eq!(store.lane(&id("k")).await.unwrap(), Some(free));
 }
 
-async fn in_the_index<F: Fixture>(fixture: &F) -> Vec<String> {
-    fixture.index_settles().await;
-    let page = fixture.store().waiting(&target("a"), None, 100).await.unwrap();
+async fn in_the_index(store: &impl Fixture) -> Vec<String> {
+    store.index_settles().await;
+    let page = store.waiting(&target("a"), None, 100).await.unwrap();
     page.candidates.into_iter().map(|candidate| candidate.id.to_string()).collect()
 }
 
-async fn a_queued_task_is_not_in_the_index_until_it_has_its_turn<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_queued_task_is_not_in_the_index_until_it_has_its_turn(store: impl Fixture) {
     lane_of(&*store, "k", &["t0", "t1"]).await;
-    assert_eq!(in_the_index(&fixture).await, ["t0"]);
+    assert_eq!(in_the_index(&store).await, ["t0"]);
     assert_eq!(store.take_turn(&TaskId::new("t1"), &target("a"), NOW).await.unwrap(), PutBack::Waits);
-    assert_eq!(in_the_index(&fixture).await, ["t0", "t1"]);
+    assert_eq!(in_the_index(&store).await, ["t0", "t1"]);
     let task = now(&*store, &TaskId::new("t1")).await;
     assert_eq!((task.status, task.waits_since), (Status::Created { target: target("a") }, NOW));
 }
 
-async fn a_turn_is_taken_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_turn_is_taken_once(store: impl Fixture) {
     lane_of(&*store, "k", &["t0", "t1"]).await;
     let task = TaskId::new("t1");
     for _ in 0..2 {
@@ -219,8 +208,7 @@ async fn a_turn_is_taken_once<F: Fixture>(fixture: F) {
     assert_eq!(store.take_turn(&TaskId::new("none"), &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
 }
 
-async fn a_task_that_is_passed_over_fails_without_a_batch<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_task_that_is_passed_over_fails_without_a_batch(store: impl Fixture) {
     let (lane, mut newcomers) = coming(&open("k"), &["t0", "t1"]);
     let item = Some(ItemId::parse("tracker:0:1").unwrap());
     newcomers[1].task.item.clone_from(&item);
@@ -235,15 +223,13 @@ async fn a_task_that_is_passed_over_fails_without_a_batch<F: Fixture>(fixture: F
     assert_eq!(store.pass_over(&TaskId::new("none"), &reason, NOW).await.unwrap(), None);
 }
 
-async fn nobody_is_passed_over_who_had_its_turn<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nobody_is_passed_over_who_had_its_turn(store: impl Fixture) {
     lane_of(&*store, "k", &["t0"]).await;
     assert_eq!(store.pass_over(&TaskId::new("t0"), &Reason::new("no"), NOW).await.unwrap(), None);
     assert_eq!(now(&*store, &TaskId::new("t0")).await.status, Status::Created { target: target("a") });
 }
 
-async fn a_lane_that_a_failure_stopped_is_listed_until_it_goes_on<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_lane_that_a_failure_stopped_is_listed_until_it_goes_on(store: impl Fixture) {
     let stopped = async |limit| store.stopped(&RouteName::new("parcels"), limit).await.unwrap();
     let mut lanes = Vec::new();
     for (n, (key, policy)) in [("k1", OnFailure::Hold), ("k2", OnFailure::FailRest)].into_iter().enumerate() {
@@ -255,13 +241,13 @@ async fn a_lane_that_a_failure_stopped_is_listed_until_it_goes_on<F: Fixture>(fi
         lanes.push(lane);
     }
     lane_of(&*store, "k3", &["t9"]).await;
-    fixture.index_settles().await;
+    store.index_settles().await;
     assert_eq!(stopped(10).await, [id("k1"), id("k2")]);
     assert_eq!(stopped(1).await, [id("k1")]);
     assert_eq!(store.stopped(&RouteName::new("parcel"), 10).await.unwrap(), []);
     let resumed = lanes[0].resumed(None, NOW).unwrap();
     assert_eq!(resumed.state, State::Free);
     assert_eq!(store.store_lane(&resumed).await.unwrap(), Stored::Yes);
-    fixture.index_settles().await;
+    store.index_settles().await;
     assert_eq!(stopped(10).await, [id("k2")]);
 }

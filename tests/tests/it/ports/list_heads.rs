@@ -38,8 +38,7 @@ fn key(name: &str, same_strand: bool) -> String {
 }
 
 /// Each of many moves, good ones and bad, against the domain's decision.
-async fn a_move_of_the_head_is_what_the_domain_says<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_move_of_the_head_is_what_the_domain_says(store: impl Fixture) {
     let tail = opened(&*store, "l").await;
     let forget = |key: &str, end, below| Move::Forget { key: key.to_owned(), end: Token(end), below };
     let look = |was: Option<u64>, reservations, due: Option<u64>| Move::Look {
@@ -98,8 +97,7 @@ async fn a_move_of_the_head_is_what_the_domain_says<F: Fixture>(fixture: F) {
     assert_eq!(made, 17, "good ones and bad");
 }
 
-async fn nothing_is_taken_where_there_is_no_list<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nothing_is_taken_where_there_is_no_list(store: impl Fixture) {
     let look = Move::Look { was: None, reservations: 0, due: Some(NOW) };
     for next in [taking("k", 1, 9, 0), discarding("k", 1, 1), look] {
         assert_eq!(store.move_head(&life("l"), &next).await.unwrap(), Moved::No(None));
@@ -107,8 +105,7 @@ async fn nothing_is_taken_where_there_is_no_list<F: Fixture>(fixture: F) {
     assert_eq!(listed(&*store, "l").await, None);
 }
 
-async fn a_tail_is_written_with_its_head_or_not_at_all<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_tail_is_written_with_its_head_or_not_at_all(store: impl Fixture) {
     let open = opened(&*store, "l").await;
     let closed = open.in_state(State::Closed, NOW);
     for (tail, is_closed) in [
@@ -130,8 +127,7 @@ async fn a_tail_is_written_with_its_head_or_not_at_all<F: Fixture>(fixture: F) {
     assert_eq!(listed(&*store, "none").await, None);
 }
 
-async fn a_record_only_goes_forward<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_record_only_goes_forward(store: impl Fixture) {
     let life = life("l");
     opened(&*store, "l").await;
     for (key, purpose) in [("k#1", Purpose::Release { asked: 9 }), ("k", Purpose::Discard)] {

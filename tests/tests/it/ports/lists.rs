@@ -80,8 +80,7 @@ async fn all_slots(store: &impl Lists, life: &Life) -> Vec<Slot> {
     store.slots(life, Token(0), Token(10_000), 10_000).await.unwrap()
 }
 
-async fn a_list_is_read_as_it_was_opened<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_list_is_read_as_it_was_opened(store: impl Fixture) {
     assert_eq!(listed(&*store, "l").await, None);
     let tail = opened(&*store, "l").await;
     let head = Head::open(life("l"));
@@ -91,15 +90,13 @@ async fn a_list_is_read_as_it_was_opened<F: Fixture>(fixture: F) {
     assert_eq!(listed(&*store, "p").await.unwrap().tail, plain.tail);
 }
 
-async fn a_repeated_opening_of_a_list_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_opening_of_a_list_recognises_itself(store: impl Fixture) {
     opened(&*store, "l").await;
     let again = store.put_on_list(&opening(&life("l"))).await.unwrap();
     assert!(again == PutOn::Yes || again == PutOn::Conflict);
 }
 
-async fn a_list_that_is_there_is_not_opened_anew<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_list_that_is_there_is_not_opened_anew(store: impl Fixture) {
     let tail = put(&*store, &opened(&*store, "l").await, "k", 3).await;
     let later = Life { opened_at: NOW, ..life("l") };
     for other in [opening(&life("l")), opening(&later)] {
@@ -109,8 +106,7 @@ async fn a_list_that_is_there_is_not_opened_anew<F: Fixture>(fixture: F) {
     assert_eq!(all_slots(&*store, &life("l")).await, slots(0, 3));
 }
 
-async fn tasks_are_read_in_the_order_of_their_tokens<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn tasks_are_read_in_the_order_of_their_tokens(store: impl Fixture) {
     let mut tail = opened(&*store, "l").await;
     for n in 0..3 {
         tail = put(&*store, &tail, &format!("k{n}"), 9).await;
@@ -125,8 +121,7 @@ async fn tasks_are_read_in_the_order_of_their_tokens<F: Fixture>(fixture: F) {
 }
 
 /// A new list with as many tasks as one transaction takes.
-async fn the_largest_put_of_all_is_put_at_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn the_largest_put_of_all_is_put_at_once(store: impl Fixture) {
     let count = MAX_PUT as u64;
     let tail = Tail::open(life("l"), Options::default()).grown(count, true, NOW);
     let put = Put { tail, additions: vec![addition("k", 0, count)], slots: slots(0, count) };
@@ -136,8 +131,7 @@ async fn the_largest_put_of_all_is_put_at_once<F: Fixture>(fixture: F) {
     assert_eq!(all_slots(&*store, &life("l")).await, slots(0, count));
 }
 
-async fn a_put_to_a_tail_that_moved_leaves_nothing<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_put_to_a_tail_that_moved_leaves_nothing(store: impl Fixture) {
     let first = opened(&*store, "l").await;
     let second = put(&*store, &first, "a", 2).await;
     let other_life = Tail { life: Life { opened_at: NOW, ..life("l") }, ..second.clone() };
@@ -153,8 +147,7 @@ async fn a_put_to_a_tail_that_moved_leaves_nothing<F: Fixture>(fixture: F) {
 }
 
 /// Whether the tail is at the revision before or not: the key decides.
-async fn a_key_that_was_used_shows_what_was_put_and_leaves_the_list<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_key_that_was_used_shows_what_was_put_and_leaves_the_list(store: impl Fixture) {
     let first = opened(&*store, "l").await;
     let key = "k#~!".repeat(32);
     let second = put(&*store, &first, &key, 2).await;
@@ -167,8 +160,7 @@ async fn a_key_that_was_used_shows_what_was_put_and_leaves_the_list<F: Fixture>(
     assert_eq!(found, [addition(&key, 0, 2)]);
 }
 
-async fn several_callers_tasks_are_put_together_or_not_at_all<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn several_callers_tasks_are_put_together_or_not_at_all(store: impl Fixture) {
     let tail = put(&*store, &opened(&*store, "l").await, "b", 1).await;
     let each = |keys: [&str; 3]| {
         let additions = keys.iter().zip(1..).map(|(key, start)| addition(key, start, 1)).collect();
@@ -183,8 +175,7 @@ async fn several_callers_tasks_are_put_together_or_not_at_all<F: Fixture>(fixtur
     assert_eq!(all_slots(&*store, &life("l")).await, slots(0, 4));
 }
 
-async fn neither_lists_nor_lives_meet<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn neither_lists_nor_lives_meet(store: impl Fixture) {
     for id in ["a", "b"] {
         put(&*store, &opened(&*store, id).await, "k", 2).await;
     }
@@ -198,8 +189,7 @@ async fn neither_lists_nor_lives_meet<F: Fixture>(fixture: F) {
     assert_eq!(store.move_head(&later, &taking("k", 1, 9, 0)).await.unwrap(), Moved::No(None));
 }
 
-async fn tasks_that_are_removed_stay_so_and_their_neighbours_stay<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn tasks_that_are_removed_stay_so_and_their_neighbours_stay(store: impl Fixture) {
     let mut tail = opened(&*store, "l").await;
     for n in 0..2 {
         tail = put(&*store, &tail, &format!("k{n}"), 70).await;
@@ -225,12 +215,11 @@ async fn due_at(store: &impl Lists, moments: &[u64]) -> (Part, Vec<ListId>) {
     (part, mine)
 }
 
-async fn lists_that_are_due_are_listed_by_part_in_order<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn lists_that_are_due_are_listed_by_part_in_order(store: impl Fixture) {
     let (part, ids) = due_at(&*store, &[500, 9_999, 300, 10_000, 400]).await;
     let tail = listed(&*store, ids[0].as_str()).await.unwrap().tail;
     put(&*store, &tail, "k", 2).await;
-    fixture.index_settles().await;
+    store.index_settles().await;
     let due = store.due_lists(part, Timestamp(10_000), 100).await.unwrap();
     let expected: Vec<ListId> = [2, 4, 0, 1].map(|n| ids[n].clone()).into();
     assert_eq!(due, expected, "longest due first, whatever their number of digits, and a task is no list");
@@ -238,11 +227,10 @@ async fn lists_that_are_due_are_listed_by_part_in_order<F: Fixture>(fixture: F) 
     assert_eq!(store.due_lists(part, Timestamp(10_000), 2).await.unwrap(), expected[..2]);
 }
 
-async fn a_list_is_listed_once_whichever_end_is_due<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_list_is_listed_once_whichever_end_is_due(store: impl Fixture) {
     let (part, ids) = due_at(&*store, &[20_000, 90_000]).await;
     store.move_head(&life(ids[1].as_str()), &taking("k", 1, 9, 0)).await.unwrap();
-    fixture.index_settles().await;
+    store.index_settles().await;
     let due = async |before| store.due_lists(part, Timestamp(before), 100).await.unwrap();
     assert_eq!(due(20_000).await, ids[1..], "its head is due after ten seconds");
     assert_eq!(due(20_001).await, [ids[1].clone(), ids[0].clone()]);
@@ -252,12 +240,11 @@ async fn a_list_is_listed_once_whichever_end_is_due<F: Fixture>(fixture: F) {
     for next in [head.forgetting("k").unwrap(), freed.looking()] {
         assert!(matches!(store.move_head(&life(ids[1].as_str()), &next).await.unwrap(), Moved::Yes(_)));
     }
-    fixture.index_settles().await;
+    store.index_settles().await;
     assert_eq!(due(20_001).await, ids[..1], "nothing is under way any more");
 }
 
-async fn a_list_is_cleared_and_then_removed_at_its_revision<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_list_is_cleared_and_then_removed_at_its_revision(store: impl Fixture) {
     let mut tail = opened(&*store, "l").await;
     let neighbour = put(&*store, &opened(&*store, "m").await, "k", 1).await;
     for n in 0..2 {

@@ -38,24 +38,24 @@ conformance![
 
 const LATER: Timestamp = Timestamp(5_000);
 
-async fn current<F: Fixture>(fixture: &F) -> Option<Lock> {
-    fixture.store().lock(&target("a")).await.unwrap()
+async fn current(store: &impl Fixture) -> Option<Lock> {
+    store.lock(&target("a")).await.unwrap()
 }
 
 /// Signals of the lock as it is now.
-async fn signals<F: Fixture>(fixture: &F) -> u64 {
-    current(fixture).await.expect("the lock is there").signals
+async fn signals(store: &impl Fixture) -> u64 {
+    current(store).await.expect("the lock is there").signals
 }
 
-async fn a_free_lock_is_acquired<F: Fixture>(fixture: F) {
-    assert_eq!(current(&fixture).await, None);
-    let term = lead(&*fixture.store(), &target("a"), "w1", 10).await;
-    assert_eq!(current(&fixture).await, Some(lock_of(&term)));
-    assert_eq!(fixture.store().lock(&target("b")).await.unwrap(), None);
+async fn a_free_lock_is_acquired(store: impl Fixture) {
+    assert_eq!(current(&store).await, None);
+    let term = lead(&*store, &target("a"), "w1", 10).await;
+    assert_eq!(current(&store).await, Some(lock_of(&term)));
+    assert_eq!(store.lock(&target("b")).await.unwrap(), None);
 }
 
-async fn each_shard_of_a_target_has_a_lock_of_its_own<F: Fixture>(fixture: F) {
-    let (store, home) = (fixture.store(), target("a"));
+async fn each_shard_of_a_target_has_a_lock_of_its_own(store: impl Fixture) {
+    let home = target("a");
     let shard = home.in_shard(Shard(2));
     let leader = lead(&*store, &home, "w1", 10).await;
     assert_eq!(store.lock(&shard).await.unwrap(), None);
@@ -65,16 +65,16 @@ async fn each_shard_of_a_target_has_a_lock_of_its_own<F: Fixture>(fixture: F) {
     assert_ne!(leader.batch_id(Seq(0)), Term { fence: leader.fence, ..other }.batch_id(Seq(0)));
 }
 
-async fn a_held_lock_is_not_free<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_held_lock_is_not_free(store: impl Fixture) {
+    let target = target("a");
     let holder = lead(&*store, &target, "w1", 10).await;
     let other = term(&target, "w2", 99);
     let acquired = store.acquire(&target, &taking(&other, Assumes::Free)).await.unwrap();
     assert_eq!(acquired, Acquired::No(Some(lock_of(&holder))));
 }
 
-async fn a_lock_that_names_an_open_batch_is_not_free_though_nobody_holds_it<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_lock_that_names_an_open_batch_is_not_free_though_nobody_holds_it(store: impl Fixture) {
+    let target = target("a");
     let left = Lock { holder: None, ..lock_of(&term(&target, "w1", 10)) };
     let leave = Acquisition { assumes: Assumes::Free, next: left.clone() };
     assert_eq!(store.acquire(&target, &leave).await.unwrap(), Acquired::Yes);
@@ -82,8 +82,8 @@ async fn a_lock_that_names_an_open_batch_is_not_free_though_nobody_holds_it<F: F
     assert_eq!(store.acquire(&target, &other).await.unwrap(), Acquired::No(Some(left)));
 }
 
-async fn a_repeated_acquisition_recognises_itself<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_repeated_acquisition_recognises_itself(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     lead(&*store, &target, "w1", 10).await;
     let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
@@ -92,16 +92,16 @@ async fn a_repeated_acquisition_recognises_itself<F: Fixture>(fixture: F) {
     }
 }
 
-async fn fence_survives_a_release<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn fence_survives_a_release(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
-    assert_eq!(current(&fixture).await.expect("the item stays").fence, first.fence);
+    assert_eq!(current(&store).await.expect("the item stays").fence, first.fence);
     lead(&*store, &target, "w2", 11).await;
 }
 
-async fn a_clock_that_is_behind_cannot_lower_the_fence<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_clock_that_is_behind_cannot_lower_the_fence(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
     for fence in [9, 10] {
@@ -111,22 +111,22 @@ async fn a_clock_that_is_behind_cannot_lower_the_fence<F: Fixture>(fixture: F) {
     }
 }
 
-async fn a_lock_is_taken_over_as_it_was_seen<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_lock_is_taken_over_as_it_was_seen(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     let second = term(&target, "w2", 11);
     // Whoever takes over finishes the batch that it finds open, and so keeps it named.
     let mut takeover = taking(&second, Assumes::Unchanged(lock_of(&first)));
     takeover.next.open = lock_of(&first).open;
     assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::Yes);
-    assert_eq!(current(&fixture).await, Some(takeover.next));
+    assert_eq!(current(&store).await, Some(takeover.next));
 }
 
-async fn a_lock_that_moved_since_it_was_seen_is_not_taken_over<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_lock_that_moved_since_it_was_seen_is_not_taken_over(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     store.advance(&first, Seq(0), Timestamp(3_000)).await.unwrap();
-    let moved = current(&fixture).await;
+    let moved = current(&store).await;
     let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
     assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::No(moved));
     let of_nothing = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
@@ -134,8 +134,8 @@ async fn a_lock_that_moved_since_it_was_seen_is_not_taken_over<F: Fixture>(fixtu
     assert_eq!(store.acquire(&elsewhere, &of_nothing).await.unwrap(), Acquired::No(None));
 }
 
-async fn a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over(store: impl Fixture) {
+    let target = target("a");
     let lock = lock_of(&lead(&*store, &target, "w1", 10).await);
     let holder = lock.holder.as_ref().expect("held");
     let held_by = |holder: Holder| Lock { holder: Some(holder), ..lock.clone() };
@@ -155,77 +155,74 @@ async fn a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over<F:
     }
 }
 
-async fn a_signal_does_not_keep_a_lock_from_being_taken_over<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_signal_does_not_keep_a_lock_from_being_taken_over(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     store.signal(&target, &held(&first)).await.unwrap();
     let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
     assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::Yes);
 }
 
-async fn signals_survive_an_acquisition<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn signals_survive_an_acquisition(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::Yes);
-    let before = signals(&fixture).await;
+    let before = signals(&store).await;
     assert!(before >= 1);
     assert_eq!(store.release(&first, Seq(0), before, LATER).await.unwrap(), Released::Yes);
     lead(&*store, &target, "w2", 11).await;
-    assert_eq!(signals(&fixture).await, before);
+    assert_eq!(signals(&store).await, before);
 }
 
-async fn a_signal_to_a_holder_that_is_gone_is_refused<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_signal_to_a_holder_that_is_gone_is_refused(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
-    let free = current(&fixture).await;
+    let free = current(&store).await;
     assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::No(free));
     // The same workflow under a later fence is another holder too.
     let again = lead(&*store, &target, "w1", 11).await;
     assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::No(Some(lock_of(&again))));
 }
 
-async fn a_signal_to_a_lock_that_never_was_is_refused<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_signal_to_a_lock_that_never_was_is_refused(store: impl Fixture) {
+    let target = target("a");
     let nobody = held(&term(&target, "w1", 10));
     assert_eq!(store.signal(&target, &nobody).await.unwrap(), Signalled::No(None));
-    assert_eq!(current(&fixture).await, None);
+    assert_eq!(current(&store).await, None);
 }
 
-async fn a_leader_advances_batch_by_batch<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_leader_advances_batch_by_batch(store: impl Fixture) {
     let term = lead(&*store, &target("a"), "w1", 10).await;
     for seq in 0..3 {
         let until = Timestamp(3_000 + u64::from(seq));
         let Advanced::Kept(lock) = store.advance(&term, Seq(seq), until).await.unwrap() else { panic!("leads") };
         assert_eq!((lock.seq, lock.open.as_ref()), (Seq(seq + 1), Some(&term.batch_id(Seq(seq + 1)))));
         assert_eq!(lock.holder.as_ref().map(|holder| holder.lease_until), Some(until));
-        assert_eq!(current(&fixture).await, Some(lock));
+        assert_eq!(current(&store).await, Some(lock));
     }
 }
 
-async fn a_repeated_advance_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_advance_recognises_itself(store: impl Fixture) {
     let term = lead(&*store, &target("a"), "w1", 10).await;
     let first = store.advance(&term, Seq(0), Timestamp(3_000)).await.unwrap();
     assert_eq!(store.advance(&term, Seq(0), Timestamp(3_000)).await.unwrap(), first);
     assert!(matches!(first, Advanced::Kept(lock) if lock.seq == Seq(1)));
 }
 
-async fn a_leader_cannot_advance_from_a_batch_that_is_not_its_latest<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_leader_cannot_advance_from_a_batch_that_is_not_its_latest(store: impl Fixture) {
     let term = lead(&*store, &target("a"), "w1", 10).await;
     assert_eq!(store.advance(&term, Seq(1), LATER).await.unwrap(), Advanced::Lost);
     for seq in [0, 1] {
         store.advance(&term, Seq(seq), LATER).await.unwrap();
     }
-    let before = current(&fixture).await;
+    let before = current(&store).await;
     assert_eq!(store.advance(&term, Seq(0), LATER).await.unwrap(), Advanced::Lost);
-    assert_eq!(current(&fixture).await, before);
+    assert_eq!(current(&store).await, before);
 }
 
-async fn stale_leader_cannot_advance<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn stale_leader_cannot_advance(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     let second = term(&target, "w2", 11);
     store.acquire(&target, &taking(&second, Assumes::Unchanged(lock_of(&first)))).await.unwrap();
@@ -233,65 +230,65 @@ async fn stale_leader_cannot_advance<F: Fixture>(fixture: F) {
     // Nor does a workflow that leads again under a later fence advance by its earlier one.
     let earlier = term(&target, "w2", 10);
     assert_eq!(store.advance(&earlier, Seq(0), LATER).await.unwrap(), Advanced::Lost);
-    assert_eq!(current(&fixture).await, Some(lock_of(&second)));
+    assert_eq!(current(&store).await, Some(lock_of(&second)));
 }
 
-async fn a_released_leader_cannot_advance<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_released_leader_cannot_advance(store: impl Fixture) {
+    let target = target("a");
     let term = lead(&*store, &target, "w1", 10).await;
     store.release(&term, Seq(0), 0, LATER).await.unwrap();
     assert_eq!(store.advance(&term, Seq(0), LATER).await.unwrap(), Advanced::Lost);
 }
 
-async fn a_release_leaves_neither_holder_nor_open_batch<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_release_leaves_neither_holder_nor_open_batch(store: impl Fixture) {
+    let target = target("a");
     let term = lead(&*store, &target, "w1", 10).await;
     assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Yes);
-    assert_eq!(current(&fixture).await, Some(Lock { holder: None, open: None, ..lock_of(&term) }));
+    assert_eq!(current(&store).await, Some(Lock { holder: None, open: None, ..lock_of(&term) }));
 }
 
-async fn a_repeated_release_recognises_itself<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_repeated_release_recognises_itself(store: impl Fixture) {
+    let target = target("a");
     let term = lead(&*store, &target, "w1", 10).await;
     for _ in 0..2 {
         assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Yes);
     }
 }
 
-async fn a_release_after_a_signal_is_refused<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_release_after_a_signal_is_refused(store: impl Fixture) {
+    let target = target("a");
     let term = lead(&*store, &target, "w1", 10).await;
     store.signal(&target, &held(&term)).await.unwrap();
-    let signals = signals(&fixture).await;
+    let signals = signals(&store).await;
     assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(signals));
-    assert_eq!(current(&fixture).await, Some(Lock { signals, ..lock_of(&term) }));
+    assert_eq!(current(&store).await, Some(Lock { signals, ..lock_of(&term) }));
     assert_eq!(store.release(&term, Seq(0), signals, LATER).await.unwrap(), Released::Yes);
 }
 
-async fn a_delivery_that_is_behind_its_twin_cannot_release<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn a_delivery_that_is_behind_its_twin_cannot_release(store: impl Fixture) {
+    let target = target("a");
     let term = lead(&*store, &target, "w1", 10).await;
     store.advance(&term, Seq(0), LATER).await.unwrap();
-    let ahead = current(&fixture).await;
+    let ahead = current(&store).await;
     assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
-    assert_eq!(current(&fixture).await, ahead, "the next batch is named still");
+    assert_eq!(current(&store).await, ahead, "the next batch is named still");
     assert_eq!(store.release(&term, Seq(1), 0, LATER).await.unwrap(), Released::Yes);
 }
 
-async fn stale_leader_cannot_release<F: Fixture>(fixture: F) {
-    let (store, target) = (fixture.store(), target("a"));
+async fn stale_leader_cannot_release(store: impl Fixture) {
+    let target = target("a");
     let first = lead(&*store, &target, "w1", 10).await;
     let second = term(&target, "w2", 11);
     store.acquire(&target, &taking(&second, Assumes::Unchanged(lock_of(&first)))).await.unwrap();
     assert_eq!(store.release(&first, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
-    assert_eq!(current(&fixture).await, Some(lock_of(&second)));
+    assert_eq!(current(&store).await, Some(lock_of(&second)));
     // Nor after its successor has released: the lock is free, but not by its doing.
     store.release(&second, Seq(0), 0, LATER).await.unwrap();
     assert_eq!(store.release(&first, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
 }
 
-async fn nothing_is_released_where_there_is_no_lock<F: Fixture>(fixture: F) {
+async fn nothing_is_released_where_there_is_no_lock(store: impl Fixture) {
     let nobody = term(&target("a"), "w1", 10);
-    assert_eq!(fixture.store().release(&nobody, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
-    assert_eq!(current(&fixture).await, None);
+    assert_eq!(store.release(&nobody, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
+    assert_eq!(current(&store).await, None);
 }

@@ -70,8 +70,7 @@ async fn fresh(store: &impl Trackers, node: NodeId, marks: &[Mark]) -> Node {
     marked(store, Node::empty(node), marks).await
 }
 
-async fn a_node_is_made_by_its_first_mark<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_node_is_made_by_its_first_mark(store: impl Fixture) {
     let levels = (0..=MAX_LEVEL).map(|level| NodeId { level, index: 3 });
     for node in levels.chain([group(u32::MAX)]) {
         assert_eq!(current(&*store, node).await, None);
@@ -81,8 +80,7 @@ async fn a_node_is_made_by_its_first_mark<F: Fixture>(fixture: F) {
 }
 
 /// Where no answer is lost, a mark says that it was made.
-async fn a_mark_is_answered_with_yes<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_mark_is_answered_with_yes(store: impl Fixture) {
     let empty = Node::empty(group(1));
     let change = empty.marking(&failed([1, 300])).unwrap();
     assert_eq!(store.mark(&id(), &change).await.unwrap(), Marked::Yes(empty.changed(&change)));
@@ -95,8 +93,7 @@ async fn a_mark_is_answered_with_yes_where_no_answer_is_lost() {
     a_mark_is_answered_with_yes(OnDynamo::start().await).await;
 }
 
-async fn a_node_is_read_as_it_was_marked<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_node_is_read_as_it_was_marked(store: impl Fixture) {
     let mut node = fresh(&*store, group(0), &bits([5])).await;
     for marks in [failed([6]), bits([4]), failed((0..GROUP_SIZE).step_by(3)), bits(0..GROUP_SIZE)] {
         node = marked(&*store, node, &marks).await;
@@ -108,8 +105,7 @@ async fn a_node_is_read_as_it_was_marked<F: Fixture>(fixture: F) {
     assert_eq!(counted.failures, 41);
 }
 
-async fn a_mark_changes_its_own_words_only<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_mark_changes_its_own_words_only(store: impl Fixture) {
     let first = fresh(&*store, group(0), &failed([0, 600])).await;
     let neighbour = fresh(&*store, group(1), &bits([0])).await;
     let second = marked(&*store, first.clone(), &failed([300])).await;
@@ -120,8 +116,7 @@ async fn a_mark_changes_its_own_words_only<F: Fixture>(fixture: F) {
     assert_eq!(current(&*store, group(1)).await, Some(neighbour));
 }
 
-async fn a_change_that_assumes_another_word_changes_nothing_and_shows_the_node<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_change_that_assumes_another_word_changes_nothing_and_shows_the_node(store: impl Fixture) {
     let empty = Node::empty(group(0));
     let first = fresh(&*store, group(0), &bits([1])).await;
     let now = marked(&*store, first.clone(), &failed([2])).await;
@@ -140,8 +135,7 @@ async fn a_change_that_assumes_another_word_changes_nothing_and_shows_the_node<F
     }
 }
 
-async fn a_refused_mark_makes_no_node<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_refused_mark_makes_no_node(store: impl Fixture) {
     let empty = Node::empty(group(0));
     let imagined = empty.clone().changed(&empty.marking(&bits([1])).unwrap());
     let change = imagined.marking(&bits([2])).unwrap();
@@ -151,8 +145,7 @@ async fn a_refused_mark_makes_no_node<F: Fixture>(fixture: F) {
 }
 
 /// All words of a node, each written by somebody who saw the node empty.
-async fn writers_of_two_words_never_meet<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn writers_of_two_words_never_meet(store: impl Fixture) {
     let empty = Node::empty(group(0));
     let mut node = empty.clone();
     for first in (0..GROUP_SIZE).step_by(usize::from(WORD_BITS)) {
@@ -162,8 +155,7 @@ async fn writers_of_two_words_never_meet<F: Fixture>(fixture: F) {
     assert_eq!((node.leading(), node.failures), (Some(GROUP_SIZE), u64::from(GROUP_SIZE)));
 }
 
-async fn failures_are_added_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn failures_are_added_once(store: impl Fixture) {
     let empty = Node::empty(group(0));
     let change = empty.marking(&failed([1, 2, 300])).unwrap();
     for _ in 0..3 {
@@ -171,8 +163,7 @@ async fn failures_are_added_once<F: Fixture>(fixture: F) {
     }
 }
 
-async fn a_look_returns_what_is_there_and_its_tracker<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_look_returns_what_is_there_and_its_tracker(store: impl Fixture) {
     let all = [group(0), group(7), NodeId { level: 1, index: 0 }];
     assert_eq!(store.look(&id(), &all, Freshness::Latest).await.unwrap(), Looked::default());
     let group = fresh(&*store, all[1], &bits([1])).await;
@@ -189,8 +180,7 @@ async fn a_look_returns_what_is_there_and_its_tracker<F: Fixture>(fixture: F) {
     assert_eq!(store.look(&TrackerId::new("t-2"), &all, Freshness::Latest).await.unwrap(), other);
 }
 
-async fn a_look_takes_ninety_nine_nodes<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_look_takes_ninety_nine_nodes(store: impl Fixture) {
     let tracker = opened(&*store, "t").await;
     let ids: Vec<NodeId> = (0..99).map(group).collect();
     for node in &ids {
@@ -214,8 +204,7 @@ async fn walk(store: &impl Trackers, mut from: NodeId, limit: usize) -> Vec<Node
     }
 }
 
-async fn nodes_are_paged_in_order_and_by_level<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nodes_are_paged_in_order_and_by_level(store: impl Fixture) {
     let (tracker, addition) = opened(&*store, "t").await.grown("k", 1, Timestamp(2)).unwrap();
     store.add(&tracker, &addition).await.unwrap();
     let mut nodes = Vec::new();
@@ -246,8 +235,7 @@ async fn clear(store: &impl Trackers, tracker: &Tracker) {
     panic!("there is more and more of it");
 }
 
-async fn clearing_until_all_is_gone_leaves_the_tracker<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn clearing_until_all_is_gone_leaves_the_tracker(store: impl Fixture) {
     let (tracker, addition) = opened(&*store, "t").await.grown("k", 1, Timestamp(2)).unwrap();
     store.add(&tracker, &addition).await.unwrap();
     let nodes = [(0, 40), (1, 12), (2, 1)].into_iter().flat_map(|(level, count)| (0..count).map(move |n| (level, n)));
@@ -263,8 +251,7 @@ async fn clearing_until_all_is_gone_leaves_the_tracker<F: Fixture>(fixture: F) {
     assert_eq!(tracked(&*store, &tracker.id).await, Some(tracker));
 }
 
-async fn what_belongs_to_the_next_tracker_of_an_id_is_not_cleared<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn what_belongs_to_the_next_tracker_of_an_id_is_not_cleared(store: impl Fixture) {
     let old = opened(&*store, "t").await;
     fresh(&*store, group(0), &bits([1])).await;
     let now = old.sealed(Timestamp(2));
@@ -282,8 +269,7 @@ async fn what_belongs_to_the_next_tracker_of_an_id_is_not_cleared<F: Fixture>(fi
     assert_eq!(current(&*store, group(0)).await, Some(node));
 }
 
-async fn clearing_one_tracker_leaves_the_others<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn clearing_one_tracker_leaves_the_others(store: impl Fixture) {
     fresh(&*store, group(0), &bits([1])).await;
     let (tracker, other) = (opened(&*store, "t").await, TrackerId::new("t-2"));
     let change = Node::empty(group(0)).marking(&bits([2])).unwrap();
@@ -294,8 +280,7 @@ async fn clearing_one_tracker_leaves_the_others<F: Fixture>(fixture: F) {
 }
 
 /// So whoever removes a tracker must have cleared it before.
-async fn a_removed_tracker_leaves_what_was_not_cleared<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_removed_tracker_leaves_what_was_not_cleared(store: impl Fixture) {
     let tracker = opened(&*store, "t").await;
     let node = fresh(&*store, group(0), &bits([1])).await;
     assert_eq!(store.remove_tracker(&tracker).await.unwrap(), Stored::Yes);

@@ -50,7 +50,7 @@ impl Office {
         let fixture = OnDynamo::start().await;
         let embedded = fixture.stack();
         let stack = AwsStack {
-            store: (*fixture.store()).clone(),
+            store: (*fixture).clone(),
             queues: Sqs::new(embedded.sdk_config(), embedded.queues().clone(), Arc::clone(fixture.meter())),
             env: System,
             routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),

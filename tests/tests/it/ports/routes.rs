@@ -9,9 +9,9 @@ use super::fixture::{Fixture, OnDynamo};
 
 #[tokio::test]
 async fn a_pushed_routes_file_replaces_the_one_before() {
-    let fixture = OnDynamo::start().await;
-    let stack = fixture.stack();
-    let table = RouteTable::new(stack.sdk_config(), stack.tables(), Arc::clone(fixture.meter()));
+    let store = OnDynamo::start().await;
+    let stack = store.stack();
+    let table = RouteTable::new(stack.sdk_config(), stack.tables(), Arc::clone(store.meter()));
     assert_eq!(table.load().await.unwrap(), None);
     let first = table.push("version: 1\n", Timestamp(5)).await.unwrap();
     assert_eq!((first.yaml.as_str(), first.pushed_at), ("version: 1\n", Timestamp(5)));

@@ -73,8 +73,7 @@ async fn marked(store: &impl Streams, life: &Life, node: &Node, bits: &[u16]) ->
     }
 }
 
-async fn a_stream_is_read_as_it_was_written_in_every_state<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_stream_is_read_as_it_was_written_in_every_state(store: impl Fixture) {
     for (id, how) in [("s1", Ending::Ended), ("s2", Ending::Failed)] {
         let open = opened(&*store, id).await;
         assert_eq!(now(&*store, &open).await.as_ref(), Some(&open));
@@ -91,16 +90,14 @@ async fn a_stream_is_read_as_it_was_written_in_every_state<F: Fixture>(fixture: 
     }
 }
 
-async fn a_name_that_another_stream_has_is_refused_and_shows_it<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_name_that_another_stream_has_is_refused_and_shows_it(store: impl Fixture) {
     let stream = opened(&*store, "s").await;
     assert_eq!(store.open_stream(&stream).await.unwrap(), StreamOpened::New, "it is our own");
     let other = Stream { options: Options::default(), ..stream.clone() };
     assert_eq!(store.open_stream(&other).await.unwrap(), StreamOpened::Existing(Box::new(stream)));
 }
 
-async fn feeding_writes_how_far_it_is_and_what_was_fed<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn feeding_writes_how_far_it_is_and_what_was_fed(store: impl Fixture) {
     let open = opened(&*store, "s").await;
     let fed = fed(&*store, &open, 5).await;
     assert_eq!((fed.next, fed.last.as_ref().map(Offset::as_str)), (5, Some("at 4")));
@@ -108,8 +105,7 @@ async fn feeding_writes_how_far_it_is_and_what_was_fed<F: Fixture>(fixture: F) {
     assert_eq!(store.pages(&open.life, 0, 5, 9).await.unwrap(), [page(0, 5)]);
 }
 
-async fn only_what_comes_next_is_fed<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn only_what_comes_next_is_fed(store: impl Fixture) {
     let stream = fed(&*store, &opened(&*store, "s").await, 5).await;
     for start in [0, 4, 6] {
         let page = page(start, 2);
@@ -121,8 +117,7 @@ async fn only_what_comes_next_is_fed<F: Fixture>(fixture: F) {
     assert_eq!(store.pages(&stream.life, 0, 99, 9).await.unwrap(), [page(0, 5)]);
 }
 
-async fn an_ended_stream_is_not_fed<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn an_ended_stream_is_not_fed(store: impl Fixture) {
     let open = opened(&*store, "s").await;
     let ended = open.ended(Ending::Ended, NOW);
     assert_eq!(store.commit(&ended).await.unwrap(), Stored::Yes);
@@ -131,8 +126,7 @@ async fn an_ended_stream_is_not_fed<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &open).await, Some(ended));
 }
 
-async fn a_commit_leaves_what_was_fed_meanwhile<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_commit_leaves_what_was_fed_meanwhile(store: impl Fixture) {
     let before = fed(&*store, &opened(&*store, "s").await, 5).await;
     let after = fed(&*store, &before, 4).await;
     let commit = reached(&before, 3);
@@ -140,8 +134,7 @@ async fn a_commit_leaves_what_was_fed_meanwhile<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &before).await, Some(Stream { next: 9, last: after.last, ..commit }));
 }
 
-async fn a_commit_over_another_revision_changes_nothing<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_commit_over_another_revision_changes_nothing(store: impl Fixture) {
     let stream = fed(&*store, &opened(&*store, "s").await, 5).await;
     let committed = reached(&stream, 4);
     assert_eq!(store.commit(&committed).await.unwrap(), Stored::Yes);
@@ -154,8 +147,7 @@ async fn a_commit_over_another_revision_changes_nothing<F: Fixture>(fixture: F) 
     assert_eq!(now(&*store, &nobody).await, None);
 }
 
-async fn a_stream_that_was_fed_meanwhile_stays_in_sight_of_sweep<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_stream_that_was_fed_meanwhile_stays_in_sight_of_sweep(store: impl Fixture) {
     let stream = fed(&*store, &opened(&*store, "s").await, 5).await;
     let idle = Stream { due: None, ..reached(&stream, 5) };
     let after = fed(&*store, &stream, 1).await;
@@ -163,8 +155,7 @@ async fn a_stream_that_was_fed_meanwhile_stays_in_sight_of_sweep<F: Fixture>(fix
     assert_eq!(now(&*store, &stream).await, Some(after));
 }
 
-async fn a_stream_and_its_bits_are_seen_together<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_stream_and_its_bits_are_seen_together(store: impl Fixture) {
     let stream = fed(&*store, &opened(&*store, "s").await, 5).await;
     let path = path(0).unwrap();
     assert_eq!(store.see(&stream.life, &path).await.unwrap(), Seen { stream: Some(stream.clone()), ..Seen::default() });
@@ -176,8 +167,7 @@ async fn a_stream_and_its_bits_are_seen_together<F: Fixture>(fixture: F) {
     assert_eq!(store.see(&nobody, &path).await.unwrap(), Seen::default());
 }
 
-async fn a_word_that_changed_is_not_overwritten<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_word_that_changed_is_not_overwritten(store: impl Fixture) {
     let life = opened(&*store, "s").await.life;
     let empty = Node::empty(NodeId::group(3));
     let node = marked(&*store, &life, &empty, &[7]).await;
@@ -187,8 +177,7 @@ async fn a_word_that_changed_is_not_overwritten<F: Fixture>(fixture: F) {
     assert!(elsewhere.is_done(7) && elsewhere.is_done(256), "another word is another's affair");
 }
 
-async fn a_dropped_node_is_made_anew_by_who_comes_late<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_dropped_node_is_made_anew_by_who_comes_late(store: impl Fixture) {
     let life = opened(&*store, "s").await.life;
     let ids = [NodeId::group(0), NodeId::group(1)];
     let node = marked(&*store, &life, &Node::empty(ids[0]), &[7]).await;
@@ -207,8 +196,7 @@ async fn a_dropped_node_is_made_anew_by_who_comes_late<F: Fixture>(fixture: F) {
     assert_eq!(anew.count(), 1);
 }
 
-async fn nodes_of_a_level_come_in_order<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nodes_of_a_level_come_in_order(store: impl Fixture) {
     let life = opened(&*store, "s").await.life;
     for id in [(0, 9), (0, 10), (0, 300), (1, 0), (2, 0)].map(|(level, index)| NodeId { level, index }) {
         let _ = marked(&*store, &life, &Node::empty(id), &[GROUP_SIZE - 1]).await;
@@ -224,8 +212,7 @@ async fn nodes_of_a_level_come_in_order<F: Fixture>(fixture: F) {
     assert_eq!(level(NodeId { level: 1, index: 0 }, 9).await, [0]);
 }
 
-async fn pages_come_in_order_and_are_dropped_by_their_beginnings<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn pages_come_in_order_and_are_dropped_by_their_beginnings(store: impl Fixture) {
     let mut stream = opened(&*store, "s").await;
     for count in [5, 1, 500, 20] {
         stream = fed(&*store, &stream, count).await;
@@ -243,8 +230,7 @@ async fn pages_come_in_order_and_are_dropped_by_their_beginnings<F: Fixture>(fix
     assert_eq!(store.pages(&stream.life, 6, 7, 9).await.unwrap(), [page(6, 500)]);
 }
 
-async fn lives_of_one_name_do_not_meet<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn lives_of_one_name_do_not_meet(store: impl Fixture) {
     let old = fed(&*store, &opened(&*store, "s").await, 5).await;
     let group = NodeId::group(0);
     let _ = marked(&*store, &old.life, &Node::empty(group), &[1]).await;
@@ -259,8 +245,7 @@ async fn lives_of_one_name_do_not_meet<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &young).await, Some(young));
 }
 
-async fn streams_that_are_due_are_listed_by_part_in_order<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn streams_that_are_due_are_listed_by_part_in_order(store: impl Fixture) {
     let mut wanted = Vec::new();
     for n in 0..40_u64 {
         let stream = opened(&*store, &format!("s{n}")).await;
@@ -272,7 +257,7 @@ async fn streams_that_are_due_are_listed_by_part_in_order<F: Fixture>(fixture: F
         }
     }
     wanted.sort();
-    fixture.index_settles().await;
+    store.index_settles().await;
     let mut found = 0;
     for part in Part::all() {
         let due = store.due_streams(part, Timestamp(1_000_000), 99).await.unwrap();
@@ -285,8 +270,7 @@ async fn streams_that_are_due_are_listed_by_part_in_order<F: Fixture>(fixture: F
     assert_eq!(found, wanted.len());
 }
 
-async fn a_stream_is_removed_at_the_revision_at_which_it_was_seen<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_stream_is_removed_at_the_revision_at_which_it_was_seen(store: impl Fixture) {
     let stream = opened(&*store, "s").await;
     let ended = stream.ended(Ending::Ended, NOW);
     assert_eq!(store.commit(&ended).await.unwrap(), Stored::Yes);

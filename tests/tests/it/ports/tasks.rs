@@ -40,8 +40,7 @@ conformance![
 
 const AT: Timestamp = Timestamp(1_700_000_009_000);
 
-async fn an_id_is_registered_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn an_id_is_registered_once(store: impl Fixture) {
     let first = task("t", &target("a"));
     let second = task("t", &target("b"));
     assert_eq!(store.register(&first).await.unwrap(), Registered::New);
@@ -49,8 +48,7 @@ async fn an_id_is_registered_once<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &first.id).await, first);
 }
 
-async fn a_repeated_registration_finds_the_task<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_registration_finds_the_task(store: impl Fixture) {
     let task = task("t", &target("a"));
     store.register(&task).await.unwrap();
     // The very same write may also take itself for its own repeat: either way the task is driven on.
@@ -58,8 +56,7 @@ async fn a_repeated_registration_finds_the_task<F: Fixture>(fixture: F) {
     assert!(again == Registered::New || again == Registered::Existing(Box::new(task)), "{again:?}");
 }
 
-async fn a_read_leaves_out_what_is_not_there<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_read_leaves_out_what_is_not_there(store: impl Fixture) {
     let there = waiting(&*store, "there", &target("a")).await.id;
     for freshness in [Freshness::Eventual, Freshness::Latest] {
         let found = store.read(&[TaskId::new("gone"), there.clone()], freshness).await.unwrap();
@@ -68,15 +65,13 @@ async fn a_read_leaves_out_what_is_not_there<F: Fixture>(fixture: F) {
     assert!(store.read(&[], Freshness::Latest).await.unwrap().is_empty());
 }
 
-async fn a_read_of_an_id_named_twice_finds_the_task<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_read_of_an_id_named_twice_finds_the_task(store: impl Fixture) {
     let id = waiting(&*store, "t", &target("a")).await.id;
     let found = store.read(&[id.clone(), id.clone()], Freshness::Latest).await.unwrap();
     assert!(!found.is_empty() && found.iter().all(|task| task.id == id));
 }
 
-async fn a_read_of_more_tasks_than_one_request_takes_finds_all<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_read_of_more_tasks_than_one_request_takes_finds_all(store: impl Fixture) {
     let mut ids = BTreeSet::new();
     for n in 0..230 {
         ids.insert(waiting(&*store, &format!("t{n}"), &target("a")).await.id);
@@ -86,10 +81,9 @@ async fn a_read_of_more_tasks_than_one_request_takes_finds_all<F: Fixture>(fixtu
     assert_eq!(found.into_iter().map(|task| task.id).collect::<BTreeSet<_>>(), ids);
 }
 
-async fn the_index_shows_a_waiting_task_with_its_round_and_size<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn the_index_shows_a_waiting_task_with_its_round_and_size(store: impl Fixture) {
     let candidate = waiting(&*store, "t", &target("a")).await;
-    fixture.index_settles().await;
+    store.index_settles().await;
     let page = store.waiting(&target("a"), None, 10).await.unwrap();
     assert_eq!(page.candidates, [candidate]);
     assert!(page.candidates[0].bytes > 0);
@@ -110,14 +104,13 @@ async fn walk(store: &impl Tasks, value: &str, limit: usize) -> Vec<Candidate> {
     }
 }
 
-async fn the_pages_of_the_index_hold_every_task_of_one_target_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn the_pages_of_the_index_hold_every_task_of_one_target_once(store: impl Fixture) {
     let mut wanted = BTreeSet::new();
     for n in 0..23 {
         wanted.insert(waiting(&*store, &format!("a{n}"), &target("a")).await.id);
         waiting(&*store, &format!("b{n}"), &target("b")).await;
     }
-    fixture.index_settles().await;
+    store.index_settles().await;
     for limit in [1, 10, 23, 100] {
         let found = walk(&*store, "a", limit).await;
         assert_eq!(found.len(), 23, "in pages of {limit}");
@@ -126,13 +119,13 @@ async fn the_pages_of_the_index_hold_every_task_of_one_target_once<F: Fixture>(f
     assert!(walk(&*store, "c", 10).await.is_empty());
 }
 
-async fn the_index_keeps_the_shards_of_a_target_apart<F: Fixture>(fixture: F) {
-    let (store, home) = (fixture.store(), target("a"));
+async fn the_index_keeps_the_shards_of_a_target_apart(store: impl Fixture) {
+    let home = target("a");
     let shards: Vec<Target> = home.shards(3).collect();
     for (n, shard) in shards.iter().enumerate() {
         waiting(&*store, &format!("t{n}"), shard).await;
     }
-    fixture.index_settles().await;
+    store.index_settles().await;
     for (n, shard) in shards.iter().enumerate() {
         let page = store.waiting(shard, None, 10).await.unwrap();
         let ids: Vec<String> = page.candidates.iter().map(|candidate| candidate.id.to_string()).collect();
@@ -147,18 +140,16 @@ async fn the_index_keeps_the_shards_of_a_target_apart<F: Fixture>(fixture: F) {
     assert_eq!(found, BTreeSet::from_iter(shards));
 }
 
-async fn a_join_takes_a_task_out_of_the_index<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_join_takes_a_task_out_of_the_index(store: impl Fixture) {
     let candidate = waiting(&*store, "t", &target("a")).await;
     let batch = BatchId::new("b1");
     assert_eq!(store.join(&candidate.id, candidate.round, &batch).await.unwrap(), Joined::Yes);
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
-    fixture.index_settles().await;
+    store.index_settles().await;
     assert!(walk(&*store, "a", 10).await.is_empty());
 }
 
-async fn a_repeated_join_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_join_recognises_itself(store: impl Fixture) {
     let candidate = waiting(&*store, "t", &target("a")).await;
     for _ in 0..2 {
         let joined = store.join(&candidate.id, candidate.round, &BatchId::new("b1")).await.unwrap();
@@ -166,8 +157,7 @@ async fn a_repeated_join_recognises_itself<F: Fixture>(fixture: F) {
     }
 }
 
-async fn a_join_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_join_in_an_old_round_changes_nothing(store: impl Fixture) {
     let (old, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&old.id, old.round, &batch).await.unwrap();
     store.put_back(&old, &batch, &target("a"), 1, AT).await.unwrap();
@@ -179,8 +169,7 @@ async fn a_join_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
     assert!(before.waits_in(Round(1)));
 }
 
-async fn a_task_that_is_in_a_batch_cannot_join_another<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_task_that_is_in_a_batch_cannot_join_another(store: impl Fixture) {
     let candidate = waiting(&*store, "t", &target("a")).await;
     let first = BatchId::new("b1");
     store.join(&candidate.id, candidate.round, &first).await.unwrap();
@@ -189,30 +178,32 @@ async fn a_task_that_is_in_a_batch_cannot_join_another<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch: first });
 }
 
-async fn nothing_joins_where_there_is_no_task<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nothing_joins_where_there_is_no_task(store: impl Fixture) {
     let gone = TaskId::new("gone");
     assert_eq!(store.join(&gone, Round(0), &BatchId::new("b1")).await.unwrap(), Joined::Elsewhere);
     assert!(store.read(&[gone], Freshness::Latest).await.unwrap().is_empty());
 }
 
-async fn a_member_that_is_put_back_waits_in_its_next_round<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
+/// A task that waited for `a` and has joined the batch `b1`.
+async fn joined(store: &impl Tasks) -> (Candidate, BatchId) {
+    let (candidate, batch) = (waiting(store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    (candidate, batch)
+}
+
+async fn a_member_that_is_put_back_waits_in_its_next_round(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     assert_eq!(store.put_back(&candidate, &batch, &target("a"), 3, AT).await.unwrap(), PutBack::Waits);
     let task = now(&*store, &candidate.id).await;
     assert!(task.waits_in(Round(1)));
     assert_eq!((task.attempts, task.waits_since), (3, AT));
     assert_eq!(task.status, Status::Created { target: target("a") });
-    fixture.index_settles().await;
+    store.index_settles().await;
     assert_eq!(walk(&*store, "a", 10).await, [Candidate { round: Round(1), ..candidate }]);
 }
 
-async fn a_repeated_put_back_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
-    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+async fn a_repeated_put_back_recognises_itself(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     for at in [AT, AT.plus_ms(9)] {
         assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, at).await.unwrap(), PutBack::Waits);
     }
@@ -220,19 +211,15 @@ async fn a_repeated_put_back_recognises_itself<F: Fixture>(fixture: F) {
     assert_eq!((task.round, task.waits_since), (Round(1), AT));
 }
 
-async fn a_put_back_by_another_batch_changes_nothing<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
-    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+async fn a_put_back_by_another_batch_changes_nothing(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     let put_back = store.put_back(&candidate, &BatchId::new("b2"), &target("a"), 1, AT).await.unwrap();
     assert_eq!(put_back, PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
 }
 
-async fn a_put_back_of_a_task_that_moved_on_changes_nothing<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
-    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+async fn a_put_back_of_a_task_that_moved_on_changes_nothing(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
     store.join(&candidate.id, Round(1), &BatchId::new("b2")).await.unwrap();
     let before = now(&*store, &candidate.id).await;
@@ -240,18 +227,15 @@ async fn a_put_back_of_a_task_that_moved_on_changes_nothing<F: Fixture>(fixture:
     assert_eq!(now(&*store, &candidate.id).await, before);
 }
 
-async fn nothing_is_put_back_where_there_is_no_task<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nothing_is_put_back_where_there_is_no_task(store: impl Fixture) {
     let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1 };
     let put_back = store.put_back(&gone, &BatchId::new("b1"), &target("a"), 1, AT).await.unwrap();
     assert_eq!(put_back, PutBack::MovedOn);
     assert!(store.read(&[gone.id], Freshness::Latest).await.unwrap().is_empty());
 }
 
-async fn a_task_is_settled_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
-    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+async fn a_task_is_settled_once(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     let failed = Settlement::Failed(Reason::new("late"));
     for settlement in [&Settlement::Succeeded, &Settlement::Succeeded, &failed] {
         store.settle(&member(&candidate), &batch, settlement, AT).await.unwrap();
@@ -259,18 +243,15 @@ async fn a_task_is_settled_once<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Succeeded { batch });
 }
 
-async fn a_failed_task_keeps_its_reason<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
-    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+async fn a_failed_task_keeps_its_reason(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     let reason = Reason::new("too_heavy");
     let settlement = Settlement::Failed(reason.clone());
     store.settle(&member(&candidate), &batch, &settlement, AT).await.unwrap();
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Failed { batch: Some(batch), reason });
 }
 
-async fn only_the_batch_a_task_names_settles_it<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn only_the_batch_a_task_names_settles_it(store: impl Fixture) {
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     let member = member(&candidate);
     store.settle(&member, &batch, &Settlement::Succeeded, AT).await.unwrap();
@@ -280,17 +261,14 @@ async fn only_the_batch_a_task_names_settles_it<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
 }
 
-async fn a_settle_in_an_old_round_changes_nothing<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
-    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+async fn a_settle_in_an_old_round_changes_nothing(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
     assert!(now(&*store, &candidate.id).await.waits_in(Round(1)));
 }
 
-async fn a_round_counts_even_in_the_same_batch<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_round_counts_even_in_the_same_batch(store: impl Fixture) {
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, Round(0), &batch).await.unwrap();
     store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
@@ -302,10 +280,8 @@ async fn a_round_counts_even_in_the_same_batch<F: Fixture>(fixture: F) {
     assert_eq!(now(&*store, &candidate.id).await, before);
 }
 
-async fn a_settled_task_neither_joins_nor_waits_again<F: Fixture>(fixture: F) {
-    let store = fixture.store();
-    let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
-    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+async fn a_settled_task_neither_joins_nor_waits_again(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
     let joined = store.join(&candidate.id, candidate.round, &BatchId::new("b2")).await.unwrap();
     assert_eq!(joined, Joined::Elsewhere);

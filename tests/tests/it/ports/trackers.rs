@@ -34,8 +34,7 @@ fn grown(tracker: &Tracker, key: &str, count: u64) -> (Tracker, Addition) {
     tracker.grown(key, count, NOW).unwrap()
 }
 
-async fn a_tracker_is_read_as_it_was_written_in_every_state<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_tracker_is_read_as_it_was_written_in_every_state(store: impl Fixture) {
     let survey = || {
         let missing_items = vec![ItemRange::parse("t:0:0-3").unwrap(), ItemRange::parse("t:1:9").unwrap()];
         let failed_items = vec![ItemRange::parse("t:0:4-6").unwrap()];
@@ -64,8 +63,7 @@ async fn a_tracker_is_read_as_it_was_written_in_every_state<F: Fixture>(fixture:
     assert_eq!(tracked(&*store, &plain.id).await, Some(plain));
 }
 
-async fn a_repeated_opening_of_a_tracker_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_opening_of_a_tracker_recognises_itself(store: impl Fixture) {
     assert_eq!(tracked(&*store, &TrackerId::new("t")).await, None);
     for _ in 0..2 {
         opened(&*store, "t").await;
@@ -73,8 +71,7 @@ async fn a_repeated_opening_of_a_tracker_recognises_itself<F: Fixture>(fixture: 
     assert_eq!(tracked(&*store, &TrackerId::new("t")).await, Some(tracker("t")));
 }
 
-async fn an_id_that_another_tracker_has_is_refused_and_shows_it<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn an_id_that_another_tracker_has_is_refused_and_shows_it(store: impl Fixture) {
     let first = opened(&*store, "t").await;
     let later = Tracker { opened_at: NOW, ..first.clone() };
     let silent = Tracker { notify: NotificationQueue::None, ..first.clone() };
@@ -87,16 +84,14 @@ async fn an_id_that_another_tracker_has_is_refused_and_shows_it<F: Fixture>(fixt
     assert_eq!(tracked(&*store, &first.id).await, Some(grown));
 }
 
-async fn a_repeated_write_of_a_tracker_recognises_itself<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_repeated_write_of_a_tracker_recognises_itself(store: impl Fixture) {
     let sealed = opened(&*store, "t").await.sealed(NOW);
     for _ in 0..2 {
         assert_eq!(store.store_tracker(&sealed).await.unwrap(), Stored::Yes);
     }
 }
 
-async fn a_tracker_is_written_over_the_revision_before_and_no_other<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_tracker_is_written_over_the_revision_before_and_no_other(store: impl Fixture) {
     let open = opened(&*store, "t").await;
     let sealed = open.sealed(NOW);
     let ended = sealed.completed(0, NOW);
@@ -109,16 +104,14 @@ async fn a_tracker_is_written_over_the_revision_before_and_no_other<F: Fixture>(
     assert_eq!(tracked(&*store, &sealed.id).await, Some(sealed));
 }
 
-async fn nothing_is_written_where_no_tracker_was_opened<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nothing_is_written_where_no_tracker_was_opened(store: impl Fixture) {
     for tracker in [tracker("t"), tracker("t").sealed(NOW)] {
         assert_eq!(store.store_tracker(&tracker).await.unwrap(), Stored::Conflict);
     }
     assert_eq!(tracked(&*store, &TrackerId::new("t")).await, None);
 }
 
-async fn an_addition_moves_the_tracker_on_and_is_found_by_its_key<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn an_addition_moves_the_tracker_on_and_is_found_by_its_key(store: impl Fixture) {
     let mut tracker = opened(&*store, "t").await;
     let mut additions = Vec::new();
     // The largest key, and one that begins like another.
@@ -136,8 +129,7 @@ async fn an_addition_moves_the_tracker_on_and_is_found_by_its_key<F: Fixture>(fi
 }
 
 /// Whether the tracker is at the revision before or not: the key decides.
-async fn a_key_that_was_used_shows_what_was_added_and_leaves_the_tracker<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_key_that_was_used_shows_what_was_added_and_leaves_the_tracker(store: impl Fixture) {
     let open = opened(&*store, "t").await;
     let (first, addition) = grown(&open, "k", 5);
     store.add(&first, &addition).await.unwrap();
@@ -149,8 +141,7 @@ async fn a_key_that_was_used_shows_what_was_added_and_leaves_the_tracker<F: Fixt
     assert_eq!(store.addition(&open.id, "k").await.unwrap(), Some(addition));
 }
 
-async fn an_addition_to_another_revision_leaves_neither_half<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn an_addition_to_another_revision_leaves_neither_half(store: impl Fixture) {
     let open = opened(&*store, "t").await;
     let sealed = open.sealed(NOW);
     store.store_tracker(&sealed).await.unwrap();
@@ -162,16 +153,14 @@ async fn an_addition_to_another_revision_leaves_neither_half<F: Fixture>(fixture
     assert_eq!(store.addition(&sealed.id, "k").await.unwrap(), None);
 }
 
-async fn nothing_is_added_where_no_tracker_was_opened<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn nothing_is_added_where_no_tracker_was_opened(store: impl Fixture) {
     let (next, addition) = grown(&tracker("t"), "k", 5);
     assert_eq!(store.add(&next, &addition).await.unwrap(), Added::Conflict);
     assert_eq!(tracked(&*store, &next.id).await, None);
     assert_eq!(store.addition(&next.id, "k").await.unwrap(), None);
 }
 
-async fn keys_of_other_trackers_do_not_meet<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn keys_of_other_trackers_do_not_meet(store: impl Fixture) {
     for (id, count) in [("a", 5), ("b", 6)] {
         let (next, addition) = grown(&opened(&*store, id).await, "k", count);
         store.add(&next, &addition).await.unwrap();
@@ -195,40 +184,36 @@ async fn due_at(store: &impl Trackers, moments: &[u64]) -> (Part, Vec<TrackerId>
     (part, mine)
 }
 
-async fn trackers_that_are_due_are_listed_by_part_in_order<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn trackers_that_are_due_are_listed_by_part_in_order(store: impl Fixture) {
     let (part, ids) = due_at(&*store, &[500, 9_999, 300, 10_000, 400]).await;
     let (next, addition) = grown(&tracked(&*store, &ids[0]).await.unwrap(), "k", 1);
     store.add(&next, &addition).await.unwrap();
-    fixture.index_settles().await;
+    store.index_settles().await;
     let due = store.due_trackers(part, Timestamp(10_000), 100).await.unwrap();
     let expected: Vec<TrackerId> = [2, 4, 0, 1].map(|n| ids[n].clone()).into();
     assert_eq!(due, expected, "longest due first, whatever their number of digits, and what was added is no tracker");
     assert_eq!(store.due_trackers(part, Timestamp(300), 100).await.unwrap(), []);
 }
 
-async fn no_more_trackers_are_listed_than_asked_for<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn no_more_trackers_are_listed_than_asked_for(store: impl Fixture) {
     let (part, ids) = due_at(&*store, &[100, 200, 300]).await;
-    fixture.index_settles().await;
+    store.index_settles().await;
     for limit in 1..=4 {
         let due = store.due_trackers(part, Timestamp(10_000), limit).await.unwrap();
         assert_eq!(due, ids[..limit.min(3)]);
     }
 }
 
-async fn a_tracker_that_was_looked_at_is_listed_by_its_next_look<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_tracker_that_was_looked_at_is_listed_by_its_next_look(store: impl Fixture) {
     let (part, ids) = due_at(&*store, &[100, 200]).await;
     let next = tracked(&*store, &ids[0]).await.unwrap().looked_at(0, NOW);
     store.store_tracker(&next).await.unwrap();
-    fixture.index_settles().await;
+    store.index_settles().await;
     assert_eq!(store.due_trackers(part, next.due, 9).await.unwrap(), ids[1..]);
     assert_eq!(store.due_trackers(part, next.due.plus_ms(1), 9).await.unwrap(), [ids[1].clone(), ids[0].clone()]);
 }
 
-async fn a_tracker_is_removed_at_the_revision_at_which_it_was_seen<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_tracker_is_removed_at_the_revision_at_which_it_was_seen(store: impl Fixture) {
     let (open, neighbour) = (opened(&*store, "t").await, opened(&*store, "t-2").await);
     let ended = open.ended(Ending::Abandoned, Survey::default(), NOW);
     store.store_tracker(&ended).await.unwrap();
@@ -241,8 +226,7 @@ async fn a_tracker_is_removed_at_the_revision_at_which_it_was_seen<F: Fixture>(f
     assert_eq!(tracked(&*store, &neighbour.id).await, Some(neighbour));
 }
 
-async fn a_tracker_that_is_gone_may_be_removed_again<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_tracker_that_is_gone_may_be_removed_again(store: impl Fixture) {
     let open = opened(&*store, "t").await;
     for gone in [&open, &open, &Tracker { revision: Revision(99), ..open.clone() }, &tracker("never")] {
         assert_eq!(store.remove_tracker(gone).await.unwrap(), Stored::Yes);

@@ -51,8 +51,7 @@ async fn ids(store: &impl Tasks, since: Timestamp) -> Vec<String> {
     ids
 }
 
-async fn a_task_is_listed_with_its_target_round_and_size<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_task_is_listed_with_its_target_round_and_size(store: impl Fixture) {
     let task = waits_since(&*store, "t", "a", Timestamp(1)).await;
     assert_eq!(
         walk(&*store, NOW, WHOLE, 10).await,
@@ -60,8 +59,7 @@ async fn a_task_is_listed_with_its_target_round_and_size<F: Fixture>(fixture: F)
     );
 }
 
-async fn only_those_that_have_waited_since_before_are_listed<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn only_those_that_have_waited_since_before_are_listed(store: impl Fixture) {
     // Of different lengths: the times are compared as numbers, not as text.
     for (id, since) in [("first", 9), ("second", 1_000), ("third", 20_000)] {
         waits_since(&*store, id, "a", Timestamp(since)).await;
@@ -77,8 +75,7 @@ async fn only_those_that_have_waited_since_before_are_listed<F: Fixture>(fixture
     }
 }
 
-async fn the_segments_together_list_every_task_once<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn the_segments_together_list_every_task_once(store: impl Fixture) {
     let mut wanted = BTreeSet::new();
     for n in 0..60 {
         wanted.insert(waits_since(&*store, &format!("t{n}"), &format!("target-{}", n % 7), Timestamp(n)).await.id);
@@ -96,8 +93,7 @@ async fn the_segments_together_list_every_task_once<F: Fixture>(fixture: F) {
     }
 }
 
-async fn pages_go_on_where_the_last_one_ended_though_nothing_on_it_has_waited_for_long<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn pages_go_on_where_the_last_one_ended_though_nothing_on_it_has_waited_for_long(store: impl Fixture) {
     for n in 0..30 {
         waits_since(&*store, &format!("new{n}"), "a", NOW).await;
     }
@@ -110,8 +106,7 @@ async fn pages_go_on_where_the_last_one_ended_though_nothing_on_it_has_waited_fo
     assert_eq!(found, BTreeSet::from(["old0", "old1", "old2"].map(str::to_owned)));
 }
 
-async fn a_task_that_joined_a_batch_waits_no_longer<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_task_that_joined_a_batch_waits_no_longer(store: impl Fixture) {
     for id in ["joins", "stays"] {
         waits_since(&*store, id, "a", Timestamp(1)).await;
     }
@@ -119,16 +114,14 @@ async fn a_task_that_joined_a_batch_waits_no_longer<F: Fixture>(fixture: F) {
     assert_eq!(ids(&*store, NOW).await, ["stays"]);
 }
 
-async fn a_settled_task_waits_no_longer<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_settled_task_waits_no_longer(store: impl Fixture) {
     let (candidate, batch) = (waits_since(&*store, "t", "a", Timestamp(1)).await.candidate(), BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, NOW).await.unwrap();
     assert!(ids(&*store, NOW).await.is_empty());
 }
 
-async fn a_task_that_was_put_back_waits_since_its_return<F: Fixture>(fixture: F) {
-    let store = fixture.store();
+async fn a_task_that_was_put_back_waits_since_its_return(store: impl Fixture) {
     let (candidate, batch) = (waits_since(&*store, "t", "a", Timestamp(1)).await.candidate(), BatchId::new("b1"));
     store.join(&candidate.id, candidate.round, &batch).await.unwrap();
     let returned = Timestamp(50_000);

@@ -9,9 +9,9 @@ use groupage_core::domain::tracker::Outcome;
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::{Event, Fed, Refused, Streaming};
+use groupage_tests::cases::{self, Step};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
-use groupage_tests::process::{Fault, Plan, Side};
 use proptest::prelude::*;
 
 use super::model::{Expected, Model, is_poison};
@@ -53,22 +53,8 @@ pub enum Call {
     },
 }
 
-/// A call with what befalls it, and whether it is repeated then.
-#[derive(Clone, Debug)]
-pub struct Step {
-    pub call: Call,
-    pub fault: Option<(usize, Side, Fault)>,
-    pub repeated: bool,
-}
-
-impl Step {
-    pub fn plan(&self) -> Plan {
-        self.fault.map_or(Plan::Nothing, |(at, side, fault)| Plan::At(at, side, fault))
-    }
-}
-
 /// Calls in any order on a stream of either window; most end it, and settle what is left.
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<Step<Call>>> {
     let window = prop_oneof![Just(700_u64), Just(1_000_000)];
     let rest = (step(Just(Call::SettleRest)), step(Just(Call::End(Ending::Ended))));
     let last = rest.prop_map(|(rest, end)| vec![rest, end]).prop_shuffle();
@@ -77,13 +63,8 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(|(open, calls, last)| [vec![open], calls, last.unwrap_or_default()].concat())
 }
 
-fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step> {
-    let number = prop_oneof![0..4_usize, 0..16_usize, 0..80_usize];
-    let fault = (number, any::<bool>(), any::<bool>()).prop_map(|(at, before, dies)| {
-        (at, if before { Side::Before } else { Side::After }, if dies { Fault::Death } else { Fault::Error })
-    });
-    let step = (call, prop::option::weighted(0.4, fault), prop::bool::weighted(0.4));
-    step.prop_map(|(call, fault, repeated)| Step { call, fault, repeated })
+fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step<Call>> {
+    cases::step(call, prop_oneof![0..4_usize, 0..16_usize, 0..80_usize])
 }
 
 fn call() -> impl Strategy<Value = Call> {

@@ -10,15 +10,14 @@ use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Streams};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::Streaming;
+use groupage_tests::cases::{Checked, Made, Step};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::process::{Fate, Plan, Process};
 use proptest::prelude::*;
 
-use super::calls::{Call, Step, expect, id, make, offset, settled_by};
+use super::calls::{Call, expect, id, make, offset, settled_by};
 use super::model::{Expected, Model, is_poison};
-
-type Checked<T = ()> = Result<T, TestCaseError>;
 
 pub struct Case {
     store: MemoryStore,
@@ -66,35 +65,34 @@ impl Case {
         (answer, !fate.faults().is_empty())
     }
 
-    pub async fn step(&mut self, step: &Step) -> Checked {
+    pub async fn step(&mut self, step: &Step<Call>) -> Checked {
         let call = &step.call;
         let minutes = if let Call::Sweep { minutes } = call { *minutes } else { 0 };
         self.env.sleep(minutes * 60_000 + 40).await;
         let before = self.stream().await;
         let mut after = self.model.clone();
         let expected = expect(call, &mut after);
-        let (mut answer, faulted) = self.call(call, step.plan()).await;
+        let Made { answer, faulted } = step.make(async |plan| self.call(call, plan).await).await;
         self.faults += u32::from(faulted);
-        let unmade = faulted && !step.repeated;
-        if faulted && step.repeated {
-            (answer, _) = self.call(call, Plan::Nothing).await;
-        }
-        if unmade {
-            self.pending = true;
-            self.model = self.either(call, after).await?;
-        } else {
-            let answer = answer.expect("nothing befell it").expect("nothing was refused to it");
-            self.compare(call, answer.as_ref(), expected.as_ref(), faulted)?;
-            let is_other = answer.is_some() && answer != expected;
-            // A repeat may be told that the first try did it; the store says which.
-            self.model = if faulted && is_other { self.either(call, after).await? } else { after };
-            let is_one_call = !matches!(call, Call::FeedFar { .. });
-            if expected.as_ref().is_some_and(Expected::is_refused) && !faulted && is_one_call {
-                self.same_but_for_the_watermark(before.as_ref(), call).await?;
+        let is_made = answer.is_some();
+        match answer {
+            None => {
+                self.pending = true;
+                self.model = self.either(call, after).await?;
+            }
+            Some(answer) => {
+                self.compare(call, answer.as_ref(), expected.as_ref(), faulted)?;
+                let is_other = answer.is_some() && answer != expected;
+                // A repeat may be told that the first try did it; the store says which.
+                self.model = if faulted && is_other { self.either(call, after).await? } else { after };
+                let is_one_call = !matches!(call, Call::FeedFar { .. });
+                if expected.as_ref().is_some_and(Expected::is_refused) && !faulted && is_one_call {
+                    self.same_but_for_the_watermark(before.as_ref(), call).await?;
+                }
             }
         }
         self.full += u32::from(matches!(expected, Some(Expected::WindowFull { .. })));
-        if matches!(call, Call::Sweep { .. }) && !unmade {
+        if matches!(call, Call::Sweep { .. }) && is_made {
             self.swept(before.as_ref(), faulted).await?;
         }
         self.check(before.as_ref()).await
@@ -214,13 +212,13 @@ impl Case {
                 let count = u64::try_from(behind).unwrap().clamp(1, 500);
                 if behind > 0 {
                     let call = Call::Feed { behind, count, changed: None };
-                    self.step(&Step { call, fault: None, repeated: false }).await?;
+                    self.step(&Step::unharmed(call)).await?;
                 }
             }
             self.unsent.clear();
         }
         for _ in 0..2 {
-            self.step(&Step { call: Call::Sweep { minutes: 5 }, fault: None, repeated: false }).await?;
+            self.step(&Step::unharmed(Call::Sweep { minutes: 5 })).await?;
         }
         let Some(stream) = self.stream().await else { return Ok(()) };
         prop_assert_eq!(stream.watermark.number, self.model.run());

@@ -1,6 +1,6 @@
 //! Source and workers killed at random, in the whole pipeline: what comes of it is what comes of a run without kills.
 //!
-//! `GROUPAGE_STREAM_EVENTS=100000` is the long run.
+//! A long run (`GROUPAGE_TESTS=long`) has 100,000 events; `GROUPAGE_STREAM_EVENTS` says how many it has.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use groupage_core::domain::tracker::Outcome;
 use groupage_core::ports::Destination;
 use groupage_tests::clock::in_virtual_time;
 use groupage_tests::downstream::{Scripted, ok};
+use groupage_tests::effort;
 use groupage_tests::lag::Lag;
 use groupage_tests::process::Plan;
 use groupage_tests::promises;
@@ -20,6 +21,7 @@ use groupage_tests::world::{Setting, World};
 use serde_json::json;
 
 const EVENTS: usize = 1_000;
+const EVENTS_IF_LONG: usize = 100_000;
 const USERS: usize = 50;
 /// Whose events all fail.
 const FAILING: usize = 7;
@@ -155,7 +157,7 @@ fn notices_are_right(world: &World) -> Vec<String> {
 
 #[test]
 fn kills_change_nothing_of_what_comes_of_a_stream() {
-    let long = std::env::var("GROUPAGE_STREAM_EVENTS").ok().map(|events| events.parse().expect("a number"));
+    let long = effort::number("GROUPAGE_STREAM_EVENTS").or_else(|| effort::is_long().then_some(EVENTS_IF_LONG));
     let events = long.unwrap_or(EVENTS);
     let most_calls = 400_000 + 60 * events;
     let calm = Setting { sweeps: true, latency_ms: 5, most_calls, ..Setting::default() };

@@ -6,7 +6,7 @@ use groupage_core::domain::tracker::{GROUP_SIZE, ItemId, ItemRange, Outcome, Pla
 use groupage_core::ports::Env;
 use groupage_core::steps::Error;
 use groupage_core::steps::track::{Lifetimes, Refused};
-use groupage_tests::process::{Fault, Plan, Side};
+use groupage_tests::cases::{self, Step};
 use groupage_tests::tally::{Steps, Tally};
 use proptest::prelude::*;
 
@@ -37,35 +37,16 @@ pub enum Call {
     },
 }
 
-/// A call with what befalls it, and whether it is repeated then.
-#[derive(Clone, Debug)]
-pub struct Step {
-    pub call: Call,
-    pub fault: Option<(usize, Side, Fault)>,
-    pub repeated: bool,
-}
-
-impl Step {
-    pub fn plan(&self) -> Plan {
-        self.fault.map_or(Plan::Nothing, |(at, side, fault)| Plan::At(at, side, fault))
-    }
-}
-
 /// Calls in any order; mostly the last ones complete the tracker, if it can be.
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<Step<Call>>> {
     let rest = step(any::<bool>().prop_map(|failed| Call::AckTheRest { failed }));
     let last = (rest, step(Just(Call::Seal))).prop_map(|(rest, seal)| vec![rest, seal]).prop_shuffle();
     let steps = (prop::collection::vec(step(call()), 4..20), prop::option::weighted(0.7, last));
     steps.prop_map(|(first, last)| [first, last.unwrap_or_default()].concat())
 }
 
-fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step> {
-    let number = prop_oneof![0..4_usize, 0..10_usize];
-    let fault = (number, any::<bool>(), any::<bool>()).prop_map(|(at, before, dies)| {
-        (at, if before { Side::Before } else { Side::After }, if dies { Fault::Death } else { Fault::Error })
-    });
-    let step = (call, prop::option::weighted(0.4, fault), prop::bool::weighted(0.4));
-    step.prop_map(|(call, fault, repeated)| Step { call, fault, repeated })
+fn step(call: impl Strategy<Value = Call>) -> impl Strategy<Value = Step<Call>> {
+    cases::step(call, prop_oneof![0..4_usize, 0..10_usize])
 }
 
 fn call() -> impl Strategy<Value = Call> {

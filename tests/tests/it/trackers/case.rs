@@ -8,15 +8,13 @@ use groupage_core::domain::tracker::{End, Ending, Node, Outcome, Place, State, T
 use groupage_core::memory::MemoryQueues;
 use groupage_core::ports::{Env, Freshness, Trackers};
 use groupage_core::steps::track::Tracking;
+use groupage_tests::cases::{Checked, Made, Step};
 use groupage_tests::clock::TestEnv;
-use groupage_tests::process::Plan;
 use groupage_tests::tally::Tally;
 use proptest::prelude::*;
 
-use super::calls::{Call, Step, expect, id, make, wait};
+use super::calls::{Call, expect, id, make, wait};
 use super::model::{Expected, Model};
-
-type Checked<T = ()> = Result<T, TestCaseError>;
 
 pub struct Case {
     tally: Tally,
@@ -45,28 +43,29 @@ impl Case {
         (tracker, self.tally.trackers.groups(&id()).await.unwrap())
     }
 
-    pub async fn step(&mut self, step: &Step) -> Checked {
-        wait(&step.call, &self.tally).await;
+    pub async fn step(&mut self, step: &Step<Call>) -> Checked {
         let before = self.held().await;
         let (model, deadline, call) = (self.model.clone(), self.deadline, &step.call);
         let mut after = self.model.clone();
         let expected = expect(call, &mut after, deadline);
-        let mut called = self.tally.call(step.plan(), async |steps| make(call, &model, deadline, steps).await).await;
-        let faulted = called.faulted;
-        self.faults += u32::from(faulted);
-        let unmade = faulted && !step.repeated;
-        if faulted && step.repeated {
+        let made = step.make(async |plan| {
             wait(call, &self.tally).await;
-            called = self.tally.call(Plan::Nothing, async |steps| make(call, &model, deadline, steps).await).await;
-        }
+            let called = self.tally.call(plan, async |steps| make(call, &model, deadline, steps).await).await;
+            (called.answer, called.faulted)
+        });
+        let Made { answer, faulted } = made.await;
+        self.faults += u32::from(faulted);
+        let is_made = answer.is_some();
         let mut told = None;
-        if unmade {
-            self.pending = true;
-            self.model = self.either(after).await?;
-        } else {
-            let answer = called.answer.expect("nothing befell it").expect("nothing was refused to it");
-            self.compare(answer, expected, faulted)?;
-            (told, self.model) = (answer, after);
+        match answer {
+            None => {
+                self.pending = true;
+                self.model = self.either(after).await?;
+            }
+            Some(answer) => {
+                self.compare(answer, expected, faulted)?;
+                (told, self.model) = (answer, after);
+            }
         }
         // What an old view lets pass may set bits, and send the notice of the end; so may a first try that crashed, though
         // its repeat is refused.
@@ -75,7 +74,7 @@ impl Case {
             prop_assert_eq!(before, self.held().await, "a refused call changed something: {:?}", call);
         }
         if matches!(call, Call::Sweep { .. }) {
-            self.swept(!unmade).await?;
+            self.swept(is_made).await?;
         }
         self.check().await
     }
@@ -189,7 +188,7 @@ impl Case {
 
     /// Sweep comes; then everything is as it should be, and every item is listed as what it is.
     pub async fn finish(&mut self) -> Checked {
-        self.step(&Step { call: Call::Sweep { hours: 3 }, fault: None, repeated: false }).await?;
+        self.step(&Step::unharmed(Call::Sweep { hours: 3 })).await?;
         let (Some(tracker), _) = self.held().await else { return Ok(()) };
         if self.is_given_up() {
             return Ok(());

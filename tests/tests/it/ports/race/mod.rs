@@ -36,8 +36,8 @@ async fn on_dynamodb_losing_answers() {
 
 /// Runs every race `rounds` times, and those in which all must win, with their many more writes, `turns` times;
 /// those of trackers and lists as well, and once at least.
-async fn races<F: Fixture>(fixture: F, rounds: u64, turns: u64) {
-    let store = fixture.store();
+async fn races(fixture: impl Fixture, rounds: u64, turns: u64) {
+    let store = fixture.shared();
     let mut fence = Fence(0);
     for round in 0..rounds {
         fence = locks::one_of_all_wins(&store, round, fence).await;
