@@ -19,8 +19,6 @@ const LEFT: &[(&str, &str)] = &[
     ("groupage-core/groupage_core::steps::register", "to be mended"),
     ("groupage-core/groupage_core::steps::track", "to be mended"),
     ("simulator/simulator", "to be mended"),
-    ("groupage-tests/ports", "to be mended"),
-    ("groupage-tests/ports::race", "to be mended"),
     ("groupage-model/groupage_model", "to be mended"),
 ];
 

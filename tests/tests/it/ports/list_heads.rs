@@ -6,7 +6,7 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Lists, Moved, Stored};
 
 use super::fixture::{Fixture, conformance};
-use super::lists::{NOW, life, listed, opened};
+use super::lists::{NOW, life, listed, opened, taking};
 
 conformance![
     a_move_of_the_head_is_what_the_domain_says,
@@ -14,17 +14,6 @@ conformance![
     a_tail_is_written_with_its_head_or_not_at_all,
     a_record_only_goes_forward,
 ];
-
-pub fn taking(key: &str, count: u64, most_taken: u64, seen: u64) -> Move {
-    Move::Reserve(Reserve {
-        key: key.to_owned(),
-        purpose: Purpose::Release { asked: count + 1 },
-        count,
-        at: NOW,
-        most_taken: Token(most_taken),
-        seen: Token(seen),
-    })
-}
 
 fn discarding(key: &str, count: u64, at: u64) -> Move {
     let (purpose, most_taken, seen) = (Purpose::Discard, Token(99), Token(99));

@@ -2,14 +2,13 @@
 
 use groupage_core::domain::id::{ListId, Part, Revision, Token};
 use groupage_core::domain::list::{
-    Addition, Head, Life, List, MAX_PUT, Options, Purpose, Put, Record, Reservation, Slot, Tail,
+    Addition, Head, Life, List, MAX_PUT, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, Tail,
 };
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::ItemId;
 use groupage_core::ports::{Cleared, Lists, Moved, PutOn, Stored};
 
 use super::fixture::{Fixture, conformance};
-use super::list_heads::taking;
 
 conformance![
     a_list_is_read_as_it_was_opened,
@@ -43,6 +42,18 @@ pub async fn opened(store: &impl Lists, id: &str) -> Tail {
     let put = opening(&life(id));
     assert_eq!(store.put_on_list(&put).await.unwrap(), PutOn::Yes);
     put.tail
+}
+
+/// A release that takes so many tokens.
+pub fn taking(key: &str, count: u64, most_taken: u64, seen: u64) -> Move {
+    Move::Reserve(Reserve {
+        key: key.to_owned(),
+        purpose: Purpose::Release { asked: count + 1 },
+        count,
+        at: NOW,
+        most_taken: Token(most_taken),
+        seen: Token(seen),
+    })
 }
 
 fn addition(key: &str, start: u64, count: u64) -> Addition {

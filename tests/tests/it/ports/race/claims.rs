@@ -9,7 +9,7 @@ use groupage_core::domain::session::{Session, Timing};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Ended, Joined, Renewed, Store, Stored};
 
-use super::{NOW, all_at_once, only};
+use super::start::{NOW, all_at_once, only};
 use crate::ports::samples::{batch, now, session, target, waiting};
 
 pub async fn a_task_joins_one_batch<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {

@@ -10,7 +10,7 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Store, Stored};
 use tokio::sync::Semaphore;
 
-use super::{NOW, RACERS, all_at_once};
+use super::start::{NOW, RACERS, all_at_once};
 
 const IN_FLIGHT: usize = 3;
 const GAP_MS: u64 = 100;

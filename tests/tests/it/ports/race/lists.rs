@@ -8,7 +8,7 @@ use groupage_core::memory::MemoryQueues;
 use groupage_core::ports::{Destination, Store};
 use groupage_core::steps::list::{Listing, Taken};
 
-use super::{RACERS, all_at_once, some_at_once};
+use super::start::{RACERS, all_at_once, some_at_once};
 use crate::ports::fixture::Turned;
 
 const PUTTERS: usize = 16;

@@ -9,7 +9,7 @@ use groupage_core::domain::lock::{Acquisition, Assumes, Bid, Holder, Lock, Term,
 use groupage_core::ports::{Acquired, Released, Signalled, Store};
 use tokio::sync::watch;
 
-use super::{NOW, RACERS, all_at_once, only};
+use super::start::{NOW, RACERS, all_at_once, only};
 use crate::ports::samples::{lock_of, target};
 
 const LEASE_MS: u64 = 60_000;

@@ -4,20 +4,12 @@ mod claims;
 mod gates;
 mod lists;
 mod locks;
+mod start;
 mod trackers;
 
-use std::sync::Arc;
-
-use futures::future::join_all;
 use groupage_core::domain::id::Fence;
-use groupage_core::domain::time::Timestamp;
-use tokio::sync::Barrier;
 
 use crate::ports::fixture::{Fixture, InMemory, LosingAnswers, OnDynamo};
-
-const RACERS: usize = 64;
-/// Nobody's clock moves: only what was written tells one from the next.
-const NOW: Timestamp = Timestamp(1_000);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_memory() {
@@ -62,37 +54,4 @@ async fn races(fixture: impl Fixture, rounds: u64, turns: u64) {
         locks::everybody_leads_once(&store, turn).await;
         gates::everybody_passes_once(&store, turn).await;
     }
-}
-
-/// Runs `racer` sixty-four times at once, from one start.
-async fn all_at_once<T, Fut>(racer: impl Fn(usize) -> Fut) -> Vec<T>
-where
-    T: Send + 'static,
-    Fut: Future<Output = T> + Send + 'static,
-{
-    some_at_once(RACERS, racer).await
-}
-
-/// Runs `racer` so many times at once, from one start.
-async fn some_at_once<T, Fut>(racers: usize, racer: impl Fn(usize) -> Fut) -> Vec<T>
-where
-    T: Send + 'static,
-    Fut: Future<Output = T> + Send + 'static,
-{
-    let start = Arc::new(Barrier::new(racers));
-    let racers = (0..racers).map(|n| {
-        let (start, racer) = (Arc::clone(&start), racer(n));
-        tokio::spawn(async move {
-            start.wait().await;
-            racer.await
-        })
-    });
-    join_all(racers).await.into_iter().map(|racer| racer.expect("a racer does not panic")).collect()
-}
-
-/// The only element of those that are there.
-fn only<T>(found: Vec<Option<T>>) -> T {
-    let mut found: Vec<T> = found.into_iter().flatten().collect();
-    assert_eq!(found.len(), 1, "exactly one wins");
-    found.remove(0)
 }

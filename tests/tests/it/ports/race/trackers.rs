@@ -12,7 +12,7 @@ use groupage_core::memory::MemoryQueues;
 use groupage_core::ports::{Destination, Freshness, Store, Trackers};
 use groupage_core::steps::track::Tracking;
 
-use super::{RACERS, all_at_once, some_at_once};
+use super::start::{RACERS, all_at_once, some_at_once};
 use crate::ports::fixture::Turned;
 use crate::ports::samples::{opened, tracked};
 
