@@ -47,7 +47,7 @@ pub enum Error {
     NotComplete(&'static str),
     /// A simulation did not come to its end: a bug.
     #[error(transparent)]
-    Simulated(#[from] simulator::world::Error),
+    Simulated(#[from] simulator::run::Error),
     /// The simulation panicked: a bug.
     #[error("the simulation panicked")]
     Panicked,

@@ -1,6 +1,6 @@
 //! The real steps in virtual time, on tables, queues and functions that cost and take what they do on AWS.
 //!
-//! - [`world`] runs a load to its end and says what it came to ([`Outcome`]).
+//! - [`run`] runs a load to its end and says what it came to ([`Outcome`]).
 //! - `store` is DynamoDB: it counts units by the items before and after each write; [`lag`] keeps its indexes behind, and
 //!   [`limits`] are what its partitions bear.
 //! - [`queues`] is SQS; `mapping` is what Lambda does between a queue and a function, which runs on a `machine`.
@@ -11,6 +11,7 @@
 pub mod bill;
 pub mod clock;
 mod downstream;
+mod keys;
 pub mod lag;
 pub mod latency;
 pub mod limits;
@@ -20,11 +21,14 @@ mod mapping;
 mod pass;
 pub mod queues;
 mod report;
+pub mod run;
 mod store;
 pub mod timing;
 pub mod world;
 
 pub use downstream::Accepting;
+pub use keys::Keys;
 pub use report::Outcome;
-pub use store::{Keys, Store};
-pub use world::{Function, Real, Setting, Steps, run, run_steps};
+pub use run::{run, run_steps};
+pub use store::Store;
+pub use world::{Function, Real, Setting, Steps};

@@ -16,9 +16,9 @@ use groupage_core::ports::{Env, Error, Result};
 use tokio::time::{Instant, sleep};
 
 use crate::clock::TestEnv;
+use crate::keys::Keys;
 use crate::latency::Hop;
 use crate::machine::Machine;
-use crate::store::Keys;
 
 /// How much a table bears.
 #[derive(Clone, Copy, Debug)]

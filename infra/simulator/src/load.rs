@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use groupage_core::ports::Env;
+use groupage_core::domain::id::digest;
+use groupage_core::ports::{Destination, Env, Outgoing};
 
 use crate::clock::TestEnv;
 
@@ -94,4 +95,17 @@ fn moments(dice: &TestEnv, per_second: f64, seconds: u64) -> impl Iterator<Item 
         at -= (1.0 - dice.random()).ln() / per_second;
         (at < seconds as f64).then(|| Duration::from_secs_f64(at))
     })
+}
+
+/// A task's message: id and payload as the embedded stack's bursts have them.
+pub(crate) fn message(number: usize, target: usize) -> (String, Outgoing) {
+    // Random order, as of UUIDs.
+    let id = digest(&["task", &number.to_string()]);
+    let body = format!(r#"{{"id":"{id}","payload":{{"truck":"t{target}","parcel":{number}}}}}"#);
+    (id, Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() })
+}
+
+/// The id in a task's message.
+pub(crate) fn task_of(body: &str) -> Option<&str> {
+    body.strip_prefix(r#"{"id":""#)?.split('"').next()
 }

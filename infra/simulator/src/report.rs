@@ -9,6 +9,7 @@ use groupage_aws::entry::{Counts, Metric};
 use tokio::time::Instant;
 
 use crate::downstream::Seen;
+use crate::load::task_of;
 use crate::queues::{Message, Step};
 
 /// What a function's invocations came to.
@@ -92,7 +93,7 @@ impl Report {
         let waited = messages.iter().map(|message| at.saturating_duration_since(message.visible_at));
         notes.functions.entry(step).or_default().waited.extend(waited);
         if step == Step::RegisterTask {
-            for task in messages.iter().filter_map(|message| crate::world::task_of(&message.body)) {
+            for task in messages.iter().filter_map(|message| task_of(&message.body)) {
                 if let Some((_, cut)) = notes.tasks_at.get_mut(task) {
                     cut.get_or_insert(at);
                 }

@@ -7,7 +7,8 @@ use groupage_core::domain::id::{BatchId, Part, RouteName};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Batches, Freshness, Result, Stored};
 
-use super::{Keys, RETENTION_MS, Store};
+use super::{RETENTION_MS, Store};
+use crate::keys::Keys;
 use crate::latency::Hop;
 
 impl Store {
@@ -17,7 +18,7 @@ impl Store {
 }
 
 const fn keys<'a>(item: &'a str, entry: Option<&'a str>) -> Keys<'a> {
-    Keys { place: Place::Batches, item, entry }
+    Keys::of(Place::Batches, item, entry)
 }
 
 impl Batches for Store {

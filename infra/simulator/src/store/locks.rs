@@ -8,7 +8,8 @@ use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Acquired, Advanced, Freshness, Gates, Locks, Released, Result, Signalled, Stored};
 
-use super::{Keys, Store};
+use super::Store;
+use crate::keys::Keys;
 use crate::latency::Hop;
 
 impl Store {
@@ -33,7 +34,7 @@ impl Store {
 }
 
 const fn keys(item: &str) -> Keys<'_> {
-    Keys { place: Place::Locks, item, entry: None }
+    Keys::of(Place::Locks, item, None)
 }
 
 impl Locks for Store {

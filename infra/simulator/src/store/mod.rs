@@ -14,12 +14,13 @@ mod tasks;
 use std::sync::Arc;
 
 use groupage_aws::price::{self, Image};
-use groupage_aws::{ATTEMPTS, Meter, Place, Units};
+use groupage_aws::{ATTEMPTS, Meter, Units};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Env, Freshness, Result};
 
 use crate::clock::TestEnv;
+use crate::keys::Keys;
 use crate::lag::Lagging;
 use crate::latency::Hop;
 use crate::limits::Capacity;
@@ -62,34 +63,6 @@ pub struct Store {
     inner: Arc<Lagging<MemoryStore, TestEnv>>,
     tables: Tables,
     machine: Machine,
-}
-
-/// One item that a write is about, and its entry in the table's index, for the limits of their partitions.
-#[derive(Clone, Copy, Debug)]
-pub struct Keys<'a> {
-    place: Place,
-    item: &'a str,
-    entry: Option<&'a str>,
-}
-
-impl<'a> Keys<'a> {
-    /// An item of a table by its key, and its entry's key.
-    #[must_use]
-    pub const fn of(place: Place, item: &'a str, entry: Option<&'a str>) -> Self {
-        Self { place, item, entry }
-    }
-
-    pub(crate) const fn place(&self) -> Place {
-        self.place
-    }
-
-    pub(crate) const fn item(&self) -> &'a str {
-        self.item
-    }
-
-    pub(crate) const fn entry(&self) -> Option<&'a str> {
-        self.entry
-    }
 }
 
 impl Store {
@@ -139,29 +112,29 @@ impl Store {
 
     /// Counts a write that found `old` and left `new`.
     pub fn wrote(&self, keys: Keys<'_>, old: Option<&Image>, new: Option<&Image>) {
-        let (table, index) = price::write(keys.place, old, new);
-        self.tables.meter.charge_write(keys.place, (table, index));
+        let (table, index) = price::write(keys.place(), old, new);
+        self.tables.meter.charge_write(keys.place(), (table, index));
         self.consume(keys, Hop::Write, table, index);
     }
 
     /// Counts a write that `old` refused.
     pub fn refused(&self, keys: Keys<'_>, old: Option<&Image>) {
         let units = price::refused_write(old);
-        self.tables.meter.charge_refused_write(keys.place, units);
+        self.tables.meter.charge_refused_write(keys.place(), units);
         self.consume(keys, Hop::Write, units, Units::default());
     }
 
     /// Counts a read of an item.
     pub fn read(&self, keys: Keys<'_>, bytes: u64, freshness: Freshness) {
         let units = price::read(bytes, freshness);
-        self.tables.meter.charge_read(keys.place, units);
+        self.tables.meter.charge_read(keys.place(), units);
         self.consume(keys, Hop::Read, units, Units::default());
     }
 
     /// Counts a page of an index.
     pub fn paged(&self, keys: Keys<'_>, bytes: u64) {
         let units = price::read(bytes, Freshness::Eventual);
-        self.tables.meter.charge_index_read(keys.place, units);
+        self.tables.meter.charge_index_read(keys.place(), units);
         self.consume(keys, Hop::Page, Units::default(), units);
     }
 

@@ -6,7 +6,8 @@ use groupage_core::domain::id::{Beat, Pool, SessionId};
 use groupage_core::domain::session::Session;
 use groupage_core::ports::{Ended, Freshness, Renewed, Result, Sessions, Stored};
 
-use super::{Keys, Store};
+use super::Store;
+use crate::keys::Keys;
 use crate::latency::Hop;
 
 impl Store {
@@ -26,7 +27,7 @@ impl Store {
 }
 
 const fn keys(item: &str) -> Keys<'_> {
-    Keys { place: Place::Sessions, item, entry: None }
+    Keys::of(Place::Sessions, item, None)
 }
 
 impl Sessions for Store {

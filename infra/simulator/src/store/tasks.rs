@@ -11,7 +11,8 @@ use groupage_core::ports::{
     Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
 };
 
-use super::{Keys, RETENTION_MS, Store};
+use super::{RETENTION_MS, Store};
+use crate::keys::Keys;
 use crate::latency::Hop;
 
 /// `BatchGetItem` takes this many keys.
@@ -27,7 +28,7 @@ impl Store {
     }
 
     fn task_keys<'a>(&self, id: &'a TaskId, target: Option<&'a Target>) -> Keys<'a> {
-        Keys { place: Place::Tasks, item: id.as_str(), entry: target.map(Target::as_str) }
+        Keys::of(Place::Tasks, id.as_str(), target.map(Target::as_str))
     }
 
     /// Puts a new task, in so many `attempts` at most.
@@ -109,7 +110,7 @@ impl Tasks for Store {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
-        let keys = Keys { place: Place::Tasks, item: target.as_str(), entry: Some(target.as_str()) };
+        let keys = Keys::of(Place::Tasks, target.as_str(), Some(target.as_str()));
         self.call(Hop::Page, keys).await?;
         let page = self.inner.waiting(target, after, limit).await?;
         let now = self.now();
@@ -124,7 +125,7 @@ impl Tasks for Store {
         after: Option<&TaskId>,
         limit: usize,
     ) -> Result<WaitingPage<TaskId>> {
-        let keys = Keys { place: Place::Tasks, item: "", entry: None };
+        let keys = Keys::of(Place::Tasks, "", None);
         self.call(Hop::Page, keys).await?;
         // Billed for all that was looked at, not for what is left of it.
         let looked_at = self.memory().waiting_long(Timestamp(u64::MAX), segment, after, limit).await?.tasks;
