@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use groupage_core::domain::id::{Part, TrackerId};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, State, Tracker};
 use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::ports::{Added, Freshness, Looked, Marked, Opened, Result, Stored, Trackers, layer};
 
 use crate::clock::TestEnv;
 
@@ -96,7 +95,15 @@ impl Tracked {
     }
 }
 
-impl Trackers for Tracked {
+impl layer::Layer for Tracked {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.inner
+    }
+}
+
+impl layer::Trackers for Tracked {
     async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
         self.writing(&tracker.id, self.inner.open_tracker(tracker)).await
     }
@@ -123,10 +130,6 @@ impl Trackers for Tracked {
         self.writing(&grown.id, self.inner.add(grown, addition)).await
     }
 
-    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
-        self.inner.addition(id, key).await
-    }
-
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
         let before = self.inner.look(id, &[change.id], Freshness::Latest).await?.nodes.pop();
         let marked = self.inner.mark(id, change).await?;
@@ -140,14 +143,6 @@ impl Trackers for Tracked {
         let nodes = self.inner.nodes(id, from, limit, freshness).await?;
         let seen = |now: Node| if self.is_stale(freshness) { self.older(id, now.id, Some(now)) } else { Some(now) };
         Ok(nodes.into_iter().filter_map(seen).collect())
-    }
-
-    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
-        self.inner.due_trackers(part, before, limit).await
-    }
-
-    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
-        self.inner.clear(tracker).await
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

@@ -18,7 +18,6 @@ pub mod limits;
 pub mod load;
 mod machine;
 mod mapping;
-mod pass;
 pub mod queues;
 mod report;
 pub mod run;

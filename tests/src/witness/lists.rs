@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{ListId, Part, Token};
+use groupage_core::domain::id::{ListId, Token};
 use groupage_core::domain::list::{
-    Addition, Head, Life, List, Move, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
+    Head, Life, List, Move, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
 };
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Cleared, Lists, Moved, PutOn, Result, Stored};
+use groupage_core::ports::{Lists, Moved, PutOn, Result, Stored, layer};
 
 use super::Witness;
 use crate::mutation::Mutation;
@@ -91,11 +90,7 @@ impl Witness {
     }
 }
 
-impl Lists for Witness {
-    async fn list(&self, id: &ListId) -> Result<Option<List>> {
-        self.tables.list(id).await
-    }
-
+impl layer::Lists for Witness {
     async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
         let mut put = put.clone();
         match self.mutation {
@@ -115,10 +110,6 @@ impl Lists for Witness {
             Some(_) | None => {}
         }
         self.tables.put_on_list(&put).await
-    }
-
-    async fn additions(&self, life: &Life, keys: &[String]) -> Result<Vec<Addition>> {
-        self.tables.additions(life, keys).await
     }
 
     async fn move_head(&self, life: &Life, next: &Move) -> Result<Moved> {
@@ -158,10 +149,6 @@ impl Lists for Witness {
         }
     }
 
-    async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored> {
-        self.tables.store_record(life, record, now).await
-    }
-
     async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
         let slots = self.tables.slots(life, from, to, limit).await?;
         if self.mutation == Some(Mutation::RemovesBeforeSending) {
@@ -169,10 +156,6 @@ impl Lists for Witness {
             self.tables.remove_slots(life, &tokens).await?;
         }
         Ok(slots)
-    }
-
-    async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
-        self.tables.remove_slots(life, tokens).await
     }
 
     async fn store_tail(&self, tail: &Tail) -> Result<Stored> {
@@ -186,18 +169,6 @@ impl Lists for Witness {
             };
         }
         Ok(stored)
-    }
-
-    async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
-        self.tables.due_lists(part, before, limit).await
-    }
-
-    async fn clear_list(&self, life: &Life) -> Result<Cleared> {
-        self.tables.clear_list(life).await
-    }
-
-    async fn remove_list(&self, tail: &Tail) -> Result<Stored> {
-        self.tables.remove_list(tail).await
     }
 }
 

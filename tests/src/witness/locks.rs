@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::id::{Seq, Shard, Target};
-use groupage_core::domain::lock::{self, Acquisition, Held, Lock, Term};
+use groupage_core::domain::lock::{self, Acquisition, Held, Term};
 use groupage_core::domain::task::{self, Candidate};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Acquired, Advanced, Locks, Released, Result, Signalled};
+use groupage_core::ports::{Acquired, Advanced, Locks, Released, Result, Signalled, layer};
 
 use super::Witness;
 use crate::mutation::Mutation;
@@ -47,11 +47,7 @@ impl Witness {
     }
 }
 
-impl Locks for Witness {
-    async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
-        self.tables.lock(target).await
-    }
-
+impl layer::Locks for Witness {
     async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
         let held = self.tables.lock(target).await?;
         let mut acquisition = acquisition.clone();

@@ -13,11 +13,11 @@ use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{BatchId, Beat, Part, Pool, RouteName, SessionId};
+use groupage_core::domain::id::{BatchId, RouteName, SessionId};
 use groupage_core::domain::session::Session;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Batches, Ended, Gates, Locks, Renewed, Result, Sessions, Stored};
+use groupage_core::ports::{Batches, Gates, Locks, Result, Sessions, Stored, layer};
 use groupage_core::routes::Routes;
 use tokio::time::Instant;
 
@@ -127,7 +127,15 @@ fn results(batch: &Batch) -> Option<&groupage_core::domain::outcome::Results> {
     }
 }
 
-impl Batches for Witness {
+impl layer::Layer for Witness {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.tables
+    }
+}
+
+impl layer::Batches for Witness {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
         Ok(self.express_look(id, self.tables.batch(id).await?))
     }
@@ -148,10 +156,6 @@ impl Batches for Witness {
             self.only_the_dead_are_taken_over(old.as_ref(), &batch).await?;
         }
         Ok(stored)
-    }
-
-    async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
-        self.tables.unfinished(route, part, before, limit).await
     }
 }
 
@@ -181,36 +185,16 @@ impl Witness {
     }
 }
 
-impl Sessions for Witness {
-    async fn open_session(&self, session: &Session) -> Result<Stored> {
-        self.tables.open_session(session).await
-    }
-
-    async fn renew(&self, session: &Session) -> Result<Renewed> {
-        self.tables.renew(session).await
-    }
-
-    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
-        self.tables.end_session(id, beat).await
-    }
-
+impl layer::Sessions for Witness {
     async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
         if self.mutation == Some(Mutation::TakesOverFromTheLiving) {
             return Ok(None);
         }
         self.tables.session(id).await
     }
-
-    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
-        self.tables.sessions(pool, limit).await
-    }
 }
 
-impl Gates for Witness {
-    async fn gate(&self, scope: &Scope) -> Result<Gate> {
-        self.tables.gate(scope).await
-    }
-
+impl layer::Gates for Witness {
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
         let old = self.tables.gate(scope).await?;
         let written = match self.mutation {

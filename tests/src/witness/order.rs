@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{LaneId, Revision, RouteName, TaskId, Turn};
-use groupage_core::domain::lane::{Lane, Queued, State};
-use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored, Tasks};
+use groupage_core::domain::id::{LaneId, Revision, TaskId, Turn};
+use groupage_core::domain::lane::{Lane, State};
+use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored, Tasks, layer};
 
 use super::Witness;
 use crate::mutation::Mutation;
@@ -59,11 +59,7 @@ impl Witness {
     }
 }
 
-impl Lanes for Witness {
-    async fn lane(&self, id: &LaneId) -> Result<Option<Lane>> {
-        self.tables.lane(id).await
-    }
-
+impl layer::Lanes for Witness {
     async fn line_up(&self, lane: &Lane, is_new: bool, newcomers: &[Newcomer]) -> Result<LinedUp> {
         let lane = match self.mutation {
             Some(Mutation::LinesUpUnconditionally) => self.anyway(lane).await?,
@@ -103,17 +99,5 @@ impl Lanes for Witness {
             Some(Mutation::WritesLanesUnconditionally) => self.tables.store_lane(&self.anyway(lane).await?).await,
             Some(_) | None => self.tables.store_lane(lane).await,
         }
-    }
-
-    async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {
-        self.tables.queued(id, from, to, limit).await
-    }
-
-    async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>> {
-        self.tables.stopped(route, limit).await
-    }
-
-    async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
-        self.tables.leave(id, queued).await
     }
 }

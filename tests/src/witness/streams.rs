@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{Part, StreamId, TaskId};
-use groupage_core::domain::stream::{EventId, Life, Page, Stream};
+use groupage_core::domain::id::TaskId;
+use groupage_core::domain::stream::{EventId, Life, Stream};
 use groupage_core::domain::task::Task;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::domain::tracker::{Change, Node, NodeId};
-use groupage_core::ports::{Marked, Result, Seen, Stored, StreamOpened, Streams};
+use groupage_core::domain::tracker::Change;
+use groupage_core::ports::{Marked, Result, Stored, Streams, layer};
 
 use super::Witness;
 use crate::mutation::Mutation;
@@ -47,23 +46,7 @@ impl Witness {
     }
 }
 
-impl Streams for Witness {
-    async fn open_stream(&self, stream: &Stream) -> Result<StreamOpened> {
-        self.tables.open_stream(stream).await
-    }
-
-    async fn stream(&self, id: &StreamId) -> Result<Option<Stream>> {
-        self.tables.stream(id).await
-    }
-
-    async fn see(&self, life: &Life, nodes: &[NodeId]) -> Result<Seen> {
-        self.tables.see(life, nodes).await
-    }
-
-    async fn feed(&self, fed: &Stream, page: &Page) -> Result<Stored> {
-        self.tables.feed(fed, page).await
-    }
-
+impl layer::Streams for Witness {
     async fn commit(&self, stream: &Stream) -> Result<Stored> {
         let old = self.tables.stream(&stream.life.id).await?;
         let mut stream = stream.clone();
@@ -84,29 +67,5 @@ impl Streams for Witness {
             change.words.iter_mut().for_each(|(word, changed)| changed.was = old.done.get(word).copied());
         }
         self.tables.mark_events(life, &change).await
-    }
-
-    async fn stream_nodes(&self, life: &Life, from: NodeId, limit: usize) -> Result<Vec<Node>> {
-        self.tables.stream_nodes(life, from, limit).await
-    }
-
-    async fn drop_nodes(&self, life: &Life, nodes: &[NodeId]) -> Result<()> {
-        self.tables.drop_nodes(life, nodes).await
-    }
-
-    async fn pages(&self, life: &Life, from: u64, to: u64, limit: usize) -> Result<Vec<Page>> {
-        self.tables.pages(life, from, to, limit).await
-    }
-
-    async fn drop_pages(&self, life: &Life, starts: &[u64]) -> Result<()> {
-        self.tables.drop_pages(life, starts).await
-    }
-
-    async fn due_streams(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<StreamId>> {
-        self.tables.due_streams(part, before, limit).await
-    }
-
-    async fn remove_stream(&self, stream: &Stream) -> Result<Stored> {
-        self.tables.remove_stream(stream).await
     }
 }

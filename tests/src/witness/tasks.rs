@@ -5,9 +5,7 @@ use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Candidate, Task, Ties};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{
-    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
-};
+use groupage_core::ports::{Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, layer};
 
 use super::Witness;
 use crate::mutation::Mutation;
@@ -18,7 +16,7 @@ impl Witness {
     }
 }
 
-impl Tasks for Witness {
+impl layer::Tasks for Witness {
     type Cursor = TaskId;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
@@ -28,24 +26,6 @@ impl Tasks for Witness {
             self.event_came(task);
         }
         Ok(registered)
-    }
-
-    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
-        self.tables.read(ids, freshness).await
-    }
-
-    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
-        self.tables.waiting(target, after, limit).await
-    }
-
-    async fn waiting_long(
-        &self,
-        since: Timestamp,
-        segment: Segment,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> Result<WaitingPage<TaskId>> {
-        self.tables.waiting_long(since, segment, after, limit).await
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

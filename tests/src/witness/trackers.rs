@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use groupage_core::domain::id::{Part, TrackerId};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Mark, Node, NodeId, State, Tracker};
-use groupage_core::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::ports::{Added, Freshness, Looked, Marked, Result, Stored, Trackers, layer};
 use tokio::time::Instant;
 
 use super::Witness;
@@ -155,11 +154,7 @@ fn failures(group: &Node) -> u64 {
     (0..GROUP_SIZE).filter(|bit| group.has_failed(*bit)).count() as u64
 }
 
-impl Trackers for Witness {
-    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
-        self.tables.open_tracker(tracker).await
-    }
-
+impl layer::Trackers for Witness {
     async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
         let looked = self.tables.look(id, nodes, freshness).await?;
         self.mistaken(looked, freshness).await
@@ -186,10 +181,6 @@ impl Trackers for Witness {
         self.tables.add(grown, addition).await
     }
 
-    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
-        self.tables.addition(id, key).await
-    }
-
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
         let old = self.node_now(id, change.id).await?;
         let mut change = change.clone();
@@ -204,21 +195,5 @@ impl Trackers for Witness {
             }
         }
         Ok(marked)
-    }
-
-    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
-        self.tables.nodes(id, from, limit, freshness).await
-    }
-
-    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
-        self.tables.due_trackers(part, before, limit).await
-    }
-
-    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
-        self.tables.clear(tracker).await
-    }
-
-    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.tables.remove_tracker(tracker).await
     }
 }

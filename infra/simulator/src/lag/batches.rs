@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use groupage_core::domain::batch::{Assumes, Batch};
 use groupage_core::domain::id::{BatchId, Part, RouteName, Target};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Env, Result, Stored};
+use groupage_core::ports::{Batches, Env, Result, Stored, layer};
 
 use super::Lagging;
 use super::versions::{Versions, push, shown};
@@ -13,11 +13,7 @@ use super::versions::{Versions, push, shown};
 /// A batch's entries in its index; `None` after it has left.
 pub(super) type Entries = Versions<Option<(Target, Part, Timestamp)>>;
 
-impl<S: Batches, E: Env> Batches for Lagging<S, E> {
-    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
-        self.inner.batch(id).await
-    }
-
+impl<S: Batches, E: Env> layer::Batches for Lagging<S, E> {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
         let stored = self.inner.store(batch, assumes).await?;
         if stored == Stored::Yes {

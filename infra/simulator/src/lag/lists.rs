@@ -2,16 +2,13 @@
 
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{ListId, Part, Token};
-use groupage_core::domain::list::{self, Life, List, Move, Put, Record, Slot, Tail};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Cleared, Env, Lists, Moved, PutOn, Result, Stored};
+use groupage_core::domain::id::Token;
+use groupage_core::domain::list::{Life, Put, Slot};
+use groupage_core::ports::{Env, Lists, PutOn, Result, layer};
 
 use super::Lagging;
 
-impl<S: Lists, E: Env> Lists for Lagging<S, E> {
-    crate::pass::lists_but_put_and_slots!();
-
+impl<S: Lists, E: Env> layer::Lists for Lagging<S, E> {
     async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
         let answer = self.inner.put_on_list(put).await?;
         if answer == PutOn::Yes && self.lag.slots_ms > 0 {

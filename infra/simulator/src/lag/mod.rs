@@ -5,7 +5,6 @@
 //! or a node become visible to eventual reads one after the other, each after a random time.
 
 mod batches;
-mod fresh;
 mod lanes;
 mod lists;
 mod tasks;
@@ -19,7 +18,7 @@ use groupage_core::domain::id::{BatchId, TaskId, Token};
 use groupage_core::domain::list::Life;
 use groupage_core::domain::task::Task;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::Env;
+use groupage_core::ports::{Env, Gates, Locks, Sessions, Streams, layer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -70,3 +69,17 @@ impl<S, E: Env> Lagging<S, E> {
         self.clock.now().plus_ms(random.random_range(0..=max_ms))
     }
 }
+
+impl<S: Sync, E: Env> layer::Layer for Lagging<S, E> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+// Nothing of these lags.
+impl<S: Locks, E: Env> layer::Locks for Lagging<S, E> {}
+impl<S: Sessions, E: Env> layer::Sessions for Lagging<S, E> {}
+impl<S: Gates, E: Env> layer::Gates for Lagging<S, E> {}
+impl<S: Streams, E: Env> layer::Streams for Lagging<S, E> {}

@@ -80,6 +80,7 @@ impl Index {
     }
 }
 
+/// No layer: the pages are those of an index of its own, and so are the positions in it.
 impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
     type Cursor = TaskId;
 

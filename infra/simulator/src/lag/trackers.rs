@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use groupage_core::domain::id::{Part, TrackerId};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use groupage_core::ports::{Added, Cleared, Env, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::ports::{Added, Env, Freshness, Looked, Marked, Opened, Result, Stored, Trackers, layer};
 
 use super::Lagging;
 use super::versions::{Versions, push, shown};
@@ -36,7 +36,7 @@ impl<S: Trackers, E: Env> Lagging<S, E> {
     }
 }
 
-impl<S: Trackers, E: Env> Trackers for Lagging<S, E> {
+impl<S: Trackers, E: Env> layer::Trackers for Lagging<S, E> {
     async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
         let opened = self.inner.open_tracker(tracker).await?;
         if opened == Opened::New {
@@ -74,10 +74,6 @@ impl<S: Trackers, E: Env> Trackers for Lagging<S, E> {
         Ok(added)
     }
 
-    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
-        self.inner.addition(id, key).await
-    }
-
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
         let marked = self.inner.mark(id, change).await?;
         if let Marked::Yes(node) = &marked {
@@ -107,10 +103,6 @@ impl<S: Trackers, E: Env> Trackers for Lagging<S, E> {
             entries.filter(|(due, id)| *due < before && Part::of_tracker(id) == part).collect();
         due.sort();
         Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
-    }
-
-    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
-        self.inner.clear(tracker).await
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

@@ -5,10 +5,8 @@
 //! are handed on without a price: no scenario uses them, and what sweep reads of their indexes costs by the minute.
 
 mod batches;
-mod free;
 mod locks;
 mod sessions;
-mod streams;
 mod tasks;
 
 use std::sync::Arc;
@@ -17,7 +15,7 @@ use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Meter, Units};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Env, Freshness, Result};
+use groupage_core::ports::{Env, Freshness, Result, layer};
 
 use crate::clock::TestEnv;
 use crate::keys::Keys;
@@ -144,3 +142,16 @@ impl Store {
         }
     }
 }
+
+impl layer::Layer for Store {
+    type Inner = Lagging<MemoryStore, TestEnv>;
+
+    fn inner(&self) -> &Self::Inner {
+        &self.inner
+    }
+}
+
+impl layer::Lanes for Store {}
+impl layer::Trackers for Store {}
+impl layer::Lists for Store {}
+impl layer::Streams for Store {}

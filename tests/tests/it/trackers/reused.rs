@@ -1,13 +1,10 @@
 //! Trackers that are read as they were, before the id was another one's, or not at all.
 
-use groupage_core::domain::id::{Part, TrackerId};
+use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::domain::tracker::{
-    Addition, Change, Ending, ItemId, ItemRange, Node, NodeId, Options, Outcome, State, Tracker,
-};
+use groupage_core::domain::tracker::{Ending, ItemId, ItemRange, NodeId, Options, Outcome, State};
 use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Added, Cleared, Env, Error, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::ports::{Env, Error, Freshness, Looked, Result, Trackers, layer};
 use groupage_core::steps::track::{Lifetimes, Tracking};
 use groupage_tests::clock::TestEnv;
 
@@ -17,48 +14,20 @@ struct Seen<'a, V> {
     view: V,
 }
 
-impl<V: Fn(&TrackerId, Freshness) -> Option<Result<Looked>> + Sync> Trackers for Seen<'_, V> {
-    async fn open_tracker(&self, tracker: &Tracker) -> Result<Opened> {
-        self.now.open_tracker(tracker).await
-    }
+impl<V: Sync> layer::Layer for Seen<'_, V> {
+    type Inner = MemoryStore;
 
+    fn inner(&self) -> &MemoryStore {
+        self.now
+    }
+}
+
+impl<V: Fn(&TrackerId, Freshness) -> Option<Result<Looked>> + Sync> layer::Trackers for Seen<'_, V> {
     async fn look(&self, id: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
         match (self.view)(id, freshness) {
             Some(seen) => seen,
             None => self.now.look(id, nodes, freshness).await,
         }
-    }
-
-    async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.now.store_tracker(tracker).await
-    }
-
-    async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
-        self.now.add(grown, addition).await
-    }
-
-    async fn addition(&self, id: &TrackerId, key: &str) -> Result<Option<Addition>> {
-        self.now.addition(id, key).await
-    }
-
-    async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
-        self.now.mark(id, change).await
-    }
-
-    async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>> {
-        self.now.nodes(id, from, limit, freshness).await
-    }
-
-    async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
-        self.now.due_trackers(part, before, limit).await
-    }
-
-    async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
-        self.now.clear(tracker).await
-    }
-
-    async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.now.remove_tracker(tracker).await
     }
 }
 
