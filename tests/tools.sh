@@ -4,8 +4,22 @@
 
 tools=target/tools
 
+# section NAME: says what begins, and remembers when.
+section_names=() section_starts=()
 section() {
+    section_names+=("$1") section_starts+=($SECONDS)
     printf '\n=== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
+}
+
+# What each section took.
+took() {
+    local i end seconds
+    printf '\n%7s  %s\n' took section
+    for i in "${!section_names[@]}"; do
+        end=${section_starts[i + 1]:-$SECONDS} seconds=$((end - section_starts[i]))
+        printf '%4d:%02d  %s\n' $((seconds / 60)) $((seconds % 60)) "${section_names[i]}"
+    done
+    printf '%4d:%02d  in all\n' $((SECONDS / 60)) $((SECONDS % 60))
 }
 
 # The first Python that is new enough for the pinned packages.
@@ -32,16 +46,5 @@ python_tools() {
         "$python" -m venv --clear "$folder"
         "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "$requirements"
         echo "$stamp" >"$folder/stamp"
-    fi
-}
-
-# cargo_tool NAME VERSION: a command from crates.io in target/tools/cargo/bin. A debug build: compiled in half the time,
-# and fast enough.
-cargo_tool() {
-    local folder=$tools/cargo
-    if [ "$(cat "$folder/$1.stamp" 2>/dev/null)" != "$2" ]; then
-        echo "Installing $1 $2 into $folder"
-        cargo install --quiet --locked --debug --force --root "$folder" "$1@$2"
-        echo "$2" >"$folder/$1.stamp"
     fi
 }

@@ -4,6 +4,7 @@ import io
 import json
 import platform
 import shutil
+import signal
 import string
 import tempfile
 import zipfile
@@ -18,6 +19,9 @@ from stack import Stack, client
 from work import Run, Work
 
 HERE = Path(__file__).parent
+
+# `tests/run` ends this process when another test has failed: what it started must be stopped as after Ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
