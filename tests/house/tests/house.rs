@@ -15,12 +15,6 @@ const LAYERS: [&[&str]; 4] = [&["domain"], &["routes"], &["ports"], &["steps", "
 /// Circles that are left, by the module in whose parts they lie, and why.
 const LEFT: &[(&str, &str)] = &[
     ("api/api", "the handlers take `Backend` from the root, which routes to them"),
-    (
-        "groupage-core/groupage_core::steps",
-        "a call looks at its processor; a lane asks for elections, which look at follow-ups",
-    ),
-    ("groupage-core/groupage_core::steps::register", "sorting opens what gathering carves"),
-    ("groupage-core/groupage_core::steps::track", "acks ask the root what is beyond a tracker"),
     ("groupage-model/groupage_model", "the first model is one knot of state, world and rules"),
 ];
 

@@ -1,6 +1,7 @@
 //! Batches in memory.
 
 use super::MemoryStore;
+use super::due::due;
 use crate::domain::batch::{Assumes, Batch};
 use crate::domain::id::{BatchId, Part, RouteName};
 use crate::domain::time::Timestamp;
@@ -30,14 +31,7 @@ impl Batches for MemoryStore {
 
     async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
         let tables = self.tables();
-        let mut due: Vec<(Timestamp, &BatchId)> = tables
-            .batches
-            .values()
-            .filter(|batch| batch.target.route() == *route && batch.part() == part)
-            .filter_map(|batch| batch.unfinished().map(|due| (due, &batch.id)))
-            .filter(|(due, _)| *due < before)
-            .collect();
-        due.sort();
-        Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
+        let of_part = tables.batches.values().filter(|b| b.target.route() == *route && b.part() == part);
+        Ok(due(of_part.filter_map(|batch| Some((batch.unfinished()?, &batch.id))), before, limit))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::MemoryStore;
+use super::due::due;
 use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
 use crate::domain::time::Timestamp;
@@ -156,12 +157,8 @@ impl Lists for MemoryStore {
         let tables = self.tables();
         let ends = tables.lists.values().filter_map(|listed| listed.ends.as_ref());
         let first_due = |ends: &List| ends.head.due.map_or(ends.tail.due, |due| due.min(ends.tail.due));
-        let mut due: Vec<(Timestamp, &ListId)> = ends
-            .map(|ends| (first_due(ends), &ends.tail.life.id))
-            .filter(|(due, id)| *due < before && Part::of_list(id) == part)
-            .collect();
-        due.sort();
-        Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
+        let of_part = ends.filter(|ends| Part::of_list(&ends.tail.life.id) == part);
+        Ok(due(of_part.map(|ends| (first_due(ends), &ends.tail.life.id)), before, limit))
     }
 
     async fn clear_list(&self, life: &Life) -> Result<Cleared> {

@@ -4,10 +4,12 @@
 //! what its calls do. The index never lags and nothing fails: the tests wrap the store for that.
 
 mod batches;
+mod due;
 mod gates;
 mod lanes;
 mod lists;
 mod locks;
+mod nodes;
 mod queues;
 mod sessions;
 mod streams;

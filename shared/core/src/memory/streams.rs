@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::MemoryStore;
+use super::due::due;
+use super::nodes::Nodes;
 use crate::domain::id::{Part, StreamId};
 use crate::domain::stream::{Bits, Life, Page, State, Stream};
 use crate::domain::time::Timestamp;
@@ -12,7 +14,7 @@ use crate::ports::{Marked, Result, Seen, Stored, StreamOpened, Streams};
 /// What belongs to one use of a stream's name.
 #[derive(Debug, Default)]
 pub(super) struct Streamed {
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: Nodes,
     pages: BTreeMap<u64, Page>,
 }
 
@@ -28,7 +30,7 @@ impl MemoryStore {
     pub fn stream_parts(&self) -> (usize, usize) {
         let tables = self.tables();
         let parts = tables.streamed.values();
-        parts.fold((0, 0), |(nodes, pages), parts| (nodes + parts.nodes.len(), pages + parts.pages.len()))
+        parts.fold((0, 0), |(nodes, pages), parts| (nodes + parts.nodes.0.len(), pages + parts.pages.len()))
     }
 }
 
@@ -51,8 +53,8 @@ impl Streams for MemoryStore {
 
     async fn see(&self, life: &Life, nodes: &[NodeId]) -> Result<Seen> {
         let tables = self.tables();
-        let found = tables.streamed.get(life).map(|parts| nodes.iter().filter_map(|node| parts.nodes.get(node)));
-        Ok(Seen { stream: tables.streams.get(&life.id).cloned(), bits: Bits::of(found.into_iter().flatten().cloned()) })
+        let found = tables.streamed.get(life).map(|parts| parts.nodes.some(nodes));
+        Ok(Seen { stream: tables.streams.get(&life.id).cloned(), bits: Bits::of(found.into_iter().flatten()) })
     }
 
     async fn feed(&self, fed: &Stream, page: &Page) -> Result<Stored> {
@@ -83,27 +85,16 @@ impl Streams for MemoryStore {
     }
 
     async fn mark_events(&self, life: &Life, change: &Change) -> Result<Marked> {
-        let mut tables = self.tables();
-        let nodes = &mut tables.streamed.entry(life.clone()).or_default().nodes;
-        let node = nodes.get(&change.id).cloned().unwrap_or_else(|| Node::empty(change.id));
-        if !node.is_as(change) {
-            return Ok(Marked::Changed(node));
-        }
-        let now = node.changed(change);
-        nodes.insert(change.id, now.clone());
-        Ok(Marked::Yes(now))
+        Ok(self.tables().streamed.entry(life.clone()).or_default().nodes.mark(change))
     }
 
     async fn stream_nodes(&self, life: &Life, from: NodeId, limit: usize) -> Result<Vec<Node>> {
-        let tables = self.tables();
-        let Some(parts) = tables.streamed.get(life) else { return Ok(Vec::new()) };
-        let last = NodeId { index: u32::MAX, ..from };
-        Ok(parts.nodes.range(from..=last).take(limit).map(|(_, node)| node.clone()).collect())
+        Ok(self.tables().streamed.get(life).map(|parts| parts.nodes.page(from, limit)).unwrap_or_default())
     }
 
     async fn drop_nodes(&self, life: &Life, nodes: &[NodeId]) -> Result<()> {
         if let Some(parts) = self.tables().streamed.get_mut(life) {
-            parts.nodes.retain(|id, _| !nodes.contains(id));
+            parts.nodes.0.retain(|id, _| !nodes.contains(id));
         }
         Ok(())
     }
@@ -125,14 +116,8 @@ impl Streams for MemoryStore {
 
     async fn due_streams(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<StreamId>> {
         let tables = self.tables();
-        let mut due: Vec<(Timestamp, &StreamId)> = tables
-            .streams
-            .values()
-            .filter_map(|stream| Some((stream.due?, &stream.life.id)))
-            .filter(|(due, id)| *due < before && Part::of_stream(id) == part)
-            .collect();
-        due.sort();
-        Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
+        let streams = tables.streams.values().filter_map(|stream| Some((stream.due?, &stream.life.id)));
+        Ok(due(streams.filter(|(_, id)| Part::of_stream(id) == part), before, limit))
     }
 
     async fn remove_stream(&self, stream: &Stream) -> Result<Stored> {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::MemoryStore;
+use super::due::due;
+use super::nodes::Nodes;
 use crate::domain::id::{Part, TrackerId};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
@@ -12,7 +14,7 @@ use crate::ports::{Added, Cleared, Freshness, Looked, Marked, Opened, Result, St
 #[derive(Debug, Default)]
 pub(super) struct Tracked {
     tracker: Option<Tracker>,
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: Nodes,
     additions: BTreeMap<String, Addition>,
 }
 
@@ -47,8 +49,7 @@ impl Trackers for MemoryStore {
     async fn look(&self, id: &TrackerId, nodes: &[NodeId], _: Freshness) -> Result<Looked> {
         let tables = self.tables();
         let Some(tracked) = tables.trackers.get(id) else { return Ok(Looked::default()) };
-        let nodes = nodes.iter().filter_map(|node| tracked.nodes.get(node).cloned()).collect();
-        Ok(Looked { tracker: tracked.tracker.clone(), nodes })
+        Ok(Looked { tracker: tracked.tracker.clone(), nodes: tracked.nodes.some(nodes).collect() })
     }
 
     async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
@@ -81,45 +82,30 @@ impl Trackers for MemoryStore {
     }
 
     async fn mark(&self, id: &TrackerId, change: &Change) -> Result<Marked> {
-        let mut tables = self.tables();
-        let nodes = &mut tables.trackers.entry(id.clone()).or_default().nodes;
-        let node = nodes.get(&change.id).cloned().unwrap_or_else(|| Node::empty(change.id));
-        if !node.is_as(change) {
-            return Ok(Marked::Changed(node));
-        }
-        let now = node.changed(change);
-        nodes.insert(change.id, now.clone());
-        Ok(Marked::Yes(now))
+        Ok(self.tables().trackers.entry(id.clone()).or_default().nodes.mark(change))
     }
 
     async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, _: Freshness) -> Result<Vec<Node>> {
-        let tables = self.tables();
-        let Some(tracked) = tables.trackers.get(id) else { return Ok(Vec::new()) };
-        let last = NodeId { index: u32::MAX, ..from };
-        Ok(tracked.nodes.range(from..=last).take(limit).map(|(_, node)| node.clone()).collect())
+        Ok(self.tables().trackers.get(id).map(|tracked| tracked.nodes.page(from, limit)).unwrap_or_default())
     }
 
     async fn due_trackers(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<TrackerId>> {
         let tables = self.tables();
         let trackers = tables.trackers.values().filter_map(|tracked| tracked.tracker.as_ref());
-        let mut due: Vec<(Timestamp, &TrackerId)> = trackers
-            .filter(|tracker| tracker.due < before && Part::of_tracker(&tracker.id) == part)
-            .map(|tracker| (tracker.due, &tracker.id))
-            .collect();
-        due.sort();
-        Ok(due.into_iter().take(limit).map(|(_, id)| id.clone()).collect())
+        let of_part = trackers.filter(|tracker| Part::of_tracker(&tracker.id) == part);
+        Ok(due(of_part.map(|tracker| (tracker.due, &tracker.id)), before, limit))
     }
 
     async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {
         let mut tables = self.tables();
         let Some(tracked) = tables.trackers.get_mut(&tracker.id) else { return Ok(Cleared::All) };
-        if tracked.nodes.is_empty() && tracked.additions.is_empty() {
+        if tracked.nodes.0.is_empty() && tracked.additions.is_empty() {
             return Ok(Cleared::All);
         }
         if tracked.tracker.as_ref().is_none_or(|now| now.revision != tracker.revision) {
             return Ok(Cleared::Conflict);
         }
-        tracked.nodes.clear();
+        tracked.nodes.0.clear();
         tracked.additions.clear();
         Ok(Cleared::Some)
     }
@@ -131,7 +117,7 @@ impl Trackers for MemoryStore {
             return Ok(Stored::Conflict);
         }
         tracked.tracker = None;
-        if tracked.nodes.is_empty() && tracked.additions.is_empty() {
+        if tracked.nodes.0.is_empty() && tracked.additions.is_empty() {
             tables.trackers.remove(&tracker.id);
         }
         Ok(Stored::Yes)

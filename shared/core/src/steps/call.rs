@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Error;
 use super::admit::Passed;
-use super::process::Processor;
+use super::processor::Processor;
 use crate::domain::batch::{Batch, Member};
 use crate::domain::bisection::{self, Bisection};
 use crate::domain::id::{BatchId, TaskId};

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::ballot::{keyed_election_messages, within_reach};
 use super::fill::Gathered;
 use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
 use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
 use crate::domain::id::{Fence, Shard, Target, WorkflowId, digest};
 use crate::domain::lock::{self, Bid, Holder, Lock, Term};
-use crate::domain::message::{Elect, Election, Group, Lead, MAX_TASKS, Return};
+use crate::domain::message::{Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
@@ -314,45 +315,6 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let tasks = waiting.into_iter().flatten().collect();
         Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })
     }
-}
-
-/// The locks whose leaders gather from this shard, the home's first: a workflow with tasks in it may hold either.
-pub(super) fn within_reach(target: &Target) -> impl Iterator<Item = Target> {
-    let home = target.whole();
-    let shard = (*target != home).then(|| target.clone());
-    std::iter::once(home).chain(shard)
-}
-
-/// Elections for tasks of one Target, whose wait counts from `since`: one, or as many as their number needs.
-pub(super) fn elections(
-    env: &impl Env,
-    target: &Target,
-    tasks: &[Candidate],
-    since: Timestamp,
-    attempt: u32,
-) -> Vec<Election> {
-    tasks
-        .chunks(MAX_TASKS)
-        .map(|tasks| {
-            let workflow = WorkflowId::new(env.fresh_id());
-            Election { workflow, target: target.clone(), tasks: tasks.to_vec(), since, attempt, signalled: None }
-        })
-        .collect()
-}
-
-/// The messages of new elections.
-pub(super) fn election_messages(elections: impl IntoIterator<Item = Election>) -> Vec<Outgoing> {
-    let keyed = elections.into_iter().map(|election| ((), election));
-    keyed_election_messages(keyed, 0).into_iter().map(|(_, message)| message).collect()
-}
-
-/// The messages of elections, each with the keys of those in it.
-pub(super) fn keyed_election_messages<K>(
-    elections: impl IntoIterator<Item = (K, Election)>,
-    delay_ms: u64,
-) -> Vec<(Vec<K>, Outgoing)> {
-    let packs = Elect::packed(elections).into_iter();
-    packs.map(|(keys, elect)| (keys, Outgoing::elect(&elect, delay_ms))).collect()
 }
 
 /// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request. Returns the keys

@@ -5,6 +5,7 @@
 //! any time, beside another delivery of the same message.
 
 mod admit;
+mod ballot;
 mod call;
 mod drive_on;
 pub mod elect;
@@ -17,8 +18,10 @@ pub mod keeper;
 pub mod lane;
 pub mod list;
 pub mod process;
+mod processor;
 pub mod register;
 pub mod revive;
+pub mod shape;
 pub mod stream;
 pub mod sweep;
 mod ties;

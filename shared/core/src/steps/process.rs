@@ -10,6 +10,7 @@
 use super::admit::{Gatekeeper, Passed};
 use super::call::{Called, Caller, members};
 use super::keeper::{Keeper, lives_until};
+pub use super::processor::Processor;
 use super::{Error, follow_up};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Status};
 use crate::domain::gate::Scope;
@@ -17,7 +18,7 @@ use crate::domain::outcome::{Reason, Results, Verdict, judge};
 use crate::domain::retry::MAX_PAUSE_MS;
 use crate::domain::time::Timestamp;
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
-use crate::routes::{OnReject, Route, Routes};
+use crate::routes::{OnReject, Route};
 
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,30 +64,6 @@ pub enum Tried {
     /// It is not, and this is why.
     Not(Processed),
 }
-
-/// Processes batches, over ports.
-#[derive(Debug)]
-pub struct Processor<'a, S, Q, D, E> {
-    /// All tables.
-    pub store: &'a S,
-    /// Where messages go.
-    pub outbox: &'a Q,
-    /// Where calls go.
-    pub downstream: &'a D,
-    /// Time and randomness.
-    pub env: &'a E,
-    /// The routes.
-    pub routes: &'a Routes,
-    /// How long a call may take if its route does not say, in milliseconds.
-    pub patience_ms: u64,
-}
-
-impl<S, Q, D, E> Clone for Processor<'_, S, Q, D, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<S, Q, D, E> Copy for Processor<'_, S, Q, D, E> {}
 
 /// Added to a call's timeout for everything around it, in milliseconds: reading the members, recording the outcome.
 const MARGIN_MS: u64 = 10_000;

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::Error;
+use super::ballot::{election_messages, elections};
 use super::drive_on::{Next, drive_on};
-use super::elect::{election_messages, elections};
 use crate::domain::batch::Pace;
 use crate::domain::id::Target;
 use crate::domain::lock::Term;

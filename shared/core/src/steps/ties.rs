@@ -3,17 +3,20 @@
 //! Telling them again changes nothing, so whoever cannot tell all of them lets its message come again.
 
 use super::Error;
-use super::stream::{self, Streaming};
-use super::track::{self, Tracking};
+use super::shape::Settled;
+use super::stream::Streaming;
+use super::track::Tracking;
+use crate::domain::id::TrackerId;
+use crate::domain::stream::Life;
 use crate::domain::task::Ties;
 use crate::domain::tracker::Outcome;
 use crate::ports::{Env, Outbox, Streams, Trackers};
 
 /// What telling came to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Heard {
-    trackers: track::Settled,
-    streams: stream::Settled,
+    trackers: Settled<TrackerId>,
+    streams: Settled<Life>,
 }
 
 /// What nobody counts (any more).
@@ -29,11 +32,7 @@ impl Heard {
     /// # Errors
     /// A tracker or a stream did not answer.
     pub(super) fn all(self) -> Result<Unknown, Error> {
-        let items = self.trackers.all()?;
-        match self.streams.unanswered.into_iter().next() {
-            Some((_, error)) => Err(error),
-            None => Ok(Unknown { items, events: self.streams.unknown }),
-        }
+        Ok(Unknown { items: self.trackers.all()?, events: self.streams.all()? })
     }
 
     /// Why one of these may not have heard.

@@ -42,6 +42,26 @@ macro_rules! string_id {
     };
 }
 
+/// What is stored and sent as the text that it is shown as, and read from it by its `parse`.
+macro_rules! stored_as_text {
+    ($name:ident, $wrong:ty) => {
+        impl TryFrom<String> for $name {
+            type Error = $wrong;
+
+            fn try_from(text: String) -> Result<Self, $wrong> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+pub(crate) use stored_as_text;
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*

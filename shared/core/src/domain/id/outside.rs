@@ -41,54 +41,29 @@ impl RouteName {
 
 /// The longest id of a tracker, in bytes: a group of items still fits one write unit.
 pub const MAX_TRACKER_ID_BYTES: usize = 64;
-
-impl TrackerId {
-    /// Checks an id that came from outside. It holds no `:`, so that it can begin an item's id.
-    ///
-    /// # Errors
-    /// Says which ids are allowed.
-    pub fn parse(value: &str) -> Result<Self, &'static str> {
-        if is_name(value, MAX_TRACKER_ID_BYTES) {
-            Ok(Self(value.to_owned()))
-        } else {
-            Err("a tracker's id has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
-        }
-    }
-}
-
 /// The longest id of a list, in bytes.
 pub const MAX_LIST_ID_BYTES: usize = 64;
-
-impl ListId {
-    /// Checks an id that came from outside.
-    ///
-    /// # Errors
-    /// Says which ids are allowed.
-    pub fn parse(value: &str) -> Result<Self, &'static str> {
-        if is_name(value, MAX_LIST_ID_BYTES) {
-            Ok(Self(value.to_owned()))
-        } else {
-            Err("a list's name has 1 to 64 characters out of A-Z, a-z, 0-9, - and _")
-        }
-    }
-}
-
 /// The longest id of a stream, in bytes: a group of its events still fits one write unit.
 pub const MAX_STREAM_ID_BYTES: usize = 40;
 
-impl StreamId {
-    /// Checks an id that came from outside. It holds no `:`, so that it can begin an event's id.
-    ///
-    /// # Errors
-    /// Says which ids are allowed.
-    pub fn parse(value: &str) -> Result<Self, &'static str> {
-        if is_name(value, MAX_STREAM_ID_BYTES) {
-            Ok(Self(value.to_owned()))
-        } else {
-            Err("a stream's name has 1 to 40 characters out of A-Z, a-z, 0-9, - and _")
+/// Names hold no `:`, so that they can begin an item's id, or an event's.
+macro_rules! name {
+    ($name:ident, $max_bytes:expr, $rule:literal) => {
+        impl $name {
+            /// Checks an id that came from outside.
+            ///
+            /// # Errors
+            /// Says which ids are allowed.
+            pub fn parse(value: &str) -> Result<Self, &'static str> {
+                if is_name(value, $max_bytes) { Ok(Self(value.to_owned())) } else { Err($rule) }
+            }
         }
-    }
+    };
 }
+
+name!(TrackerId, MAX_TRACKER_ID_BYTES, "a tracker's id has 1 to 64 characters out of A-Z, a-z, 0-9, - and _");
+name!(ListId, MAX_LIST_ID_BYTES, "a list's name has 1 to 64 characters out of A-Z, a-z, 0-9, - and _");
+name!(StreamId, MAX_STREAM_ID_BYTES, "a stream's name has 1 to 40 characters out of A-Z, a-z, 0-9, - and _");
 
 /// Whether a value has 1 to `max_bytes` characters out of A-Z, a-z, 0-9, - and _.
 fn is_name(value: &str, max_bytes: usize) -> bool {

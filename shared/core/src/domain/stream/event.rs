@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Life, MAX_NUMBER};
-use crate::domain::id::{self, StreamId, TaskId};
+use crate::domain::id::{self, StreamId, TaskId, stored_as_text};
 use crate::domain::time::Timestamp;
 
 /// One event of a stream, as `stream:opened:number`: the stream's opening, in milliseconds since 1970, goes in, since its
@@ -140,33 +140,8 @@ impl fmt::Display for Offset {
     }
 }
 
-impl TryFrom<String> for EventId {
-    type Error = NoEvent;
-
-    fn try_from(text: String) -> Result<Self, NoEvent> {
-        Self::parse(&text)
-    }
-}
-
-impl From<EventId> for String {
-    fn from(event: EventId) -> Self {
-        event.to_string()
-    }
-}
-
-impl TryFrom<String> for Offset {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, &'static str> {
-        Self::parse(&text)
-    }
-}
-
-impl From<Offset> for String {
-    fn from(offset: Offset) -> Self {
-        offset.0
-    }
-}
+stored_as_text!(EventId, NoEvent);
+stored_as_text!(Offset, &'static str);
 
 #[cfg(test)]
 mod tests {

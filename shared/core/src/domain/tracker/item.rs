@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::GROUP_SIZE;
-use crate::domain::id::TrackerId;
+use crate::domain::id::{TrackerId, stored_as_text};
 
 /// One item of a tracker. Its sender makes its id from what adding answered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -143,33 +143,8 @@ impl fmt::Display for ItemRange {
     }
 }
 
-impl TryFrom<String> for ItemId {
-    type Error = NoItem;
-
-    fn try_from(text: String) -> Result<Self, NoItem> {
-        Self::parse(&text)
-    }
-}
-
-impl From<ItemId> for String {
-    fn from(item: ItemId) -> Self {
-        item.to_string()
-    }
-}
-
-impl TryFrom<String> for ItemRange {
-    type Error = NoItem;
-
-    fn try_from(text: String) -> Result<Self, NoItem> {
-        Self::parse(&text)
-    }
-}
-
-impl From<ItemRange> for String {
-    fn from(range: ItemRange) -> Self {
-        range.to_string()
-    }
-}
+stored_as_text!(ItemId, NoItem);
+stored_as_text!(ItemRange, NoItem);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@
 
 mod onward;
 
-use super::elect::{election_messages, elections};
+use super::ballot::{election_messages, elections};
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
 use super::{Error, still_waiting};

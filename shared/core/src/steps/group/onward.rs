@@ -5,7 +5,7 @@ use crate::domain::lock::Lock;
 use crate::domain::message::{Group, Lead, MAX_TASKS, Resume};
 use crate::domain::task::Candidate;
 use crate::ports::{Advanced, Batches, Env, Locks, Outbox, Outgoing, Released, Tasks, send_all};
-use crate::steps::elect::{election_messages, elections};
+use crate::steps::ballot::{election_messages, elections};
 use crate::steps::fill::Gathered;
 use crate::steps::{Error, lease_ms};
 

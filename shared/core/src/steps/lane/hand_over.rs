@@ -2,13 +2,14 @@
 
 use futures::{StreamExt, stream};
 
-use super::{Ordering, TRIES};
+use super::Ordering;
 use crate::domain::id::{LaneId, TaskId};
 use crate::domain::lane::{Lane, OnFailure, Queued, State};
 use crate::domain::tracker::Outcome;
 use crate::ports::{Env, Lanes, Outbox, Stored, Streams, Tasks, Trackers};
 use crate::routes::Notify;
-use crate::steps::{CONCURRENCY, Error, let_others_go_first};
+use crate::steps::shape::Tries;
+use crate::steps::{CONCURRENCY, Error};
 
 /// What handing turns over came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +72,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         outcome: Outcome,
         on_failure: OnFailure,
     ) -> Result<Handed, Error> {
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("handing a lane's turn over", self.env);
+        loop {
             // A lane that is gone was idle for long: whoever had the turn handed it over.
             let Some(mut lane) = self.store.lane(id).await? else { return Ok(Handed::default()) };
             let mut next = None;
@@ -79,7 +81,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                 next = self.next_in(&lane).await?;
                 if let Some(moved) = lane.settled(task, outcome, on_failure, next.as_ref(), self.env.now()) {
                     if self.store.store_lane(&moved).await? == Stored::Conflict {
-                        let_others_go_first(self.env, tries).await;
+                        tries.give_way().await?;
                         continue;
                     }
                     lane = moved;
@@ -88,6 +90,5 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let next = self.enter(&lane, next).await?;
             return Ok(Handed { is_stopped: lane.is_stopped_by(task), lane: Some(lane), next });
         }
-        Err(Error::Conflict("handing a lane's turn over"))
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::{Ordering, TRIES};
+use super::Ordering;
 use crate::domain::id::{LaneId, Target, TaskId, Turn};
 use crate::domain::lane::{Lane, Numbering, Place, Queued, State};
 use crate::domain::task::{Status, Task};
 use crate::ports::{Env, Freshness, Lanes, LinedUp, MAX_NEWCOMERS, Newcomer, Outbox, Streams, Tasks, Trackers};
 use crate::routes::Notify;
-use crate::steps::{Error, let_others_go_first};
+use crate::steps::Error;
+use crate::steps::shape::Tries;
 
 /// A task that comes to its lane: as it would wait for a batch if nobody were before it.
 #[derive(Clone, Debug)]
@@ -76,7 +77,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         notify: &Notify,
     ) -> Result<Vec<Lined>, Error> {
         let mut lined: Vec<Option<Lined>> = vec![None; arrivals.len()];
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("lining tasks up in a lane", self.env);
+        loop {
             let coming: Vec<usize> = (0..arrivals.len()).filter(|position| lined[*position].is_none()).collect();
             let found = self.store.lane(id).await?;
             let is_new = found.is_none();
@@ -116,6 +118,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                             lined[*position] = Some(Lined::Existing(Box::new(task)));
                         }
                     }
+                    tries.again()?;
                 }
                 LinedUp::Used(turns) => {
                     for (position, newcomer) in positions.iter().zip(&newcomers) {
@@ -123,11 +126,11 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                             lined[*position] = Some(Lined::Used);
                         }
                     }
+                    tries.again()?;
                 }
-                LinedUp::Conflict => let_others_go_first(self.env, tries).await,
+                LinedUp::Conflict => tries.give_way().await?,
             }
         }
-        Err(Error::Conflict("lining tasks up in a lane"))
     }
 
     /// A number may be used by the very task that brings it again.

@@ -9,8 +9,9 @@ mod hand_over;
 mod line_up;
 mod pass_over;
 
-use super::elect::{election_messages, elections};
-use super::{Error, let_others_go_first};
+use super::Error;
+use super::ballot::{election_messages, elections};
+use super::shape::{Tries, handle};
 use crate::domain::id::{LaneId, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};
 use crate::domain::outcome::Reason;
@@ -21,15 +22,9 @@ use crate::routes::Notify;
 pub use hand_over::HandedOver;
 pub use line_up::{Arrival, Lined};
 
-/// Lanes, over their ports.
-#[derive(Debug)]
-pub struct Ordering<'a, S, Q, E> {
-    /// The lanes, their tasks, and the trackers of tasks that never have their turn.
-    pub store: &'a S,
-    /// Where elections, notifications and trackers' notices go.
-    pub outbox: &'a Q,
-    /// Time and randomness.
-    pub env: &'a E,
+handle! {
+    /// Lanes, over their ports, and those of their tasks and of whoever must hear of tasks that never have their turn.
+    Ordering
 }
 
 /// How a lane stands, for people.
@@ -64,8 +59,6 @@ pub const PREDECESSOR_FAILED: &str = "predecessor_failed";
 
 /// How many who wait are read at a time.
 const PAGE: usize = 50;
-/// A write that meets others is tried so many times.
-const TRIES: u32 = 64;
 
 impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Looks at a lane and at up to `limit` of those who wait in it.
@@ -87,7 +80,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn resume(&self, id: &LaneId, notify: &Notify) -> Result<Resumed, Error> {
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("letting a lane go on", self.env);
+        loop {
             let Some(lane) = self.store.lane(id).await? else { return Ok(Resumed::Unknown) };
             self.pass_over(&lane, notify).await?;
             let (failed, next) = match &lane.state {
@@ -100,14 +94,16 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                     return Ok(Resumed::NotStopped(lane));
                 }
             };
-            let Some(resumed) = lane.resumed(next.as_ref(), self.env.now()) else { continue };
+            let Some(resumed) = lane.resumed(next.as_ref(), self.env.now()) else {
+                tries.again()?;
+                continue;
+            };
             if self.store.store_lane(&resumed).await? == Stored::Yes {
                 self.let_in(&resumed, next).await?;
                 return Ok(Resumed::Yes { failed, lane: resumed });
             }
-            let_others_go_first(self.env, tries).await;
+            tries.give_way().await?;
         }
-        Err(Error::Conflict("letting a lane go on"))
     }
 
     /// Who has the turn after the one at the head, who is settled. Who lies before them had their turn long ago: somebody

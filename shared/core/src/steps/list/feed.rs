@@ -9,14 +9,15 @@
 //! writes of a transaction one by one to reads that are no transaction, so the tail may show a token a moment before its
 //! slot can be read. It is waited for, and passed over only when it is missing long after any transaction could last.
 
-use super::{Listing, TRIES};
+use super::Listing;
 use crate::domain::id::Token;
 use crate::domain::list::{Head, Life, Purpose, Record, Slot};
 use crate::domain::task_message;
 use crate::domain::tracker;
 use crate::ports::{Destination, Env, Lists, Moved, Outbox, Outgoing, Stored, Trackers, send_all};
-use crate::steps::Error;
+use crate::steps::shape::Tries;
 use crate::steps::track::Tracking;
+use crate::steps::{Error, let_others_go_first};
 
 /// Tasks of one page at most.
 const PAGE: usize = 100;
@@ -140,7 +141,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             return Ok(now);
         }
         if looks < LOOKS {
-            self.pause(looks).await;
+            let_others_go_first(self.env, looks).await;
             return Ok(record);
         }
         if self.env.now().since(record.reservation.at) < LOST_MS {
@@ -163,18 +164,15 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
 
     /// Takes a reservation out of the head: its record says that it is done.
     async fn forget(&self, mut head: Head, key: &str) -> Result<(), Error> {
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("forgetting a release that is done", self.env);
+        loop {
             let Some(next) = head.forgetting(key) else { return Ok(()) };
             match self.store.move_head(&head.life, &next).await? {
                 Moved::Yes(_) | Moved::No(None) => return Ok(()),
                 Moved::No(Some(now)) => head = now,
             }
-            // The first of two writers goes on at once: it has just seen what the other wrote.
-            if tries > 0 {
-                self.pause(tries).await;
-            }
+            tries.give_way_later().await?;
         }
-        Err(Error::Conflict("forgetting a release that is done"))
     }
 }
 

@@ -1,35 +1,26 @@
 //! What sweep does for a list: works off what the dead have taken, and removes the list when its time is over.
 
-use super::{Listing, TRIES};
+use super::Listing;
 use crate::domain::id::ListId;
 use crate::domain::list::{Head, Life, List, Move, Purpose, State};
 use crate::domain::time::Timestamp;
 use crate::ports::{Cleared, Env, Lists, Moved, Outbox, Stored, Trackers};
-use crate::steps::Error;
+use crate::steps::shape::{TRIES, counts};
+use crate::steps::{Error, let_others_go_first};
 
-/// What looking after lists came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Reservations worked on for somebody who died, or who left it to sweep.
-    pub revived: usize,
-    /// Their tasks fed on or discarded.
-    pub tasks: u64,
-    /// Tasks that were not there: somebody removed them by hand, or the table was restored.
-    pub lost: u64,
-    /// Lists removed because they were idle.
-    pub removed: usize,
-    /// Tasks that waited on those whose time to live was over, and are discarded.
-    pub expired: u64,
-}
-
-impl Report {
-    /// Adds another's counts.
-    pub const fn add(&mut self, other: Self) {
-        self.revived += other.revived;
-        self.tasks += other.tasks;
-        self.lost += other.lost;
-        self.removed += other.removed;
-        self.expired += other.expired;
+counts! {
+    /// What looking after lists came to.
+    pub struct Report {
+        /// Reservations worked on for somebody who died, or who left it to sweep.
+        pub revived: usize,
+        /// Their tasks fed on or discarded.
+        pub tasks: u64,
+        /// Tasks that were not there: somebody removed them by hand, or the table was restored.
+        pub lost: u64,
+        /// Lists removed because they were idle.
+        pub removed: usize,
+        /// Tasks that waited on those whose time to live was over, and are discarded.
+        pub expired: u64,
     }
 }
 
@@ -131,7 +122,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                 match self.store.move_head(&list.tail.life, &Move::Reserve(reserve)).await? {
                     Moved::Yes(now) => head = now,
                     Moved::No(_) => {
-                        self.pause(tries).await;
+                        let_others_go_first(self.env, tries).await;
                         continue;
                     }
                 }

@@ -10,7 +10,8 @@ mod look_after;
 mod put;
 mod take;
 
-use super::{Error, let_others_go_first};
+use super::Error;
+use super::shape::{self, Tries, handle};
 use crate::domain::id::ListId;
 use crate::domain::list::{
     Life, List, MAX_KEY_BYTES, MAX_PUT, MAX_PUT_BYTES, MAX_RELEASED, Options, Put, State, TTL_MS, Tail,
@@ -23,23 +24,10 @@ pub use look_after::Report;
 pub use put::Placed;
 pub use take::Taken;
 
-/// Lists, over their ports.
-#[derive(Debug)]
-pub struct Listing<'a, S, Q, E> {
-    /// The lists, and the trackers of tasks that are discarded.
-    pub store: &'a S,
-    /// Where released tasks and trackers' notices go.
-    pub outbox: &'a Q,
-    /// Time and randomness.
-    pub env: &'a E,
+handle! {
+    /// Lists, over their ports, and those of the trackers of tasks that are discarded.
+    Listing
 }
-
-impl<S, Q, E> Clone for Listing<'_, S, Q, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<S, Q, E> Copy for Listing<'_, S, Q, E> {}
 
 /// A call that can never succeed as things are. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,11 +72,8 @@ pub enum Refused {
     },
 }
 
-/// The outcome of a call: losing is no error.
-pub type Outcome<T> = Result<Result<T, Refused>, Error>;
-
-/// A write that meets others is tried so many times.
-const TRIES: u32 = 64;
+/// The outcome of a call.
+pub type Outcome<T> = shape::Outcome<T, Refused>;
 
 impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     /// Opens a list, or opens a closed one again, or finds it open; says whether it is new.
@@ -100,7 +85,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             return Ok(Err(Refused::BadTtl));
         }
         let mut opened = false;
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("opening a list", self.env);
+        loop {
             match self.store.list(id).await? {
                 None => {
                     let life = Life { id: id.clone(), opened_at: self.env.now() };
@@ -119,11 +105,12 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                     State::Removing => return Err(Error::Conflict("opening a list that is being removed")),
                 },
             }
-            if !opened {
-                self.pause(tries).await;
+            if opened {
+                tries.again()?;
+            } else {
+                tries.give_way().await?;
             }
         }
-        Err(Error::Conflict("opening a list"))
     }
 
     /// Closes a list: from then on nothing is put on it or released from it. What is under way goes on.
@@ -131,7 +118,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn close(&self, id: &ListId) -> Outcome<List> {
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("closing a list", self.env);
+        loop {
             let Some(list) = self.store.list(id).await? else { return Ok(Err(Refused::Unknown(id.clone()))) };
             match list.tail.state {
                 State::Open => {}
@@ -139,19 +127,10 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                 State::Removing => return Ok(Err(Refused::Unknown(id.clone()))),
             }
             let closed = list.tail.in_state(State::Closed, self.env.now());
-            if self.store.store_tail(&closed).await? == Stored::Conflict {
-                self.pause(tries).await;
+            match self.store.store_tail(&closed).await? {
+                Stored::Yes => tries.again()?,
+                Stored::Conflict => tries.give_way().await?,
             }
         }
-        Err(Error::Conflict("closing a list"))
     }
-
-    /// Lets others go first, for longer each time.
-    async fn pause(&self, tries: u32) {
-        let_others_go_first(self.env, tries).await;
-    }
-}
-
-fn is_key(key: &str) -> bool {
-    (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }

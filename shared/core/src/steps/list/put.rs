@@ -5,13 +5,14 @@
 
 use std::collections::HashSet;
 
-use super::{Listing, Outcome, Refused, TRIES, is_key};
+use super::{Listing, Outcome, Refused};
 use crate::domain::id::{ListId, TaskId, digest};
-use crate::domain::list::{Addition, Life, MAX_PUT, MAX_PUT_BYTES, Options, Put, Slot, State, Tail};
+use crate::domain::list::{Addition, Life, MAX_KEY_BYTES, MAX_PUT, MAX_PUT_BYTES, Options, Put, Slot, State, Tail};
 use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
 use crate::domain::tracker::ItemId;
 use crate::ports::{Env, Lists, Outbox, PutOn, Trackers};
 use crate::steps::Error;
+use crate::steps::shape::{Tries, is_key};
 
 /// What became of one caller's tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer, or the list is just being removed: the call may be repeated under the same key.
     pub async fn put(&self, id: &ListId, key: &str, messages: &[String]) -> Outcome<(Addition, bool)> {
-        if !is_key(key) {
+        if !is_key(key, MAX_KEY_BYTES) {
             return Ok(Err(Refused::BadKey));
         }
         let mut bodies = Vec::with_capacity(messages.len());
@@ -102,7 +103,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     /// Puts callers' tasks by one transaction, less those that were put before.
     async fn place(&self, id: &ListId, mut callers: Vec<Caller>) -> Result<Vec<(String, Placed)>, Error> {
         let mut placed = Vec::with_capacity(callers.len());
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("putting tasks on a list", self.env);
+        loop {
             let now = self.env.now();
             let (tail, is_new) = match self.store.list(id).await? {
                 Some(list) => (list.tail, false),
@@ -126,14 +128,16 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                     placed.extend(put.additions.into_iter().map(|own| (own.key.clone(), Placed::Now(own))));
                     return Ok(placed);
                 }
-                PutOn::Before(before) => placed.extend(take_out(&mut callers, &before)),
-                PutOn::Conflict => self.pause(tries).await,
-            }
-            if callers.is_empty() {
-                return Ok(placed);
+                PutOn::Before(before) => {
+                    placed.extend(take_out(&mut callers, &before));
+                    if callers.is_empty() {
+                        return Ok(placed);
+                    }
+                    tries.again()?;
+                }
+                PutOn::Conflict => tries.give_way().await?,
             }
         }
-        Err(Error::Conflict("putting tasks on a list"))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Releasing and discarding: one conditional write takes the tokens, and then they are worked off.
 
-use super::{Listing, Outcome, Refused, TRIES, is_key};
+use super::{Listing, Outcome, Refused};
 use crate::domain::id::{ListId, Token};
-use crate::domain::list::{Head, MAX_RELEASED, MAX_RESERVATIONS, Move, Purpose, Record, State};
+use crate::domain::list::{Head, MAX_KEY_BYTES, MAX_RELEASED, MAX_RESERVATIONS, Move, Purpose, Record, State};
 use crate::ports::{Env, Lists, Moved, Outbox, Trackers};
 use crate::steps::Error;
+use crate::steps::shape::{Tries, is_key};
 
 /// Tasks that a call took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +47,11 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     }
 
     async fn take(&self, id: &ListId, key: &str, purpose: Purpose) -> Outcome<Taken> {
-        if !is_key(key) {
+        if !is_key(key, MAX_KEY_BYTES) {
             return Ok(Err(Refused::BadKey));
         }
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("taking tasks from a list", self.env);
+        loop {
             let unknown = || Refused::Unknown(id.clone());
             let Some(list) = self.store.list(id).await? else { return Ok(Err(unknown())) };
             // After the head: whatever it has forgotten by then has a record.
@@ -70,22 +72,25 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                 return Ok(Ok(Taken { start: list.head.taken, count: 0, left: 0, repeated: false }));
             };
             if list.head.reservations.len() >= MAX_RESERVATIONS {
-                if self.help(&list.head).await {
-                    continue;
+                if !self.help(&list.head).await {
+                    return Ok(Err(Refused::Busy));
                 }
-                return Ok(Err(Refused::Busy));
+                tries.again()?;
+                continue;
             }
             match self.store.move_head(&list.tail.life, &Move::Reserve(reserve)).await? {
                 Moved::Yes(head) => {
-                    let Some(reservation) = head.reservations.get(key).copied() else { continue };
+                    let Some(reservation) = head.reservations.get(key).copied() else {
+                        tries.again()?;
+                        continue;
+                    };
                     let taken = self.go_on(head.clone(), Record::of(key, reservation), false).await?;
                     self.help(&head).await;
                     return Ok(Ok(taken));
                 }
-                Moved::No(_) => self.pause(tries).await,
+                Moved::No(_) => tries.give_way().await?,
             }
         }
-        Err(Error::Conflict("taking tasks from a list"))
     }
 
     /// Works off a reservation that lingers in the head, if more than a few do, as sweep would later; whether it did. If it

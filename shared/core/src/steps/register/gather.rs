@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::future::join;
 
-use super::sort::{Came, Parsed};
-use super::{Record, Register, Report, message_of};
+use super::came::{Came, Opened, Parsed, message_of};
+use super::{Record, Register, Report};
 use crate::domain::batch::Limits;
-use crate::domain::id::{BatchId, Shard, Target};
+use crate::domain::id::{BatchId, Target};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
 use crate::domain::time::Timestamp;
@@ -70,32 +70,6 @@ impl Held {
         let messages = messages.iter().filter_map(|at| rests.get(*at));
         let messages = messages.map(|rest| (rest.message_id.clone(), rest.receipt.clone())).collect();
         Self { tasks, messages }
-    }
-}
-
-/// A rest that came.
-pub(super) struct Opened {
-    message_id: String,
-    receipt: String,
-    received: u32,
-    /// What stands for its tasks.
-    pub(super) tasks: Vec<Record>,
-    pub(super) stage: Stage,
-    pub(super) shard: Shard,
-}
-
-impl Opened {
-    /// The rest in a record.
-    pub(super) fn new(record: Record, rest: &Rest) -> Self {
-        let Record { message_id, receipt, received, .. } = record;
-        let task = |(n, body): (usize, &str)| Record {
-            message_id: format!("{message_id}/{n}"),
-            receipt: receipt.clone(),
-            received,
-            body: body.to_owned(),
-        };
-        let tasks = rest.tasks().enumerate().map(task).collect();
-        Self { tasks, stage: rest.stage(), shard: rest.shard(), message_id, receipt, received }
     }
 }
 

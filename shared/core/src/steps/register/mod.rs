@@ -6,6 +6,7 @@
 //! no leader (module `express`), nor do those that the rests of several events have together (module `gather`).
 
 mod ack;
+mod came;
 mod express;
 mod gather;
 mod plan;
@@ -18,8 +19,8 @@ use std::collections::HashSet;
 use futures::future::join;
 use futures::{StreamExt, stream};
 
+use super::ballot::{elections, keyed_election_messages};
 use super::drive_on::{Found, Next, drive_on};
-use super::elect::{elections, keyed_election_messages};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::{CONCURRENCY, Error};
@@ -32,10 +33,11 @@ use crate::ports::{
     self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers, Waiting,
 };
 use crate::routes::Routes;
+use came::{Parsed, message_of};
 use gather::Carved;
 use plan::{Asking, Plan};
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
-use sort::{Coming, Parsed};
+use sort::Coming;
 use spread::Spread;
 
 pub use gather::FULL_EVENT;
@@ -356,9 +358,4 @@ fn repeated(task: Task, target: Target, existing: Task) -> Put {
         return Put::Repeated((existing, target));
     }
     Put::Refused(Refused::of(conflict(), message_of(task)))
-}
-
-/// The message that asked for a task.
-fn message_of(task: Task) -> TaskMessage {
-    TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None, event: task.event }
 }

@@ -2,47 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::gather::Opened;
+use super::came::{Came, Opened, Parsed};
 use super::refused::Refused;
 use super::{Plan, Record, Register, Report};
-use crate::domain::id::{LaneId, ListId, Shard, Target, TaskId};
+use crate::domain::id::{LaneId, ListId, Shard, TaskId};
 use crate::domain::lane::{Numbering, Order};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::task::Task;
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
 use crate::ports::Env;
 use crate::routes::Assigned;
-
-/// A parsed record with the task that it asks for.
-pub(super) struct Parsed {
-    pub(super) task: Task,
-    pub(super) target: Target,
-    /// Its place among the tasks of its order key.
-    pub(super) order: Option<Order>,
-    /// The list that it waits on first, and as what.
-    pub(super) list: Option<(ListId, TaskMessage)>,
-    /// In what message it came.
-    pub(super) came: Came,
-}
-
-/// In what message a task came; who has come furthest, and is oldest, comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Came {
-    /// In a rest, of this shard, at this place among those of its event.
-    In(Stage, Shard, usize),
-    /// In its own.
-    Alone,
-}
-
-impl Came {
-    /// The place of the rest that it came in.
-    pub(super) const fn rest(self) -> Option<usize> {
-        match self {
-            Self::In(_, _, at) => Some(at),
-            Self::Alone => None,
-        }
-    }
-}
 
 /// Tasks by the way that they come in.
 #[derive(Default)]

@@ -10,46 +10,29 @@ use super::report::with_ancestors;
 use crate::domain::stream::{Bits, EventId, Life, Run, Stream, path};
 use crate::domain::tracker::{Acks, Mark, Node, NodeId, Outcome, Place};
 use crate::ports::{Env, Marked, Outbox, Streams};
+use crate::steps::shape::Settled;
 use crate::steps::{CONCURRENCY, Error};
 
 /// Groups that are looked at together: with the nodes above them they are 99 at most.
 const GROUPS: usize = 33;
 
-/// What settling events came to.
-#[derive(Debug, Default)]
-pub struct Settled {
-    /// Events that no stream knows (any more).
-    pub unknown: usize,
-    /// Streams that did not answer: whether their events are settled is unknown.
-    pub unanswered: Vec<(Life, Error)>,
-}
-
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// Settles events, each stream's for itself. What no stream knows is passed over: a task is settled whatever it is for.
-    pub async fn settle(&self, events: Vec<(EventId, Outcome)>) -> Settled {
-        let mut all = Settled::default();
-        let mut by_stream: BTreeMap<Life, Acks> = BTreeMap::new();
+    pub async fn settle(&self, events: Vec<(EventId, Outcome)>) -> Settled<Life> {
+        let (mut unknown, mut by_stream) = (0, BTreeMap::<Life, Acks>::new());
         for (EventId { life, number }, outcome) in events {
             match Place::of(number) {
                 Some(place) => drop(by_stream.entry(life).or_default().add(place, outcome)),
-                None => all.unknown += 1,
+                None => unknown += 1,
             }
         }
-        let streams: Vec<_> = by_stream
-            .into_iter()
-            .map(|(life, acks)| async move {
-                let settled = self.settle_in(&life, &acks).await;
-                (life, settled)
-            })
-            .collect();
-        let settled: Vec<_> = stream::iter(streams).buffer_unordered(CONCURRENCY).collect().await;
-        for (life, settled) in settled {
-            match settled {
-                Ok(unknown) => all.unknown += unknown,
-                Err(error) => all.unanswered.push((life, error)),
-            }
-        }
-        all
+        let tell = |(life, acks): (Life, Acks)| async move {
+            let settled = self.settle_in(&life, &acks).await;
+            (life, settled)
+        };
+        let mut settled = Settled::telling(by_stream, tell).await;
+        settled.unknown += unknown;
+        settled
     }
 
     /// Settles events of one stream; says how many it does not know.

@@ -1,13 +1,14 @@
 //! Reading the watermark off the bits, writing it down, and telling it.
 
-use super::{Streaming, TRIES};
+use super::Streaming;
 use crate::domain::notice::{self, NotificationQueue};
 use crate::domain::stream::{Bits, Count, Life, MAX_FED, Offset, Run, State, Stream, Watermark, path};
 use crate::domain::tracker::{MAX_LEVEL, NodeId, Place};
 use crate::ports::{Destination, Env, Outbox, Outgoing, Stored, Streams, send_all};
 use crate::steps::Error;
+use crate::steps::shape::Tries;
 
-/// Nodes counted at once.
+/// Nodes counted, or dropped, at once.
 const NODES: usize = 100;
 
 /// When a commit is made.
@@ -23,7 +24,8 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// Commits what is settled, and tells it; the stream as it is then. Somebody else may do so at the same time: one of
     /// both does.
     pub(super) async fn commit(&self, mut stream: Stream, when: When) -> Result<Stream, Error> {
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("committing a watermark", self.env);
+        loop {
             let life = stream.life.clone();
             let reached = self.reach(&stream).await?;
             let now = self.env.now();
@@ -46,13 +48,12 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                     return self.tell(next).await;
                 }
             }
-            self.pause(tries).await;
+            tries.give_way().await?;
             match self.store.stream(&life.id).await? {
                 Some(now) if now.life == life => stream = now,
                 Some(_) | None => return Ok(stream),
             }
         }
-        Err(Error::Conflict("committing a watermark"))
     }
 
     /// The end of the leading run of settled events. Nodes that are full and not reported are reported on the way.
@@ -108,17 +109,24 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         let (Some(old), Some(new)) = (Place::of(before), Place::of(reached)) else { return Ok(()) };
         self.drop_pages(life, (0, reached), |page| page.end() <= reached).await?;
         if old.group < new.group {
-            self.drop_nodes_before(life, 0, new.group).await?;
-            self.drop_nodes_before(life, 1, Place::of(u64::from(new.group)).map_or(0, |place| place.group)).await?;
+            let above = Place::of(u64::from(new.group)).map_or(0, |place| place.group);
+            // All of them are reported: the watermark has passed them.
+            self.drop_nodes(life, 0, |id| id.index < new.group).await?;
+            self.drop_nodes(life, 1, |id| id.index < above).await?;
         }
         Ok(())
     }
 
-    /// Drops the nodes of a level before this one. All of them are reported: the watermark has passed them.
-    async fn drop_nodes_before(&self, life: &Life, level: u8, index: u32) -> Result<(), Error> {
+    /// Drops the first nodes of a level, as long as this holds of them.
+    pub(super) async fn drop_nodes(
+        &self,
+        life: &Life,
+        level: u8,
+        is_over: impl Fn(&NodeId) -> bool,
+    ) -> Result<(), Error> {
         loop {
             let nodes = self.store.stream_nodes(life, NodeId { level, index: 0 }, NODES).await?;
-            let over: Vec<NodeId> = nodes.iter().map(|node| node.id).filter(|id| id.index < index).collect();
+            let over: Vec<NodeId> = nodes.iter().map(|node| node.id).filter(&is_over).collect();
             if over.is_empty() {
                 return Ok(());
             }

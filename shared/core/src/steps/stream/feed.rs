@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 
 use super::commit::When;
 use super::report::with_ancestors;
-use super::{Outcome, Refused, Streaming, TRIES};
+use super::{Outcome, Refused, Streaming};
 use crate::domain::id::StreamId;
 use crate::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Page, State, Stream, Trace};
 use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage, sendable};
 use crate::domain::tracker::{self, Acks, NodeId, Place};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Streams, Tasks};
 use crate::routes::Routes;
-use crate::steps::Error;
+use crate::steps::shape::{Tries, unless_refused};
+use crate::steps::{Error, let_others_go_first};
 
 /// The most that the rejected queue holds of an event, in bytes.
 const MAX_REJECTED_BYTES: usize = 200_000;
@@ -71,11 +72,9 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         if let Some((number, _)) = repeated {
             return Ok(Err(Refused::SameOffset(number)));
         }
-        for tries in 0..TRIES {
-            let stream = match self.stream(id).await? {
-                Ok(stream) => stream,
-                Err(refused) => return Ok(Err(refused)),
-            };
+        let mut tries = Tries::of("feeding events", self.env);
+        loop {
+            let stream = unless_refused!(self.stream(id).await?);
             if let Some(refused) = out_of_order(&stream, from, &traces) {
                 return Ok(Err(refused));
             }
@@ -84,7 +83,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                 Known::Same(settled) => settled,
                 Known::Changed(number) => return Ok(Err(Refused::Changed(number))),
                 Known::Moving => {
-                    self.pause(tries).await;
+                    tries.give_way().await?;
                     continue;
                 }
             };
@@ -96,7 +95,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                 }
                 fed = stream.fed(&page, self.env.now());
                 if self.store.feed(&fed, &page).await? == Stored::Conflict {
-                    self.pause(tries).await;
+                    tries.give_way().await?;
                     continue;
                 }
             }
@@ -108,7 +107,6 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
             let rejected = self.send_events(routes, &fed.life, &to_send).await?;
             return Ok(Ok(Fed { stream: fed, new, settled: known as u64 - again, again, rejected }));
         }
-        Err(Error::Conflict("feeding events"))
     }
 
     /// Why the stream does not take these new events.
@@ -224,7 +222,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
             match errors.into_iter().next() {
                 None => break,
                 Some(error) if tries == SENDS => return Err(error.into()),
-                Some(_) => self.pause(tries).await,
+                Some(_) => let_others_go_first(self.env, tries).await,
             }
             left = again;
         }

@@ -4,27 +4,18 @@ use super::Streaming;
 use super::commit::When;
 use crate::domain::id::StreamId;
 use crate::domain::stream::{Life, MAX_NUMBER, Stream};
-use crate::domain::tracker::{MAX_LEVEL, NodeId};
+use crate::domain::tracker::MAX_LEVEL;
 use crate::ports::{Env, Outbox, Stored, Streams};
 use crate::steps::Error;
+use crate::steps::shape::counts;
 
-/// What looking after streams came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Watermarks committed because nobody else did.
-    pub committed: usize,
-    /// Streams removed after their retention.
-    pub removed: usize,
-}
-
-/// Nodes removed at once.
-const NODES: usize = 100;
-
-impl Report {
-    /// Adds another's counts.
-    pub const fn add(&mut self, other: Self) {
-        self.committed += other.committed;
-        self.removed += other.removed;
+counts! {
+    /// What looking after streams came to.
+    pub struct Report {
+        /// Watermarks committed because nobody else did.
+        pub committed: usize,
+        /// Streams removed after their retention.
+        pub removed: usize,
     }
 }
 
@@ -63,14 +54,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     async fn clear(&self, life: &Life) -> Result<(), Error> {
         self.drop_pages(life, (0, MAX_NUMBER), |_| true).await?;
         for level in 0..=MAX_LEVEL {
-            loop {
-                let nodes = self.store.stream_nodes(life, NodeId { level, index: 0 }, NODES).await?;
-                if nodes.is_empty() {
-                    break;
-                }
-                let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
-                self.store.drop_nodes(life, &ids).await?;
-            }
+            self.drop_nodes(life, level, |_| true).await?;
         }
         Ok(())
     }

@@ -12,32 +12,18 @@ mod feed;
 mod look_after;
 mod report;
 
-use super::Error;
+use super::shape::{self, Tries, handle, unless_refused};
 use crate::domain::id::StreamId;
 use crate::domain::stream::{Ending, Options, State, Stream};
 use crate::ports::{Env, Outbox, Stored, StreamOpened, Streams};
 
-pub use ack::Settled;
 pub use feed::{Event, Fed};
 pub use look_after::Report;
 
-/// Streams, over their ports.
-#[derive(Debug)]
-pub struct Streaming<'a, S, Q, E> {
-    /// The streams.
-    pub store: &'a S,
-    /// Where events and notices go.
-    pub outbox: &'a Q,
-    /// Time and randomness.
-    pub env: &'a E,
+handle! {
+    /// Streams, over their ports.
+    Streaming
 }
-
-impl<S, Q, E> Clone for Streaming<'_, S, Q, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<S, Q, E> Copy for Streaming<'_, S, Q, E> {}
 
 /// A call that can never succeed as things are. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,11 +85,8 @@ pub enum Refused {
     },
 }
 
-/// The outcome of a call: losing is no error.
-pub type Outcome<T> = Result<Result<T, Refused>, Error>;
-
-/// A write that meets others is tried so many times.
-const TRIES: u32 = 64;
+/// The outcome of a call.
+pub type Outcome<T> = shape::Outcome<T, Refused>;
 
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// Opens a stream, or finds it if it was opened like this before; says whether it is new.
@@ -135,16 +118,15 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn end(&self, id: &StreamId, how: Ending) -> Outcome<Stream> {
-        for tries in 0..TRIES {
-            let stream = match self.stream(id).await? {
-                Ok(stream) => stream,
-                Err(refused) => return Ok(Err(refused)),
-            };
+        let mut tries = Tries::of("ending a stream", self.env);
+        loop {
+            let stream = unless_refused!(self.stream(id).await?);
             let ended = match (stream.state, how) {
                 (State::Open, _) => {
                     let ended = stream.ended(how, self.env.now());
-                    if self.store.commit(&ended).await? == Stored::Conflict {
-                        self.pause(tries).await;
+                    match self.store.commit(&ended).await? {
+                        Stored::Yes => tries.again()?,
+                        Stored::Conflict => tries.give_way().await?,
                     }
                     // Read anew: events may have been fed since it was read, and only from now on none are.
                     continue;
@@ -155,7 +137,6 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
             };
             return Ok(Ok(self.commit(ended, commit::When::Now).await?));
         }
-        Err(Error::Conflict("ending a stream"))
     }
 
     /// Commits what is settled, however long ago the last commit was.
@@ -163,10 +144,8 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn commit_now(&self, id: &StreamId) -> Outcome<Stream> {
-        match self.stream(id).await? {
-            Ok(stream) => Ok(Ok(self.commit(stream, commit::When::Now).await?)),
-            Err(refused) => Ok(Err(refused)),
-        }
+        let stream = unless_refused!(self.stream(id).await?);
+        Ok(Ok(self.commit(stream, commit::When::Now).await?))
     }
 
     /// Commits what is settled, if it is time.
@@ -174,20 +153,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn commit_if_due(&self, id: &StreamId) -> Outcome<Stream> {
-        match self.stream(id).await? {
-            Ok(stream) => Ok(Ok(self.commit(stream, commit::When::Due).await?)),
-            Err(refused) => Ok(Err(refused)),
-        }
-    }
-
-    /// Lets others go first, for longer each time.
-    async fn pause(&self, tries: u32) {
-        let most_ms = f64::from(5_u32 << tries.min(6));
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "some hundred milliseconds at most"
-        )]
-        self.env.sleep((self.env.random() * most_ms) as u64).await;
+        let stream = unless_refused!(self.stream(id).await?);
+        Ok(Ok(self.commit(stream, commit::When::Due).await?))
     }
 }

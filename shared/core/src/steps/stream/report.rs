@@ -1,11 +1,12 @@
 //! From full nodes upwards. A node that its parent calls full is dropped, and what was kept of its events with it: the
 //! parent's bit says all there is to say of them.
 
-use super::{Streaming, TRIES};
+use super::Streaming;
 use crate::domain::stream::{Life, MAX_FED, Page, first_below, path};
 use crate::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
 use crate::ports::{Env, Marked, Outbox, Streams};
 use crate::steps::Error;
+use crate::steps::shape::Tries;
 
 /// Pages read at once.
 const PAGES: usize = 20;
@@ -33,7 +34,8 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// that all below is done.
     pub(super) async fn mark(&self, life: &Life, id: NodeId, marks: &[Mark]) -> Result<Option<(u64, Node)>, Error> {
         let mut fresh = 0;
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("marking events", self.env);
+        loop {
             let bits = self.store.see(life, &with_ancestors(id)).await?.bits;
             if bits.is_reported(id) {
                 return Ok(None);
@@ -45,10 +47,9 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                     return Ok(Some((fresh, now)));
                 }
                 // Its bits changed, or it was dropped: then the node above it says so by now.
-                Marked::Changed(_) => self.pause(tries).await,
+                Marked::Changed(_) => tries.give_way().await?,
             }
         }
-        Err(Error::Conflict("marking events"))
     }
 
     /// Drops a node that is reported, with the pages of its events. A page stays while one of its events is not settled, or

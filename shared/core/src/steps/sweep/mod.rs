@@ -29,6 +29,7 @@ use futures::{StreamExt, stream};
 use super::Error;
 use super::keeper::lives_until;
 use super::list::{self, Listing};
+use super::shape::counts;
 use super::stream::Streaming;
 use super::track::{self, Lifetimes, Tracking};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
@@ -36,40 +37,63 @@ use crate::domain::id::{BatchId, Part, Pool};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::session::{Holder, Session};
 use crate::domain::time::Timestamp;
-use crate::ports::{Ended, Env, Outbox, Outgoing, Store, Stored, send_all};
+use crate::ports::{self, Ended, Env, Outbox, Outgoing, Store, Stored, send_all};
 use crate::routes::{Route, Routes};
 
-/// What one sweep sent on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Sessions that were over and are ended now.
-    pub sessions: usize,
-    /// Batches sent to be finished.
-    pub finishes: usize,
-    /// Batches sent to the batch-handler: to be called, taken over or followed up.
-    pub batches: usize,
-    /// Waiting tasks that got an election.
-    pub tasks: usize,
-    /// Waiting tasks that no route wants any more; they stay as they are.
-    pub stranded: usize,
-    /// What became of trackers.
-    pub trackers: track::Report,
-    /// What became of lists.
-    pub lists: list::Report,
-    /// What became of streams.
-    pub streams: super::stream::Report,
+counts! {
+    /// What one sweep sent on.
+    pub struct Report {
+        /// Sessions that were over and are ended now.
+        pub sessions: usize,
+        /// Batches sent to be finished.
+        pub finishes: usize,
+        /// Batches sent to the batch-handler: to be called, taken over or followed up.
+        pub batches: usize,
+        /// Waiting tasks that got an election.
+        pub tasks: usize,
+        /// Waiting tasks that no route wants any more; they stay as they are.
+        pub stranded: usize,
+        /// What became of trackers.
+        pub trackers: track::Report,
+        /// What became of lists.
+        pub lists: list::Report,
+        /// What became of streams.
+        pub streams: super::stream::Report,
+    }
 }
 
-impl Report {
-    fn add(&mut self, other: Self) {
-        self.sessions += other.sessions;
-        self.finishes += other.finishes;
-        self.batches += other.batches;
-        self.tasks += other.tasks;
-        self.stranded += other.stranded;
-        self.trackers.add(other.trackers);
-        self.lists.add(other.lists);
-        self.streams.add(other.streams);
+/// What has come of a sweep so far, and the first thing that went wrong.
+struct Tally {
+    report: Report,
+    failed: Result<(), Error>,
+}
+
+impl Tally {
+    fn count(&mut self, swept: Result<Report, Error>) {
+        match swept {
+            Ok(swept) => self.report += swept,
+            Err(error) if self.failed.is_ok() => self.failed = Err(error),
+            Err(_) => {}
+        }
+    }
+
+    /// Counts what came of looks through parts, some at once.
+    async fn count_all(&mut self, looks: impl IntoIterator<Item = impl Future<Output = Vec<Result<Report, Error>>>>) {
+        let mut swept = stream::iter(looks).buffer_unordered(PARTS_AT_ONCE);
+        while let Some(of_part) = swept.next().await {
+            of_part.into_iter().for_each(|swept| self.count(swept));
+        }
+    }
+}
+
+/// Looks after all that were found, one after the other: one that cannot be looked after keeps no other from it.
+async fn each<Id, F: Future<Output = Result<Report, Error>>>(
+    found: ports::Result<Vec<Id>>,
+    look_after: impl FnMut(Id) -> F,
+) -> Vec<Result<Report, Error>> {
+    match found {
+        Ok(ids) => stream::iter(ids).then(look_after).collect().await,
+        Err(error) => vec![Err(error.into())],
     }
 }
 
@@ -122,44 +146,22 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     /// Looks through everything once. Says what it sent on, and the first thing that went wrong: everything else was looked
     /// at all the same, and the next sweep finds what was missed.
     pub async fn run(&self) -> (Report, Result<(), Error>) {
-        let mut report = Report::default();
-        let mut failed = Ok(());
-        let mut count = |swept: Result<Report, Error>| match swept {
-            Ok(swept) => report.add(swept),
-            Err(error) if failed.is_ok() => failed = Err(error),
-            Err(_) => {}
-        };
+        let mut tally = Tally { report: Report::default(), failed: Ok(()) };
         let pulled = self.routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name));
         for pool in Pool::of_handlers().chain(pulled) {
-            count(self.sessions(&pool).await);
+            tally.count(self.sessions(&pool).await);
         }
-        count(self.tasks().await);
+        tally.count(self.tasks().await);
         // A batch that wants to be pulled is its workers' affair, unless its route has none any more.
         let shelves = self.routes.iter().flat_map(|route| {
             let left_over = Part::all().map(Part::pulled).filter(|_| !route.is_pulled());
             Part::all().chain(left_over).map(move |part| (route, part))
         });
-        let parts: Vec<_> = shelves.map(|(route, part)| self.batches(route, part)).collect();
-        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
-        while let Some(of_part) = swept.next().await {
-            of_part.into_iter().for_each(&mut count);
-        }
-        let parts: Vec<_> = Part::all().map(|part| self.trackers(part)).collect();
-        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
-        while let Some(of_part) = swept.next().await {
-            of_part.into_iter().for_each(&mut count);
-        }
-        let parts: Vec<_> = Part::all().map(|part| self.lists(part)).collect();
-        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
-        while let Some(of_part) = swept.next().await {
-            of_part.into_iter().for_each(&mut count);
-        }
-        let parts: Vec<_> = Part::all().map(|part| self.streams(part)).collect();
-        let mut swept = stream::iter(parts).buffer_unordered(PARTS_AT_ONCE);
-        while let Some(of_part) = swept.next().await {
-            of_part.into_iter().for_each(&mut count);
-        }
-        (report, failed)
+        tally.count_all(shelves.map(|(route, part)| self.batches(route, part)).collect::<Vec<_>>()).await;
+        tally.count_all(Part::all().map(|part| self.trackers(part)).collect::<Vec<_>>()).await;
+        tally.count_all(Part::all().map(|part| self.lists(part)).collect::<Vec<_>>()).await;
+        tally.count_all(Part::all().map(|part| self.streams(part)).collect::<Vec<_>>()).await;
+        (tally.report, tally.failed)
     }
 
     async fn sessions(&self, pool: &Pool) -> Result<Report, Error> {
@@ -167,7 +169,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         for session in self.store.sessions(pool, self.budget.sessions).await? {
             if let Holder::Expired(_) = Holder::of(Some(&session), self.env.now()) {
                 match self.free(&session).await {
-                    Ok(freed) => report.add(freed),
+                    Ok(freed) => report += freed,
                     Err(error) => failed = failed.and(Err(error)),
                 }
             }
@@ -186,7 +188,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                 && batch.unfinished().is_some()
                 && !(self.routes.is_pulled(&batch.target) && batch.is_callable())
             {
-                report.add(self.send_on(batch).await?);
+                report += self.send_on(batch).await?;
             }
         }
         let ended = self.store.end_session(&session.id, session.beat).await?;
@@ -196,16 +198,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
 
     async fn batches(&self, route: &Route, part: Part) -> Vec<Result<Report, Error>> {
         let now = self.env.now();
-        match self.store.unfinished(&route.name, part, now, self.budget.batches).await {
-            Err(error) => vec![Err(error.into())],
-            Ok(ids) => {
-                let mut swept = Vec::new();
-                for id in ids {
-                    swept.push(self.look_at(&id, now).await);
-                }
-                swept
-            }
-        }
+        let found = self.store.unfinished(&route.name, part, now, self.budget.batches).await;
+        each(found, |id| async move { self.look_at(&id, now).await }).await
     }
 
     async fn look_at(&self, id: &BatchId, now: Timestamp) -> Result<Report, Error> {
@@ -256,46 +250,31 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
 
     async fn trackers(&self, part: Part) -> Vec<Result<Report, Error>> {
         let Self { store, outbox, env, lifetimes, .. } = *self;
-        match store.due_trackers(part, env.now(), self.budget.trackers).await {
-            Err(error) => vec![Err(error.into())],
-            Ok(ids) => {
-                let mut swept = Vec::new();
-                for id in ids {
-                    let looked_after = Tracking { store, outbox, env }.look_after(&id, lifetimes).await;
-                    swept.push(looked_after.map(|trackers| Report { trackers, ..Report::default() }));
-                }
-                swept
-            }
-        }
-    }
-
-    async fn streams(&self, part: Part) -> Vec<Result<Report, Error>> {
-        let Self { store, outbox, env, lifetimes, .. } = *self;
-        match store.due_streams(part, env.now(), self.budget.streams).await {
-            Err(error) => vec![Err(error.into())],
-            Ok(ids) => {
-                let mut swept = Vec::new();
-                for id in ids {
-                    let looked_after = Streaming { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await;
-                    swept.push(looked_after.map(|streams| Report { streams, ..Report::default() }));
-                }
-                swept
-            }
-        }
+        let found = store.due_trackers(part, env.now(), self.budget.trackers).await;
+        let look_after = |id| async move {
+            let trackers = Tracking { store, outbox, env }.look_after(&id, lifetimes).await?;
+            Ok(Report { trackers, ..Report::default() })
+        };
+        each(found, look_after).await
     }
 
     async fn lists(&self, part: Part) -> Vec<Result<Report, Error>> {
         let Self { store, outbox, env, lifetimes, .. } = *self;
-        match store.due_lists(part, env.now(), self.budget.lists).await {
-            Err(error) => vec![Err(error.into())],
-            Ok(ids) => {
-                let mut swept = Vec::new();
-                for id in ids {
-                    let looked_after = Listing { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await;
-                    swept.push(looked_after.map(|lists| Report { lists, ..Report::default() }));
-                }
-                swept
-            }
-        }
+        let found = store.due_lists(part, env.now(), self.budget.lists).await;
+        let look_after = |id| async move {
+            let lists = Listing { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await?;
+            Ok(Report { lists, ..Report::default() })
+        };
+        each(found, look_after).await
+    }
+
+    async fn streams(&self, part: Part) -> Vec<Result<Report, Error>> {
+        let Self { store, outbox, env, lifetimes, .. } = *self;
+        let found = store.due_streams(part, env.now(), self.budget.streams).await;
+        let look_after = |id| async move {
+            let streams = Streaming { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await?;
+            Ok(Report { streams, ..Report::default() })
+        };
+        each(found, look_after).await
     }
 }

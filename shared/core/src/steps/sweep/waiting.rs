@@ -9,7 +9,7 @@ use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Outbox, Segment, Store, WaitingPage, send_all};
 use crate::steps::Error;
-use crate::steps::elect::{election_messages, elections, within_reach};
+use crate::steps::ballot::{election_messages, elections, within_reach};
 
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
 /// it, unless its Target has more tasks than it gets through.

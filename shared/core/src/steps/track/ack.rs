@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{Outcome, Refused, TRIES, Tracking, beyond};
+use super::{Outcome, Refused, Tracking};
 use crate::domain::id::TrackerId;
-use crate::domain::tracker::{self, Acks, Ending, ItemId, ItemRange, Mark, NoItem, Node, NodeId, State, Tracker};
+use crate::domain::tracker::{
+    self, Acks, Ending, ItemId, ItemRange, Mark, NoItem, Node, NodeId, Place, State, Tracker,
+};
 use crate::ports::{Env, Freshness, Looked, Marked, Outbox, Trackers};
+use crate::steps::shape::{Settled, Tries};
 use crate::steps::{CONCURRENCY, Error};
 
 /// What an ack came to.
@@ -19,25 +22,6 @@ pub struct Acked {
     pub repeated: u64,
     /// The tracker, as far as it was looked at.
     pub tracker: Tracker,
-}
-
-/// What acking the items of settled tasks came to.
-#[derive(Debug, Default)]
-pub struct Settled {
-    /// Items that no tracker counts (any more).
-    pub unknown: usize,
-    /// Trackers that did not answer: whether their items are acked is unknown.
-    pub unanswered: Vec<(TrackerId, Error)>,
-}
-
-impl Settled {
-    /// How many items are unknown, if all others are acked.
-    ///
-    /// # Errors
-    /// A tracker did not answer.
-    pub fn all(self) -> Result<usize, Error> {
-        self.unanswered.into_iter().next().map_or(Ok(self.unknown), |(_, error)| Err(error))
-    }
 }
 
 /// How many groups are read at once; a port takes 99.
@@ -64,36 +48,25 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
 
     /// Acks the items that settled tasks carried, each tracker's for itself. What no tracker counts is passed over: a task
     /// is settled whatever its item is.
-    pub async fn settle(&self, items: Vec<(ItemId, tracker::Outcome)>) -> Settled {
+    pub async fn settle(&self, items: Vec<(ItemId, tracker::Outcome)>) -> Settled<TrackerId> {
         let mut by_tracker: BTreeMap<TrackerId, Acks> = BTreeMap::new();
         for (item, outcome) in items {
             by_tracker.entry(item.tracker).or_default().add(item.at, outcome);
         }
-        let trackers: Vec<_> = by_tracker
-            .into_iter()
-            .map(|(id, acks)| async move {
-                let settled = self.settle_one(&id, acks).await;
-                (id, settled)
-            })
-            .collect();
-        let trackers: Vec<_> = stream::iter(trackers).buffer_unordered(CONCURRENCY).collect().await;
-        let mut all = Settled::default();
-        for (id, settled) in trackers {
-            match settled {
-                Ok(unknown) => all.unknown += usize::try_from(unknown).unwrap_or(usize::MAX),
-                Err(error) => all.unanswered.push((id, error)),
-            }
-        }
-        all
+        let tell = |(id, acks): (TrackerId, Acks)| async move {
+            let settled = self.settle_one(&id, acks).await;
+            (id, settled)
+        };
+        Settled::telling(by_tracker, tell).await
     }
 
     /// Acks items of one tracker; says how many it does not count.
-    async fn settle_one(&self, id: &TrackerId, mut acks: Acks) -> Result<u64, Error> {
+    async fn settle_one(&self, id: &TrackerId, mut acks: Acks) -> Result<usize, Error> {
         let Looked { tracker, nodes } = self.with_items(id, &acks).await?;
-        let Some(tracker) = tracker else { return Ok(acks.len()) };
+        let Some(tracker) = tracker else { return Ok(count(acks.len())) };
         let beyond = acks.truncate(tracker.items);
         let over = self.mark_items(tracker, nodes, &acks).await?.is_err();
-        Ok(if over { beyond + acks.len() } else { beyond })
+        Ok(count(if over { beyond + acks.len() } else { beyond }))
     }
 
     /// The tracker, fresh enough to know whether it has these items, and the first of their groups. An item that it has
@@ -174,13 +147,15 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         mut freshness: Freshness,
     ) -> Result<(u64, Node), Error> {
         let mut fresh = 0;
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("marking items", self.env);
+        loop {
             match (node.marking(marks), freshness) {
                 (None, Freshness::Latest) => return Ok((fresh, node)),
                 // All are set already. Whether the node is full by now, an older view cannot say.
                 (None, Freshness::Eventual) => {
                     let looked = self.store.look(id, &[node.id], Freshness::Latest).await?;
                     node = looked.nodes.into_iter().next().unwrap_or_else(|| Node::empty(node.id));
+                    tries.again()?;
                 }
                 (Some(change), _) => match self.store.mark(id, &change).await? {
                     Marked::Yes(now) => {
@@ -190,18 +165,24 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
                             return Ok((fresh, now));
                         }
                         node = now;
+                        tries.again()?;
                     }
                     Marked::Changed(now) => {
                         node = now;
-                        // The first of two writers goes on at once: it has just seen what the other wrote.
-                        if tries > 0 {
-                            self.pause(tries).await;
-                        }
+                        tries.give_way_later().await?;
                     }
                 },
             }
             freshness = Freshness::Latest;
         }
-        Err(Error::Conflict("marking items"))
     }
+}
+
+fn count(items: u64) -> usize {
+    usize::try_from(items).unwrap_or(usize::MAX)
+}
+
+/// The first range of a call that names an item which was never added.
+fn beyond<'a>(items: u64, ranges: impl IntoIterator<Item = &'a ItemRange>) -> Option<usize> {
+    ranges.into_iter().position(|range| Place { group: range.group, index: range.last }.number() >= items)
 }

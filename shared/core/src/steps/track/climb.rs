@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{TRIES, Tracking};
+use super::Tracking;
 use crate::domain::id::TrackerId;
 use crate::domain::notice;
 use crate::domain::tracker::{Ending, GROUP_SIZE, ItemId, ItemRange, Mark, Node, NodeId, State, Tracker, Which};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Trackers, send_all};
 use crate::steps::Error;
+use crate::steps::shape::Tries;
 
 /// A notice names so many failed items at most; the tracker's items list the others.
 const MAX_NAMED: usize = 100;
@@ -65,7 +66,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     pub(super) async fn complete(&self, sealed: Tracker, failed: u64) -> Result<Tracker, Error> {
         let opened_at = sealed.opened_at;
         let mut tracker = sealed;
-        for tries in 0..TRIES {
+        let mut tries = Tries::of("completing a tracker", self.env);
+        loop {
             match tracker.state {
                 State::Ended(_) => return self.ended(tracker).await,
                 State::Sealed if tracker.opened_at == opened_at => {}
@@ -76,13 +78,12 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
             if self.store.store_tracker(&completed).await? == Stored::Yes {
                 return self.ended(completed).await;
             }
-            self.pause(tries).await;
+            tries.give_way().await?;
             match self.store.look(&completed.id, &[], Freshness::Latest).await?.tracker {
                 Some(now) => tracker = now,
                 None => return Ok(completed),
             }
         }
-        Err(Error::Conflict("completing a tracker"))
     }
 
     /// Sends an ended tracker's notice unless that is done. A queue that does not answer keeps nobody waiting: sweep

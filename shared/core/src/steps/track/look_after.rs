@@ -9,6 +9,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Ending, Patience, State, Tracker};
 use crate::ports::{Cleared, Env, Freshness, Outbox, Stored, Trackers};
 use crate::steps::Error;
+use crate::steps::shape::counts;
 
 /// How long trackers live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,31 +27,23 @@ impl Default for Lifetimes {
     }
 }
 
-/// What looking after trackers came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Trackers completed for somebody who died.
-    pub completed: usize,
-    /// Trackers whose deadline has passed.
-    pub overdue: usize,
-    /// Trackers that nobody did anything with.
-    pub abandoned: usize,
-    /// Notices sent for somebody who died.
-    pub told: usize,
-    /// Trackers removed after their retention.
-    pub removed: usize,
+counts! {
+    /// What looking after trackers came to.
+    pub struct Report {
+        /// Trackers completed for somebody who died.
+        pub completed: usize,
+        /// Trackers whose deadline has passed.
+        pub overdue: usize,
+        /// Trackers that nobody did anything with.
+        pub abandoned: usize,
+        /// Notices sent for somebody who died.
+        pub told: usize,
+        /// Trackers removed after their retention.
+        pub removed: usize,
+    }
 }
 
 impl Report {
-    /// Adds another's counts.
-    pub const fn add(&mut self, other: Self) {
-        self.completed += other.completed;
-        self.overdue += other.overdue;
-        self.abandoned += other.abandoned;
-        self.told += other.told;
-        self.removed += other.removed;
-    }
-
     fn of_end(tracker: &Tracker) -> Self {
         let State::Ended(end) = &tracker.state else { return Self::default() };
         match end.how {

@@ -11,35 +11,23 @@ mod climb;
 mod look_after;
 mod survey;
 
-use super::{Error, let_others_go_first};
+use super::Error;
+use super::shape::{self, Tries, handle, is_key, unless_refused};
 use crate::domain::id::TrackerId;
 use crate::domain::tracker::{
-    Addition, Ending, ItemRange, MAX_ADDED, MAX_KEY_BYTES, NoItem, NodeId, Options, Place, State, Tracker,
+    Addition, Ending, MAX_ADDED, MAX_KEY_BYTES, NoItem, NodeId, Options, Place, State, Tracker,
 };
 use crate::ports::{Added, Env, Freshness, Opened, Outbox, Stored, Trackers};
 
-pub use ack::{Acked, Settled};
+pub use ack::Acked;
 pub use look_after::{Lifetimes, Report};
 use survey::MAX_RANGES;
 pub use survey::{Items, Progress};
 
-/// Trackers, over their ports.
-#[derive(Debug)]
-pub struct Tracking<'a, S, Q, E> {
-    /// The trackers.
-    pub store: &'a S,
-    /// Where notices go.
-    pub outbox: &'a Q,
-    /// Time and randomness.
-    pub env: &'a E,
+handle! {
+    /// Trackers, over their ports.
+    Tracking
 }
-
-impl<S, Q, E> Clone for Tracking<'_, S, Q, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<S, Q, E> Copy for Tracking<'_, S, Q, E> {}
 
 /// A call that can never succeed as things are. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,11 +66,8 @@ pub enum Refused {
     },
 }
 
-/// The outcome of a call: losing is no error.
-pub type Outcome<T> = Result<Result<T, Refused>, Error>;
-
-/// A write that meets others is tried so many times.
-const TRIES: u32 = 64;
+/// The outcome of a call.
+pub type Outcome<T> = shape::Outcome<T, Refused>;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// Opens a tracker, or finds it if it was opened like this before; says whether it is new.
@@ -103,25 +88,23 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn add(&self, id: &TrackerId, key: &str, count: u64) -> Outcome<(Addition, bool)> {
-        if !(1..=MAX_KEY_BYTES).contains(&key.len()) || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if !is_key(key, MAX_KEY_BYTES) {
             return Ok(Err(Refused::BadKey));
         }
         if !(1..=MAX_ADDED).contains(&count) {
             return Ok(Err(Refused::BadCount));
         }
         let same = |before: Addition| if before.count == count { Ok((before, false)) } else { Err(Refused::KeyUsed) };
-        for tries in 0..TRIES {
-            let tracker = match self.tracker(id, Freshness::Latest).await? {
-                Ok(tracker) => tracker,
-                Err(refused) => return Ok(Err(refused)),
-            };
+        let mut tries = Tries::of("adding items", self.env);
+        loop {
+            let tracker = unless_refused!(self.tracker(id, Freshness::Latest).await?);
             let refused = match &tracker.state {
                 State::Open => match tracker.grown(key, count, self.env.now()) {
                     Some((grown, addition)) => match self.store.add(&grown, &addition).await? {
                         Added::Yes => return Ok(Ok((addition, true))),
                         Added::Before(before) => return Ok(same(before)),
                         Added::Conflict => {
-                            self.pause(tries).await;
+                            tries.give_way().await?;
                             continue;
                         }
                     },
@@ -136,7 +119,6 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
                 None => Err(refused),
             });
         }
-        Err(Error::Conflict("adding items"))
     }
 
     /// Seals a tracker; one whose items are all acked is complete with that.
@@ -144,16 +126,14 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn seal(&self, id: &TrackerId) -> Outcome<Tracker> {
-        for tries in 0..TRIES {
-            let tracker = match self.tracker(id, Freshness::Latest).await? {
-                Ok(tracker) => tracker,
-                Err(refused) => return Ok(Err(refused)),
-            };
+        let mut tries = Tries::of("sealing a tracker", self.env);
+        loop {
+            let tracker = unless_refused!(self.tracker(id, Freshness::Latest).await?);
             let sealed = match &tracker.state {
                 State::Open => {
                     let sealed = tracker.sealed(self.env.now());
                     if self.store.store_tracker(&sealed).await? == Stored::Conflict {
-                        self.pause(tries).await;
+                        tries.give_way().await?;
                         continue;
                     }
                     sealed
@@ -165,7 +145,6 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
             };
             return self.check(sealed).await.map(Ok);
         }
-        Err(Error::Conflict("sealing a tracker"))
     }
 
     /// Gives a tracker up. What was added and not acked counts as missing.
@@ -173,11 +152,9 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer: the call may be repeated.
     pub async fn abandon(&self, id: &TrackerId) -> Outcome<Tracker> {
-        for tries in 0..TRIES {
-            let tracker = match self.tracker(id, Freshness::Latest).await? {
-                Ok(tracker) => tracker,
-                Err(refused) => return Ok(Err(refused)),
-            };
+        let mut tries = Tries::of("abandoning a tracker", self.env);
+        loop {
+            let tracker = unless_refused!(self.tracker(id, Freshness::Latest).await?);
             match &tracker.state {
                 State::Ended(end) if end.how == Ending::Abandoned => return self.ended(tracker).await.map(Ok),
                 State::Ended(end) => return Ok(Err(Refused::Over(end.how))),
@@ -188,9 +165,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
             if self.store.store_tracker(&abandoned).await? == Stored::Yes {
                 return self.ended(abandoned).await.map(Ok);
             }
-            self.pause(tries).await;
+            tries.give_way().await?;
         }
-        Err(Error::Conflict("abandoning a tracker"))
     }
 
     /// Looks whether a tracker that has just been sealed is complete: only its last group could not be reported before.
@@ -205,14 +181,4 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         let looked = self.store.look(id, &[], freshness).await?;
         Ok(looked.tracker.ok_or_else(|| Refused::Unknown(id.clone())))
     }
-
-    /// Lets others go first, for longer each time.
-    async fn pause(&self, tries: u32) {
-        let_others_go_first(self.env, tries).await;
-    }
-}
-
-/// The first range of a call that names an item which was never added.
-fn beyond<'a>(items: u64, ranges: impl IntoIterator<Item = &'a ItemRange>) -> Option<usize> {
-    ranges.into_iter().position(|range| Place { group: range.group, index: range.last }.number() >= items)
 }

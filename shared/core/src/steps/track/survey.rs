@@ -11,6 +11,7 @@ use crate::domain::tracker::{
 };
 use crate::ports::{Env, Freshness, Outbox, Trackers};
 use crate::steps::Error;
+use crate::steps::shape::unless_refused;
 
 /// A tracker and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +88,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// # Errors
     /// A port did not answer.
     pub async fn progress(&self, id: &TrackerId) -> Outcome<Progress> {
-        let tracker = match self.tracker(id, Freshness::Latest).await? {
-            Ok(tracker) => tracker,
-            Err(refused) => return Ok(Err(refused)),
-        };
+        let tracker = unless_refused!(self.tracker(id, Freshness::Latest).await?);
         let (done, failed) = match &tracker.state {
             State::Ended(end) => (tracker.items.saturating_sub(end.missing), end.failed),
             State::Open | State::Sealed => {
