@@ -10,11 +10,11 @@ use groupage_core::steps::track::{Acked, Refused};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::Backend;
+use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields};
-use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::trackers::TrackerState;
 
 /// Ranges of one call at most.

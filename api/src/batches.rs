@@ -11,10 +11,10 @@ use groupage_core::ports::Batches as _;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::Backend;
-use crate::document::{AnyPort, ById};
+use crate::backend::Backend;
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById};
 use crate::times;
 
 /// Where a batch stands.

@@ -11,8 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use crate::MAX_BODY_BYTES;
 use crate::problem::{Kind, Problem};
+
+/// The largest body of a request, in bytes.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// What a body holds, once it is read.
 pub trait Contents: Sized {

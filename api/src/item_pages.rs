@@ -12,10 +12,10 @@ use groupage_core::steps::track::Items;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::Backend;
-use crate::document::{AnyPort, ById};
+use crate::backend::Backend;
 use crate::parameters::{Id, Parameters};
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById};
 
 /// The most items of one page.
 const MAX_LIMIT: usize = 1_000;

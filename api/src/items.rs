@@ -9,11 +9,11 @@ use groupage_core::domain::tracker::{self, GROUP_SIZE, MAX_ADDED};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::Backend;
+use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields};
-use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 
 /// Items to add.
 #[derive(Debug, ToSchema)]

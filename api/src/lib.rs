@@ -1,13 +1,14 @@
 //! Groupage's HTTP API: tasks are sent, held back on lists and released, or fed by streams; trackers opened, filled, acked and ended; and
 //! statuses read.
 //!
-//! The router stands on the same [`Stack`] as the steps, so it is the same in the Lambda function, in `groupage local`
+//! The router stands on the same [`Stack`](groupage_aws::entry::Stack) as the steps, so it is the same in the Lambda function, in `groupage local`
 //! and in the tests. Whatever is wrong with a request is answered as a [`Problem`] that names the field and never a
 //! value, before anything is changed; a port that does not answer is a 503, and the call may be repeated. The document
 //! at `/openapi.json` is made from the types that the handlers take and give.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod acks;
+mod backend;
 mod batches;
 mod body;
 mod document;
@@ -16,6 +17,7 @@ mod items;
 mod lists;
 mod parameters;
 mod problem;
+mod responses;
 mod routes;
 mod streams;
 mod tasks;
@@ -31,64 +33,12 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::FutureExt;
-use groupage_aws::entry::Stack;
-use groupage_core::ports::{Env, Outbox, Store};
-use groupage_core::steps::list::Listing;
-use groupage_core::steps::stream::Streaming;
-use groupage_core::steps::track::Tracking;
 use tracing::error;
 
+pub use backend::Backend;
+pub use body::MAX_BODY_BYTES;
 pub use document::document;
 pub use problem::{Kind, Problem};
-
-/// The largest body of a request, in bytes.
-pub const MAX_BODY_BYTES: usize = 1024 * 1024;
-
-/// What the API stands on: tables, queues, and a machine.
-pub trait Backend: Send + Sync + 'static {
-    /// The tables.
-    type Store: Store + Send + 'static;
-    /// The queues.
-    type Queues: Outbox + Send + 'static;
-    /// Time, randomness, ids.
-    type Env: Env + Send + 'static;
-
-    /// All of them.
-    fn stack(&self) -> &Stack<Self::Store, Self::Queues, Self::Env>;
-
-    /// The trackers in them.
-    fn tracking(&self) -> Tracking<'_, Self::Store, Self::Queues, Self::Env> {
-        let Stack { store, queues: outbox, env, .. } = self.stack();
-        Tracking { store, outbox, env }
-    }
-
-    /// The lists in them.
-    fn listing(&self) -> Listing<'_, Self::Store, Self::Queues, Self::Env> {
-        let Stack { store, queues: outbox, env, .. } = self.stack();
-        Listing { store, outbox, env }
-    }
-
-    /// The streams in them.
-    fn streaming(&self) -> Streaming<'_, Self::Store, Self::Queues, Self::Env> {
-        let Stack { store, queues: outbox, env, .. } = self.stack();
-        Streaming { store, outbox, env }
-    }
-}
-
-impl<S, Q, E> Backend for Stack<S, Q, E>
-where
-    S: Store + Send + 'static,
-    Q: Outbox + Send + 'static,
-    E: Env + Send + 'static,
-{
-    type Store = S;
-    type Queues = Q;
-    type Env = E;
-
-    fn stack(&self) -> &Self {
-        self
-    }
-}
 
 /// The API on a stack.
 pub fn router<B: Backend>(backend: Arc<B>) -> Router {

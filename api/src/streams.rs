@@ -15,11 +15,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::Backend;
+use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields, MAX_WHOLE};
-use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::routes::pushed;
 use crate::times;
 use crate::trackers::notification_queue;

@@ -15,11 +15,11 @@ use groupage_core::steps::track::Progress;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::Backend;
+use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields};
-use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::routes::pushed;
 use crate::times;
 

@@ -14,11 +14,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::Backend;
+use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields};
-use crate::document::{AnyPort, ById, Conflicts, WithBody};
 use crate::parameters::Id;
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::times;
 
 /// How a list is opened.

@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::Backend;
+use crate::backend::Backend;
 use crate::body::MAX_WHOLE;
-use crate::document::{AnyPort, ById};
 use crate::parameters::{Id, Parameters};
 use crate::problem::Problem;
+use crate::responses::{AnyPort, ById};
 
 /// Tasks of a page whose request does not say how many.
 const DEFAULT_LIMIT: usize = 20;
