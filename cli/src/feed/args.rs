@@ -14,10 +14,10 @@ Examples:
   groupage feed events.ndjson --stream orders --rate 50  at most 50 lines a second
   groupage stream show orders                            how far it is, asked from anywhere";
 
-/// Args an ordered file to a stream, event by event, and go on where it stood after any crash.
+/// Feed an ordered file to a stream, event by event, and go on where it stood after any crash.
 ///
 /// Each line is a task: {"id": "…", "payload": {…}}; a task without an id gets one from its number in the file. The
-/// stream knows up to which line all are settled: its watermark. Argsing the same file again begins there. Lines after it
+/// stream knows up to which line all are settled: its watermark. Feeding the same file again begins there. Lines after it
 /// that were fed before are recognised, and sent again only if they are not settled; a line that has changed since is
 /// refused. A line that is no task is rejected, counts as failed, and holds nobody up.
 ///
@@ -34,7 +34,7 @@ pub struct Args {
     /// The stream; opened if it is not there.
     #[arg(long, value_name = "NAME")]
     pub stream: String,
-    /// Args so many lines a second at most.
+    /// Feed so many lines a second at most.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rate: Option<u32>,
     /// End the stream when all lines are fed: it is completed when all are settled, and takes no more.
