@@ -27,6 +27,8 @@ pub(crate) enum Clause {
     AtMost(&'static str, AttributeValue),
     /// The attribute, a number, is this or higher.
     AtLeast(&'static str, AttributeValue),
+    /// The attribute lies between these two, both included.
+    Between(&'static str, AttributeValue, AttributeValue),
     /// The attribute, which some caller's key names, is not there.
     KeyAbsent(String),
     /// The attribute, which some caller's key names, is there.
@@ -62,6 +64,12 @@ impl Terms {
         clauses.join(" AND ")
     }
 
+    /// The only attributes that a read is to return, unless it is to return all.
+    pub(crate) fn projection(&mut self, attributes: &[&'static str]) -> Option<String> {
+        let names: Vec<String> = attributes.iter().map(|attribute| self.name(attribute)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
     fn clause(&mut self, clause: &Clause) -> String {
         match clause {
             Clause::Absent(attribute) => format!("attribute_not_exists({})", self.name(attribute)),
@@ -82,6 +90,10 @@ impl Terms {
             Clause::Below(attribute, value) => format!("{} < {}", self.name(attribute), self.value(value.clone())),
             Clause::AtMost(attribute, value) => format!("{} <= {}", self.name(attribute), self.value(value.clone())),
             Clause::AtLeast(attribute, value) => format!("{} >= {}", self.name(attribute), self.value(value.clone())),
+            Clause::Between(attribute, from, last) => {
+                let (name, from) = (self.name(attribute), self.value(from.clone()));
+                format!("{name} BETWEEN {from} AND {}", self.value(last.clone()))
+            }
             Clause::KeyAbsent(attribute) => format!("attribute_not_exists({})", self.name(attribute)),
             Clause::KeyPresent(attribute) => format!("attribute_exists({})", self.name(attribute)),
         }
@@ -110,6 +122,20 @@ impl Terms {
         ((!names.is_empty()).then_some(names), (!values.is_empty()).then_some(values))
     }
 }
+
+/// A write that is made only if all clauses hold. The SDK's writes have these methods alike, but share no trait.
+macro_rules! on_condition {
+    ($write:expr, $terms:expr, $clauses:expr) => {{
+        let mut terms: $crate::dynamo::expression::Terms = $terms;
+        let condition = terms.condition($clauses);
+        let (names, values) = terms.into_parts();
+        $write
+            .condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+    }};
+}
+pub(crate) use on_condition;
 
 /// A change to one item.
 #[derive(Debug, Default)]

@@ -27,6 +27,16 @@ pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
+/// What an item says in a string attribute.
+pub(crate) fn text_in<'i>(item: &'i Item, attribute: &str) -> Option<&'i str> {
+    item.get(attribute)?.as_s().ok().map(String::as_str)
+}
+
+/// An item's id, for errors; empty if it has none.
+pub(crate) fn id_in(item: &Item, attribute: &str) -> String {
+    text_in(item, attribute).unwrap_or_default().to_owned()
+}
+
 /// A stored form as an item.
 pub(crate) fn encode<T: Serialize>(table: &'static str, id: &str, stored: &T) -> Result<Item> {
     to_item(stored)

@@ -1,10 +1,9 @@
 //! The tables in DynamoDB, and how every table's file writes to them.
 
-pub(crate) mod due;
 pub(crate) mod expression;
 pub(crate) mod item;
 pub(crate) mod many;
-pub(crate) mod range;
+pub(crate) mod query;
 mod repeat;
 pub(crate) mod transaction;
 
@@ -18,13 +17,13 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{
-    ConsumedCapacity, Put, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    ConsumedCapacity, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
 };
-use groupage_core::ports::{Error, Result};
+use groupage_core::ports::{Error, Result, Stored};
 
 use self::item::{Item, refused, text};
 use crate::config::Tables;
-use crate::dynamo::expression::{Change, Clause, Terms};
+use crate::dynamo::expression::{Change, Clause, Terms, on_condition};
 use crate::dynamo::repeat::{Conflicts, GivesWay};
 use crate::fault::failed;
 use crate::meter::{Meter, Place};
@@ -109,21 +108,58 @@ impl Dynamo {
         item: Item,
         clauses: &[Clause],
     ) -> Result<Written> {
-        let mut terms = Terms::default();
-        let condition = terms.condition(clauses);
-        let (names, values) = terms.into_parts();
-        let answer = client
-            .put_item()
-            .table_name(key.table)
-            .set_item(Some(item))
-            .condition_expression(condition)
-            .set_expression_attribute_names(names)
-            .set_expression_attribute_values(values)
+        let put = client.put_item().table_name(key.table).set_item(Some(item));
+        let answer = on_condition!(put, Terms::default(), clauses)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
             .await;
         self.written(what, key.place, answer.map(|output| (output.consumed_capacity, None)))
+    }
+
+    /// Puts a whole new item, by a client of one's choice; the item that was there, unless it is the very same: that is our
+    /// own write, whose answer was lost.
+    pub(crate) async fn create<T: PartialEq>(
+        &self,
+        client: &Client,
+        what: &'static str,
+        key: Key<'_>,
+        (new, item): (&T, Item),
+        read: impl FnOnce(Item) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match self.put_by(client, what, key, item, &[Clause::Absent(key.attribute)]).await? {
+            Written::Done(_) => Ok(None),
+            // A condition on absence failed, and yet nothing is there: the item expired in between.
+            Written::Refused(None) => {
+                Err(Error::Unavailable { what, why: "the item that was in the way is gone".to_owned() })
+            }
+            Written::Refused(Some(old)) => Ok(Some(read(old)?).filter(|old| old != new)),
+        }
+    }
+
+    /// Puts a whole item if all clauses hold. If the very same is there, it is our own write, whose answer was lost, or as
+    /// good as it.
+    pub(crate) async fn replace<T: PartialEq>(
+        &self,
+        what: &'static str,
+        key: Key<'_>,
+        (next, item): (&T, Item),
+        clauses: &[Clause],
+        read: impl FnOnce(Item) -> Result<T>,
+    ) -> Result<Stored> {
+        match self.put(what, key, item, clauses).await? {
+            Written::Done(_) => Ok(Stored::Yes),
+            Written::Refused(Some(old)) => Ok(if read(old)? == *next { Stored::Yes } else { Stored::Conflict }),
+            Written::Refused(None) => Ok(Stored::Conflict),
+        }
+    }
+
+    /// Removes an item if all clauses hold, or it is gone.
+    pub(crate) async fn remove(&self, what: &'static str, key: Key<'_>, clauses: &[Clause]) -> Result<Stored> {
+        match self.delete(what, key, clauses).await? {
+            Written::Done(_) | Written::Refused(None) => Ok(Stored::Yes),
+            Written::Refused(Some(_)) => Ok(Stored::Conflict),
+        }
     }
 
     /// Changes an item if all clauses hold; `returns` says whether the item afterwards is wanted.
@@ -135,19 +171,9 @@ impl Dynamo {
         clauses: &[Clause],
         returns: ReturnValue,
     ) -> Result<Written> {
-        let update = change.expression();
-        let mut terms = change.terms;
-        let condition = terms.condition(clauses);
-        let (names, values) = terms.into_parts();
-        let answer = self
-            .client
-            .update_item()
-            .table_name(key.table)
-            .set_key(Some(key.item()))
-            .update_expression(update)
-            .condition_expression(condition)
-            .set_expression_attribute_names(names)
-            .set_expression_attribute_values(values)
+        let update = self.client.update_item().table_name(key.table).set_key(Some(key.item()));
+        let update = update.update_expression(change.expression());
+        let answer = on_condition!(update, change.terms, clauses)
             .return_values(returns)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
@@ -158,17 +184,8 @@ impl Dynamo {
 
     /// Removes an item if all clauses hold.
     pub(crate) async fn delete(&self, what: &'static str, key: Key<'_>, clauses: &[Clause]) -> Result<Written> {
-        let mut terms = Terms::default();
-        let condition = terms.condition(clauses);
-        let (names, values) = terms.into_parts();
-        let answer = self
-            .client
-            .delete_item()
-            .table_name(key.table)
-            .set_key(Some(key.item()))
-            .condition_expression(condition)
-            .set_expression_attribute_names(names)
-            .set_expression_attribute_values(values)
+        let delete = self.client.delete_item().table_name(key.table).set_key(Some(key.item()));
+        let answer = on_condition!(delete, Terms::default(), clauses)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
@@ -219,56 +236,21 @@ impl Dynamo {
     }
 }
 
-/// A put as one of a transaction's writes: all of them are made if all clauses of each hold, or none is.
-pub(crate) fn put_in_transaction(
-    what: &'static str,
-    table: &str,
-    item: Item,
-    clauses: &[Clause],
-) -> Result<TransactWriteItem> {
-    let mut terms = Terms::default();
-    let condition = terms.condition(clauses);
-    let (names, values) = terms.into_parts();
-    let put = Put::builder()
-        .table_name(table)
-        .set_item(Some(item))
-        .condition_expression(condition)
-        .set_expression_attribute_names(names)
-        .set_expression_attribute_values(values)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-        .build()
-        .map_err(|error| Error::Broken { what, why: error.to_string() })?;
-    Ok(TransactWriteItem::builder().put(put).build())
-}
-
 /// An error that may be a failed condition.
 trait Refusal {
     fn refusal(&self) -> Option<&ConditionalCheckFailedException>;
 }
 
-impl Refusal for PutItemError {
-    fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
-        match self {
-            Self::ConditionalCheckFailedException(refusal) => Some(refusal),
-            _ => None,
+macro_rules! refusals {
+    ($($error:ident),+) => {$(
+        impl Refusal for $error {
+            fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
+                match self {
+                    Self::ConditionalCheckFailedException(refusal) => Some(refusal),
+                    _ => None,
+                }
+            }
         }
-    }
+    )+};
 }
-
-impl Refusal for UpdateItemError {
-    fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
-        match self {
-            Self::ConditionalCheckFailedException(refusal) => Some(refusal),
-            _ => None,
-        }
-    }
-}
-
-impl Refusal for DeleteItemError {
-    fn refusal(&self) -> Option<&ConditionalCheckFailedException> {
-        match self {
-            Self::ConditionalCheckFailedException(refusal) => Some(refusal),
-            _ => None,
-        }
-    }
-}
+refusals!(PutItemError, UpdateItemError, DeleteItemError);

@@ -1,13 +1,15 @@
 //! Transactions: several writes, all or none.
 
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
-    CancellationReason, ConsumedCapacity, Delete, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
-    TransactWriteItem, Update,
+    CancellationReason, ConditionCheck, ConsumedCapacity, Delete, Put, ReturnConsumedCapacity,
+    ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use groupage_core::ports::{Error, Result};
 
-use crate::dynamo::expression::{Change, Clause, Terms};
+use crate::dynamo::expression::{Change, Clause, Terms, on_condition};
+use crate::dynamo::item::Item;
 use crate::dynamo::{Dynamo, Key};
 use crate::fault::failed;
 use crate::meter::Place;
@@ -51,13 +53,21 @@ impl Dynamo {
             },
         }
     }
-}
 
-impl Dynamo {
     /// The place of the table that consumed, if a transaction may write there beside other tables.
     fn place_of(&self, consumed: &ConsumedCapacity) -> Option<Place> {
         consumed.table_name().filter(|table| *table == self.tables.tasks).map(|_| Place::Tasks)
     }
+}
+
+/// A put as one of a transaction's writes: all of them are made if all clauses of each hold, or none is.
+pub(crate) fn put(what: &'static str, table: &str, item: Item, clauses: &[Clause]) -> Result<TransactWriteItem> {
+    let put = Put::builder().table_name(table).set_item(Some(item));
+    let put = on_condition!(put, Terms::default(), clauses)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .build()
+        .map_err(broken(what))?;
+    Ok(TransactWriteItem::builder().put(put).build())
 }
 
 /// An update as one of a transaction's writes.
@@ -67,35 +77,34 @@ pub(crate) fn update(
     change: Change,
     clauses: &[Clause],
 ) -> Result<TransactWriteItem> {
-    let expression = change.expression();
-    let mut terms = change.terms;
-    let condition = terms.condition(clauses);
-    let (names, values) = terms.into_parts();
-    let update = Update::builder()
-        .table_name(key.table)
-        .set_key(Some(key.item()))
-        .update_expression(expression)
-        .condition_expression(condition)
-        .set_expression_attribute_names(names)
-        .set_expression_attribute_values(values)
-        .build()
-        .map_err(|error| Error::Broken { what, why: error.to_string() })?;
+    let update = Update::builder().table_name(key.table).set_key(Some(key.item()));
+    let update = update.update_expression(change.expression());
+    let update = on_condition!(update, change.terms, clauses).build().map_err(broken(what))?;
     Ok(TransactWriteItem::builder().update(update).build())
 }
 
 /// A removal as one of a transaction's writes.
 pub(crate) fn delete(what: &'static str, key: Key<'_>, clauses: &[Clause]) -> Result<TransactWriteItem> {
-    let mut terms = Terms::default();
-    let condition = terms.condition(clauses);
-    let (names, values) = terms.into_parts();
-    let delete = Delete::builder()
-        .table_name(key.table)
-        .set_key(Some(key.item()))
-        .condition_expression(condition)
-        .set_expression_attribute_names(names)
-        .set_expression_attribute_values(values)
+    let delete = Delete::builder().table_name(key.table).set_key(Some(key.item()));
+    let delete = on_condition!(delete, Terms::default(), clauses)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
         .build()
-        .map_err(|error| Error::Broken { what, why: error.to_string() })?;
+        .map_err(broken(what))?;
     Ok(TransactWriteItem::builder().delete(delete).build())
+}
+
+/// A look at an item as one of a transaction's writes.
+pub(crate) fn check(what: &'static str, key: Key<'_>, clauses: &[Clause]) -> Result<TransactWriteItem> {
+    let check = ConditionCheck::builder().table_name(key.table).set_key(Some(key.item()));
+    let check = on_condition!(check, Terms::default(), clauses).build().map_err(broken(what))?;
+    Ok(TransactWriteItem::builder().condition_check(check).build())
+}
+
+/// The item that refused one of a transaction's writes. Some emulators send an empty one if there was none.
+pub(crate) fn item_in(reason: &CancellationReason) -> Option<Item> {
+    reason.item.clone().filter(|item| !item.is_empty())
+}
+
+pub(crate) fn broken(what: &'static str) -> impl Fn(BuildError) -> Error {
+    move |error| Error::Broken { what, why: error.to_string() }
 }

@@ -15,22 +15,15 @@ use groupage_core::ports::{Batches, Result, Stored};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Tables;
-use crate::dynamo::due::DueIndex;
 use crate::dynamo::expression::Clause;
-use crate::dynamo::item::{Item, decode, encode, nonsense, number};
-use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number};
+use crate::dynamo::transaction;
+use crate::dynamo::{Dynamo, Key};
 use crate::meter::Place;
 
 const TABLE: &str = "batch table";
 const BATCH_ID: &str = "BatchId";
 const REVISION: &str = "Revision";
-
-/// An entry of the index.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Entry {
-    batch_id: BatchId,
-}
 
 /// A member's place in `Members`, counted from 0. Text, as the keys of DynamoDB's maps are.
 type Position = String;
@@ -203,7 +196,7 @@ pub(crate) fn item_of(batch: &Batch, retention_ms: u64) -> Result<Item> {
 }
 
 fn batch_of(item: Item) -> Result<Batch> {
-    let id = item.get(BATCH_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
+    let id = id_in(&item, BATCH_ID);
     decode::<StoredBatch>(TABLE, &id, item)?.into_batch()
 }
 
@@ -224,24 +217,15 @@ impl Batches for Dynamo {
             Assumes::Absent => Clause::Absent(BATCH_ID),
             Assumes::At(revision) => Clause::Equals(REVISION, number(revision)),
         };
-        match self.put("write a batch", self.batch_key(&batch.id), item, &[clause]).await? {
-            Written::Done(_) => Ok(Stored::Yes),
-            Written::Refused(None) => Ok(Stored::Conflict),
-            // The very same content is our own write, whose answer was lost.
-            Written::Refused(Some(old)) => Ok(if batch_of(old)? == *batch { Stored::Yes } else { Stored::Conflict }),
-        }
+        self.replace("write a batch", self.batch_key(&batch.id), (batch, item), &[clause], batch_of).await
     }
 
     async fn unfinished(&self, route: &RouteName, part: Part, before: Timestamp, limit: usize) -> Result<Vec<BatchId>> {
-        let index = DueIndex {
-            what: "query the unfinished batches",
-            table: &self.tables.batches,
-            place: Place::Batches,
-            index: Tables::UNFINISHED_INDEX,
-            part: ("Open", part.key(route)),
-        };
-        let entries = self.due::<Entry>(index, before, limit).await?;
-        Ok(entries.into_iter().map(|entry| entry.batch_id).collect())
+        let part = part.key(route);
+        let open = Key::of(&self.tables.batches, Place::Batches, "Open", &part);
+        let index = (Tables::UNFINISHED_INDEX, BATCH_ID);
+        let found = self.due("query the unfinished batches", open, index, before, limit).await?;
+        Ok(found.into_iter().map(BatchId::new).collect())
     }
 }
 
@@ -257,7 +241,7 @@ impl Dynamo {
     pub fn acknowledgement(&self, claimed: &Batch, settled: &Batch) -> Result<TransactWriteItem> {
         const WHAT: &str = "acknowledge a batch in a transaction";
         let item = encode(TABLE, settled.id.as_str(), &StoredBatch::of(settled, self.retention_ms))?;
-        put_in_transaction(WHAT, &self.tables.batches, item, &[Clause::Equals(REVISION, number(claimed.revision))])
+        transaction::put(WHAT, &self.tables.batches, item, &[Clause::Equals(REVISION, number(claimed.revision))])
     }
 }
 

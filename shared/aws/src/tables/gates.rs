@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, decode, encode, number};
-use crate::dynamo::{Dynamo, Key, Written};
+use crate::dynamo::{Dynamo, Key};
 use crate::meter::Place;
 use crate::tables::locks::{IDLE_MS, TABLE, TARGET};
 
@@ -78,14 +78,7 @@ impl Gates for Dynamo {
             Revision(0 | 1) => Clause::Absent(REVISION),
             Revision(revision) => Clause::Equals(REVISION, number(revision - 1)),
         };
-        match self.put("write a gate", self.gate_key(&key), item, &[clause]).await? {
-            Written::Done(_) => Ok(Stored::Yes),
-            Written::Refused(None) => Ok(Stored::Conflict),
-            // The very same content is our own write, whose answer was lost.
-            Written::Refused(Some(old)) => {
-                Ok(if gate_of(&key, old)? == *gate { Stored::Yes } else { Stored::Conflict })
-            }
-        }
+        self.replace("write a gate", self.gate_key(&key), (gate, item), &[clause], |old| gate_of(&key, old)).await
     }
 }
 

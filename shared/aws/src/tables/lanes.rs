@@ -1,7 +1,7 @@
 //! The lane table: under each lane's id the lane itself and one small item for each task that waits for its turn; and the
 //! index of lanes that a failure stopped.
 
-use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::CancellationReason;
 use groupage_core::domain::id::{LaneId, Revision, Round, RouteName, Target, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, Queued, State};
 use groupage_core::domain::task::{Candidate, Task};
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::Tables;
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, decode, encode, nonsense, number, text};
-use crate::dynamo::range::Range;
-use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
-use crate::fault::failed;
+use crate::dynamo::query::Query;
+use crate::dynamo::transaction::{self, item_in};
+use crate::dynamo::{Dynamo, Key};
 use crate::meter::Place;
 use crate::tables::tasks::task_of;
 
@@ -60,13 +60,6 @@ struct StoredQueued {
     task: TaskId,
     target: Target,
     bytes: u32,
-}
-
-/// What the index shows.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Entry {
-    lane_id: LaneId,
 }
 
 fn turn_key(turn: Turn) -> String {
@@ -149,13 +142,13 @@ impl Lanes for Dynamo {
         const WHAT: &str = "line tasks up in a lane";
         let assumes = if is_new { Clause::Absent(LANE_ID) } else { is_before(lane) };
         let table = &self.tables.lanes;
-        let mut writes = vec![put_in_transaction(WHAT, table, lane_item(lane, self.retention_ms)?, &[assumes])?];
+        let mut writes = vec![transaction::put(WHAT, table, lane_item(lane, self.retention_ms)?, &[assumes])?];
         for newcomer in newcomers {
             writes.push(self.new_task(WHAT, &newcomer.task)?);
         }
         for queued in newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref()) {
             let item = queued_item(&lane.id, queued)?;
-            writes.push(put_in_transaction(WHAT, table, item, &[Clause::Absent(LANE_ID)])?);
+            writes.push(transaction::put(WHAT, table, item, &[Clause::Absent(LANE_ID)])?);
         }
         let Err(reasons) = self.transact(WHAT, Place::Lanes, writes).await? else { return Ok(LinedUp::Yes) };
         refusal(lane, newcomers, &reasons)
@@ -163,45 +156,21 @@ impl Lanes for Dynamo {
 
     async fn store_lane(&self, lane: &Lane) -> Result<Stored> {
         let (key, item) = (self.lane_key(&lane.id, LANE), lane_item(lane, self.retention_ms)?);
-        match self.put("write a lane", key, item, &[is_before(lane)]).await? {
-            Written::Done(_) => Ok(Stored::Yes),
-            Written::Refused(None) => Ok(Stored::Conflict),
-            // The very same content is our own write, whose answer was lost, or as good as it.
-            Written::Refused(Some(old)) => Ok(if lane_of(old)? == *lane { Stored::Yes } else { Stored::Conflict }),
-        }
+        self.replace("write a lane", key, (lane, item), &[is_before(lane)], lane_of).await
     }
 
     async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {
         let Some(last) = to.0.checked_sub(1).filter(|last| from.0 <= *last) else { return Ok(Vec::new()) };
-        let range = Range {
-            what: "read who waits in a lane",
-            table: &self.tables.lanes,
-            place: Place::Lanes,
-            partition: (LANE_ID, id.as_str()),
-            sort: TURN,
-            from: turn_key(from),
-            last: turn_key(Turn(last)),
-        };
-        self.range(range, limit, Freshness::Latest).await?.into_iter().map(queued_of).collect()
+        let (from, last) = (turn_key(from), turn_key(Turn(last)));
+        let range = (self.lane_key(id, &from), last.as_str());
+        let found = self.range("read who waits in a lane", range, limit, Freshness::Latest).await?;
+        found.into_iter().map(queued_of).collect()
     }
 
     async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>> {
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.lanes)
-            .index_name(Tables::STOPPED_INDEX)
-            .key_condition_expression("#Stopped = :route")
-            .expression_attribute_names("#Stopped", "Stopped")
-            .expression_attribute_values(":route", text(route.as_str()))
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed("query the lanes that are stopped", error))?;
-        self.meter.count_read(Place::Lanes, output.consumed_capacity());
-        let entries = output.items.unwrap_or_default().into_iter();
-        entries.map(|item| decode::<Entry>(TABLE, "", item).map(|entry| entry.lane_id)).collect()
+        let of_route = Key::of(&self.tables.lanes, Place::Lanes, "Stopped", route.as_str());
+        let stopped = Query::of("query the lanes that are stopped", of_route, limit).by(Tables::STOPPED_INDEX);
+        Ok(self.ids(stopped, LANE_ID).await?.into_iter().map(LaneId::new).collect())
     }
 
     async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
@@ -217,19 +186,18 @@ impl Lanes for Dynamo {
 
 /// Why nobody came, by the reasons of a cancelled transaction: for the lane, for each task, for each place.
 fn refusal(lane: &Lane, newcomers: &[Newcomer], reasons: &[CancellationReason]) -> Result<LinedUp> {
-    let there = |reason: &CancellationReason| reason.item.clone().filter(|item| !item.is_empty());
     let (tasks, places) = reasons.get(1..).unwrap_or_default().split_at_checked(newcomers.len()).unwrap_or_default();
-    let before: Vec<Task> = tasks.iter().filter_map(there).map(task_of).collect::<Result<_>>()?;
+    let before: Vec<Task> = tasks.iter().filter_map(item_in).map(task_of).collect::<Result<_>>()?;
     if !before.is_empty() {
         // The very same content is our own write, whose answer was lost.
         let is_own = before.iter().eq(newcomers.iter().map(|newcomer| &newcomer.task))
-            && reasons.first().and_then(there).map(lane_of).transpose()?.as_ref() == Some(lane);
+            && reasons.first().and_then(item_in).map(lane_of).transpose()?.as_ref() == Some(lane);
         return Ok(if is_own { LinedUp::Yes } else { LinedUp::Before(before) });
     }
     // Only a lane that is as it was read says which turns are free. It may be another, or in another transaction just now.
     let lane_is_as_read = reasons.first().is_some_and(|reason| reason.code() == Some("None"));
     let queued = newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref());
-    let used = places.iter().zip(queued).filter(|(reason, _)| there(reason).is_some());
+    let used = places.iter().zip(queued).filter(|(reason, _)| item_in(reason).is_some());
     let used: Vec<Turn> = used.map(|(_, queued)| queued.turn).collect();
     Ok(if lane_is_as_read && !used.is_empty() { LinedUp::Used(used) } else { LinedUp::Conflict })
 }

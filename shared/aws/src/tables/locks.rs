@@ -11,7 +11,7 @@ use groupage_core::ports::{Acquired, Advanced, Error, Locks, Released, Result, S
 use serde::Deserialize;
 
 use crate::dynamo::expression::{Change, Clause};
-use crate::dynamo::item::{Item, decode, nonsense, number, text};
+use crate::dynamo::item::{Item, decode, id_in, nonsense, number, text};
 use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
 
@@ -47,7 +47,7 @@ struct StoredLock {
 
 /// Reads a lock, and whose it is, out of its item.
 pub(crate) fn lock_of(item: Item) -> Result<(Target, Lock)> {
-    let target = item.get(TARGET).and_then(|target| target.as_s().ok()).cloned().unwrap_or_default();
+    let target = id_in(&item, TARGET);
     let stored: StoredLock = decode(TABLE, &target, item)?;
     let holder = match (stored.lock_holder, stored.waits_since, stored.lease_until) {
         (Some(workflow), Some(waits_since), Some(lease_until)) => Some(Holder { workflow, waits_since, lease_until }),

@@ -8,7 +8,7 @@ use groupage_core::domain::tracker::{Change, Node, NodeId, WORDS, Word};
 use groupage_core::ports::{Marked, Result};
 
 use crate::dynamo::expression::{Change as Writing, Clause};
-use crate::dynamo::item::{Item, nonsense, number};
+use crate::dynamo::item::{Item, nonsense, number, text_in};
 use crate::dynamo::{Dynamo, Key, Written};
 
 /// The sort key of every item of these tables.
@@ -87,11 +87,6 @@ pub(crate) fn node_of(table: &'static str, item: &Item) -> Result<Node> {
 }
 
 fn node_id(item: &Item) -> Option<NodeId> {
-    let (level, index) = sort_key(item)?.strip_prefix('n')?.split_once('#')?;
+    let (level, index) = text_in(item, NODE)?.strip_prefix('n')?.split_once('#')?;
     Some(NodeId { level: level.parse().ok()?, index: u32::from_str_radix(index, 16).ok()? })
-}
-
-/// An item's sort key.
-fn sort_key(item: &Item) -> Option<&str> {
-    item.get(NODE)?.as_s().ok().map(String::as_str)
 }

@@ -3,7 +3,6 @@
 //! A clean shutdown removes the item, and so does whoever finds the session over. One that nobody looked for expires a
 //! day later.
 
-use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use groupage_core::domain::id::{BatchId, Beat, Pool, SessionId};
 use groupage_core::domain::session::Session;
 use groupage_core::domain::time::Timestamp;
@@ -11,9 +10,9 @@ use groupage_core::ports::{Ended, Renewed, Result, Sessions, Stored};
 use serde::{Deserialize, Serialize};
 
 use crate::dynamo::expression::Clause;
-use crate::dynamo::item::{Item, decode, encode, number, text};
+use crate::dynamo::item::{Item, decode, encode, id_in, number};
+use crate::dynamo::query::Query;
 use crate::dynamo::{Dynamo, Key, Written};
-use crate::fault::failed;
 use crate::meter::Place;
 
 const TABLE: &str = "session table";
@@ -52,7 +51,7 @@ pub(crate) fn item_of(session: &Session) -> Result<Item> {
 }
 
 fn session_of(item: Item) -> Result<Session> {
-    let id = item.get(SESSION_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default();
+    let id = id_in(&item, SESSION_ID);
     let StoredSession { session_id, beat, expires_at, claims, worker, .. } = decode(TABLE, &id, item)?;
     Ok(Session { id: session_id, beat, expires_at, claims, worker })
 }
@@ -68,14 +67,7 @@ impl Sessions for Dynamo {
     async fn open_session(&self, session: &Session) -> Result<Stored> {
         let pool = session.id.pool();
         let (key, absent) = (self.session_key(&pool, &session.id), [Clause::Absent(SESSION_ID)]);
-        match self.put("open a session", key, item_of(session)?, &absent).await? {
-            Written::Done(_) => Ok(Stored::Yes),
-            Written::Refused(None) => Ok(Stored::Conflict),
-            // Our own write, whose answer was lost.
-            Written::Refused(Some(old)) => {
-                Ok(if session_of(old)? == *session { Stored::Yes } else { Stored::Conflict })
-            }
-        }
+        self.replace("open a session", key, (session, item_of(session)?), &absent, session_of).await
     }
 
     async fn renew(&self, session: &Session) -> Result<Renewed> {
@@ -104,21 +96,9 @@ impl Sessions for Dynamo {
     }
 
     async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
-        const WHAT: &str = "query a pool of sessions";
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.sessions)
-            .key_condition_expression("#Pool = :pool")
-            .expression_attribute_names("#Pool", POOL)
-            .expression_attribute_values(":pool", text(pool.as_str()))
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Sessions, output.consumed_capacity());
-        output.items.unwrap_or_default().into_iter().map(session_of).collect()
+        let all = Key::of(&self.tables.sessions, Place::Sessions, POOL, pool.as_str());
+        let (found, _) = self.query(Query::of("query a pool of sessions", all, limit)).await?;
+        found.into_iter().map(session_of).collect()
     }
 }
 

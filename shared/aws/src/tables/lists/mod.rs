@@ -15,20 +15,17 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Cleared, Freshness, Lists, Moved, PutOn, Result, Stored};
 use head::{head_of, new_head_item};
 use moves::moving;
-use serde::Deserialize;
 use stored::{
     HEAD, TAIL, addition_item, addition_key, addition_of, key_item, prefixes, record_item, record_key, record_of,
     revision_before, slot_item, slot_key, slot_of, sort_key, tail_item, tail_of,
 };
 
 use crate::config::Tables;
-use crate::dynamo::due::DueIndex;
 use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{Item, number};
 use crate::dynamo::many::REMOVED_AT_ONCE;
-use crate::dynamo::range::Range;
-use crate::dynamo::transaction;
-use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::dynamo::transaction::{self, item_in};
+use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
 
 const TABLE: &str = "list table";
@@ -42,21 +39,9 @@ const OPEN: &str = "Open";
 const DUE: &str = "Due";
 const DONE: &str = "Done";
 
-/// What the index shows of a list's end.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Entry {
-    list_id: ListId,
-}
-
 impl Dynamo {
     fn list_key<'a>(&'a self, id: &'a ListId, sort: &'a str) -> Key<'a> {
         Key { sort: Some((SLOT, sort)), ..Key::of(&self.tables.lists, Place::Lists, LIST_ID, id.as_str()) }
-    }
-
-    fn list_range<'a>(&'a self, what: &'static str, id: &'a ListId, from: String, last: String) -> Range<'a> {
-        let partition = (LIST_ID, id.as_str());
-        Range { what, table: &self.tables.lists, place: Place::Lists, partition, sort: SLOT, from, last }
     }
 }
 
@@ -83,28 +68,26 @@ impl Lists for Dynamo {
         let unchanged =
             [Clause::Equals(REVISION, revision_before(tail)), Clause::Equals(OPENED_AT, number(tail.life.opened_at.0))];
         let assumes: &[Clause] = if put.is_new() { &absent } else { &unchanged };
-        let mut writes = vec![put_in_transaction(WHAT, table, tail_item(tail)?, assumes)?];
+        let mut writes = vec![transaction::put(WHAT, table, tail_item(tail)?, assumes)?];
         let until = tail.active_at.plus_ms(self.retention_ms);
         for addition in additions {
-            writes.push(put_in_transaction(WHAT, table, addition_item(&tail.life, addition, until)?, &absent)?);
+            writes.push(transaction::put(WHAT, table, addition_item(&tail.life, addition, until)?, &absent)?);
         }
         for slot in slots {
-            writes.push(put_in_transaction(WHAT, table, slot_item(&tail.life, slot)?, &absent)?);
+            writes.push(transaction::put(WHAT, table, slot_item(&tail.life, slot)?, &absent)?);
         }
         if put.is_new() {
-            writes.push(put_in_transaction(WHAT, table, new_head_item(&Head::open(tail.life.clone()))?, &absent)?);
+            writes.push(transaction::put(WHAT, table, new_head_item(&Head::open(tail.life.clone()))?, &absent)?);
         }
         let Err(reasons) = self.transact(WHAT, Place::Lists, writes).await? else { return Ok(PutOn::Yes) };
-        let there =
-            |reason: &aws_sdk_dynamodb::types::CancellationReason| reason.item.clone().filter(|item| !item.is_empty());
-        let before = reasons.iter().skip(1).take(additions.len()).filter_map(there).map(addition_of);
+        let before = reasons.iter().skip(1).take(additions.len()).filter_map(item_in).map(addition_of);
         let before: Vec<Addition> = before.collect::<Result<_>>()?;
         if !before.is_empty() {
             return Ok(PutOn::Before(before));
         }
         // An opening without tasks is our own write, whose answer was lost, if the tail is the very same. With tasks their
         // keys tell: somebody else's tail may be the same.
-        match reasons.first().and_then(there).map(tail_of).transpose()? {
+        match reasons.first().and_then(item_in).map(tail_of).transpose()? {
             Some(old) if additions.is_empty() && old == *tail => Ok(PutOn::Yes),
             Some(_) | None => Ok(PutOn::Conflict),
         }
@@ -143,12 +126,8 @@ impl Lists for Dynamo {
         let sort = record_key(life, &record.key);
         let item = record_item(life, record, now.plus_ms(self.retention_ms))?;
         let assumes = [Clause::AbsentOrBelow(DONE, number(record.done.0))];
-        match self.put("write a reservation's record", self.list_key(&life.id, &sort), item, &assumes).await? {
-            Written::Done(_) => Ok(Stored::Yes),
-            Written::Refused(None) => Ok(Stored::Conflict),
-            // The very same content is our own write, whose answer was lost, or as good as it.
-            Written::Refused(Some(old)) => Ok(if record_of(old)? == *record { Stored::Yes } else { Stored::Conflict }),
-        }
+        let key = self.list_key(&life.id, &sort);
+        self.replace("write a reservation's record", key, (record, item), &assumes, record_of).await
     }
 
     async fn slots(&self, life: &Life, from: Token, to: Token, limit: usize) -> Result<Vec<Slot>> {
@@ -156,8 +135,9 @@ impl Lists for Dynamo {
             return Ok(Vec::new());
         }
         let (from, last) = (slot_key(life, from), slot_key(life, Token(to.0 - 1)));
-        let range = self.list_range("read a list's tasks", &life.id, from, last);
-        self.range(range, limit, Freshness::Latest).await?.into_iter().map(slot_of).collect()
+        let range = (self.list_key(&life.id, &from), last.as_str());
+        let found = self.range("read a list's tasks", range, limit, Freshness::Latest).await?;
+        found.into_iter().map(slot_of).collect()
     }
 
     async fn remove_slots(&self, life: &Life, tokens: &[Token]) -> Result<()> {
@@ -172,31 +152,28 @@ impl Lists for Dynamo {
         let closed = (tail.state != State::Open).then_some(aws_sdk_dynamodb::types::AttributeValue::Bool(true));
         let head = self.list_key(&tail.life.id, HEAD);
         let writes = vec![
-            put_in_transaction(WHAT, &self.tables.lists, tail_item(tail)?, &unchanged)?,
+            transaction::put(WHAT, &self.tables.lists, tail_item(tail)?, &unchanged)?,
             transaction::update(WHAT, head, Change::default().set_or_remove(CLOSED, closed), &[same_life])?,
         ];
         let Err(reasons) = self.transact(WHAT, Place::Lists, writes).await? else { return Ok(Stored::Yes) };
-        let old = reasons.first().and_then(|reason| reason.item.clone()).filter(|item| !item.is_empty());
         // The very same content is our own write, whose answer was lost.
-        Ok(match old.map(tail_of).transpose()? {
+        Ok(match reasons.first().and_then(item_in).map(tail_of).transpose()? {
             Some(old) if old == *tail => Stored::Yes,
             Some(_) | None => Stored::Conflict,
         })
     }
 
     async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
-        let index = DueIndex {
-            what: "query the lists that are due",
-            table: &self.tables.lists,
-            place: Place::Lists,
-            index: Tables::DUE_INDEX,
-            part: ("Part", part.list_key()),
-        };
+        let part = part.list_key();
+        let part = Key::of(&self.tables.lists, Place::Lists, "Part", &part);
+        let index = (Tables::DUE_INDEX, LIST_ID);
         let mut ids: Vec<ListId> = Vec::new();
-        for Entry { list_id } in self.due(index, before, limit).await? {
+        for id in
+            self.due("query the lists that are due", part, index, before, limit).await?.into_iter().map(ListId::new)
+        {
             // Both ends of a list may be due.
-            if !ids.contains(&list_id) {
-                ids.push(list_id);
+            if !ids.contains(&id) {
+                ids.push(id);
             }
         }
         Ok(ids)
@@ -206,8 +183,8 @@ impl Lists for Dynamo {
         for prefix in prefixes(life) {
             // What comes after the prefix is visible ASCII.
             let last = format!("{prefix}\u{7f}");
-            let range = self.list_range("find what belongs to a list", &life.id, prefix, last);
-            let parts = self.keys_in(range, REMOVED_AT_ONCE).await?;
+            let range = (self.list_key(&life.id, &prefix), last.as_str());
+            let parts = self.keys_in("find what belongs to a list", range, &[LIST_ID, SLOT], REMOVED_AT_ONCE).await?;
             if !parts.is_empty() {
                 let table = (self.tables.lists.as_str(), Place::Lists);
                 self.remove_many("remove what belongs to a list", table, &parts).await?;

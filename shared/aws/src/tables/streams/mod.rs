@@ -11,33 +11,23 @@ use groupage_core::domain::id::{Part, StreamId};
 use groupage_core::domain::stream::{Bits, Life, Page, State, Stream};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Change, Node, NodeId};
-use groupage_core::ports::{Error, Freshness, Marked, Result, Seen, Stored, StreamOpened, Streams};
-use serde::Deserialize;
+use groupage_core::ports::{Freshness, Marked, Result, Seen, Stored, StreamOpened, Streams};
 use stored::{
     NEXT, OPENED_AT, OWN, REVISION, STATE, committing, feeding, key_item, life_key, page_item, page_key, page_of,
     stream_item, stream_of,
 };
 
 use crate::config::Tables;
-use crate::dynamo::due::DueIndex;
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, number, size, text};
 use crate::dynamo::many::READ_AT_ONCE;
-use crate::dynamo::range::Range;
 use crate::dynamo::transaction;
-use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
 use crate::tables::nodes::{NODE, node_key, node_of};
 
 const TABLE: &str = "stream table";
 const STREAM_ID: &str = "StreamId";
-
-/// What the index shows of a stream.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Entry {
-    stream_id: StreamId,
-}
 
 impl Dynamo {
     fn stream_key<'a>(&'a self, id: &'a str, sort: &'a str) -> Key<'a> {
@@ -53,10 +43,7 @@ impl Dynamo {
         limit: usize,
     ) -> Result<Vec<Item>> {
         let life = life_key(life);
-        let partition = (STREAM_ID, life.as_str());
-        let range =
-            Range { what, table: &self.tables.streams, place: Place::Streams, partition, sort: NODE, from, last: to };
-        self.range(range, limit, Freshness::Latest).await
+        self.range(what, (self.stream_key(&life, &from), &to), limit, Freshness::Latest).await
     }
 
     /// How many items a stream has, its own included, and their size in bytes, as DynamoDB bills it.
@@ -88,19 +75,9 @@ impl Dynamo {
 
 impl Streams for Dynamo {
     async fn open_stream(&self, stream: &Stream) -> Result<StreamOpened> {
-        const WHAT: &str = "open a stream";
-        let (key, absent) = (self.stream_key(stream.life.id.as_str(), OWN), [Clause::Absent(STREAM_ID)]);
-        match self.put(WHAT, key, stream_item(stream)?, &absent).await? {
-            Written::Done(_) => Ok(StreamOpened::New),
-            Written::Refused(None) => {
-                Err(Error::Unavailable { what: WHAT, why: "the item that was in the way is gone".to_owned() })
-            }
-            Written::Refused(Some(old)) => {
-                let old = stream_of(old)?;
-                // Our own write, whose answer was lost.
-                Ok(if old == *stream { StreamOpened::New } else { StreamOpened::Existing(Box::new(old)) })
-            }
-        }
+        let (key, new) = (self.stream_key(stream.life.id.as_str(), OWN), (stream, stream_item(stream)?));
+        let existing = self.create(&self.client, "open a stream", key, new, stream_of).await?;
+        Ok(existing.map_or(StreamOpened::New, |existing| StreamOpened::Existing(Box::new(existing))))
     }
 
     async fn stream(&self, id: &StreamId) -> Result<Option<Stream>> {
@@ -133,7 +110,7 @@ impl Streams for Dynamo {
         let key = self.stream_key(fed.life.id.as_str(), OWN);
         let writes = vec![
             transaction::update(WHAT, key, feeding(fed), &unfed)?,
-            put_in_transaction(WHAT, &self.tables.streams, page_item(&fed.life, page), &[Clause::Absent(STREAM_ID)])?,
+            transaction::put(WHAT, &self.tables.streams, page_item(&fed.life, page), &[Clause::Absent(STREAM_ID)])?,
         ];
         // A lost answer makes the repeat find its own events fed: then it is a repeat to whoever asked, too.
         Ok(match self.transact(WHAT, Place::Streams, writes).await? {
@@ -189,15 +166,11 @@ impl Streams for Dynamo {
     }
 
     async fn due_streams(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<StreamId>> {
-        let index = DueIndex {
-            what: "query the streams that are due",
-            table: &self.tables.streams,
-            place: Place::Streams,
-            index: Tables::DUE_INDEX,
-            part: ("Part", part.stream_key()),
-        };
-        let entries = self.due::<Entry>(index, before, limit).await?;
-        Ok(entries.into_iter().map(|entry| entry.stream_id).collect())
+        let part = part.stream_key();
+        let part = Key::of(&self.tables.streams, Place::Streams, "Part", &part);
+        let index = (Tables::DUE_INDEX, STREAM_ID);
+        let found = self.due("query the streams that are due", part, index, before, limit).await?;
+        Ok(found.into_iter().map(StreamId::new).collect())
     }
 
     async fn remove_stream(&self, stream: &Stream) -> Result<Stored> {
@@ -206,9 +179,6 @@ impl Streams for Dynamo {
             Clause::AbsentOrEquals(REVISION, number(stream.revision.0)),
         ];
         let key = self.stream_key(stream.life.id.as_str(), OWN);
-        match self.delete("remove a stream", key, &assumes).await? {
-            Written::Done(_) | Written::Refused(None) => Ok(Stored::Yes),
-            Written::Refused(Some(_)) => Ok(Stored::Conflict),
-        }
+        self.remove("remove a stream", key, &assumes).await
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NODE, STREAM_ID, TABLE};
 use crate::dynamo::expression::Change;
-use crate::dynamo::item::{Item, decode, encode, nonsense, number, text};
+use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number, text, text_in};
 
 /// The sort key of a stream's own item.
 pub(super) const OWN: &str = "stream";
@@ -102,7 +102,7 @@ pub(super) fn stream_item(stream: &Stream) -> Result<Item> {
 }
 
 pub(super) fn stream_of(item: Item) -> Result<Stream> {
-    let id = id_of(&item);
+    let id = id_in(&item, STREAM_ID);
     let stored: StoredStream = decode(TABLE, &id, item)?;
     let state = State::parse(&stored.state)
         .ok_or_else(|| nonsense(TABLE, &id, STATE, format_args!("`{}` is no state", stored.state)))?;
@@ -165,9 +165,9 @@ pub(super) fn page_item(life: &Life, page: &Page) -> Item {
 }
 
 pub(super) fn page_of(item: &Item) -> Result<Page> {
-    let id = id_of(item);
+    let id = id_in(item, STREAM_ID);
     let wrong = |attribute, why: &str| nonsense(TABLE, &id, attribute, why);
-    let start = item.get(NODE).and_then(|sort| sort.as_s().ok()).and_then(|sort| sort.strip_prefix("p#"));
+    let start = text_in(item, NODE).and_then(|sort| sort.strip_prefix("p#"));
     let start =
         start.and_then(|start| u64::from_str_radix(start, 16).ok()).ok_or_else(|| wrong(NODE, "is no page's"))?;
     let offsets = item.get(OFFSETS).and_then(|offsets| offsets.as_l().ok());
@@ -185,10 +185,6 @@ pub(super) fn page_of(item: &Item) -> Result<Page> {
     }
     let traces = offsets.iter().zip(digests).map(trace).collect::<Result<_>>()?;
     Ok(Page { start, traces })
-}
-
-fn id_of(item: &Item) -> String {
-    item.get(STREAM_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

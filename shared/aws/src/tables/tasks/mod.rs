@@ -16,8 +16,7 @@ use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
-    Error, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage,
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
 };
 use serde::Deserialize;
 use stored::{StoredTask, passed_over, ties_of};
@@ -25,7 +24,9 @@ use stored::{StoredTask, passed_over, ties_of};
 use crate::config::Tables;
 use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{decode, encode, number, text};
-use crate::dynamo::{Dynamo, Key, Written, put_in_transaction};
+use crate::dynamo::query::{Query, page_size};
+use crate::dynamo::transaction;
+use crate::dynamo::{Dynamo, Key, Written};
 use crate::fault::failed;
 use crate::meter::Place;
 pub(crate) use stored::{item_of, task_of};
@@ -77,23 +78,16 @@ impl Dynamo {
     }
 
     async fn register_by(&self, client: &Client, task: &Task) -> Result<Registered> {
-        const WHAT: &str = "register a task";
         let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
-        match self.put_by(client, WHAT, self.task_key(&task.id), item, &[Clause::Absent(ID)]).await? {
-            Written::Done(_) => Ok(Registered::New),
-            Written::Refused(None) => Err(vanished(WHAT)),
-            Written::Refused(Some(old)) => {
-                let existing = task_of(old)?;
-                // Same to the millisecond: the answer to our own write was lost.
-                Ok(if existing == *task { Registered::New } else { Registered::Existing(Box::new(existing)) })
-            }
-        }
+        // The same to the millisecond is no other task.
+        let existing = self.create(client, "register a task", self.task_key(&task.id), (task, item), task_of).await?;
+        Ok(existing.map_or(Registered::New, |existing| Registered::Existing(Box::new(existing))))
     }
 
     /// A new task as one of a transaction's writes. Assumes: no task has its id.
     pub(crate) fn new_task(&self, what: &'static str, task: &Task) -> Result<TransactWriteItem> {
         let item = encode(TABLE, task.id.as_str(), &StoredTask::of(task))?;
-        put_in_transaction(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
+        transaction::put(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
     }
 
     /// The change that settles a task, but for the reason of a failure.
@@ -121,28 +115,16 @@ impl Tasks for Dynamo {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
-        const WHAT: &str = "query the waiting tasks";
-        let output = self
-            .client
-            .query()
-            .table_name(&self.tables.tasks)
-            .index_name(Tables::WAITING_INDEX)
-            .key_condition_expression("#Target = :target AND #Status = :status")
-            .expression_attribute_names("#Target", TARGET)
-            .expression_attribute_names("#Status", STATUS)
-            .expression_attribute_values(":target", text(target.as_str()))
-            .expression_attribute_values(":status", text(task::CREATED))
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(after.map(|cursor| cursor.0.clone()))
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Tasks, output.consumed_capacity());
-        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        let of_target = Key::of(&self.tables.tasks, Place::Tasks, TARGET, target.as_str());
+        let waiting = Query::of("query the waiting tasks", of_target, limit)
+            .by(Tables::WAITING_INDEX)
+            .only_if(Clause::Equals(STATUS, text(task::CREATED)))
+            .after(after.map(|cursor| cursor.0.clone()));
+        let (found, next) = self.query(waiting).await?;
+        let entries = found.into_iter().map(|item| decode::<Entry>(TABLE, "", item));
         let candidates =
             entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
-        Ok(Page { candidates, next: output.last_evaluated_key.map(Cursor) })
+        Ok(Page { candidates, next: next.map(Cursor) })
     }
 
     async fn waiting_long(
@@ -163,7 +145,7 @@ impl Tasks for Dynamo {
             .filter_expression("#WaitsSince < :since")
             .expression_attribute_names("#WaitsSince", WAITS_SINCE)
             .expression_attribute_values(":since", number(since.0))
-            .limit(i32::try_from(limit.max(1)).unwrap_or(i32::MAX))
+            .limit(page_size(limit))
             .set_exclusive_start_key(after.map(|cursor| cursor.0.clone()))
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
@@ -257,9 +239,4 @@ impl Tasks for Dynamo {
             Written::Done(item) | Written::Refused(item) => item.as_ref().map_or_else(|| Ok(Ties::default()), ties_of),
         }
     }
-}
-
-/// A condition on absence failed, and yet nothing is there: the item expired in between.
-fn vanished(what: &'static str) -> Error {
-    Error::Unavailable { what, why: "the item that was in the way is gone".to_owned() }
 }

@@ -9,7 +9,7 @@ use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 
 use super::{NODE, TABLE, TRACKER_ID};
-use crate::dynamo::item::{Item, decode, encode, nonsense, number, text};
+use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number, text};
 
 /// The sort key of a tracker's own item. It comes after those of its parts.
 pub(super) const OWN: &str = "tracker";
@@ -97,7 +97,7 @@ pub(super) fn tracker_item(tracker: &Tracker) -> Result<Item> {
 }
 
 pub(super) fn tracker_of(item: Item) -> Result<Tracker> {
-    let id = id_of(&item);
+    let id = id_in(&item, TRACKER_ID);
     let stored: StoredTracker = decode(TABLE, &id, item)?;
     let ended = |how| {
         let at = stored.ended_at.ok_or_else(|| nonsense(TABLE, &id, "EndedAt", "is missing"))?;
@@ -135,19 +135,10 @@ pub(super) fn addition_item(tracker: &TrackerId, addition: &Addition) -> Result<
 }
 
 pub(super) fn addition_of(item: Item) -> Result<Addition> {
-    let id = id_of(&item);
+    let id = id_in(&item, TRACKER_ID);
     let StoredAddition { node, start, count, .. } = decode(TABLE, &id, item)?;
     let key = node.strip_prefix("add#").ok_or_else(|| nonsense(TABLE, &id, NODE, "is no addition's"))?;
     Ok(Addition { key: key.to_owned(), start, count })
-}
-
-/// An item's sort key.
-pub(super) fn sort_key(item: &Item) -> Option<&str> {
-    item.get(NODE)?.as_s().ok().map(String::as_str)
-}
-
-fn id_of(item: &Item) -> String {
-    item.get(TRACKER_ID).and_then(|id| id.as_s().ok()).cloned().unwrap_or_default()
 }
 
 /// A key of the table.

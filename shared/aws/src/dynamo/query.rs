@@ -1,0 +1,137 @@
+//! Queries: items of one partition of a table, or of one of its indexes, in the order of their sort keys.
+
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Freshness, Result};
+
+use crate::dynamo::expression::{Clause, Terms};
+use crate::dynamo::item::{Item, nonsense, number, text, text_in};
+use crate::dynamo::{Dynamo, Key};
+use crate::fault::failed;
+
+/// A page of a query.
+pub(crate) struct Query<'a> {
+    /// What is looked for, for errors.
+    what: &'static str,
+    /// The table; the partition, and the first sort key if it matters.
+    key: Key<'a>,
+    index: Option<&'static str>,
+    /// What the key condition says of the sort key.
+    sort: Option<Clause>,
+    /// The only attributes that are wanted, if not all are.
+    only: &'static [&'static str],
+    after: Option<Item>,
+    freshness: Freshness,
+    limit: usize,
+}
+
+impl<'a> Query<'a> {
+    /// The first items of a partition.
+    pub(crate) const fn of(what: &'static str, key: Key<'a>, limit: usize) -> Self {
+        Self { what, key, index: None, sort: None, only: &[], after: None, freshness: Freshness::Eventual, limit }
+    }
+
+    /// Of an index, which lags behind its table.
+    pub(crate) fn by(self, index: &'static str) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    /// Only those of which this holds.
+    pub(crate) fn only_if(self, sort: Clause) -> Self {
+        Self { sort: Some(sort), ..self }
+    }
+
+    /// From where another page ended.
+    pub(crate) fn after(self, after: Option<Item>) -> Self {
+        Self { after, ..self }
+    }
+}
+
+impl Dynamo {
+    /// A page's items, and where the next one begins.
+    pub(crate) async fn query(&self, query: Query<'_>) -> Result<(Vec<Item>, Option<Item>)> {
+        let Query { what, key, index, sort, only, after, freshness, limit } = query;
+        let mut terms = Terms::default();
+        let keys: Vec<Clause> = [Clause::Equals(key.attribute, text(key.id))].into_iter().chain(sort).collect();
+        let condition = terms.condition(&keys);
+        let only = terms.projection(only);
+        let (names, values) = terms.into_parts();
+        let output = self
+            .client
+            .query()
+            .table_name(key.table)
+            .set_index_name(index.map(str::to_owned))
+            .key_condition_expression(condition)
+            .set_projection_expression(only)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .consistent_read(freshness == Freshness::Latest)
+            .limit(page_size(limit))
+            .set_exclusive_start_key(after)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .await
+            .map_err(|error| failed(what, error))?;
+        self.meter.count_read(key.place, output.consumed_capacity());
+        Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
+    }
+
+    /// Up to `limit` items whose sort keys lie between that of `from` and `last`, both included, the first ones. None come
+    /// only if there are none: a page of a query ends at a megabyte, and no item is that large.
+    pub(crate) async fn range(
+        &self,
+        what: &'static str,
+        (from, last): (Key<'_>, &str),
+        limit: usize,
+        freshness: Freshness,
+    ) -> Result<Vec<Item>> {
+        let query = Query { sort: between(&from, last), freshness, ..Query::of(what, from, limit) };
+        Ok(self.query(query).await?.0)
+    }
+
+    /// The same, of each item only these attributes, which are its key.
+    pub(crate) async fn keys_in(
+        &self,
+        what: &'static str,
+        (from, last): (Key<'_>, &str),
+        only: &'static [&'static str],
+        limit: usize,
+    ) -> Result<Vec<Item>> {
+        let sort = between(&from, last);
+        let query = Query { sort, only, freshness: Freshness::Latest, ..Query::of(what, from, limit) };
+        Ok(self.query(query).await?.0)
+    }
+
+    /// The ids of up to `limit` entries of a sparse index that are due before `before`, those that have been so for longest
+    /// first. The index lags behind its table.
+    pub(crate) async fn due(
+        &self,
+        what: &'static str,
+        part: Key<'_>,
+        (index, id): (&'static str, &'static str),
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<String>> {
+        let due = Clause::Below("Due", number(before.0));
+        self.ids(Query::of(what, part, limit).by(index).only_if(due), id).await
+    }
+
+    /// The ids in a page of an index.
+    pub(crate) async fn ids(&self, query: Query<'_>, id: &'static str) -> Result<Vec<String>> {
+        let what = query.what;
+        let id_of = |item: Item| match text_in(&item, id) {
+            Some(found) => Ok(found.to_owned()),
+            None => Err(nonsense(what, "", id, "is missing")),
+        };
+        self.query(query).await?.0.into_iter().map(id_of).collect()
+    }
+}
+
+/// How many items a page has, as a request wants it.
+pub(crate) fn page_size(limit: usize) -> i32 {
+    i32::try_from(limit.max(1)).unwrap_or(i32::MAX)
+}
+
+fn between(from: &Key<'_>, last: &str) -> Option<Clause> {
+    from.sort.map(|(sort, from)| Clause::Between(sort, text(from), text(last)))
+}
