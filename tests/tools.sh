@@ -39,12 +39,13 @@ find_python() {
 # an outdated one.
 python_tools() {
     local folder=$tools/$1 requirements=tests/requirements-$1.txt python stamp
-    python=$(find_python)
+    python=$(find_python) || return
     stamp="$(cksum <"$requirements") $("$python" --version)"
     if [ "$(cat "$folder/stamp" 2>/dev/null)" != "$stamp" ]; then
         echo "Installing $requirements into $folder"
-        "$python" -m venv --clear "$folder"
-        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "$requirements"
-        echo "$stamp" >"$folder/stamp"
+        # One chain: where the caller asks whether this failed, bash would go on after a failure, and stamp it as done.
+        "$python" -m venv --clear "$folder" &&
+            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "$requirements" &&
+            echo "$stamp" >"$folder/stamp"
     fi
 }

@@ -1,6 +1,7 @@
 """The AWS emulator: one process on a free loopback port, started and stopped by the tests."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,10 +19,16 @@ CREDENTIALS = {
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on now, below those that the system hands out: other tests open many of these before the
+    emulator listens."""
+    while True:
+        with socket.socket() as probe:
+            port = random.randint(20_000, 32_000)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Emulator:

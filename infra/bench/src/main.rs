@@ -20,6 +20,7 @@ mod streams;
 mod throughput;
 mod trackers;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -59,7 +60,8 @@ async fn main() -> ExitCode {
     let Args { benchmark, json } = Args::parse();
     // The embedded database warns of every failed condition, which is how the protocol decides races.
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,dynoxide=error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
     match run(&benchmark, Output { json }).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

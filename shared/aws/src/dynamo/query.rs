@@ -121,7 +121,7 @@ impl Dynamo {
         let what = query.what;
         let id_of = |item: Item| match text_in(&item, id) {
             Some(found) => Ok(found.to_owned()),
-            None => Err(nonsense(what, "", id, "is missing")),
+            None => Err(nonsense(what, "", id, "is missing, or no text")),
         };
         self.query(query).await?.0.into_iter().map(id_of).collect()
     }

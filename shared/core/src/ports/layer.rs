@@ -2,7 +2,9 @@
 //!
 //! A wrapper says once what is inside ([`Layer`]), and for each port that it hands on `impl layer::Tasks for W {}`,
 //! with the calls in it that it changes. All others go to the port inside, each through [`Layer::around`], which is the
-//! place for what happens before or after a call, whichever it is:
+//! place for what happens before or after a call, whichever it is. A call that a port provides, such as
+//! [`Tasks::try_register`](super::Tasks::try_register), stays what the port says it is, over the layer's own calls: a
+//! layer around a port that does better hands that call on by name.
 //!
 //! ```
 //! # use std::sync::atomic::{AtomicUsize, Ordering};

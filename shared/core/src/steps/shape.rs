@@ -1,9 +1,9 @@
 //! The one shape of calls about trackers, lists, lanes and streams.
 //!
-//! Each kind has a handle ([`handle!`]): the ports over which its calls go. A call reads, decides purely, and writes on
-//! condition that what it read still holds; if somebody else wrote in between, it does so again ([`Tries`]). It is
+//! Each kind has a handle (`handle!`): the ports over which its calls go. A call reads, decides purely, and writes on
+//! condition that what it read still holds; if somebody else wrote in between, it does so again (`Tries`). It is
 //! answered by an [`Outcome`]: what can never succeed as things are is refused, and only what may be repeated is an error.
-//! Sweep looks after what is due of each kind, and says what came of it in [`counts!`] that add up.
+//! Sweep looks after what is due of each kind, and says what came of it in `counts!` that add up.
 
 use futures::{StreamExt, stream};
 
