@@ -1,69 +1,17 @@
-//! Every interleaving of the protocol's steps, for small numbers: a few workflows, tasks and mishaps, all of one Target.
+//! Every interleaving of real calls, for small numbers: of the protocol's steps ([`pipeline`]), and of the calls about lanes,
+//! lists, streams and trackers. Each model is its setting, its tables, its rules and its promises; what they share is in
+//! [`harness`].
 //!
-//! What runs is the real steps. A step is a function of its message and of the answers it got, so a process is that
-//! history, and its next I/O is found by running the step over it once more ([`process`]). The tables, queues and
-//! clocks around it are the model's: one action is one I/O of one process ([`world`]), or a mishap ([`state::Mishaps`]):
-//! a process dies after any write, a message comes twice, a process sleeps while its lease or session is over and goes
-//! on later, a read shows what was there before a task's latest write. stateright visits every state that can be
-//! reached so, and looks for one that breaks a promise ([`promises`]).
+//! stateright visits every state that can be reached, and looks for one that breaks a promise. Each rule can be removed; then a
+//! promise is broken, and the checker tells how. States are compared by a hash of 64 bits, as stateright does it.
 //!
-//! Each rule below can be removed ([`rules`]); then a promise is broken, and the checker tells how. A rule is removed in
-//! the tables or queues, never in a step's code.
-//!
-//! | rule removed | what a run then does |
-//! |---|---|
-//! | `FenceAtAdvance`, `OpenBatchNamed`, `Void`, `ReleaseAtSeq` | a candidate is added after a takeover |
-//! | `Revision` | members change after the freeze |
-//! | `IntentFirst`, `FinishNeverTrim`, `Round`, `VoidedReturn` | a task names a batch that does not have it |
-//! | `ExpressVoid` | a batch is to be called with a task that is not in it |
-//! | `PutIfAbsent`, `ReturnConditional` | a task is a member of two batches in one round |
-//! | `ClaimAtSettling` | an outcome is recorded twice |
-//! | `FenceAtRelease`, `AcquireUnchanged`, `SignalAtRelease`, `SignalConditional` | a signal is left to a timer |
-//! | `BeatUnchanged` | a session is ended although it was renewed |
-//! | `AcknowledgeLast`, `LoserComesBack` | a task is lost, or a lock stays held |
-//!
-//! To keep the space finite and small:
-//!
-//! * Time stands still, and what is over in time is so by an action. A message that would only go round until then waits
-//!   for it, and counters that only stretch a delay are cut off.
-//! * What commutes with everything that others do is done at once: sending, opening a session.
-//! * In most settings calls begin when grouping has come to rest but for sleepers, one batch's after the other's, and
-//!   workflows that are alike begin in their order ([`setting`] says which have it otherwise).
-//! * An event comes again whole, beside itself, or its messages come again one by one; never in other company, and what of
-//!   it is acknowledged is acknowledged when all of it is.
-//! * States are compared by a hash of 64 bits, as stateright does it.
-//!
-//! Not covered: gates, bisection, pulled routes, sweep, more than one Target, ports that answer with an error (a lost
-//! answer is a crash after the write), and messages that might go round for ever: a run that stops before its end is
-//! found, one that never ends is not. A process dies only after a write; one that dies before its first is a message that
-//! comes twice. Two things are left to others: that all members have returned may be marked late, by sweep; and a leader
-//! that dies just when another delivery of its message has found nothing to do holds its lock until the lease is over.
-//!
-//! `cargo test -p groupage-model -- --nocapture` prints how many states there were. `GROUPAGE_MODEL=full` adds the large
-//! settings of [`setting`].
+//! `cargo test -p groupage-model -- --nocapture` prints how many states there were. `GROUPAGE_TESTS=long` adds the settings
+//! that take long, `GROUPAGE_TESTS=largest` those that take hours.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-pub mod action;
-pub mod check;
-mod choices;
-pub mod histories;
-pub mod io;
-pub mod kept;
-mod lanes;
-pub mod listing;
-mod lists;
-pub mod model;
-pub mod order;
-mod ports;
-pub mod process;
-pub mod promises;
-pub mod recorder;
-pub mod rules;
-pub mod setting;
-pub mod state;
-pub mod streaming;
-pub mod tables;
+pub mod harness;
+pub mod lanes;
+pub mod lists;
+pub mod pipeline;
+pub mod streams;
 pub mod trackers;
-mod turn;
-mod unasked;
-pub mod world;

@@ -1,87 +1,52 @@
-//! The traits of `Tracking`, over a recorder.
+//! The traits of `Tracking`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::id::{Part, TrackerId};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use groupage_core::ports::{
-    Added, Cleared, Freshness, Looked, Marked, Opened, Outbox, Outgoing, Result, Stored, Trackers,
-};
+use groupage_core::ports::layer;
+use groupage_core::ports::{Added, Freshness, Looked, Marked, Result, Stored};
 
-use super::io::{Answer, Op};
-use crate::kept::Kept;
-use crate::recorder::Recorder;
-use crate::unasked::{named_time, unasked};
+use super::setting::{Rule, Setting};
+use crate::harness::act::Ports;
+use crate::harness::kept::Kept;
 
-/// The calls of one process.
-pub(super) type Ports = Recorder<Op, Answer>;
-
-impl Trackers for Ports {
-    async fn open_tracker(&self, _: &Tracker) -> Result<Opened> {
-        Err(unasked())
-    }
-
+impl layer::Trackers for Ports<Setting> {
     async fn look(&self, _: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {
-        let Answer::Looked(tracker, nodes) = self.ask(Op::Look(nodes.to_vec(), freshness)).await else {
-            return Err(unasked());
-        };
-        let nodes = nodes.iter().map(|node| (**node).clone()).collect();
-        Ok(Looked { tracker: tracker.map(|tracker| (*tracker).clone()), nodes })
+        self.read_old(
+            "look",
+            (nodes.to_vec(), freshness),
+            |world, (nodes, freshness), left, removed| world.shown_to(nodes, *freshness, removed, left.lags > 0),
+            |act, (nodes, freshness)| act.look(nodes, *freshness),
+        )
+        .await
+        .map(|(tracker, nodes)| Looked { tracker, nodes })
     }
 
     async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
-        self.ask(Op::Store(Kept::new(tracker.clone()))).await.stored().ok_or_else(unasked)
+        self.write("store", Kept::new(tracker.clone()), |act, tracker| act.store(tracker)).await
     }
 
     async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {
-        match self.ask(Op::Add(Kept::new(grown.clone()), addition.clone())).await {
-            Answer::Added(added) => Ok((*added).clone()),
-            _ => Err(unasked()),
-        }
+        let more = (Kept::new(grown.clone()), addition.clone());
+        self.write("add", more, |act, (grown, addition)| act.add(grown, addition)).await
     }
 
     async fn addition(&self, _: &TrackerId, key: &str) -> Result<Option<Addition>> {
-        match self.ask(Op::Addition(key.to_owned())).await {
-            Answer::Addition(found) => Ok(found.map(|addition| (*addition).clone())),
-            _ => Err(unasked()),
-        }
+        self.read("addition", key.to_owned(), |act, key| {
+            let found = act.additions.iter().find(|addition| addition.key == *key);
+            found.filter(|_| !act.without(Rule::KeyOnce)).cloned()
+        })
+        .await
     }
 
     async fn mark(&self, _: &TrackerId, change: &Change) -> Result<Marked> {
-        match self.ask(Op::Mark(Kept::new(change.clone()))).await {
-            Answer::Marked(marked) => Ok((*marked).clone()),
-            _ => Err(unasked()),
-        }
+        self.write("mark", change.clone(), |act, change| act.mark(change)).await
     }
 
     async fn nodes(&self, _: &TrackerId, from: NodeId, _: usize, _: Freshness) -> Result<Vec<Node>> {
-        match self.ask(Op::Nodes(from)).await {
-            Answer::Looked(_, nodes) => Ok(nodes.iter().map(|node| (**node).clone()).collect()),
-            _ => Err(unasked()),
-        }
-    }
-
-    async fn due_trackers(&self, _: Part, _: Timestamp, _: usize) -> Result<Vec<TrackerId>> {
-        Err(unasked())
-    }
-
-    async fn clear(&self, _: &Tracker) -> Result<Cleared> {
-        Err(unasked())
-    }
-
-    async fn remove_tracker(&self, _: &Tracker) -> Result<Stored> {
-        Err(unasked())
+        self.read("nodes", from, |act, from| {
+            let later = act.nodes.keys().filter(|id| **id >= *from && id.level == from.level);
+            later.filter_map(|id| act.node(*id, 0).cloned()).collect::<Vec<_>>()
+        })
+        .await
     }
 }
-
-impl Outbox for Ports {
-    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
-        let mut answers = Vec::new();
-        for message in messages {
-            self.ask(Op::Send(Kept::new(message.body))).await;
-            answers.push(Ok(()));
-        }
-        answers
-    }
-}
-
-named_time!(Ports);

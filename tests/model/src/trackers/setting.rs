@@ -1,9 +1,12 @@
-//! What takes part, and what is there at the beginning.
+//! What takes part, and what is there at the beginning; the promises, and the rules that keep them.
 
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Options, Outcome, Tracker};
+
+use crate::harness::Run;
+use crate::harness::claims::{promises, rules};
 
 /// A tracker's name.
 pub(super) const NAME: &str = "t";
@@ -21,89 +24,94 @@ pub struct Setting {
     pub adds: &'static [u64],
     /// What each acker acks.
     pub acks: &'static [(&'static str, Outcome)],
-    /// How often a process may die.
-    pub crashes: u8,
-    /// Whether sweep comes in between as well.
-    pub sweeps: bool,
 }
 
 const ALL_BUT_ONE: u16 = GROUP_SIZE - 1;
 const GROUP: u64 = GROUP_SIZE as u64;
 
-/// Two items, added by one call.
-pub const ONE_GROUP: Setting = Setting {
+/// A read that must not be old may be so once, if no rule forbids that.
+const fn of(setting: Setting) -> Run<Setting> {
+    Run::of(setting).lagging(1)
+}
+
+const SMALL: Setting = Setting {
     name: "one group",
     items: 0,
     done: &[],
     adds: &[2],
     acks: &[("t:0:0", Outcome::Succeeded), ("t:0:1", Outcome::Failed)],
-    crashes: 1,
-    sweeps: true,
 };
 
+/// Two items, added by one call.
+pub const ONE_GROUP: Run<Setting> = of(SMALL);
 /// Two items, added one after the other.
-pub const GROWS: Setting = Setting { name: "one group that grows", adds: &[1, 1], ..ONE_GROUP };
-
+pub const GROWS: Run<Setting> = of(Setting { name: "one group that grows", adds: &[1, 1], ..SMALL });
 /// Two items, one of which two ackers see otherwise.
-pub const REPEATED: Setting = Setting {
+pub const REPEATED: Run<Setting> = of(Setting {
     name: "an item acked twice",
     acks: &[("t:0:0", Outcome::Succeeded), ("t:0:0", Outcome::Failed), ("t:0:1", Outcome::Failed)],
-    crashes: 0,
-    sweeps: false,
-    ..ONE_GROUP
-};
-
+    ..SMALL
+});
 /// The last items of a whole group and of one that is not.
-pub const TWO_GROUPS: Setting = Setting {
+pub const TWO_GROUPS: Run<Setting> = of(Setting {
     name: "a whole group and a part of one",
     items: GROUP + 2,
     done: &[ALL_BUT_ONE],
     adds: &[],
     acks: &[("t:0:7167", Outcome::Failed), ("t:1:0-1", Outcome::Succeeded)],
-    crashes: 1,
-    sweeps: true,
-};
-
+});
 /// The last items of two whole groups.
-pub const TWO_WHOLE_GROUPS: Setting = Setting {
+pub const TWO_WHOLE_GROUPS: Run<Setting> = of(Setting {
     name: "two whole groups",
     items: 2 * GROUP,
     done: &[ALL_BUT_ONE, ALL_BUT_ONE],
+    adds: &[],
     acks: &[("t:0:7167", Outcome::Failed), ("t:1:7167", Outcome::Succeeded)],
-    ..TWO_GROUPS
-};
-
+});
 /// A second group begins while the first is not whole yet.
-pub const A_GROUP_BEGINS: Setting = Setting {
+pub const A_GROUP_BEGINS: Run<Setting> = of(Setting {
     name: "a second group begins",
     items: ALL_BUT_ONE as u64,
     done: &[ALL_BUT_ONE],
     adds: &[2],
     acks: &[("t:0:7167", Outcome::Succeeded), ("t:1:0", Outcome::Failed)],
-    ..TWO_GROUPS
-};
+});
 
-/// Those of every run: each with nothing in between, most with a death, and the smallest with a sweep. `GROUPAGE_MODEL=full`
-/// adds a sweep to others, which makes ten times as many states.
-#[must_use]
-pub fn chosen() -> Vec<Setting> {
-    let all = [TWO_GROUPS, TWO_WHOLE_GROUPS, ONE_GROUP, A_GROUP_BEGINS, GROWS, REPEATED];
-    let mut chosen: Vec<Setting> = all.iter().map(|setting| setting.with(0, false)).collect();
-    chosen.extend(all[..4].iter().map(|setting| setting.with(1, false)));
-    chosen.push(ONE_GROUP.with(0, true));
-    if std::env::var("GROUPAGE_MODEL").is_ok_and(|model| model == "full") {
-        chosen.extend([TWO_GROUPS, TWO_WHOLE_GROUPS, A_GROUP_BEGINS].map(|setting| setting.with(0, true)));
-    }
-    chosen
+promises! {
+    /// A tracker ends once; its end changes no more, but for the notice that is sent.
+    OneEnd: "a tracker ends twice",
+    /// A tracker is completed when it is sealed and all bits are set.
+    CompleteIsComplete: "a tracker is completed that is not complete",
+    /// A bit that is set stays so, with the outcome that it was set with.
+    BitsStay: "a bit is changed that was set",
+    /// A parent has the bits of full children only.
+    FullIsFull: "a node is reported that is not full",
+    /// The later of the seal and the last bit completes the tracker: it is not left to sweep if nobody died.
+    CompleteAtOnce: "a complete tracker is left to sweep",
+    /// When all processes have ended and sweep has run, the tracker is complete.
+    NothingLost: "a tracker is never completed",
+    /// All notices are one.
+    OneNotice: "two notices differ",
+}
+
+rules! { Run<Setting>;
+    /// After a mark or a seal the tracker is read as it is.
+    LatestTracker: ONE_GROUP => CompleteAtOnce,
+    /// A parent is read as it is.
+    LatestParent: TWO_WHOLE_GROUPS => CompleteAtOnce,
+    /// Who seals looks whether all is done.
+    SealerLooks: ONE_GROUP => CompleteAtOnce,
+    /// Who completes has seen the seal.
+    LooksForTheSeal: ONE_GROUP => CompleteIsComplete,
+    /// A word is written over what was read.
+    WordsAsRead: REPEATED => BitsStay,
+    /// A tracker is written over what was read.
+    TrackerAsRead: TWO_GROUPS => OneEnd,
+    /// What was added under a key is not added again.
+    KeyOnce: ONE_GROUP.dying(1) => NothingLost,
 }
 
 impl Setting {
-    /// With so many deaths, and with a sweep in between or not.
-    #[must_use]
-    pub const fn with(self, crashes: u8, sweeps: bool) -> Self {
-        Self { crashes, sweeps, ..self }
-    }
-
     pub(super) fn tracker(&self) -> Tracker {
         let options = Options { deadline: None, notify: NotificationQueue::Default };
         Tracker { items: self.items, ..Tracker::open(TrackerId::new(NAME), options, Timestamp(0)) }
@@ -119,8 +127,9 @@ impl Setting {
         nodes
     }
 
-    pub(super) fn range(&self, acker: usize) -> Option<(ItemRange, Outcome)> {
-        let (range, outcome) = self.acks.get(acker)?;
+    /// What the acker at a place acks.
+    pub(super) fn range(&self, place: usize) -> Option<(ItemRange, Outcome)> {
+        let (range, outcome) = self.acks.get(place.checked_sub(1)?)?;
         Some((ItemRange::parse(range).ok()?, *outcome))
     }
 }

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Node, NodeId, State, Tracker};
-use groupage_core::ports::{Added, Freshness, Marked};
+use groupage_core::ports::{Added, Freshness, Marked, Stored};
 
-use super::io::{Answer, Op};
-use super::process::Role;
-use super::rules::{Promise, Rule};
-use super::setting::Setting;
-use crate::kept::Kept;
+use super::setting::{Promise, Rule, Setting};
+use crate::harness::act::Act;
+use crate::harness::kept::Kept;
 
 /// How many versions ago a read is; 0 shows what there is.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
@@ -25,25 +23,23 @@ pub struct Ago {
 pub struct World {
     trackers: Vec<Kept<Tracker>>,
     /// The first version of a node that was not there at the beginning is none.
-    nodes: BTreeMap<NodeId, Vec<Option<Kept<Node>>>>,
-    additions: Vec<Kept<Addition>>,
-    notice: Option<Kept<String>>,
-    /// The first promise that was broken.
-    pub broken: Option<Promise>,
+    pub(super) nodes: BTreeMap<NodeId, Vec<Option<Kept<Node>>>>,
+    pub(super) additions: Vec<Kept<Addition>>,
+    pub(super) notice: Option<Kept<String>>,
 }
 
 impl World {
     pub(super) fn of(setting: &Setting) -> Self {
         let nodes = setting.nodes().into_iter().map(|node| (node.id, vec![Some(Kept::new(node))])).collect();
         let trackers = vec![Kept::new(setting.tracker())];
-        Self { trackers, nodes, additions: Vec::new(), notice: None, broken: None }
+        Self { trackers, nodes, additions: Vec::new(), notice: None }
     }
 
     pub(super) fn tracker(&self) -> &Tracker {
         &self.trackers[self.trackers.len() - 1]
     }
 
-    fn node(&self, id: NodeId, ago: u8) -> Option<&Kept<Node>> {
+    pub(super) fn node(&self, id: NodeId, ago: u8) -> Option<&Kept<Node>> {
         let versions = self.nodes.get(&id)?;
         versions[versions.len().saturating_sub(1 + usize::from(ago))].as_ref()
     }
@@ -60,26 +56,30 @@ impl World {
     }
 
     /// What a read may show: `stale` says that one which must not be old may be so for once.
-    pub(super) fn shown_to(&self, op: &Op, removed: Option<Rule>, stale: bool) -> Vec<Ago> {
+    pub(super) fn shown_to(
+        &self,
+        nodes: &[NodeId],
+        freshness: Freshness,
+        removed: Option<Rule>,
+        stale: bool,
+    ) -> Vec<Ago> {
         let trackers = 0..u8::try_from(self.trackers.len()).unwrap_or(u8::MAX);
-        let versions = |nodes: &[NodeId]| {
-            let most = nodes.iter().filter_map(|node| self.nodes.get(node)).map(Vec::len).max().unwrap_or(1);
-            0..u8::try_from(most).unwrap_or(u8::MAX)
-        };
-        match op {
-            Op::Look(nodes, Freshness::Eventual) => {
-                let of = |tracker| versions(nodes).map(move |nodes| Ago { tracker, nodes });
+        let most = nodes.iter().filter_map(|node| self.nodes.get(node)).map(Vec::len).max().unwrap_or(1);
+        let versions = 0..u8::try_from(most).unwrap_or(u8::MAX);
+        match freshness {
+            Freshness::Eventual => {
+                let of = |tracker| versions.clone().map(move |nodes| Ago { tracker, nodes });
                 trackers.filter(|ago| self.is_first_of_its_like(*ago)).flat_map(of).collect()
             }
-            Op::Look(nodes, Freshness::Latest) if nodes.is_empty() && removed == Some(Rule::LatestTracker) && stale => {
+            Freshness::Latest if nodes.is_empty() && removed == Some(Rule::LatestTracker) && stale => {
                 trackers.map(|tracker| Ago { tracker, nodes: 0 }).collect()
             }
-            Op::Look(nodes, Freshness::Latest)
+            Freshness::Latest
                 if removed == Some(Rule::LatestParent) && stale && nodes.iter().any(|node| node.level > 0) =>
             {
-                versions(nodes).map(|nodes| Ago { tracker: 0, nodes }).collect()
+                versions.map(|nodes| Ago { tracker: 0, nodes }).collect()
             }
-            _ => vec![Ago::default()],
+            Freshness::Latest => vec![Ago::default()],
         }
     }
 
@@ -101,49 +101,30 @@ impl World {
             versions.drain(..versions.len() - 1);
         }
     }
+}
 
-    /// Carries out an I/O.
-    pub(super) fn apply(&mut self, role: Role, op: &Op, ago: Ago, removed: Option<Rule>) -> Answer {
-        match op {
-            Op::Look(nodes, freshness) => self.look(role, nodes, *freshness, ago, removed),
-            Op::Nodes(from) => {
-                let later = self.nodes.keys().filter(|id| **id >= *from && id.level == from.level);
-                Answer::Looked(None, later.filter_map(|id| self.node(*id, 0).cloned()).collect())
-            }
-            Op::Addition(key) => {
-                let found = self.additions.iter().find(|addition| addition.key == *key);
-                Answer::Addition(found.filter(|_| removed != Some(Rule::KeyOnce)).cloned())
-            }
-            Op::Add(grown, addition) => Answer::Added(Kept::new(self.add(grown, addition, removed))),
-            Op::Store(tracker) => Answer::Stored(self.store(tracker, removed)),
-            Op::Mark(change) => Answer::Marked(Kept::new(self.mark(change, removed))),
-            Op::Send(text) => {
-                if self.notice.as_ref().is_some_and(|notice| notice != text) {
-                    self.breaks(Promise::OneNotice);
-                }
-                self.notice = Some(text.clone());
-                Answer::Done
-            }
+impl Act<'_, Setting> {
+    pub(super) fn look(&mut self, nodes: &[NodeId], freshness: Freshness) -> (Option<Kept<Tracker>>, Vec<Kept<Node>>) {
+        let (ago, is_latest) = (self.shown, freshness == Freshness::Latest);
+        if is_latest && ago != Ago::default() {
+            self.left.lags = 0;
         }
-    }
-
-    fn look(&self, role: Role, nodes: &[NodeId], freshness: Freshness, ago: Ago, removed: Option<Rule>) -> Answer {
         let version = self.trackers.len() - 1 - usize::from(ago.tracker).min(self.trackers.len() - 1);
         let mut tracker = self.trackers[version].clone();
         let mut found: Vec<_> = nodes.iter().filter_map(|node| self.node(*node, ago.nodes).cloned()).collect();
-        if removed == Some(Rule::SealerLooks) && role == Role::Owner && freshness == Freshness::Latest {
+        if self.without(Rule::SealerLooks) && self.place() == Some(0) && is_latest {
             found.clear();
         }
-        let is_climbing = matches!(role, Role::Acker(_)) && nodes.is_empty();
-        if removed == Some(Rule::LooksForTheSeal) && is_climbing && tracker.state == State::Open {
+        let is_climbing = self.place().is_some_and(|place| place > 0) && nodes.is_empty();
+        if self.without(Rule::LooksForTheSeal) && is_climbing && tracker.state == State::Open {
             tracker = Kept::new(Tracker { state: State::Sealed, ..(*tracker).clone() });
         }
-        Answer::Looked(Some(tracker), found)
+        (Some(tracker), found)
     }
 
-    fn add(&mut self, grown: &Kept<Tracker>, addition: &Addition, removed: Option<Rule>) -> Added {
+    pub(super) fn add(&mut self, grown: &Kept<Tracker>, addition: &Addition) -> Added {
         let before = self.additions.iter().find(|before| before.key == addition.key);
-        if let Some(before) = before.filter(|_| removed != Some(Rule::KeyOnce)) {
+        if let Some(before) = before.filter(|_| !self.without(Rule::KeyOnce)) {
             return Added::Before((**before).clone());
         }
         if self.tracker().revision.next() != grown.revision {
@@ -154,17 +135,17 @@ impl World {
         Added::Yes
     }
 
-    fn store(&mut self, tracker: &Kept<Tracker>, removed: Option<Rule>) -> bool {
+    pub(super) fn store(&mut self, tracker: &Kept<Tracker>) -> Stored {
         let old = self.trackers[self.trackers.len() - 1].clone();
         if old == *tracker {
-            return true;
+            return Stored::Yes;
         }
         let mut new = tracker.clone();
-        if removed == Some(Rule::TrackerAsRead) {
+        if self.without(Rule::TrackerAsRead) {
             new = Kept::new(Tracker { revision: old.revision.next(), ..(**tracker).clone() });
         }
         if old.revision.next() != new.revision {
-            return false;
+            return Stored::Conflict;
         }
         match (&old.state, &new.state) {
             (State::Ended(before), State::Ended(after)) => {
@@ -178,7 +159,7 @@ impl World {
             (State::Open | State::Sealed, State::Open | State::Sealed) => {}
         }
         self.trackers.push(new);
-        true
+        Stored::Yes
     }
 
     fn ends(&mut self, old: &Tracker, end: &End) {
@@ -193,9 +174,9 @@ impl World {
         }
     }
 
-    fn mark(&mut self, change: &Kept<Change>, removed: Option<Rule>) -> Marked {
+    pub(super) fn mark(&mut self, change: &Change) -> Marked {
         let old = self.node(change.id, 0).map_or_else(|| Node::empty(change.id), |node| (**node).clone());
-        if removed != Some(Rule::WordsAsRead) && !old.is_as(change) {
+        if !self.without(Rule::WordsAsRead) && !old.is_as(change) {
             return Marked::Changed(old);
         }
         let new = old.clone().changed(change);
@@ -217,9 +198,5 @@ impl World {
         let versions = self.nodes.entry(change.id).or_insert_with(|| vec![None]);
         versions.push(Some(Kept::new(new.clone())));
         Marked::Yes(new)
-    }
-
-    pub(super) fn breaks(&mut self, promise: Promise) {
-        self.broken = self.broken.or(Some(promise));
     }
 }

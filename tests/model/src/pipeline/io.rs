@@ -1,0 +1,178 @@
+//! One I/O of a step: what it asks of the world, and what it is told.
+
+use groupage_core::domain::batch::{Assumes, Batch, Member};
+use groupage_core::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
+use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::message::{Elect, Group, Handle};
+use groupage_core::domain::rest::Stage;
+use groupage_core::domain::session::Session;
+use groupage_core::domain::task::{Candidate, Task};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{
+    Advanced, Ended, Freshness, Joined, PutBack, Registered, Released, Renewed, Settlement, Stored,
+};
+
+use crate::harness::kept::Kept;
+use crate::harness::recorder::Recorder;
+
+/// The calls of one step.
+pub type Ports = Recorder<Op, Answer>;
+
+/// What a step asks for.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// `Tasks::register`.
+    Register(Task),
+    /// `Tasks::read`.
+    Read(Vec<TaskId>, Freshness),
+    /// `Tasks::waiting`, from the beginning of the index.
+    Waiting(Target),
+    /// `Tasks::join`.
+    Join(TaskId, Round, BatchId),
+    /// `Tasks::put_back`.
+    PutBack(Candidate, BatchId, Target, u32),
+    /// `Tasks::settle`.
+    Settle(Member, BatchId, Settlement),
+    /// `Locks::lock`.
+    Lock(Target),
+    /// `Locks::acquire`.
+    Acquire(Target, Acquisition),
+    /// `Locks::signal`.
+    Signal(Target, Held),
+    /// `Locks::advance`.
+    Advance(Term, Seq, Timestamp),
+    /// `Locks::release`.
+    Release(Term, Seq, u64),
+    /// `Batches::batch`.
+    Batch(BatchId),
+    /// `Batches::store`.
+    Store(Kept<Batch>, Assumes),
+    /// `Sessions::open_session`.
+    OpenSession(Kept<Session>),
+    /// `Sessions::renew`.
+    Renew(Kept<Session>),
+    /// `Sessions::end_session`.
+    EndSession(SessionId, Beat),
+    /// `Sessions::session`.
+    Session(SessionId),
+    /// `Outbox::send`.
+    Send(Vec<Sent>),
+    /// `Downstream::call`, with the batch and the items in its body.
+    Call(BatchId, Vec<TaskId>),
+    /// `Env::sleep`.
+    Sleep,
+}
+
+/// A message that a step sends.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// What it says.
+    pub body: Kept<Body>,
+    /// Whether it is hidden at first.
+    pub delayed: bool,
+}
+
+/// A message between the steps.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// To register-task: the tasks with these numbers, in one event.
+    Register(Vec<u8>),
+    /// To register-task: the rest of an event, and how far it has come.
+    Rest(Vec<u8>, Stage),
+    /// To elect-leader.
+    Elect(Elect),
+    /// To group-batch.
+    Group(Group),
+    /// To batch-handler.
+    Handle(Handle),
+}
+
+impl Body {
+    /// Which step gets it, and about whom.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let short = |id: &BatchId| id.as_str().chars().take(4).collect::<String>();
+        match self {
+            Self::Register(numbers) => format!("register {numbers:?}"),
+            Self::Rest(numbers, stage) => format!("register a rest, {numbers:?}, {stage:?}"),
+            Self::Elect(Elect::Waiting(election)) => format!("elect {}", election.workflow),
+            Self::Elect(Elect::Several(elections)) => format!("elect {} workflows", elections.len()),
+            Self::Elect(Elect::Returning(returning)) => format!("elect, back from {}", short(&returning.batch)),
+            Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),
+            Self::Group(Group::Finish(finish)) => format!("finish {}", short(&finish.batch)),
+            Self::Handle(handle) => format!("handle {}", short(&handle.batch)),
+        }
+    }
+}
+
+/// What a step is told.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Op::Register`].
+    Registered(Kept<Registered>),
+    /// To [`Op::Read`].
+    Tasks(Vec<Kept<Task>>),
+    /// To [`Op::Waiting`].
+    Page(Kept<Vec<Candidate>>),
+    /// To [`Op::Join`].
+    Joined(Kept<Joined>),
+    /// To [`Op::PutBack`].
+    PutBack(Kept<PutBack>),
+    /// To [`Op::Lock`], and to [`Op::Acquire`] and [`Op::Signal`] if they are refused.
+    Lock(Option<Kept<Lock>>),
+    /// To [`Op::Advance`].
+    Advanced(Kept<Advanced>),
+    /// To [`Op::Release`].
+    Released(Kept<Released>),
+    /// To [`Op::Batch`].
+    Batch(Option<Kept<Batch>>),
+    /// To [`Op::Store`] and [`Op::OpenSession`].
+    Stored(Kept<Stored>),
+    /// To [`Op::Renew`].
+    Renewed(Kept<Renewed>),
+    /// To [`Op::EndSession`].
+    Ended(Kept<Ended>),
+    /// To [`Op::Session`].
+    Session(Option<Kept<Session>>),
+    /// To [`Op::Call`].
+    Reply(Says),
+    /// To whatever is only done.
+    Done,
+}
+
+/// What the downstream says.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Says {
+    /// Every member is accepted.
+    Accepted,
+    /// The first member failed for now.
+    FirstFailed,
+    /// Try again later.
+    Unavailable,
+}
+
+impl Op {
+    /// Whether it can change what others see. A step that dies after a look dies as well before it.
+    #[must_use]
+    pub const fn writes(&self) -> bool {
+        match self {
+            Self::Register(_)
+            | Self::Join(..)
+            | Self::PutBack(..)
+            | Self::Settle(..)
+            | Self::Acquire(..)
+            | Self::Signal(..)
+            | Self::Advance(..)
+            | Self::Release(..)
+            | Self::Store(..)
+            | Self::OpenSession(_)
+            | Self::Renew(_)
+            | Self::EndSession(..)
+            | Self::Send(_)
+            | Self::Call(..) => true,
+            Self::Read(..) | Self::Waiting(_) | Self::Lock(_) | Self::Batch(_) | Self::Session(_) | Self::Sleep => {
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The traits of the real steps, over a [`Recorder`].
+
+use groupage_core::domain::batch::{Assumes, Batch, Member};
+use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
+use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::rest::Rest;
+use groupage_core::domain::session::Session;
+use groupage_core::domain::task::{Candidate, Task, Ties};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::layer;
+use groupage_core::ports::{
+    self, Acquired, Advanced, Call, Destination, Downstream, Ended, Env, Freshness, Inbox, Joined, NoAnswer, Outbox,
+    Outgoing, Page, PutBack, Registered, Released, Renewed, Result, Settlement, Signalled, Stored, Unasked,
+};
+
+use crate::harness::kept::Kept;
+use crate::pipeline::io::{Answer, Body, Op, Ports, Says, Sent};
+use crate::pipeline::process::number;
+
+/// Asks, and takes the answer of the kind that this call has.
+macro_rules! ask {
+    ($recorder:expr, $op:expr, $($answer:pat => $value:expr),+ $(,)?) => {
+        match $recorder.ask($op).await {
+            $($answer => Ok($value),)+
+            _ => Err(Unasked::was_asked("another answer")),
+        }
+    };
+}
+
+impl layer::Tasks for Ports {
+    type Cursor = ();
+
+    async fn register(&self, task: &Task) -> Result<Registered> {
+        ask!(self, Op::Register(task.clone()), Answer::Registered(what) => (*what).clone())
+    }
+
+    async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
+        let kept = ask!(self, Op::Read(ids.to_vec(), freshness), Answer::Tasks(tasks) => tasks)?;
+        Ok(kept.iter().map(|task| (**task).clone()).collect())
+    }
+
+    async fn waiting(&self, target: &Target, _: Option<&()>, _: usize) -> Result<Page<()>> {
+        let page = ask!(self, Op::Waiting(target.clone()), Answer::Page(page) => page)?;
+        Ok(Page { candidates: (*page).clone(), next: None })
+    }
+
+    async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        ask!(self, Op::Join(task.clone(), round, batch.clone()), Answer::Joined(joined) => *joined)
+    }
+
+    async fn put_back(
+        &self,
+        member: &Candidate,
+        batch: &BatchId,
+        target: &Target,
+        attempts: u32,
+        _: Timestamp,
+    ) -> Result<PutBack> {
+        let op = Op::PutBack(member.clone(), batch.clone(), target.clone(), attempts);
+        ask!(self, op, Answer::PutBack(put_back) => *put_back)
+    }
+
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<Ties> {
+        ask!(self, Op::Settle(member.clone(), batch.clone(), settlement.clone()), Answer::Done => Ties::default())
+    }
+}
+
+impl layer::Locks for Ports {
+    async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
+        ask!(self, Op::Lock(target.clone()), Answer::Lock(lock) => lock.map(|lock| (*lock).clone()))
+    }
+
+    async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
+        ask!(
+            self, Op::Acquire(target.clone(), acquisition.clone()),
+            Answer::Done => Acquired::Yes,
+            Answer::Lock(lock) => Acquired::No(lock.map(|lock| (*lock).clone())),
+        )
+    }
+
+    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+        ask!(
+            self, Op::Signal(target.clone(), held.clone()),
+            Answer::Done => Signalled::Yes,
+            Answer::Lock(lock) => Signalled::No(lock.map(|lock| (*lock).clone())),
+        )
+    }
+
+    async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
+        ask!(self, Op::Advance(term.clone(), seq, lease_until), Answer::Advanced(advanced) => (*advanced).clone())
+    }
+
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, _: Timestamp) -> Result<Released> {
+        ask!(self, Op::Release(term.clone(), seq, signals), Answer::Released(released) => (*released).clone())
+    }
+}
+
+impl layer::Batches for Ports {
+    async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
+        ask!(self, Op::Batch(id.clone()), Answer::Batch(batch) => batch.map(|batch| (*batch).clone()))
+    }
+
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        ask!(self, Op::Store(Kept::new(batch.clone()), assumes), Answer::Stored(stored) => *stored)
+    }
+}
+
+impl layer::Sessions for Ports {
+    async fn open_session(&self, session: &Session) -> Result<Stored> {
+        ask!(self, Op::OpenSession(Kept::new(session.clone())), Answer::Stored(stored) => *stored)
+    }
+
+    async fn renew(&self, session: &Session) -> Result<Renewed> {
+        ask!(self, Op::Renew(Kept::new(session.clone())), Answer::Renewed(renewed) => *renewed)
+    }
+
+    async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
+        ask!(self, Op::EndSession(id.clone(), beat), Answer::Ended(ended) => (*ended).clone())
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        ask!(self, Op::Session(id.clone()), Answer::Session(found) => found.map(|session| (*session).clone()))
+    }
+}
+
+impl layer::Gates for Ports {
+    async fn gate(&self, _: &Scope) -> Result<Gate> {
+        Ok(Gate::default())
+    }
+
+    async fn store_gate(&self, _: &Scope, _: &Gate, _: Timestamp) -> Result<Stored> {
+        Ok(Stored::Yes)
+    }
+}
+
+impl layer::Lanes for Ports {}
+impl layer::Lists for Ports {}
+impl layer::Streams for Ports {}
+impl layer::Trackers for Ports {}
+
+impl Outbox for Ports {
+    async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
+        let count = messages.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        let sent: Option<Vec<Sent>> = messages.iter().map(parse).collect();
+        let Some(sent) = sent else { return vec![Err(Unasked::was_asked("send"))] };
+        self.ask(Op::Send(sent)).await;
+        (0..count).map(|_| Ok(())).collect()
+    }
+}
+
+/// Heartbeats come no faster, in milliseconds.
+const SHORTEST_BEAT_MS: u64 = 1_000;
+
+/// Counters that only stretch a delay are cut off, so that a message which goes round does so unchanged.
+fn parse(outgoing: &Outgoing) -> Option<Sent> {
+    use groupage_core::domain::message::Elect;
+    let body = match outgoing.to {
+        Destination::Elect => {
+            let mut elect = serde_json::from_str(&outgoing.body).ok()?;
+            let elections = match &mut elect {
+                Elect::Waiting(election) => std::slice::from_mut(election),
+                Elect::Several(elections) => elections,
+                Elect::Returning(_) => &mut [],
+            };
+            for election in elections {
+                election.attempt = election.attempt.min(1);
+            }
+            Body::Elect(elect)
+        }
+        Destination::Group => Body::Group(serde_json::from_str(&outgoing.body).ok()?),
+        Destination::Handle => {
+            let mut handle: groupage_core::domain::message::Handle = serde_json::from_str(&outgoing.body).ok()?;
+            handle.waits = handle.waits.min(1);
+            Body::Handle(handle)
+        }
+        Destination::Gather(_) => {
+            let rest = Rest::parse(&outgoing.body)?;
+            Body::Rest(rest.tasks().map(number).collect::<Option<_>>()?, rest.stage())
+        }
+        Destination::Tasks | Destination::InOrder(_) | Destination::Rejected | Destination::Notification(_) => {
+            return None;
+        }
+    };
+    Some(Sent { body: Kept::new(body), delayed: outgoing.delay_ms > 0 })
+}
+
+impl Inbox for Ports {
+    async fn postpone(&self, _: &Destination, receipts: Vec<String>, _: u64) -> Vec<Result<()>> {
+        receipts.iter().map(|_| Ok(())).collect()
+    }
+}
+
+impl Downstream for Ports {
+    async fn call(&self, call: &Call<'_>) -> std::result::Result<ports::Answer, NoAnswer> {
+        let body: serde_json::Value = serde_json::from_str(&call.body).unwrap_or_default();
+        let id = |item: &serde_json::Value| item.get("id").and_then(|id| id.as_str()).map(TaskId::new);
+        let items: Vec<TaskId> =
+            body.get("items").and_then(|items| items.as_array()).into_iter().flatten().filter_map(id).collect();
+        let first = items.first().cloned();
+        let says = match self.ask(Op::Call(call.batch.clone(), items)).await {
+            Answer::Reply(says) => says,
+            _ => Says::Unavailable,
+        };
+        let body = match (says, first) {
+            (Says::FirstFailed, Some(first)) => {
+                format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{first}"}}]}}"#).into_bytes()
+            }
+            _ => Vec::new(),
+        };
+        let status = if says == Says::Unavailable { 503 } else { 200 };
+        Ok(ports::Answer { status, retry_after_ms: None, body })
+    }
+}
+
+impl Env for Ports {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        self.name.clone()
+    }
+
+    /// Between two I/Os anything may happen, so a short pause is over at once. A heartbeat's is not: it is as long as a lease
+    /// may take to be over.
+    async fn sleep(&self, ms: u64) {
+        if ms >= SHORTEST_BEAT_MS {
+            self.ask(Op::Sleep).await;
+        }
+    }
+}

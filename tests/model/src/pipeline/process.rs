@@ -1,0 +1,205 @@
+//! Processes: the real steps, run up to their next I/O; see [`crate::harness::histories`].
+
+use groupage_core::domain::id::{Fence, Shard, TaskId};
+use groupage_core::domain::rest::Rest;
+use groupage_core::domain::session::Timing;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::Freshness;
+use groupage_core::routes::Routes;
+use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::group::GroupBatch;
+use groupage_core::steps::handle::{self, Delivery, HandleBatch};
+use groupage_core::steps::register::{Record, Register};
+
+use crate::harness::histories::{self, Calls};
+use crate::harness::kept::{Kept, Names, fresh_name};
+use crate::pipeline::io::{Answer, Body, Op, Ports};
+
+/// A message as a process was given it.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct Origin {
+    /// What it says.
+    pub body: Kept<Body>,
+    /// Whether it may have been handled before.
+    pub redelivered: bool,
+    /// The number of the fresh name that the process may give.
+    pub name: u8,
+}
+
+/// A process between two I/Os.
+pub type Process = histories::Process<Steps>;
+
+/// What a process has learnt.
+#[derive(Clone, Copy, Debug)]
+pub struct Learnt {
+    /// The holder that it has signalled last, and by which shard's lock that leads.
+    pub signalled: Option<(Shard, Fence)>,
+    /// Fresh names that it knows.
+    pub names: Names,
+}
+
+impl Process {
+    /// Its latest I/O.
+    #[must_use]
+    pub fn last_io(&self) -> Option<&(usize, Op)> {
+        self.pending.iter().rev().find(|(_, op)| !Steps::is_pause(op))
+    }
+
+    /// The pause between two heartbeats, if it makes one.
+    #[must_use]
+    pub fn sleeps(&self) -> Option<&(usize, Op)> {
+        self.pending.iter().find(|(_, op)| Steps::is_pause(op))
+    }
+
+    /// Its next I/O, if nobody else can tell when it happens: a worker's eventual reads are of payloads, and these never
+    /// change. When calls come `last`, their members are settled at once, too.
+    #[must_use]
+    pub fn quiet_io(&self, last: bool) -> Option<&(usize, Op)> {
+        let handles = matches!(&*self.role.body, Body::Handle(_));
+        self.next_io().filter(|(_, op)| {
+            handles && (matches!(op, Op::Read(_, Freshness::Eventual)) || last && matches!(op, Op::Settle(..)))
+        })
+    }
+
+    /// Whether it has just read or written a batch, whose candidates it looks at next.
+    #[must_use]
+    pub fn has_just_seen_its_batch(&self) -> bool {
+        matches!(self.last_answer(), Some(Answer::Batch(_) | Answer::Stored(_)))
+    }
+}
+
+/// The real steps.
+#[derive(Debug)]
+pub struct Steps {
+    routes: Routes,
+    deadline: Timestamp,
+}
+
+impl Steps {
+    /// The steps under these routes. `one_batch_each` makes a leader go on by another message after each batch.
+    #[must_use]
+    pub const fn new(routes: Routes, one_batch_each: bool) -> Self {
+        Self { routes, deadline: Timestamp(if one_batch_each { 0 } else { u64::MAX }) }
+    }
+}
+
+impl Calls for Steps {
+    type Role = Origin;
+    type Op = Op;
+    type Answer = Answer;
+    type Learnt = Learnt;
+
+    /// Time stands still at 0. What is over in time (a lease, a session, a window, a pause) is so because the model writes
+    /// a 0 into the table.
+    fn ports(&self, origin: &Origin) -> Ports {
+        Ports::new(fresh_name(origin.name), 0)
+    }
+
+    fn begin(&self, origin: &Origin) -> Learnt {
+        Learnt { signalled: None, names: origin.body.names() | 1 << origin.name }
+    }
+
+    fn is_pause(op: &Op) -> bool {
+        matches!(op, Op::Sleep)
+    }
+
+    fn learn(&self, learnt: &mut Learnt, op: &Op, answer: &Answer) {
+        if let (Op::Signal(target, held), Answer::Done) = (op, answer) {
+            learnt.signalled = Some((target.shard(), held.fence));
+        }
+        learnt.names |= answer.names();
+    }
+
+    /// The step that a message goes to.
+    async fn call(&self, origin: Origin, ports: &Ports) -> bool {
+        let redelivered = origin.redelivered;
+        let routes = &self.routes;
+        match (*origin.body).clone() {
+            Body::Register(numbers) => {
+                let records = numbers.into_iter().map(|n| record(format!("m{n}"), text(n), 1));
+                let step = Register { store: ports, queues: ports, env: ports, routes };
+                step.run(records.collect()).await.kept().next().is_none()
+            }
+            Body::Rest(numbers, stage) => {
+                let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage, Shard::HOME);
+                let step = Register { store: ports, queues: ports, env: ports, routes };
+                // So often that it is not hidden any more: a message that is hidden comes again, as any may.
+                step.run(vec![record("rest".to_owned(), body, u32::MAX)]).await.kept().next().is_none()
+            }
+            Body::Elect(message) => {
+                let step = ElectLeader { store: ports, env: ports, routes, draw: 0.0 };
+                let Ok(decided) = step.run(message, redelivered).await else { return false };
+                let successors = decided.successors.into_iter().map(|successor| ((), successor)).collect();
+                send_successors(ports, successors).await.is_empty()
+            }
+            Body::Group(message) => {
+                let step = GroupBatch { store: ports, outbox: ports, env: ports, routes, deadline: self.deadline };
+                step.run(message).await.is_ok()
+            }
+            Body::Handle(message) => {
+                let (store, queue, downstream, env, timing) = (ports, ports, ports, ports, Timing::default());
+                let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model" };
+                match step.run(message, Delivery { receipt: "", received: 1 }).await {
+                    // As the function's entry does: these messages must come again.
+                    Ok(handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost) | Err(_) => false,
+                    Ok(
+                        handle::Outcome::Settled { .. }
+                        | handle::Outcome::FollowedUp(_)
+                        | handle::Outcome::Waits
+                        | handle::Outcome::Nothing,
+                    ) => true,
+                }
+            }
+        }
+    }
+}
+
+/// The message that registers the task with this number.
+#[must_use]
+pub fn text(n: u8) -> String {
+    format!(r#"{{"id":"t{n}","payload":{}}}"#, payload())
+}
+
+/// The number of the task that a message registers.
+#[must_use]
+pub fn number(text: &str) -> Option<u8> {
+    text.strip_prefix(r#"{"id":"t"#)?.split('"').next()?.parse().ok()
+}
+
+/// The id of the task with this number.
+#[must_use]
+pub fn task_id(n: u8) -> TaskId {
+    TaskId::new(format!("t{n}"))
+}
+
+/// The payload of every task.
+#[must_use]
+pub const fn payload() -> &'static str {
+    r#"{"k":"a"}"#
+}
+
+impl Answer {
+    fn names(&self) -> Names {
+        match self {
+            Self::Tasks(tasks) => tasks.iter().fold(0, |names, task| names | task.names()),
+            Self::Lock(lock) => lock.as_ref().map_or(0, Kept::names),
+            Self::Batch(batch) => batch.as_ref().map_or(0, Kept::names),
+            Self::Session(session) => session.as_ref().map_or(0, Kept::names),
+            Self::Advanced(advanced) => advanced.names(),
+            Self::Ended(ended) => ended.names(),
+            Self::Registered(registered) => registered.names(),
+            Self::Page(_)
+            | Self::Joined(_)
+            | Self::PutBack(_)
+            | Self::Released(_)
+            | Self::Stored(_)
+            | Self::Renewed(_)
+            | Self::Reply(_)
+            | Self::Done => 0,
+        }
+    }
+}
+
+fn record(message_id: String, body: String, received: u32) -> Record {
+    Record { receipt: message_id.clone(), message_id, received, body }
+}

@@ -1,0 +1,54 @@
+//! The batches: written, and called.
+
+use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
+use groupage_core::domain::id::{BatchId, TaskId};
+use groupage_core::ports::Stored;
+
+use super::{Laws, World};
+use crate::harness::kept::Kept;
+use crate::pipeline::promises::{Promise, broken_by_store};
+use crate::pipeline::rules::Rule;
+use crate::pipeline::tables::{is_express, is_open};
+
+impl World {
+    pub(super) fn store(&mut self, batch: &Kept<Batch>, assumes: Assumes, laws: Laws) -> Stored {
+        let old = self.tables.batch(&batch.id).cloned();
+        let records = matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. });
+        let blind = !laws.keeps(Rule::Revision) || (records && !laws.keeps(Rule::ClaimAtSettling));
+        let holds = match assumes {
+            Assumes::Absent => old.is_none(),
+            Assumes::At(revision) => match &old {
+                Some(old) => old.revision == revision || blind,
+                None => !laws.keeps(Rule::IntentFirst),
+            },
+        };
+        if !holds {
+            return if old.as_ref() == Some(batch) { Stored::Yes } else { Stored::Conflict };
+        }
+        if (is_open(batch) && !laws.keeps(Rule::IntentFirst))
+            || (batch.status == Status::Void && !laws.keeps(Rule::Void))
+            || (batch.status == Status::Void && !laws.keeps(Rule::ExpressVoid) && is_express(&batch.id))
+        {
+            return Stored::Yes;
+        }
+        let grows = is_open(batch) && old.as_ref().map_or(0, |old| old.members.len()) < batch.members.len();
+        let led = self.tables.led(&batch.target);
+        let taken_over = led.and_then(|led| led.lock.as_ref()).is_some_and(|lock| lock.fence > batch.fence);
+        let inherited = led.and_then(|led| led.inherited.as_ref()) == Some(&batch.id);
+        self.promise(!grows || !taken_over || inherited, Promise::NoCandidateAfterTakeover);
+        if let Some(promise) = broken_by_store(old.as_deref(), batch) {
+            self.promise(false, promise);
+        }
+        self.tables.put_batch(batch.clone());
+        Stored::Yes
+    }
+
+    pub(super) fn call(&mut self, id: &BatchId, items: &[TaskId]) {
+        let as_frozen = self.tables.batch(id).is_some_and(|batch| {
+            let called =
+                matches!(batch.status, Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. });
+            called && batch.members.iter().map(|member| &member.id).eq(items)
+        });
+        self.promise(as_frozen, Promise::CallsAsFrozen);
+    }
+}

@@ -1,0 +1,115 @@
+//! What an I/O does to the tables, what it answers, and which promise it breaks.
+
+mod batches;
+mod locks;
+mod sessions;
+mod tasks;
+
+use groupage_core::domain::lock::Term;
+use groupage_core::domain::task::Task;
+
+use crate::harness::kept::Kept;
+use crate::pipeline::io::{Answer, Op, Says};
+use crate::pipeline::promises::Promise;
+use crate::pipeline::rules::Rule;
+use crate::pipeline::tables::Tables;
+
+/// The tables, with what nobody in the protocol sees.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub struct World {
+    /// The tables.
+    pub tables: Tables,
+    /// The first promise that was broken.
+    pub broken: Option<Promise>,
+}
+
+/// How an I/O comes out, where that is open.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub enum Comes {
+    /// As the tables have it.
+    AsIs,
+    /// Showing what this task was before its latest write.
+    Lagging(u8),
+    /// With these words of the downstream.
+    Saying(Says),
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// The term it leads under, if it is a leader.
+    pub term: Option<Term>,
+    /// Whether it is about to drive a batch's candidates to their fates.
+    pub drives: bool,
+}
+
+/// What is fixed for a run of the model.
+#[derive(Clone, Copy, Debug)]
+pub struct Laws {
+    /// How many shards the only Target has.
+    pub shards: u8,
+    /// The rule that is not kept.
+    pub removed: Option<Rule>,
+    /// Whether reads may lag behind the writes of now.
+    pub lags: bool,
+}
+
+impl Laws {
+    /// Whether a rule is kept.
+    fn keeps(self, rule: Rule) -> bool {
+        self.removed != Some(rule)
+    }
+}
+
+impl World {
+    /// Does one I/O.
+    pub fn apply(&mut self, op: &Op, comes: Comes, asker: &Asker, laws: Laws) -> Answer {
+        match op {
+            Op::Register(task) => Answer::Registered(Kept::new(self.register(task, laws))),
+            Op::Read(ids, freshness) => Answer::Tasks(self.read(ids, *freshness, comes, asker, laws)),
+            Op::Waiting(target) => Answer::Page(Kept::new(self.waiting(target, comes, asker, laws))),
+            Op::Join(id, round, batch) => Answer::Joined(Kept::new(self.join(id, *round, batch, laws))),
+            Op::PutBack(member, batch, target, attempts) => {
+                Answer::PutBack(Kept::new(self.put_back(member, batch, target, *attempts, laws)))
+            }
+            Op::Settle(member, batch, settlement) => {
+                self.settle(member, batch, settlement, laws);
+                Answer::Done
+            }
+            Op::Lock(target) => Answer::Lock(self.tables.led(target).and_then(|led| led.lock.clone())),
+            Op::Acquire(target, acquisition) => self.acquire(target, acquisition, laws),
+            Op::Signal(target, held) => self.signal(target, held, laws),
+            Op::Advance(term, seq, lease_until) => {
+                Answer::Advanced(Kept::new(self.advance(term, *seq, *lease_until, laws)))
+            }
+            Op::Release(term, seq, signals) => Answer::Released(Kept::new(self.release(term, *seq, *signals, laws))),
+            Op::Batch(id) => Answer::Batch(self.tables.batch(id).cloned()),
+            Op::Store(batch, assumes) => Answer::Stored(Kept::new(self.store(batch, *assumes, laws))),
+            Op::OpenSession(session) => Answer::Stored(Kept::new(self.open_session(session))),
+            Op::Renew(session) => Answer::Renewed(Kept::new(self.renew(session))),
+            Op::EndSession(id, beat) => Answer::Ended(Kept::new(self.end_session(id, *beat, laws))),
+            Op::Session(id) => Answer::Session(self.tables.session(id).cloned()),
+            Op::Call(id, items) => {
+                self.call(id, items);
+                match comes {
+                    Comes::Saying(says) => Answer::Reply(says),
+                    Comes::AsIs | Comes::Lagging(_) => Answer::Reply(Says::Accepted),
+                }
+            }
+            Op::Send(_) | Op::Sleep => Answer::Done,
+        }
+    }
+
+    fn promise(&mut self, kept: bool, promise: Promise) {
+        if !kept {
+            self.broken = self.broken.or(Some(promise));
+        }
+    }
+
+    fn lags(&self, task: &Task, comes: Comes) -> bool {
+        match comes {
+            Comes::Lagging(n) => self.tables.tasks.get(usize::from(n)).is_some_and(|row| row.now.id == task.id),
+            Comes::AsIs | Comes::Saying(_) => false,
+        }
+    }
+}
