@@ -127,6 +127,25 @@ def test_a_message_stays_hidden_for_six_function_timeouts(stack):
         assert int(hidden["VisibilityTimeout"]) >= 6 * timeout
 
 
+def test_each_function_that_a_message_may_come_back_to_is_allowed_to_loop():
+    """Lambda refuses about the 17th invocation in a chain of messages, unless the function says that it means it."""
+    resources = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+    looping = _functions_on_a_cycle(resources)
+    assert looping == {f"{step}Function" for step in ("RegisterTask", "ElectLeader", "GroupBatch", "BatchHandler")}
+    for name in looping:
+        assert resources[name]["Properties"].get("RecursiveLoop") == "Allow", name
+    for name in _functions(resources) - looping:
+        assert "RecursiveLoop" not in resources[name]["Properties"], f"{name} is on no cycle: leave it AWS's guard"
+
+
+def test_a_new_loop_is_found_by_its_event_source_and_its_grant():
+    """The graph decides, not a list: sweep is on no cycle until a queue that it may send to calls it."""
+    resources = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+    queue = {"Fn::GetAtt": "ElectQueue.Arn"}
+    resources["SweepFunction"]["Properties"]["Events"]["Looped"] = {"Type": "SQS", "Properties": {"Queue": queue}}
+    assert "SweepFunction" in _functions_on_a_cycle(resources)
+
+
 def test_the_functions_take_what_the_template_says_of_sessions(stack):
     functions = stack.client("lambda")
     for function in STEPS.values():
@@ -171,6 +190,51 @@ def test_tables_are_encrypted_and_can_be_restored():
         properties = _properties(name)
         assert properties["SSESpecification"]["SSEEnabled"], name
         assert properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], name
+
+
+def _functions(resources: dict) -> set[str]:
+    """The names of all functions."""
+    return {name for name, resource in resources.items() if resource["Type"] == "AWS::Serverless::Function"}
+
+
+def _functions_on_a_cycle(resources: dict) -> set[str]:
+    """Functions that may send to a queue from which, by way of other functions or none, a message calls them again."""
+    calls = {name: set() for name in _functions(resources)}
+    for name in calls:
+        events = resources[name]["Properties"].get("Events", {}).values()
+        sources = {_resource(event["Properties"]["Queue"]) for event in events if event["Type"] == "SQS"}
+        for sender in calls:
+            if sources & _sends_to(resources[_resource(resources[sender]["Properties"]["Role"])]):
+                calls[sender].add(name)
+    reached = {name: _reached(calls, name) for name in calls}
+    return {name for name in calls if name in reached[name]}
+
+
+def _reached(calls: dict[str, set[str]], start: str) -> set[str]:
+    """What a call of `start` may lead to, in one step or more."""
+    found, left = set(), [start]
+    while left:
+        new = calls[left.pop()] - found
+        found |= new
+        left.extend(new)
+    return found
+
+
+def _sends_to(role: dict) -> set[str]:
+    """The stack's queues that a role may send to."""
+    statements = (
+        statement
+        for policy in role["Properties"]["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "Fn::If" not in statement and "sqs:SendMessage" in _listed(statement["Action"])
+    )
+    return {_resource(queue) for statement in statements for queue in _listed(statement["Resource"])}
+
+
+def _resource(reference: dict) -> str:
+    """The resource that a `!GetAtt` is about."""
+    named = reference["Fn::GetAtt"]
+    return named.split(".")[0] if isinstance(named, str) else named[0]
 
 
 def _properties(resource: str) -> dict:
