@@ -1,13 +1,13 @@
 //! The pipeline: every interleaving of the protocol's steps, for a few workflows, tasks and mishaps, all of one Target.
 //!
 //! What runs is the real steps. A step is a function of its message and of the answers it got, so a process is that
-//! history, and its next I/O is found by running the step over it once more ([`process`]). The tables, queues and
-//! clocks around it are the model's: one action is one I/O of one process ([`world`]), or a mishap ([`setting::Mishaps`]):
+//! history, and its next I/O is found by running the step over it once more (`process`). The tables, queues and
+//! clocks around it are the model's: one action is one I/O of one process (`world`), or a mishap ([`setting::Mishaps`]):
 //! a process dies after any write, a message comes twice, a process sleeps while its lease or session is over and goes
 //! on later, a read shows what was there before a task's latest write. stateright visits every state that can be
 //! reached so, and looks for one that breaks a promise ([`promises`]).
 //!
-//! Each rule below can be removed ([`rules`]); then a promise is broken, and the checker tells how. A rule is removed in
+//! Each rule below can be removed (`rules`); then a promise is broken, and the checker tells how. A rule is removed in
 //! the tables or queues, never in a step's code.
 //!
 //! | rule removed | what a run then does |
