@@ -106,7 +106,7 @@ impl Capacity {
             sleep(longest.mul_f64(dice.random())).await;
             machine.call(hop).await;
         }
-        Err(Error::Unavailable { what: "reach a partition", why: "throttled".to_owned() })
+        Err(Error::Throttled { what: "reach a partition", why: "throttled".to_owned() })
     }
 
     /// Charges what a request came to.

@@ -5,17 +5,13 @@ use std::error::Error as StdError;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use groupage_core::ports::Error;
 
-/// Codes that come with a 4xx status although the same request may succeed later.
-const PASSING: [&str; 19] = [
+/// Codes of a service that has more to do than it bears. Most come with a 4xx status.
+const THROTTLING: [&str; 13] = [
     "BandwidthLimitExceeded",
-    "ExpiredTokenException",
-    "InternalServerError",
     "KmsThrottled",
     "LimitExceededException",
     "OverLimit",
-    "PriorRequestNotComplete",
     "ProvisionedThroughputExceededException",
-    "RequestExpired",
     "RequestLimitExceeded",
     "RequestThrottled",
     "RequestThrottledException",
@@ -24,13 +20,25 @@ const PASSING: [&str; 19] = [
     "Throttling",
     "ThrottlingException",
     "TooManyRequestsException",
+];
+/// Other codes that come with a 4xx status although the same request may succeed later.
+const PASSING: [&str; 6] = [
+    "ExpiredTokenException",
+    "InternalServerError",
+    "PriorRequestNotComplete",
+    "RequestExpired",
     "TransactionConflictException",
     "TransactionInProgressException",
 ];
 
+/// Whether the service was asked more than it bears.
+fn is_throttling(code: &str, status: u16) -> bool {
+    status == 429 || THROTTLING.contains(&code)
+}
+
 /// Whether an error with this code and HTTP status may pass by itself.
 pub(crate) fn passes(code: &str, status: u16) -> bool {
-    status >= 500 || status == 429 || PASSING.contains(&code)
+    status >= 500 || is_throttling(code, status) || PASSING.contains(&code)
 }
 
 /// The port's error for a call that failed.
@@ -44,10 +52,10 @@ where
         SdkError::ServiceError(service) => {
             let code = service.err().code().unwrap_or("unknown");
             let why = format!("{code}: {}", service.err().message().unwrap_or("no message"));
-            if passes(code, service.raw().status().as_u16()) {
-                Error::Unavailable { what, why }
-            } else {
-                Error::Broken { what, why }
+            match service.raw().status().as_u16() {
+                status if is_throttling(code, status) => Error::Throttled { what, why },
+                status if passes(code, status) => Error::Unavailable { what, why },
+                _ => Error::Broken { what, why },
             }
         }
         SdkError::ConstructionFailure(_) => Error::Broken { what, why: chain(&error) },

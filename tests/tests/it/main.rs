@@ -11,6 +11,7 @@ mod fan_out;
 mod leader;
 mod lists;
 mod order;
+mod overload;
 mod ports;
 mod protocol;
 mod shards;

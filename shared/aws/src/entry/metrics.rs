@@ -20,6 +20,8 @@ pub enum Metric {
     TasksListed,
     /// Tasks that filled no batch of their event and were sent on to those of others.
     TasksGathered,
+    /// Tasks that went back to the task queue, since the index of their Target is throttled.
+    TasksYielded,
     /// Registrations that found their task there.
     TasksRepeated,
     /// Messages sent to the rejected queue.

@@ -75,7 +75,11 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     counts.add(Metric::BatchesFrozen, report.batches);
     counts.add(Metric::BatchMembers, report.members);
     counts.add(Metric::TasksGathered, report.gathered);
+    counts.add(Metric::TasksYielded, report.yielded);
     counts.add(Metric::RecordsFailed, report.failed.len() + report.sent_back.len());
+    if let Some(error) = report.overloads.first() {
+        warn!(tasks = report.yielded, targets = report.overloads.len(), %error, "tasks wait on the queue: too many came");
+    }
     if report.batches > 0 {
         info!(batches = report.batches, members = report.members, "batches handed on");
     }

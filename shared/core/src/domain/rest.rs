@@ -22,6 +22,8 @@ pub struct Rest {
 pub enum Stage {
     /// It failed among others, and is alone since. It does not gather again.
     Failed,
+    /// Its Target's partition of the index was throttled, for so many times in a row: it waits on the queue.
+    Yielded(u8),
     /// An event left the first of them then.
     Left(Timestamp),
 }
@@ -38,7 +40,7 @@ impl Rest {
     #[must_use]
     pub const fn holds(tasks: usize, bytes: usize) -> bool {
         // A comma for each.
-        bytes + tasks + FRAME_BYTES <= MAX_MESSAGE_BYTES
+        tasks <= MAX_TASKS && bytes + tasks + FRAME_BYTES <= MAX_MESSAGE_BYTES
     }
 
     /// The message with these task messages, of this shard of their Target.
@@ -46,6 +48,7 @@ impl Rest {
     pub fn body(tasks: &[String], stage: Stage, shard: Shard) -> String {
         let stage = match stage {
             Stage::Failed => r#""failed""#.to_owned(),
+            Stage::Yielded(times) => format!(r#"{{"yielded":{times}}}"#),
             Stage::Left(Timestamp(since)) => format!(r#"{{"left":{since}}}"#),
         };
         format!(r#"{BEGINNING}{}],"stage":{stage},"shard":{shard}}}"#, tasks.join(","))
@@ -83,7 +86,7 @@ mod tests {
     #[test]
     fn task_messages_come_out_as_they_went_in() {
         let tasks = [r#"{"id":"a","payload":{"n":1.00}}"#, r#"{"id":"b","payload":{"s":"\u0000é"}}"#];
-        for stage in [Stage::Failed, Stage::Left(Timestamp(1_700_000_000_000))] {
+        for stage in [Stage::Failed, Stage::Yielded(3), Stage::Left(Timestamp(1_700_000_000_000))] {
             let rest = Rest::parse(&Rest::body(&tasks.map(str::to_owned), stage, Shard(63))).unwrap();
             assert_eq!((rest.stage(), rest.shard()), (stage, Shard(63)));
             assert_eq!(rest.tasks().collect::<Vec<_>>(), tasks);

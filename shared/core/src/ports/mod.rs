@@ -45,7 +45,15 @@ pub use unasked::Unasked;
 /// A port did not answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// Throttled, timed out, unreachable: whether the write was applied is unknown.
+    /// The service has more to do than it bears, and has not done this: whoever asks less of it helps.
+    #[error("{what}: {why}")]
+    Throttled {
+        /// What was tried.
+        what: &'static str,
+        /// What the service said.
+        why: String,
+    },
+    /// Timed out, unreachable: whether the write was applied is unknown.
     #[error("{what}: {why}")]
     Unavailable {
         /// What was tried.
@@ -68,7 +76,7 @@ impl Error {
     #[must_use]
     pub const fn retryable(&self) -> Retryable {
         match self {
-            Self::Unavailable { .. } => Retryable::Yes,
+            Self::Throttled { .. } | Self::Unavailable { .. } => Retryable::Yes,
             Self::Broken { .. } => Retryable::No,
         }
     }

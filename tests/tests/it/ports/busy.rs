@@ -63,7 +63,7 @@ async fn a_throttled_put_is_repeated_unless_the_task_has_another_place() {
     let (store, refusals) = busy(THROTTLED).await;
     refusals.store(2, Ordering::SeqCst);
     let told = store.try_register(&task("t0", &target("a"))).await;
-    assert!(matches!(told, Err(Error::Unavailable { .. })), "{told:?}");
+    assert!(matches!(told, Err(Error::Throttled { .. })), "{told:?}");
     assert_eq!(refusals.load(Ordering::SeqCst), 1, "asked once");
     assert_eq!(store.register(&task("t1", &target("a"))).await.unwrap(), Registered::New);
     assert_eq!(refusals.load(Ordering::SeqCst), 0);

@@ -23,7 +23,7 @@ use futures::future::join;
 use super::came::{Came, Opened, Parsed, message_of};
 use super::{Record, Register, Report};
 use crate::domain::batch::Limits;
-use crate::domain::id::{BatchId, Target};
+use crate::domain::id::{BatchId, Shard, Target};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
 use crate::domain::time::Timestamp;
@@ -53,8 +53,23 @@ pub(super) struct Carved {
 
 /// A message, and the tasks that go on with it.
 pub(super) struct Gathering {
-    tasks: Vec<(Record, Parsed)>,
-    message: Outgoing,
+    pub(super) tasks: Vec<(Record, Parsed)>,
+    pub(super) message: Outgoing,
+}
+
+/// What is written on a message with a rest.
+pub(super) struct Envelope {
+    pub(super) to: Destination,
+    pub(super) stage: Stage,
+    pub(super) shard: Shard,
+    pub(super) delay_ms: u64,
+}
+
+impl Envelope {
+    /// To those of the same Target, that their events left since then.
+    fn gathering(target: &Target, since: Timestamp) -> Self {
+        Self { to: Destination::Gather(target.clone()), stage: Stage::Left(since), shard: target.shard(), delay_ms: 0 }
+    }
 }
 
 /// One Target's tasks, and the messages that they are all of.
@@ -142,13 +157,13 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             match fate(route.batch, now, &rest, rests) {
                 Fate::Elected => carved.to_put.extend(rest),
                 Fate::Sent(since) => {
-                    let (messages, too_large) = packed(rest, &target, since);
+                    let (messages, too_large) = packed(rest, &Envelope::gathering(&target, since));
                     carved.to_send.extend(messages);
                     carved.to_put.extend(too_large);
                 }
                 // Others may be behind them, for whom just these would come again.
                 Fate::Gathering(messages, since) if records >= FULL_EVENT && messages.len() > 1 => {
-                    let (packs, too_large) = packed(rest, &target, since);
+                    let (packs, too_large) = packed(rest, &Envelope::gathering(&target, since));
                     carved.to_put.extend(too_large);
                     if packs.len() < messages.len() {
                         carved.to_send.extend(packs);
@@ -269,7 +284,7 @@ fn body(record: &Record, parsed: &Parsed) -> String {
 }
 
 /// A Target's rest in as few messages as hold it, and what is too large to go in one with any other.
-fn packed(rest: Vec<(Record, Parsed)>, target: &Target, since: Timestamp) -> (Vec<Gathering>, Vec<(Record, Parsed)>) {
+pub(super) fn packed(rest: Vec<(Record, Parsed)>, envelope: &Envelope) -> (Vec<Gathering>, Vec<(Record, Parsed)>) {
     let mut too_large = Vec::new();
     let mut packs: Vec<Pack> = Vec::new();
     for (record, parsed) in rest {
@@ -288,9 +303,9 @@ fn packed(rest: Vec<(Record, Parsed)>, target: &Target, since: Timestamp) -> (Ve
         packs.push(pack);
     }
     let message = |Pack { tasks, bodies, .. }: Pack| {
-        let (to, stage) = (Destination::Gather(target.clone()), Stage::Left(since));
-        let body = Rest::body(&bodies, stage, target.shard());
-        Gathering { tasks, message: Outgoing { to, body, delay_ms: 0, attributes: Vec::new() } }
+        let Envelope { to, stage, shard, delay_ms } = envelope;
+        let body = Rest::body(&bodies, *stage, *shard);
+        Gathering { tasks, message: Outgoing { to: to.clone(), body, delay_ms: *delay_ms, attributes: Vec::new() } }
     };
     (packs.into_iter().map(message).collect(), too_large)
 }

@@ -13,6 +13,7 @@ mod plan;
 mod refused;
 mod sort;
 mod spread;
+mod yielding;
 
 use std::collections::HashSet;
 
@@ -27,6 +28,7 @@ use super::{CONCURRENCY, Error};
 use crate::domain::id::{BatchId, LaneId, ListId, Target, TaskId};
 use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
+use crate::domain::retry::Retryable;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::task_message::TaskMessage;
 use crate::ports::{
@@ -76,6 +78,10 @@ pub struct Report {
     pub gathered: usize,
     /// Why rests could not gather; their tasks were put, to be elected.
     pub not_gathered: Vec<Error>,
+    /// Tasks that wait on the queue, since the index of their Target bears no more.
+    pub yielded: usize,
+    /// Why, once for each Target.
+    pub overloads: Vec<Error>,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
     /// Their members.
@@ -114,7 +120,7 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
 }
 
-/// How many shards a put leaves before it insists on one; if that does not take it either, its record comes again.
+/// How many shards a put leaves; if the next one does not take it either, its task or its record comes again.
 const MOVES: usize = 3;
 /// A put that has had no answer for so long, in milliseconds, is not tried in another shard, only those after it are: there
 /// must be time left to say what failed. A throttled put is told so at once, the last one within some hundred milliseconds.
@@ -135,6 +141,8 @@ enum Put {
     /// It was there, and is to be driven on.
     Repeated(Found),
     Refused(Refused),
+    /// It is not put: its Target's partition of the index bears no more. The first of its Target says why.
+    Yields(Box<Parsed>, Option<Error>),
 }
 
 impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
@@ -158,7 +166,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
             to_lane.into_iter().map(|(lane, (numbering, coming))| self.line_up(lane, numbering, coming)).collect();
         let lined_up: Vec<_> = stream::iter(lanes).buffer_unordered(CONCURRENCY).collect().await;
         done.extend(lined_up.into_iter().flatten());
-        let (batched, mut found) = sort_out(done, &mut plan, &mut report);
+        let Sorted { batched, mut found, yielded } = sort_out(done, &mut plan, &mut report);
+        yielding::put_off(yielded, || self.env.random(), &mut plan, &mut report);
         found.extend(self.write_batches(batched, &mut plan, &mut report).await);
         let (records, found): (Vec<Record>, Vec<Found>) = found.into_iter().unzip();
         for (record, next) in records.iter().zip(drive_on(self.store, self.env, found).await) {
@@ -183,36 +192,45 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     }
 
     /// Puts a task, into another shard if one does not take it ([`Spread`]).
-    async fn put(&self, parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
-        let Parsed { mut task, target: drawn, .. } = parsed;
+    async fn put(&self, mut parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
+        let drawn = parsed.target.clone();
         let (shards, begun) = (self.routes.get(&drawn.route()).map_or(1, |route| route.shards), self.env.now());
+        let waits = parsed.task.status.batch().is_none();
         let mut moves = 0;
         loop {
+            if waits && spread.yields(&drawn) {
+                return Ok(Put::Yields(Box::new(parsed), None));
+            }
+            let task = &mut parsed.task;
             let (mut target, mut has_other) = (drawn.clone(), false);
             // What names a batch is in no shard.
             if let Status::Created { target: waits_for } = &mut task.status {
                 (target, has_other) = spread.place(&drawn, shards);
                 waits_for.clone_from(&target);
             }
-            // Whoever insists takes from a throttled partition what its leader needs to move tasks out.
-            let may_move = has_other && moves < MOVES;
-            let put = match may_move {
-                true => self.store.try_register(&task).await,
-                false => self.store.register(&task).await,
+            // A repeat would take from a throttled partition what its leader needs to move tasks out.
+            let put = match waits {
+                true => self.store.try_register(task).await,
+                false => self.store.register(task).await,
             };
             let registered = match put {
                 // If it was written all the same, the next put finds it, wherever it waits.
-                Err(error @ ports::Error::Unavailable { .. }) if task.status.batch().is_none() => {
+                Err(error) if waits && error.retryable() == Retryable::Yes => {
                     // Whether or not this task moves: others need not try there.
                     spread.leave(&drawn, &target, shards, || self.env.random());
-                    if !may_move || self.env.now().since(begun) >= PATIENCE_MS {
-                        return Err(error.into());
+                    if has_other && moves < MOVES && self.env.now().since(begun) < PATIENCE_MS {
+                        moves += 1;
+                        continue;
                     }
-                    moves += 1;
-                    continue;
+                    if matches!(error, ports::Error::Throttled { .. }) {
+                        let is_first = spread.yield_to_leader(&drawn);
+                        return Ok(Put::Yields(Box::new(parsed), is_first.then(|| error.into())));
+                    }
+                    return Err(error.into());
                 }
                 registered => registered?,
             };
+            let task = parsed.task;
             return Ok(match registered {
                 Registered::New => match task.status.batch().cloned() {
                     Some(batch) => Put::Batched(batch, (task, target)),
@@ -324,13 +342,19 @@ fn account_for(arrived: Vec<Listed>, placed: OnList, plan: &mut Plan, report: &m
     }
 }
 
-/// What was put, by what is next: tasks that name a batch which is to be written, and tasks that were there already.
-fn sort_out(
-    done: Vec<(Record, Result<Put, Error>)>,
-    plan: &mut Plan,
-    report: &mut Report,
-) -> (Vec<Named>, Vec<(Record, Found)>) {
-    let (mut batched, mut found) = (Vec::new(), Vec::new());
+/// What was put or not, by what is next.
+#[derive(Default)]
+struct Sorted {
+    /// Tasks that name a batch which is to be written.
+    batched: Vec<Named>,
+    /// Tasks that were there already.
+    found: Vec<(Record, Found)>,
+    /// Tasks that are not put now.
+    yielded: Vec<(Record, Parsed)>,
+}
+
+fn sort_out(done: Vec<(Record, Result<Put, Error>)>, plan: &mut Plan, report: &mut Report) -> Sorted {
+    let Sorted { mut batched, mut found, mut yielded } = Sorted::default();
     for (record, put) in done {
         match put {
             Err(error) => report.failed.push((record.message_id, error)),
@@ -347,9 +371,13 @@ fn sort_out(
                 found.push((record, task));
             }
             Ok(Put::Refused(refused)) => plan.reject(&record, refused),
+            Ok(Put::Yields(parsed, error)) => {
+                report.overloads.extend(error);
+                yielded.push((record, *parsed));
+            }
         }
     }
-    (batched, found)
+    Sorted { batched, found, yielded }
 }
 
 /// What becomes of a task whose id is there already.

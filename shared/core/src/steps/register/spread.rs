@@ -4,8 +4,8 @@
 //! a shard does not take a task, those of the same draw that are left go to another: two shards may lie on one partition of
 //! the index, which then bears half of what others do. Leaving it alone is also what lets its leaders move tasks out.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::id::{Shard, Target};
 
@@ -13,15 +13,23 @@ use crate::domain::id::{Shard, Target};
 /// and further tries only cost time.
 const MOST_SHARDS: usize = 16;
 
-/// By the shard that tasks were drawn into and that did not take one: the shards that they may go to, the present one first.
+/// Where the draws of one event's tasks may go.
 #[derive(Debug, Default)]
-pub(super) struct Spread(Mutex<BTreeMap<Target, Vec<Target>>>);
+pub(super) struct Spread(Mutex<Draws>);
+
+#[derive(Debug, Default)]
+struct Draws {
+    /// By the shard that tasks were drawn into and that did not take one: those that they may go to, the present one first.
+    takers: BTreeMap<Target, Vec<Target>>,
+    /// Shards whose draws were throttled wherever they went.
+    yielding: BTreeSet<Target>,
+}
 
 impl Spread {
     /// Where tasks go that were drawn into this shard, one of so many `shards`, and whether they may leave it for another.
     pub(super) fn place(&self, drawn: &Target, shards: u8) -> (Target, bool) {
-        let draws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match draws.get(drawn).map(Vec::as_slice) {
+        let draws = self.lock();
+        match draws.takers.get(drawn).map(Vec::as_slice) {
             Some([taker, others @ ..]) => (taker.clone(), !others.is_empty()),
             Some([]) | None => (drawn.clone(), shards > 1),
         }
@@ -30,11 +38,25 @@ impl Spread {
     /// Leaves a `place`, of as many `shards` as there are, that did not take one of these tasks; somebody may have done so
     /// already. The last one that is left stays. `random` draws numbers in `0.0..1.0`.
     pub(super) fn leave(&self, drawn: &Target, place: &Target, shards: u8, random: impl FnMut() -> f64) {
-        let mut draws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let takers = draws.entry(drawn.clone()).or_insert_with(|| order(drawn, shards, random));
+        let mut draws = self.lock();
+        let takers = draws.takers.entry(drawn.clone()).or_insert_with(|| order(drawn, shards, random));
         if takers.iter().any(|taker| taker != place) {
             takers.retain(|taker| taker != place);
         }
+    }
+
+    /// Leaves what capacity there is to the leader: no more tasks of this draw are put. Whether they were until now.
+    pub(super) fn yield_to_leader(&self, drawn: &Target) -> bool {
+        self.lock().yielding.insert(drawn.clone())
+    }
+
+    /// Whether tasks of this draw are put no more.
+    pub(super) fn yields(&self, drawn: &Target) -> bool {
+        self.lock().yielding.contains(drawn)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Draws> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

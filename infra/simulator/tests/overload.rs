@@ -1,0 +1,34 @@
+//! More tasks of one Target come than its partition of the index bears.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use simulator::limits::Limits;
+use simulator::load::Load;
+use simulator::timing::{Flow, flow};
+use simulator::{Setting, run};
+
+/// Write units a second of each partition: a fifth of DynamoDB's, so that a run has a fifth of the tasks.
+const WRITE_UNITS: f64 = 200.0;
+/// A waiting task costs its partition of the index a unit to come and one to go.
+const LIMIT: f64 = WRITE_UNITS / 2.0;
+
+/// Tasks a second that reach the downstream in the second half of the time.
+fn reached(offered: f64) -> f64 {
+    const SECONDS: u64 = 60;
+    let limits = Limits { partitions: 64, isolated: true, write_units: WRITE_UNITS, ..Limits::default() };
+    let load = Load::Stream { per_second: offered, seconds: SECONDS, targets: 1 };
+    let setting = Setting { express: false, limits: Some(limits), stop_after_s: Some(SECONDS), ..Setting::of(load) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    let Flow { offered, reached, left } = flow(&outcome, SECONDS);
+    println!("of {offered:.0} tasks a second {reached:.0} reached the downstream, {left} were left");
+    reached
+}
+
+#[test]
+fn offered_twice_its_limit_a_target_keeps_nine_tenths_of_it() {
+    assert!(reached(2.0 * LIMIT) >= 0.9 * LIMIT);
+}
+
+#[test]
+fn offered_ten_times_its_limit_a_target_keeps_nine_tenths_of_it() {
+    assert!(reached(10.0 * LIMIT) >= 0.9 * LIMIT);
+}

@@ -1,0 +1,54 @@
+//! Tasks of a Target whose partition of the index is throttled: they wait on the task queue.
+//!
+//! A waiting task costs its partition one write unit to come and one to go. Registrations are many at once, so they would take
+//! the whole partition and leave the leader none to move tasks out. So the first throttled put ends the puts of
+//! its Target in this event. The tasks that are left go back to the task queue in few messages, with a delay that grows
+//! each time. Nothing is counted against them, and the leader has the partition.
+
+use std::collections::BTreeMap;
+
+use super::came::{Came, Parsed};
+use super::gather::{Envelope, Gathering, packed};
+use super::{Plan, Record, Report};
+use crate::domain::id::Target;
+use crate::domain::rest::Stage;
+use crate::domain::retry::again_delay_ms;
+use crate::ports::{self, Destination};
+
+/// Plans the way back to the queue; `random` draws numbers in `0.0..1.0`.
+pub(super) fn put_off(
+    yielded: Vec<(Record, Parsed)>,
+    mut random: impl FnMut() -> f64,
+    plan: &mut Plan,
+    report: &mut Report,
+) {
+    let mut by_target: BTreeMap<Target, Vec<(Record, Parsed)>> = BTreeMap::new();
+    for (record, parsed) in yielded {
+        by_target.entry(parsed.target.clone()).or_default().push((record, parsed));
+    }
+    for (target, tasks) in by_target {
+        let times = tasks.iter().map(|(_, parsed)| times(parsed.came)).max().unwrap_or_default().saturating_add(1);
+        let envelope = Envelope {
+            to: Destination::Tasks,
+            stage: Stage::Yielded(times),
+            shard: target.shard(),
+            delay_ms: again_delay_ms(times.into(), random()),
+        };
+        let (packs, too_large) = packed(tasks, &envelope);
+        for Gathering { tasks, message } in packs {
+            report.yielded += tasks.len();
+            plan.send(tasks.into_iter().map(|(record, _)| record.message_id).collect(), message);
+        }
+        // A message of its own is as large as the queue takes: its record comes again instead.
+        let throttled = || ports::Error::Throttled { what: "putting a task", why: "others were throttled".to_owned() };
+        report.failed.extend(too_large.into_iter().map(|(record, _)| (record.message_id, throttled().into())));
+    }
+}
+
+/// How often a task has yielded in a row.
+const fn times(came: Came) -> u8 {
+    match came {
+        Came::In(Stage::Yielded(times), ..) => times,
+        Came::In(Stage::Failed | Stage::Left(_), ..) | Came::Alone => 0,
+    }
+}
