@@ -114,3 +114,56 @@ impl JsonSchema for NotificationQueue {
         json_schema!({ "type": "string", "pattern": "^(default|none|https?://.+)$" })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use schemars::schema_for;
+
+    use super::*;
+    use crate::domain::id::RouteName;
+
+    #[test]
+    fn only_fifo_queues_have_groups_and_only_lanes_keep_an_order() {
+        let (route, queue) = (RouteName::new("r"), NotificationQueue::Default);
+        let lane = LaneId::of(&route, &"k".repeat(500));
+        let in_order = Destination::InOrder(lane.clone());
+        let gather = [Target::of(&route, "a"), Target::of(&route, "b")].map(Destination::Gather);
+        assert_eq!(in_order.lane(), Some(&lane));
+        let groups = [&in_order, &gather[0], &gather[1]].map(|to| to.group().unwrap());
+        assert!(groups.iter().all(|group| (1..=128).contains(&group.len())), "{groups:?}");
+        assert!(groups[0] != groups[1] && groups[1] != groups[2]);
+        assert_eq!(gather[0].lane(), None);
+        let [tasks, elect, group] = [Destination::Tasks, Destination::Elect, Destination::Group];
+        for to in [tasks, elect, group, Destination::Handle, Destination::Rejected, Destination::Notification(queue)] {
+            assert_eq!((to.lane(), to.group()), (None, None), "{to:?}");
+        }
+    }
+
+    #[test]
+    fn a_notification_queue_is_read_from_what_it_is_shown_and_stored_as() {
+        let url = |text: &str| NotificationQueue::Url(text.to_owned());
+        for (text, queue) in [
+            ("default", NotificationQueue::Default),
+            ("none", NotificationQueue::None),
+            ("https://queue", url("https://queue")),
+            ("http://queue", url("http://queue")),
+        ] {
+            assert_eq!(NotificationQueue::parse(text).as_ref(), Ok(&queue));
+            assert_eq!(queue.to_string(), text);
+            let stored = serde_json::to_string(&queue).unwrap();
+            assert_eq!(stored, format!("\"{text}\""));
+            assert_eq!(serde_json::from_str::<NotificationQueue>(&stored).unwrap(), queue);
+        }
+        for text in ["", "Default", "queue", "ftp://queue"] {
+            assert!(NotificationQueue::parse(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<NotificationQueue>(&format!("\"{text}\"")).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_published_schema_names_the_words_and_takes_urls() {
+        let schema = serde_json::to_value(schema_for!(NotificationQueue)).unwrap();
+        assert_eq!(schema["title"], "NotificationQueue");
+        assert_eq!(schema["pattern"], "^(default|none|https?://.+)$");
+    }
+}

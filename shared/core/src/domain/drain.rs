@@ -192,6 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_leader_last_learnt_of_the_index_says_whether_candidates_are_read_first() {
+        for verify in [false, true] {
+            let mut drain = Drain::<u8>::new([], [home()], verify);
+            assert_eq!(drain.verifies(), verify);
+            drain.distrust();
+            assert!(drain.verifies(), "a move was refused");
+            drain.trust();
+            assert!(!drain.verifies(), "a whole set proved to be waiting");
+        }
+    }
+
+    #[test]
     fn shards_take_turns_until_each_is_walked() {
         let mut drain = Drain::<u8>::new([], home().shards(3), false);
         assert_eq!(drain.wants(room(9), 1), [page(0, None)]);

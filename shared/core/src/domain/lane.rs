@@ -149,7 +149,7 @@ impl Lane {
                 if is_over || !used.insert(turn) {
                     return Place::Used;
                 }
-                if turn.0 - lane.head.0.min(turn.0) > MAX_AHEAD && lane.by_sequence {
+                if turn.0.saturating_sub(lane.head.0) > MAX_AHEAD && lane.by_sequence {
                     return Place::TooFarAhead;
                 }
                 lane.next = lane.next.max(turn.next());
@@ -263,85 +263,4 @@ impl Queued {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::id::{Round, RouteName};
-
-    const NOW: Timestamp = Timestamp(7);
-
-    fn id(n: u64) -> TaskId {
-        TaskId::new(format!("t{n}"))
-    }
-
-    fn lane(numbering: Numbering) -> Lane {
-        Lane::open(LaneId::of(&RouteName::new("r"), "k"), numbering, NOW)
-    }
-
-    fn queued(n: u64, turn: u64) -> Queued {
-        let candidate = Candidate { id: id(n), round: Round(0), bytes: 2 };
-        Queued { turn: Turn(turn), target: Target::of(&RouteName::new("r"), "t"), candidate }
-    }
-
-    #[test]
-    fn tasks_go_in_the_order_of_their_arrival() {
-        let (lane, places) = lane(Numbering::ByArrival).lined_up(&[(id(0), None), (id(1), None)], NOW);
-        let lane = lane.unwrap();
-        assert_eq!(places, [Place::First, Place::Behind(Turn(1))]);
-        assert_eq!((&lane.state, lane.next), (&State::Taken(id(0)), Turn(2)));
-        let settled = |lane: &Lane, n, next: Option<&Queued>| {
-            lane.settled(&id(n), Outcome::Succeeded, OnFailure::Hold, next, NOW)
-        };
-        let lane = settled(&lane, 0, Some(&queued(1, 1))).unwrap();
-        assert_eq!((&lane.state, lane.head), (&State::Taken(id(1)), Turn(1)));
-        assert_eq!(settled(&lane, 0, None), None, "a repeat changes nothing");
-        let lane = settled(&lane, 1, None).unwrap();
-        assert!(lane.is_idle());
-        assert_eq!(lane.head, lane.next);
-    }
-
-    #[test]
-    fn a_task_that_comes_too_early_waits_for_the_hole_to_be_filled() {
-        let by_sequence = lane(Numbering::BySequence { first: Turn(1) });
-        let (lane, places) = by_sequence.lined_up(&[(id(3), Some(Turn(3))), (id(1), Some(Turn(1)))], NOW);
-        let lane = lane.unwrap();
-        assert_eq!(places, [Place::Behind(Turn(3)), Place::First]);
-        let lane = lane.settled(&id(1), Outcome::Succeeded, OnFailure::Hold, None, NOW).unwrap();
-        assert_eq!((&lane.state, lane.head), (&State::Free, Turn(2)));
-        assert!(!lane.is_idle());
-        let (lane, places) = lane.lined_up(&[(id(2), Some(Turn(2)))], NOW);
-        assert_eq!(places, [Place::First]);
-        let lane = lane.unwrap();
-        let lane = lane.settled(&id(2), Outcome::Succeeded, OnFailure::Hold, Some(&queued(3, 3)), NOW).unwrap();
-        assert_eq!(lane.state, State::Taken(id(3)));
-    }
-
-    #[test]
-    fn a_number_is_used_once() {
-        let by_sequence = lane(Numbering::BySequence { first: Turn(1) });
-        let twice = [(id(1), Some(Turn(1))), (id(2), Some(Turn(1))), (id(3), Some(Turn(0))), (id(4), None)];
-        let (lane, places) = by_sequence.lined_up(&twice, NOW);
-        assert_eq!(places, [Place::First, Place::Used, Place::Used, Place::OtherNumbering]);
-        let (unchanged, places) = lane.unwrap().lined_up(&[(id(9), Some(Turn(1)))], NOW);
-        assert_eq!((unchanged, places), (None, vec![Place::Used]));
-    }
-
-    #[test]
-    fn a_failure_holds_skips_or_fails_the_rest() {
-        let (lane, _) = lane(Numbering::ByArrival).lined_up(&[(id(0), None), (id(1), None)], NOW);
-        let lane = lane.unwrap();
-        let failed = |policy| lane.settled(&id(0), Outcome::Failed, policy, Some(&queued(1, 1)), NOW).unwrap();
-        assert_eq!(failed(OnFailure::Skip).state, State::Taken(id(1)));
-        let held = failed(OnFailure::Hold);
-        assert_eq!((&held.state, held.head), (&State::Held(id(0)), Turn(0)));
-        let (more, places) = held.lined_up(&[(id(2), None)], NOW);
-        assert_eq!(places, [Place::Behind(Turn(2))]);
-        assert_eq!(more.unwrap().resumed(Some(&queued(1, 1)), NOW).unwrap().state, State::Taken(id(1)));
-        let failing = failed(OnFailure::FailRest);
-        assert_eq!((&failing.state, failing.head), (&State::Failing(id(0)), Turn(2)));
-        let (more, places) = failing.lined_up(&[(id(2), None)], NOW);
-        let more = more.unwrap();
-        assert_eq!((places, more.head), (vec![Place::Behind(Turn(2))], Turn(3)), "its turn is over before it came");
-        let resumed = more.resumed(None, NOW).unwrap();
-        assert_eq!(resumed.lined_up(&[(id(3), None)], NOW).1, [Place::First]);
-    }
-}
+mod tests;

@@ -229,6 +229,18 @@ mod tests {
         assert_eq!(seen.first_window(), None);
     }
 
+    #[test]
+    fn a_term_leads_only_under_its_own_fence_and_workflow() {
+        let seen = lock(Some(("me", 200)), 50, None);
+        let term =
+            |workflow, fence| Term { target: target(), workflow: WorkflowId::new(workflow), fence: Fence(fence) };
+        assert!(seen.is_led_by(&term("me", 50)));
+        for other in [term("me", 49), term("other", 50), term("other", 49)] {
+            assert!(!seen.is_led_by(&other), "{other:?}");
+        }
+        assert!(!lock(None, 50, None).is_led_by(&term("me", 50)), "it was released");
+    }
+
     proptest! {
         #[test]
         fn a_shard_gets_a_leader_only_beside_one_that_is_alive_and_has_gone_on(

@@ -190,16 +190,9 @@ mod tests {
     use crate::domain::id::Round;
 
     fn election(n: usize, tasks: usize) -> Election {
-        let task = |at| Candidate { id: TaskId::new(format!("t{n}-{at}")), round: Round::default(), bytes: 30 };
+        let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30 };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election {
-            workflow,
-            target,
-            tasks: (0..tasks).map(task).collect(),
-            since: Timestamp(0),
-            attempt: 0,
-            signalled: None,
-        }
+        Election { workflow, target, tasks: vec![task; tasks], since: Timestamp(0), attempt: 0, signalled: None }
     }
 
     proptest! {

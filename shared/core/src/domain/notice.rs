@@ -181,6 +181,8 @@ fn rfc3339(at: Timestamp) -> String {
 mod tests {
     use super::*;
     use crate::domain::id::RouteName;
+    use crate::domain::stream::{self, Watermark};
+    use crate::domain::tracker;
 
     #[test]
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {
@@ -197,5 +199,39 @@ mod tests {
         assert_eq!(json["time"], "1970-01-01T00:00:01.000Z");
         assert_eq!(json["data"]["reason"], "too_heavy");
         assert_eq!(of_task(settled, Some(&failure), Timestamp(1_000)), event);
+    }
+    #[test]
+    fn a_trackers_notice_adds_up_and_says_whether_it_names_all() {
+        let options = tracker::Options { deadline: None, notify: NotificationQueue::None };
+        let tracker = Tracker { items: 100, ..Tracker::open(TrackerId::new("t"), options, Timestamp(7)) };
+        let notice = |failed, missing| {
+            let end = End {
+                how: Ending::Overdue,
+                at: Timestamp(1_000),
+                failed,
+                missing,
+                missing_items: vec![ItemRange::parse("t:0:0-19").unwrap()],
+                failed_items: Vec::new(),
+                told: false,
+            };
+            let event = of_tracker(&tracker, &end, vec![ItemId::parse("t:0:30").unwrap()]);
+            serde_json::to_value(event).unwrap()
+        };
+        for (failed, missing, succeeded, more) in [(1, 20, 79, false), (2, 20, 78, true), (1, 21, 78, true)] {
+            let event = notice(failed, missing);
+            assert_eq!((&event["id"], &event["time"]), (&"tracker/t/7".into(), &"1970-01-01T00:00:01.000Z".into()));
+            assert_eq!((&event["data"]["succeeded"], &event["data"]["more"]), (&succeeded.into(), &more.into()));
+        }
+    }
+
+    #[test]
+    fn a_streams_notice_has_an_id_for_each_commit() {
+        let opened = Stream::open(StreamId::new("s"), stream::Options::default(), Timestamp(7));
+        let found = |number| Watermark { number, settled: number, at: Timestamp(2_000), ..Watermark::default() };
+        let once = Stream { next: 9, ..opened }.reached(found(3)).unwrap();
+        let [first, again, second] = [&once, &once, &once.reached(found(4)).unwrap()].map(of_stream);
+        assert_eq!((first.id.as_str(), first.data.watermark), ("stream/s/7/2", 3));
+        assert_eq!(again, first);
+        assert_ne!(second.id, first.id);
     }
 }

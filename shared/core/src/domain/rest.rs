@@ -104,6 +104,17 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_full_by_its_bytes_or_by_its_tasks() {
+        assert!(Rest::holds(MAX_TASKS, 2 * MAX_TASKS) && !Rest::holds(MAX_TASKS + 1, 2 * (MAX_TASKS + 1)));
+        for tasks in [1, 2, 500] {
+            let most = MAX_MESSAGE_BYTES - FRAME_BYTES - tasks;
+            assert!(Rest::holds(tasks, most) && !Rest::holds(tasks, most + 1), "{tasks}");
+        }
+        let largest = Rest::body(&vec!["{}".to_owned(); MAX_TASKS], Stage::Failed, Shard::HOME);
+        assert_eq!(Rest::parse(&largest).unwrap().tasks().count(), MAX_TASKS);
+    }
+
+    #[test]
     fn a_task_or_nonsense_is_no_rest() {
         let too_many = Rest::body(&vec!["{}".to_owned(); MAX_TASKS + 1], Stage::Failed, Shard::HOME);
         let nonsense = r#"{"rest":[nonsense],"stage":"failed","shard":0}"#;

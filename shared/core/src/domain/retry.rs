@@ -96,4 +96,24 @@ mod tests {
             prop_assert!((2_000..=32_000).contains(&pause));
         }
     }
+    #[test]
+    fn a_backoff_doubles_with_each_attempt_up_to_its_cap() {
+        let policy = Policy { attempts: 5, base_ms: 100, cap_ms: 700 };
+        assert_eq!([1, 2, 3, 4, 1_000].map(|attempt| policy.backoff_ms(attempt, None, 1.0)), [100, 200, 400, 700, 700]);
+        assert_eq!(policy.backoff_ms(1, None, 0.5), 50, "it is drawn from all of the pause");
+        assert_eq!(policy.backoff_ms(1, Some(1_000), 0.5), 1_050);
+        let all_day = policy.backoff_ms(1, Some(24 * 60 * 60_000), 0.0);
+        assert_eq!(all_day, 11 * 60 * 60_000, "SQS hides no message for longer");
+    }
+
+    #[test]
+    fn what_comes_again_waits_twice_as_long_each_time_and_then_no_longer() {
+        let floors = |delay: fn(u32, f64) -> u64, counts: [u32; 5]| counts.map(|count| delay(count, 0.0));
+        assert_eq!(floors(election_delay_ms, [0, 1, 2, 3, 9]), [2_000, 4_000, 8_000, 16_000, 16_000]);
+        assert_eq!(floors(again_delay_ms, [0, 1, 2, 8, 9]), [2_000, 2_000, 4_000, 256_000, 256_000]);
+        assert_eq!(floors(gate_delay_ms, [0, 3, 4, 8, 99]), [1_000, 1_000, 2_000, 4_000, 4_000]);
+        for delay in [election_delay_ms, again_delay_ms, gate_delay_ms] {
+            assert_eq!(delay(5, 0.5), delay(5, 0.0) * 3 / 2, "between one and two such pauses");
+        }
+    }
 }

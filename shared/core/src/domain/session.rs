@@ -136,6 +136,20 @@ mod tests {
         assert_eq!(Holder::of(None, Timestamp(0)), Holder::Gone);
     }
 
+    #[test]
+    fn a_renewal_counts_on_and_moves_the_expiry_from_its_start() {
+        let timing = Timing { heartbeat_ms: 100, expiry_ms: 500 };
+        let session = Session::open(id(1), "w".to_owned(), Vec::new(), Timestamp(0), timing);
+        let renewed = session.renewed(vec![BatchId::new("b")], Timestamp(200), timing);
+        assert_eq!((renewed.beat, renewed.expires_at), (Beat(2), Timestamp(700)));
+        assert_eq!((&renewed.id, &renewed.claims), (&session.id, &vec![BatchId::new("b")]));
+    }
+
+    #[test]
+    fn a_tenth_of_the_expiry_is_left_to_clocks_that_differ() {
+        assert_eq!(Timing { heartbeat_ms: 1, expiry_ms: 5_000 }.trust_ms(), 4_500);
+    }
+
     proptest! {
         #[test]
         fn shares_cover_everything_and_overlap_only_when_there_are_too_few(count in 1_usize..40, all in 1_usize..20) {

@@ -216,3 +216,61 @@ pub struct Candidate {
 pub fn payload_bytes(payload: &str) -> u32 {
     u32::try_from(payload.len()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::RouteName;
+
+    fn target() -> Target {
+        Target::of(&RouteName::new("r"), "t")
+    }
+
+    fn task() -> Task {
+        Task::new(TaskId::new("a"), target(), r#"{"a":"é"}"#.to_owned(), String::new(), Timestamp(5))
+    }
+
+    #[test]
+    fn a_status_says_its_word_its_batch_and_what_became_of_the_task() {
+        let batch = BatchId::new("b");
+        let failed = |batch| Status::Failed { batch, reason: Reason::new("http_400") };
+        for (status, word, in_batch, outcome) in [
+            (Status::Queued, "queued", None, None),
+            (Status::Created { target: target() }, "created", None, None),
+            (Status::Batched { batch: batch.clone() }, "batched", Some(&batch), None),
+            (Status::Succeeded { batch: batch.clone() }, "succeeded", Some(&batch), Some(Outcome::Succeeded)),
+            (failed(Some(batch.clone())), "failed", Some(&batch), Some(Outcome::Failed)),
+            (failed(None), "failed", None, Some(Outcome::Failed)),
+        ] {
+            assert_eq!((status.word(), status.batch(), status.outcome()), (word, in_batch, outcome));
+            assert_eq!(status.is_settled(), outcome.is_some());
+        }
+    }
+
+    #[test]
+    fn a_task_waits_in_its_own_round_only_and_in_no_batch_or_queue() {
+        let again = Task { round: Round(2), ..task() };
+        assert!(again.waits_in(Round(2)));
+        assert!(!again.waits_in(Round(1)), "it has left that round");
+        assert!(!again.clone().batched_in(BatchId::new("b")).waits_in(Round(2)));
+        assert!(!again.queued_in(LaneId::of(&RouteName::new("r"), "k")).waits_in(Round(2)));
+    }
+
+    #[test]
+    fn whatever_waits_for_a_task_is_told_of_it() {
+        assert_eq!(task().ties(), Ties::default());
+        let ties = Ties {
+            item: ItemId::parse("t:0:1").ok(),
+            event: EventId::parse("s:1:2").ok(),
+            lane: Some(LaneId::of(&RouteName::new("r"), "k")),
+        };
+        let tied = task().with_item(ties.item.clone()).with_event(ties.event.clone());
+        assert_eq!(tied.queued_in(ties.lane.clone().unwrap()).ties(), ties);
+    }
+
+    #[test]
+    fn a_candidate_is_as_large_as_its_payload_in_bytes() {
+        let again = Task { round: Round(2), ..task() };
+        assert_eq!(again.candidate(), Candidate { id: TaskId::new("a"), round: Round(2), bytes: 10 });
+    }
+}

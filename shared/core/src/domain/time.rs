@@ -29,3 +29,19 @@ impl Timestamp {
         self.0 / 1000
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_has_passed_since_a_moment_that_is_still_to_come() {
+        assert_eq!(Timestamp(500).since(Timestamp(200)), 300);
+        assert_eq!(Timestamp(200).since(Timestamp(500)), 0);
+    }
+
+    #[test]
+    fn a_time_to_live_is_told_in_seconds() {
+        assert_eq!([0, 999, 1_000, 61_999].map(|ms| Timestamp(ms).as_secs()), [0, 0, 1, 61]);
+    }
+}

@@ -90,3 +90,26 @@ pub enum FollowUp {
     /// Nothing is left to do. Final.
     Done,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_a_word_of_its_own_and_is_final_once_its_outcome_is_known() {
+        let (at, follow_up) = (Timestamp(1), FollowUp::Pending);
+        let claim = Claim { session: SessionId::new("r/s") };
+        for (status, word, is_final) in [
+            (Status::Open { until: at }, "open", false),
+            (Status::Closing, "closing", false),
+            (Status::Frozen, "frozen", false),
+            (Status::InProgress { claim }, "in-progress", false),
+            (Status::Paused { until: at }, "paused", false),
+            (Status::Settled { at, results: Results::new(), follow_up }, "settled", true),
+            (Status::Empty, "empty", true),
+            (Status::Void, "void", true),
+        ] {
+            assert_eq!((status.word(), status.is_final()), (word, is_final));
+        }
+    }
+}

@@ -82,4 +82,18 @@ mod tests {
         assert!(TaskId::parse("").is_err());
         assert!(TaskId::parse("a b").is_err());
     }
+
+    #[test]
+    fn a_name_is_as_long_as_allowed_and_holds_nothing_that_separates() {
+        for text in ["", "a:b", "a/b", "a b", "ä"] {
+            assert!(RouteName::parse(text).is_err() && TrackerId::parse(text).is_err(), "{text}");
+            assert!(ListId::parse(text).is_err() && StreamId::parse(text).is_err(), "{text}");
+        }
+        assert!(RouteName::parse("a-1").is_ok() && TrackerId::parse("A-1_b").is_ok());
+        assert!(RouteName::parse("A").is_err() && RouteName::parse("a_b").is_err());
+        let [most, more] = [64, 65].map(|length| "x".repeat(length));
+        assert!(RouteName::parse(&most).is_ok() && TrackerId::parse(&most).is_ok() && ListId::parse(&most).is_ok());
+        assert!(RouteName::parse(&more).is_err() && TrackerId::parse(&more).is_err() && ListId::parse(&more).is_err());
+        assert!(StreamId::parse(&most[..40]).is_ok() && StreamId::parse(&most[..41]).is_err());
+    }
 }

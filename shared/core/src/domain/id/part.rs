@@ -127,6 +127,8 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -136,6 +138,30 @@ mod tests {
         for unique in ["", "a", "0f31"] {
             assert!(Pool::of_handlers().any(|pool| pool == SessionId::of_handler(unique).pool()));
         }
+    }
+
+    #[test]
+    fn sessions_and_whatever_sweep_looks_after_are_spread_over_all_parts() {
+        let spread = |key: fn(String) -> String| {
+            let keys: BTreeSet<String> = (0..300).map(|n| key(n.to_string())).collect();
+            keys.into_iter().collect::<Vec<_>>()
+        };
+        let digits: Vec<String> = (0..16).map(|digit| format!("{digit:x}")).collect();
+        assert_eq!(spread(|n| Part::of_tracker(&TrackerId::new(n)).tracker_key()), digits);
+        assert_eq!(spread(|n| Part::of_list(&ListId::new(n)).list_key()), digits);
+        assert_eq!(spread(|n| Part::of_stream(&StreamId::new(n)).stream_key()), digits);
+        let pools: Vec<String> = Pool::of_handlers().map(|pool| pool.as_str().to_owned()).collect();
+        assert_eq!(spread(|n| SessionId::of_handler(&n).pool().as_str().to_owned()), pools);
+        assert_eq!(pools.len(), 16);
+    }
+
+    #[test]
+    fn batches_that_wait_to_be_pulled_have_keys_of_their_own() {
+        let route = RouteName::new("r");
+        let keys: BTreeSet<String> =
+            Part::all().flat_map(|part| [part, part.pulled()]).map(|part| part.key(&route)).collect();
+        assert_eq!(keys.len(), 32);
+        assert!(keys.contains("r#f") && keys.contains("r#f#pull"));
     }
 
     #[test]

@@ -129,6 +129,29 @@ mod tests {
         assert_eq!(target.in_shard(Shard(2)).whole(), target);
     }
 
+    #[test]
+    fn a_lanes_id_gives_back_its_route_and_key() {
+        let lane = LaneId::of(&RouteName::new("parcels"), "truck:7");
+        assert_eq!((lane.route(), lane.key()), (RouteName::new("parcels"), "truck:7"));
+    }
+
+    #[test]
+    fn every_shard_is_drawn_from_an_equal_part() {
+        let drawn = |draw| Shard::drawn(4, draw);
+        assert_eq!([0.0, 0.24, 0.25, 0.5, 0.75, 1.0].map(drawn), [0, 0, 1, 2, 3, 3].map(Shard));
+    }
+
+    #[test]
+    fn a_shard_is_led_with_its_home_as_long_as_the_route_has_it() {
+        let target = Target::of(&RouteName::new("r"), "t");
+        let shards: Vec<Target> = target.shards(3).collect();
+        assert_eq!(shards, [0, 1, 2].map(|shard| target.in_shard(Shard(shard))));
+        assert_eq!(target.shards(0).count(), 1, "its home is always there");
+        let alone = |count| shards.iter().map(|shard| shard.stands_alone(count)).collect::<Vec<_>>();
+        assert_eq!(alone(3), [true, false, false]);
+        assert_eq!(alone(2), [true, false, true], "there were three once");
+    }
+
     proptest! {
         #[test]
         fn every_shard_is_a_key_of_its_own_and_gives_its_target_back(

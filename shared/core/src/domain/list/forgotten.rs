@@ -66,3 +66,29 @@ impl Forgotten {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_spread_over_all_strands() {
+        let mut numbers: Vec<usize> = (0..200).map(|n| Strand::of(&format!("key-{n}")).number()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers, Strand::all().map(Strand::number).collect::<Vec<_>>());
+        assert_eq!(numbers.len(), Strand::COUNT);
+    }
+
+    #[test]
+    fn the_highest_end_counts_and_in_its_own_strand_only() {
+        let mut forgotten = Forgotten::new(|strand| Token(strand.number() as u64));
+        let mine = Strand::of("k");
+        forgotten.raise("k", Token(50));
+        forgotten.raise("k", Token(40));
+        assert_eq!(forgotten.end("k"), Token(50));
+        for other in Strand::all().filter(|strand| *strand != mine) {
+            assert_eq!(forgotten.in_strand(other), Token(other.number() as u64));
+        }
+    }
+}

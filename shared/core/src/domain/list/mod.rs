@@ -279,4 +279,46 @@ mod tests {
         assert_eq!(taking(50).map(|reserve| (reserve.count, reserve.most_taken)), Some((7, Token(0))));
         assert_eq!(list(0, None).taking("k", Purpose::Discard, Timestamp(9)), None);
     }
+    #[test]
+    fn a_list_is_busy_until_the_last_taking_is_worked_off_and_idle_from_its_last_use_on() {
+        let mut used = list(0, None);
+        used.head.active_at = Timestamp(4_000);
+        assert_eq!(used.active_at(), Timestamp(4_000));
+        assert!(used.is_over(5_000, Timestamp(9_000)) && !used.is_over(5_000, Timestamp(8_999)));
+        used.tail.active_at = Timestamp(4_001);
+        assert!(!used.is_over(5_000, Timestamp(9_000)));
+        let reservation = Reservation { start: Token(0), count: 1, purpose: Purpose::Discard, at: Timestamp(1_000) };
+        used.head.reservations.insert("k".to_owned(), reservation);
+        assert!(!used.is_over(5_000, Timestamp(u64::MAX)), "somebody owes a task");
+    }
+
+    #[test]
+    fn each_write_of_a_tail_but_its_first_raises_the_revision() {
+        let (empty, now) = (list(0, None).tail, Timestamp(2_000));
+        let is_new = |tail: &Tail| Put { tail: tail.clone(), additions: Vec::new(), slots: Vec::new() }.is_new();
+        let made = empty.grown(3, true, now);
+        assert_eq!((made.revision, made.given, made.active_at), (empty.revision, Token(3), now));
+        let grown = made.grown(2, false, now.plus_ms(1));
+        assert_eq!((grown.given, grown.active_at), (Token(5), now.plus_ms(1)));
+        let closed = made.in_state(State::Closed, now.plus_ms(1));
+        assert_eq!((closed.state, closed.active_at), (State::Closed, now.plus_ms(1)));
+        let later = made.due_at(Timestamp(9_000));
+        assert_eq!((later.due, later.active_at), (Timestamp(9_000), now), "a look of sweep's is no use of the list");
+        assert!(is_new(&made));
+        for next in [grown, closed, later] {
+            assert!(next.revision > made.revision && !is_new(&next));
+        }
+    }
+
+    #[test]
+    fn sweep_first_looks_at_a_new_list_within_an_hour_or_its_time_to_live() {
+        let first_look = |ttl| list(0, ttl).tail.due.since(Timestamp(1_000));
+        assert_eq!([None, Some(60_000), Some(99_999_999)].map(first_look), [3_600_000, 60_000, 3_600_000]);
+    }
+
+    #[test]
+    fn a_time_to_live_is_a_minute_at_least_and_ten_years_at_most() {
+        let ms = |text| u64::try_from(humantime::parse_duration(text).unwrap().as_millis()).unwrap();
+        assert_eq!(TTL_MS, ms("1min")..=ms("3650days"));
+    }
 }

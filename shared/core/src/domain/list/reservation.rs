@@ -94,3 +94,35 @@ impl Record {
         self.done >= self.reservation.end()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reservation(count: u64) -> Reservation {
+        Reservation { start: Token(7), count, purpose: Purpose::Discard, at: Timestamp(1_000) }
+    }
+
+    #[test]
+    fn only_a_small_reservation_whose_owner_is_slow_lingers() {
+        for (count, now, lingers) in
+            [(100, 1_501, true), (100, 1_500, false), (101, 1_501, false), (101, 1_500, false), (1, 9_000, true)]
+        {
+            assert_eq!(reservation(count).lingers(Timestamp(now)), lingers, "{count} at {now}");
+        }
+    }
+
+    #[test]
+    fn an_owner_is_left_alone_for_longer_the_more_it_took_and_for_a_minute_at_most() {
+        let left_alone = |count| reservation(count).due().since(Timestamp(1_000));
+        assert_eq!([0, 200, 10_000, u64::MAX].map(left_alone), [10_000, 11_000, 60_000, 60_000]);
+    }
+
+    #[test]
+    fn a_record_is_done_once_its_last_token_is() {
+        let record = Record::of("k", reservation(2));
+        let done = |to| Record { done: Token(to), ..record.clone() }.is_done();
+        assert_eq!((record.done, record.is_done()), (Token(7), false));
+        assert_eq!([8, 9, 10].map(done), [false, true, true]);
+    }
+}

@@ -159,6 +159,28 @@ mod tests {
     }
 
     #[test]
+    fn no_event_has_a_number_beyond_those_that_three_levels_hold() {
+        assert!(EventId::parse(&format!("s:1:{}", MAX_NUMBER - 1)).is_ok());
+        assert!(EventId::parse(&format!("s:1:{MAX_NUMBER}")).is_err());
+        assert!(EventId::parse("s:0000000000000001:2").is_err(), "sixteen digits are more than any time has");
+    }
+
+    #[test]
+    fn an_offset_is_stored_as_the_source_wrote_it() {
+        let offset = Offset::parse(&"ä".repeat(64)).unwrap();
+        assert_eq!((offset.as_str(), offset.to_string()), ("ä".repeat(64).as_str(), "ä".repeat(64)));
+    }
+
+    #[test]
+    fn a_page_knows_its_own_events_and_no_others() {
+        let traces = ["a", "b"].map(|offset| Trace::of(Offset::parse(offset).unwrap(), "{}"));
+        let page = Page { start: 5, traces: traces.to_vec() };
+        assert_eq!(page.end(), 7);
+        let offset = |number| page.trace(number).map(|trace| trace.offset.as_str());
+        assert_eq!([4, 5, 6, 7].map(offset), [None, Some("a"), Some("b"), None]);
+    }
+
+    #[test]
     fn what_is_no_offset_is_refused() {
         for text in ["", "a\nb", &"x".repeat(129)] {
             assert!(Offset::parse(text).is_err());

@@ -196,9 +196,10 @@ impl Stream {
     pub fn looked_at(&self, retention_ms: u64, now: Timestamp) -> Self {
         let next = Self { looks: self.looks.saturating_add(1), ..self.revised() };
         let due = match self.state {
-            State::Open | State::Ended | State::Failed if self.waits() => Some(now.plus_ms(self.pause_ms())),
+            State::Open | State::Ended | State::Failed | State::Completed if self.waits() => {
+                Some(now.plus_ms(self.pause_ms()))
+            }
             State::Open => None,
-            State::Ended | State::Failed | State::Completed if !self.is_told => Some(now.plus_ms(self.pause_ms())),
             State::Ended | State::Failed | State::Completed => Some(self.active_at.plus_ms(retention_ms)),
         };
         Self { due, ..next }
@@ -281,5 +282,77 @@ mod tests {
         let idle = waits.reached(found(9, 9)).unwrap();
         assert_eq!(idle.looked_at(1, Timestamp(9_000)).due, None);
         assert!(!idle.is_forgotten(0, Timestamp(u64::MAX)), "its watermark is its source's memory");
+    }
+    fn told_to_somebody(next: u64) -> Stream {
+        let stream = stream(next);
+        let options = Options { notify: NotificationQueue::Default, ..stream.options.clone() };
+        Stream { options, ..stream }
+    }
+
+    #[test]
+    fn events_are_numbered_on_from_the_last_and_sweep_looks_once_they_may_be_committed() {
+        let trace = |offset| Trace::of(Offset::parse(offset).unwrap(), "{}");
+        let page = Page { start: 9, traces: vec![trace("a"), trace("b")] };
+        let (before, now) = (stream(9), Timestamp(5_000));
+        let fed = before.fed(&page, now);
+        assert_eq!((fed.next, fed.last.clone(), fed.active_at), (11, Offset::parse("b").ok(), now));
+        assert_eq!(fed.due, Some(now.plus_ms(GRACE_MS)));
+        assert_eq!(fed.revision, before.revision, "whoever commits does not mind");
+        let slow = Stream { options: Options { commit_ms: 30_000, ..before.options.clone() }, ..before };
+        assert_eq!(slow.fed(&page, now).due, Some(now.plus_ms(30_000)));
+    }
+
+    #[test]
+    fn only_a_higher_watermark_is_told_and_only_if_somebody_wants_to_hear_it() {
+        let stream = told_to_somebody(20);
+        let first = stream.reached(found(5, 5)).unwrap();
+        let told = first.told();
+        assert!(!first.is_told && told.is_told && told.revision > first.revision);
+        let behind = told.reached(found(5, 9)).unwrap();
+        assert!(behind.is_told && behind.watermark.settled == 9);
+        assert!(!first.reached(found(5, 9)).unwrap().is_told, "the first is still to be told");
+        assert!(!behind.reached(found(6, 9)).unwrap().is_told);
+        assert!(self::stream(20).reached(found(5, 5)).unwrap().is_told);
+        let completed = told_to_somebody(5).reached(found(5, 5)).unwrap().told().ended(Ending::Ended, Timestamp(1));
+        assert!(!completed.reached(found(5, 5)).unwrap().is_told, "its end is told");
+    }
+
+    #[test]
+    fn failures_once_seen_stay_and_are_news_by_themselves() {
+        let before = stream(20).reached(found(5, 5)).unwrap();
+        let failed = before.reached(Watermark { failed: 2, ..found(5, 5) }).unwrap();
+        assert_eq!(failed.watermark.failed, 2);
+        assert_eq!(failed.reached(found(5, 5)), None, "a read of an earlier moment");
+        assert_eq!(failed.reached(found(6, 6)).unwrap().watermark.failed, 2);
+    }
+
+    #[test]
+    fn sweep_looks_at_what_stands_still_at_growing_intervals_and_anew_once_it_moves() {
+        let (mut stream, mut pauses) = (stream(20), Vec::new());
+        for _ in 0..8 {
+            let now = stream.due.unwrap();
+            stream = stream.looked_at(0, now);
+            pauses.push(stream.due.unwrap().since(now) / 1_000);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        let moved = [stream.reached(found(5, 5)).unwrap(), stream.ended(Ending::Ended, Timestamp(2_000))];
+        for stream in moved {
+            assert_eq!((stream.due, stream.active_at, stream.looks), (Some(Timestamp(3_000)), Timestamp(2_000), 0));
+        }
+    }
+
+    #[test]
+    fn a_stream_that_is_over_stays_until_its_end_is_told_and_then_for_its_retention() {
+        let ended = told_to_somebody(5).ended(Ending::Ended, Timestamp(1_500));
+        let completed = ended.reached(found(5, 5)).unwrap();
+        let look = |stream: &Stream| stream.looked_at(100_000, Timestamp(9_000)).due.unwrap();
+        assert_eq!(look(&ended), Timestamp(10_000), "events are to settle");
+        assert_eq!(look(&completed), Timestamp(10_000), "it is to be told");
+        let told = completed.told();
+        assert_eq!(look(&told), Timestamp(102_000));
+        assert!(told.is_forgotten(100_000, Timestamp(102_000)) && !told.is_forgotten(100_000, Timestamp(101_999)));
+        let idle = told_to_somebody(0);
+        assert!(Stream { is_told: false, ..idle.clone() }.looked_at(1, Timestamp(9_000)).due.is_some());
+        assert_eq!(idle.looked_at(1, Timestamp(9_000)).due, None);
     }
 }

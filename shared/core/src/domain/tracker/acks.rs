@@ -116,4 +116,15 @@ mod tests {
         assert_eq!(acks.truncate(0), 10);
         assert!(acks.is_empty());
     }
+    #[test]
+    fn marks_say_of_each_item_whether_it_failed() {
+        let ranges = [range("t:0:3-4"), range("t:1:0")];
+        let outcomes = [Outcome::Failed, Outcome::Succeeded];
+        let acks = Acks::collect(&TrackerId::new("t"), ranges.iter().zip(outcomes)).unwrap();
+        let marks: Vec<(u32, u16, u64)> = acks
+            .marks()
+            .flat_map(|(node, marks)| marks.into_iter().map(move |mark| (node.index, mark.bit, mark.failures)))
+            .collect();
+        assert_eq!(marks, [(0, 3, 1), (0, 4, 1), (1, 0, 0)]);
+    }
 }

@@ -173,6 +173,7 @@ mod tests {
             "t:1:-3",
             "t:1:1-2-3",
             "ä:1:2",
+            "t:00000000001:2",
             "a b:1:2",
         ] {
             assert!(ItemRange::parse(text).is_err(), "{text}");
@@ -195,6 +196,7 @@ mod tests {
             let last = (first + more).min(GROUP_SIZE - 1);
             let range = ItemRange { tracker: TrackerId::new("a-1"), group, first, last };
             prop_assert_eq!(range.places().count() as u64, range.len());
+            prop_assert!(!range.is_empty());
             prop_assert_eq!(ItemRange::parse(&range.to_string()), Ok(range));
         }
 
