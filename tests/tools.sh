@@ -49,3 +49,11 @@ python_tools() {
             echo "$stamp" >"$folder/stamp"
     fi
 }
+
+# cargo_tool NAME VERSION: a tool of Cargo's that no registry has as a built binary, compiled into target/tools/NAME.
+# Cargo knows by itself whether it is there. Not optimised: such a tool mostly waits for the compiler.
+cargo_tool() {
+    local folder=$tools/$1
+    [ -x "$folder/bin/$1" ] || echo "Compiling $1 $2 into $folder"
+    cargo install --quiet --locked --debug "$1" --version "$2" --root "$folder"
+}
