@@ -237,5 +237,8 @@ mod tests {
         assert_eq!(Reason::from_downstream("too_heavy").as_str(), "too_heavy");
         assert_eq!(Reason::from_downstream("card 4111 1111 refused").as_str(), "unspecified");
         assert_eq!(Reason::from_downstream("").as_str(), "unspecified");
+        let [longest, longer] = [64, 65].map(|length| Reason::from_downstream(&"x".repeat(length)).to_string());
+        assert_eq!((longest.len(), longer.as_str()), (64, "unspecified"));
+        assert_eq!(Reason::from_downstream("E-1.2:a_b").to_string(), "E-1.2:a_b");
     }
 }

@@ -312,6 +312,8 @@ pub fn compact(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -356,6 +358,60 @@ mod tests {
         assert_eq!(code(r#"{"payload":{},"event":"s:1:2","list":"l"}"#), Code::BadEvent);
         assert_eq!(code(&format!(r#"{{"payload":{{}},"id":"{}"}}"#, "x".repeat(200))), Code::BadId);
         assert_eq!(code(&format!(r#"{{"payload":{{"a":"{}"}}}}"#, "x".repeat(256_000))), Code::TooLarge);
+    }
+
+    #[test]
+    fn a_field_that_is_null_counts_as_absent_and_version_one_as_known() {
+        let body = r#"{"version":1,"id":null,"payload":{},"item":null,"list":null,"event":null}"#;
+        assert_eq!(parse(body, "m1"), parse(r#"{"payload":{}}"#, "m1"));
+    }
+
+    #[test]
+    fn the_published_contract_names_the_fields_that_are_understood() {
+        let schema = serde_json::to_value(schema()).unwrap();
+        let fields: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        let all: Vec<String> = fields.iter().map(|field| format!("\"{field}\":null")).collect();
+        assert_eq!(
+            code(&format!("{{{}}}", all.join(","))),
+            Code::NotAnObject,
+            "the payload is none, the rest is known"
+        );
+        assert_eq!((fields.len(), &schema["additionalProperties"]), (6, &false.into()));
+    }
+
+    #[test]
+    fn a_message_may_be_as_large_as_allowed() {
+        let body = |bytes: usize| format!(r#"{{"payload":{{"a":"{}"}}}}"#, "x".repeat(bytes - 20));
+        assert_eq!(body(100).len(), 100);
+        assert!(parse(&body(MAX_MESSAGE_BYTES), "m1").is_ok());
+        assert_eq!(code(&body(MAX_MESSAGE_BYTES + 1)), Code::TooLarge);
+    }
+
+    #[test]
+    fn a_repeat_has_the_digest_of_its_original_and_another_task_has_not() {
+        let digest = |fields: &str| parse(&format!(r#"{{"id":"a","payload":{{}}{fields}}}"#), "m").unwrap().digest();
+        assert_eq!(digest(""), digest(r#","list":"l""#), "it is the same task before and after its release");
+        let other_payload = parse(r#"{"id":"a","payload":{"b":1}}"#, "m").unwrap().digest();
+        let (item, event) = (r#","item":"t:0:1""#, r#","event":"s:1:2""#);
+        let digests = [digest(""), other_payload, digest(item), digest(event), digest(&format!("{item}{event}"))];
+        assert_eq!(digests.iter().collect::<BTreeSet<_>>().len(), 5);
+    }
+
+    #[test]
+    fn a_refused_message_fails_the_item_and_the_event_that_it_names() {
+        let refused = parse(r#"{"payload":7,"item":"t:0:1","event":"s:1:2"}"#, "m").unwrap_err();
+        assert_eq!(refused.item, ItemId::parse("t:0:1").ok());
+        assert_eq!(refused.event.map(|event| *event), EventId::parse("s:1:2").ok());
+    }
+
+    #[test]
+    fn a_code_is_shown_as_the_word_that_programs_get() {
+        use Code::*;
+        let of_the_body = [NotJson, NotAnObject, UnknownField, MissingField, BadField, TooLarge, Panicked];
+        let of_fields = [BadId, BadItem, BadList, BadEvent, IdConflict, ListClosed];
+        for code in of_the_body.into_iter().chain(of_fields).chain([NoRoute, BadTarget, BadOrder, BadSequence]) {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.to_string());
+        }
     }
 
     #[test]

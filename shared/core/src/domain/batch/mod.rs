@@ -342,6 +342,65 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_called_from_its_freezing_to_its_outcome_and_listed_until_nothing_is_left_to_do() {
+        let frozen = batch().frozen(batch().members);
+        let settled = frozen.settled(Results::new(), Timestamp(1));
+        let claim = Claim { session: SessionId::new("r/s") };
+        for (batch, callable, unfinished) in [
+            (batch(), false, true),
+            (batch().closing(), false, true),
+            (frozen.clone(), true, true),
+            (frozen.claimed(claim.clone()), true, true),
+            (frozen.paused(Timestamp(9)), true, true),
+            (settled.clone(), false, true),
+            (settled.returning(Timestamp(9)), false, true),
+            (settled.followed_up(), false, false),
+            (batch().frozen(Vec::new()), false, false),
+            (Batch::void(batch().id, batch().target, Timestamp(0)), false, false),
+        ] {
+            assert_eq!((batch.is_callable(), batch.unfinished().is_some()), (callable, unfinished), "{batch:?}");
+            let claimed_by = matches!(batch.status, Status::InProgress { .. }).then_some(&claim.session);
+            assert_eq!(batch.claimed_by(), claimed_by);
+            let (own, pulled) = (batch.part(), batch.clone().pulled_from(Timestamp(7)));
+            assert_eq!((pulled.part(), pulled.due), (if callable { own.pulled() } else { own }, Timestamp(7)));
+        }
+    }
+
+    #[test]
+    fn nobody_looks_at_a_batch_before_whoever_is_at_work_on_it_had_its_time() {
+        assert_eq!(batch().status, Status::Open { until: Timestamp(100) });
+        assert_eq!(batch().unfinished(), Some(Timestamp(100 + GRACE_MS)));
+        let frozen = batch().frozen(batch().members);
+        assert_eq!(frozen.paused(Timestamp(50)).unfinished(), Some(Timestamp(50 + GRACE_MS)));
+        let settled = frozen.settled(Results::new(), Timestamp(1));
+        assert_eq!(settled.returning(Timestamp(70)).unfinished(), Some(Timestamp(70 + GRACE_MS)));
+        assert_eq!(settled.returning(Timestamp(70)).duty(Timestamp(0)), Duty::FollowUp);
+    }
+
+    #[test]
+    fn a_task_is_in_a_batch_in_one_round_only_and_all_bytes_count() {
+        let again = Candidate { round: Round(1), ..candidate(1, 10) };
+        let (target, candidates) = (batch().target, [candidate(1, 10), candidate(2, 5), again]);
+        let express = Batch::express(BatchId::new("b"), target.clone(), &candidates, Timestamp(3));
+        assert_eq!((express.members.len(), express.bytes), (2, 25));
+        assert_eq!((express.duty(Timestamp(3)), express.fence), (Duty::Call, Fence(3)), "it needs no leader");
+        let task = |id: &str| Task::new(TaskId::new(id), target.clone(), String::new(), String::new(), Timestamp(0));
+        assert!(express.has(&Task { round: Round(1), ..task("t1") }) && express.has(&task("t2")));
+        assert!(!express.has(&task("t1")) && !express.has(&task("t3")), "not in that round, or not at all");
+        let frozen = express.frozen(vec![Member { id: TaskId::new("t2"), round: Round(0) }]);
+        assert!(!frozen.has(&Task { round: Round(1), ..task("t1") }), "it did not come");
+    }
+
+    #[test]
+    fn the_window_of_tasks_that_waited_begins_with_their_wait_and_ends_with_the_opening_at_the_earliest() {
+        let target = batch().target;
+        let opened = Batch::open(BatchId::new("b"), target, Fence(1), &[], Timestamp(1_000), 100);
+        let until = |since| opened.clone().waited_for_since(Timestamp(since), 100).status;
+        let expected = [500, 950, 1_000, 2_000].map(until);
+        assert_eq!(expected, [1_000, 1_050, 1_100, 1_100].map(|until| Status::Open { until: Timestamp(until) }));
+    }
+
+    #[test]
     fn a_claimed_batch_is_asked_for_by_its_session() {
         let session = SessionId::new("#handlers-1/s");
         let claimed = batch().frozen(batch().members).claimed(Claim { session: session.clone() });

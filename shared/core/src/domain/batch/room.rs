@@ -210,6 +210,18 @@ mod tests {
         assert_eq!((taken.len(), full), (1, true));
     }
 
+    #[test]
+    fn only_a_batch_without_a_member_takes_one_that_is_too_large() {
+        let limits = Limits { max_items: 5, max_bytes: 100, ..Limits::default() };
+        assert_eq!(limits.room(), Room { items: 5, bytes: 100, empty: true });
+        assert_eq!(limits.room_beside(0, 0), limits.room());
+        let beside_one = Room { items: 4, bytes: 90, empty: false };
+        assert_eq!(limits.room_beside(1, 10), beside_one);
+        assert_eq!(limits.room().beside(&[candidate(1, 10)]), beside_one);
+        assert_eq!(limits.room().beside(&[]), limits.room());
+        assert!(!beside_one.beside(&[]).empty);
+    }
+
     proptest! {
         #[test]
         fn carved_batches_are_full_and_in_order_and_the_rest_is_not(

@@ -190,6 +190,31 @@ mod tests {
         assert_eq!(Bits::default().run(7), Run::Stops(7));
     }
 
+    #[test]
+    fn a_stream_ends_where_its_highest_node_does() {
+        let (top, last) = (NodeId { level: 2, index: 0 }, NodeId { level: 1, index: GROUP_SIZE.into() });
+        assert_eq!(first_below(last), MAX_NUMBER);
+        assert_eq!(Bits::of([node(top, 0..GROUP_SIZE)]).run(7), Run::Goes(MAX_NUMBER));
+        assert_eq!((path(MAX_NUMBER), Bits::default().run(MAX_NUMBER)), (None, Run::Stops(MAX_NUMBER)));
+        let second = NodeId { level: 1, index: 1 };
+        let bits = Bits::of([node(second, 0..9)]);
+        assert!(bits.has(second) && !bits.has(top));
+        assert_eq!(bits.run(SIZE * SIZE), Run::Goes(SIZE * SIZE + 9 * SIZE));
+    }
+
+    #[test]
+    fn a_count_adds_up_failures_and_keeps_no_group() {
+        let failing = |group, failures| {
+            let empty = Node::empty(NodeId::group(group));
+            let change = empty.marking(&[Mark { bit: 0, failures }]).unwrap();
+            empty.changed(&change)
+        };
+        let mut count = Count::default();
+        [failing(0, 2), failing(1, 3)].into_iter().for_each(|node| count.add(node));
+        assert_eq!((count.settled, count.failed), (2, 5));
+        assert!(!count.above.has(NodeId::group(0)), "there may be a million of them");
+    }
+
     proptest! {
         #[test]
         fn a_run_is_that_of_a_sorted_set(settled in prop::collection::btree_set(0..60_u16, 0..60), at in 0..60_u16) {

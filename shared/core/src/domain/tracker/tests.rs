@@ -74,6 +74,7 @@ fn the_largest_addition_is_a_thousand_full_groups() {
     let largest = Addition { key: String::new(), start: 0, count: MAX_ADDED };
     assert!(largest.groups().all(|group| group.size == GROUP_SIZE));
     assert_eq!(largest.groups().count(), 1_000);
+    assert_eq!(Addition { start: 5, count: 0, ..largest }.groups().count(), 0, "no items, no groups");
 }
 
 #[test]
