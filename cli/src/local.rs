@@ -1,8 +1,8 @@
 //! `groupage local`: the whole stack in this process, kept running on a data folder.
 //!
-//! Tables are on disk and survive `kill -9`. Queues are in memory, so every start drives on from the tables what has
-//! not settled; what was not registered yet is gone, and `groupage send` with the same input sends it again. With
-//! `--no-steps` only tables and queues run here, and the steps in processes of their own, which can die alone.
+//! Tables and queues are kept in the folder and survive `kill -9`: a start goes on where the last process ended. A folder
+//! with tables and no queues, as an earlier version left it, is driven on from the tables. With `--no-steps` only tables and
+//! queues run here, and the steps in processes of their own, which can die alone.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
-use embedded::{Pipeline, Ports, Processes, Storage};
+use embedded::{Durability, Pipeline, Ports, Processes, Storage};
 use groupage_aws::config;
 use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
 use groupage_aws::{Downstreams, Meter, System};
@@ -27,9 +27,9 @@ use crate::{check, stack, steps};
 
 /// Run the whole stack on this machine, on a data folder, until it is stopped.
 ///
-/// Prints the environment lines with which this command and any AWS SDK use it. Tables are on disk and survive any
-/// end of the process; queues are in memory. After a crash, start it again: every registered task is driven on.
-/// Then repeat `groupage send`: it sends what was not registered yet.
+/// Prints the environment lines with which this command and any AWS SDK use it. What it has accepted is in the data
+/// folder before the sender has its answer, and survives any end of the process, `kill -9` too: start it again, and it
+/// goes on. To survive a power cut as well, give --fsync.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The data folder; made if it is not there.
@@ -51,6 +51,10 @@ pub struct Args {
     /// for no credentials: only this machine can reach it.
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     http_port: u16,
+    /// Wait for the disk at every write, so that what is acknowledged survives a power cut. Each send then takes as long as
+    /// the disk does.
+    #[arg(long)]
+    fsync: bool,
     /// Run tables, queues and the API only; `groupage steps` runs the steps, in as many processes as you like.
     #[arg(long)]
     no_steps: bool,
@@ -122,7 +126,8 @@ struct Revived {
 pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let yaml = options.routes.as_deref().map(check::read).transpose()?;
     let ports = Ports { dynamo: options.dynamodb_port, sqs: options.sqs_port };
-    let stack = embedded::Stack::start(Storage::Folder(options.data.clone()), ports).await?;
+    let durability = if options.fsync { Durability::Machine } else { Durability::Process };
+    let stack = embedded::Stack::start(Storage::Folder(options.data.clone(), durability), ports).await?;
 
     let meter = Arc::new(Meter::new());
     let table = stack.connection().routes(&meter);
@@ -130,7 +135,7 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
         table.push(&yaml, System.now()).await?;
     }
     let steps = stack::steps(stack.connection(), RouteSource::table(table), &meter)?;
-    let revived = match drive_on(&steps, &options.data).await {
+    let revived = match drive_on(&steps, &options.data, stack.has_new_queues()).await {
         // Others run the steps, and may push routes later.
         Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),
         revived => revived?,
@@ -154,11 +159,15 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     Ok(Ending::Well)
 }
 
-async fn drive_on(steps: &AwsStack, data: &Path) -> Result<Revived, Error> {
+/// Drives everything on from the tables if its messages are lost. Messages that are there drive their own tasks on.
+async fn drive_on(steps: &AwsStack, data: &Path, is_lost: bool) -> Result<Revived, Error> {
     let routes = steps.routes.current().await.map_err(|error| match error {
         NoRoutes::NotPushed => Error::NoRoutes(data.to_owned()),
         NoRoutes::Port(_) | NoRoutes::Invalid(_) => Error::Routes(error),
     })?;
+    if !is_lost {
+        return Ok(Revived::default());
+    }
     let report = revive::revive(&steps.store, &steps.queues, &steps.env, &routes).await?;
     Ok(Revived {
         leaders: report.leaders,
@@ -196,7 +205,7 @@ fn announce(
         let mut text = format!("{lines}\n# These lines are in {0} too: . {0}\n", file.display());
         if driven_on > 0 {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "# Driven on from the last run: {}", grouped(driven_on as u64));
+            let _ = writeln!(text, "# Driven on from the tables: {}", grouped(driven_on as u64));
         }
         let what =
             if options.no_steps { "Tables, queues and API run; `groupage steps` runs the steps." } else { "Running." };

@@ -114,6 +114,12 @@ impl Stand {
         self.local.kill();
     }
 
+    /// Ctrl-C, and its end.
+    pub fn interrupt(&mut self) -> ExitStatus {
+        self.local.signal(Signal::INT);
+        self.local.ended()
+    }
+
     pub fn variable(&self, name: &str) -> &str {
         &self.environment.iter().find(|(known, _)| known == name).unwrap().1
     }

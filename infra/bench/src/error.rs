@@ -16,6 +16,12 @@ pub enum Error {
     /// A table or queue did not answer.
     #[error("cannot go on: {0}")]
     Port(#[from] ports::Error),
+    /// A queue did not take or give a message.
+    #[error("a queue did not answer: {0}")]
+    Sqs(String),
+    /// There is no temporary folder to be had.
+    #[error("cannot make a temporary folder: {0}")]
+    Folder(std::io::Error),
     /// The tracker refused: a bug.
     #[error("the tracker refused: {0}")]
     Refused(#[from] steps::track::Refused),
@@ -67,4 +73,11 @@ pub enum Error {
         /// Why.
         why: String,
     },
+}
+
+impl Error {
+    /// Of whatever the SDK or a queue said.
+    pub fn sqs(said: impl std::fmt::Debug) -> Self {
+        Self::Sqs(format!("{said:?}"))
+    }
 }

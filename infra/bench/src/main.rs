@@ -15,6 +15,7 @@ mod print;
 mod process;
 mod ranges;
 mod search;
+mod sends;
 mod simulated;
 mod streams;
 mod throughput;
@@ -49,6 +50,7 @@ enum Benchmark {
     Lists(lists::Args),
     Streams(streams::Args),
     Throughput(throughput::Args),
+    Sends(sends::Args),
     Cost(cost::Args),
     Delay(delay::Args),
     Fill(fill::Args),
@@ -77,6 +79,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<(), Error> {
         Benchmark::Lists(options) => lists::run(options, output).await,
         Benchmark::Streams(options) => streams::run(options, output).await,
         Benchmark::Throughput(options) => throughput::run(options, output).await,
+        Benchmark::Sends(options) => sends::run(options, output).await,
         Benchmark::Cost(options) => cost::run(options, output).await,
         Benchmark::Delay(options) => delay::run(options, output).await,
         Benchmark::Fill(options) => fill::run(options, output).await,

@@ -1,22 +1,19 @@
 //! DynamoDB on a loopback port: SQLite behind DynamoDB's own protocol.
 //!
 //! In memory it is gone with the process. In a folder, an acknowledged write survives `kill -9`: it is in SQLite's
-//! write-ahead log, which the operating system holds. What a power failure can take is the last moment before it,
-//! never the file's consistency: the log is synced at checkpoints, not at every write, which makes writes
-//! more than ten times as fast.
-//!
-//! A folder belongs to one process at a time: the lock on it dies with its holder, however that ends.
+//! write-ahead log, which the operating system holds. The log is synced at checkpoints, not at every write, which makes
+//! writes more than ten times as fast; with [`Durability::Machine`] it is synced at every write.
 
-use std::{
-    fs::{self, File, TryLockError},
-    path::Path,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use dynoxide::{Database, server};
 use tokio::{net::TcpListener, sync::oneshot, time};
 
-use crate::{Error, server::Server};
+use crate::{
+    Error,
+    folder::{Durability, Folder},
+    server::Server,
+};
 
 /// How long requests may take to finish once the server is told to stop.
 const GRACE: Duration = Duration::from_secs(2);
@@ -25,7 +22,6 @@ const GRACE: Duration = Duration::from_secs(2);
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 
 const DATABASE_FILE: &str = "dynamodb.sqlite";
-const LOCK_FILE: &str = "lock";
 
 /// A running DynamoDB. Dropping it stops it without waiting for the file to be closed.
 #[derive(Debug)]
@@ -43,15 +39,13 @@ impl Dynamo {
         Self::serve(port, database, None)
     }
 
-    /// Starts it on the data in `folder`, which is made if it is not there.
+    /// Starts it on the data in `folder`.
     ///
     /// # Errors
-    /// [`Error::Folder`] if the folder cannot be made or written, [`Error::FolderInUse`] if another process has it,
     /// [`Error::Database`] if the file in it is damaged or of a newer version, [`Error::Listen`] if the port is taken.
-    pub fn in_folder(port: u16, folder: &Path) -> Result<Self, Error> {
-        let lock = lock(folder)?;
+    pub(crate) fn in_folder(port: u16, folder: &Arc<Folder>) -> Result<Self, Error> {
         let database = open(folder)?;
-        Self::serve(port, database, Some(lock))
+        Self::serve(port, database, Some(Arc::clone(folder)))
     }
 
     /// Where it listens, for example `http://127.0.0.1:40123`.
@@ -64,11 +58,11 @@ impl Dynamo {
         self.server.shutdown().await;
     }
 
-    fn serve(port: u16, database: Database, lock: Option<File>) -> Result<Self, Error> {
+    fn serve(port: u16, database: Database, folder: Option<Arc<Folder>>) -> Result<Self, Error> {
         let serve = move |listener, stopped| async move {
             run(listener, database, stopped).await;
             // Held until the database is closed: only then may another process open the folder.
-            drop(lock);
+            drop(folder);
         };
         Ok(Self { server: Server::start("dynamodb", port, serve)? })
     }
@@ -108,23 +102,16 @@ async fn sweep_expired(database: &Database) {
     }
 }
 
-fn lock(folder: &Path) -> Result<File, Error> {
-    let failed = |source| Error::Folder { path: folder.to_owned(), source };
-    fs::create_dir_all(folder).map_err(failed)?;
-    let file = File::create(folder.join(LOCK_FILE)).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::FolderInUse(folder.to_owned())),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
-    }
-}
-
-fn open(folder: &Path) -> Result<Database, Error> {
+fn open(folder: &Folder) -> Result<Database, Error> {
     let refused = |error: dynoxide::DynoxideError| Error::Database(error.to_string());
-    let path = folder.join(DATABASE_FILE);
+    let path = folder.file(DATABASE_FILE);
     let path = path.to_str().ok_or_else(|| Error::Database(format!("{} is not valid UTF-8", path.display())))?;
     let database = Database::new(path).map_err(refused)?;
-    // Despite its name this is what chooses SQLite's `synchronous = NORMAL`: no sync per write (see the module doc).
-    database.disable_bulk_loading().map_err(refused)?;
+    match folder.durability {
+        // Despite its name this is what chooses SQLite's `synchronous = NORMAL`: no sync per write (see the module doc).
+        Durability::Process => database.disable_bulk_loading().map_err(refused)?,
+        // SQLite's own default is `FULL`.
+        Durability::Machine => {}
+    }
     Ok(database)
 }

@@ -36,6 +36,20 @@ pub enum Error {
     /// The database file is damaged, or of a newer version.
     #[error("cannot open the database: {0}")]
     Database(String),
+    /// The journal of the queues is damaged, or of a newer version.
+    #[error(
+        "cannot use the journal of the queues, {path}: {reason}. It holds messages that were accepted and not handled yet. \
+         Bring back an older copy of the whole data folder; or move this file and {path}-wal away: then tasks that are \
+         registered go on from the tables, and all other messages are lost. If only the write-ahead log is damaged, \
+         sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)' keeps what can be read of it",
+        path = path.display()
+    )]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A table or queue could not be created.
     #[error("cannot create {what}: {source}")]
     Create {

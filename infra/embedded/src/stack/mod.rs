@@ -1,8 +1,8 @@
 //! The embedded stack: DynamoDB and SQS with the tables and queues of `template.yaml`.
 //!
-//! Starting it on a folder that already has tables leaves them as they are. Its queues start empty every time.
+//! Starting it on a folder that already has tables and queues leaves them as they are.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
@@ -10,7 +10,13 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use groupage_aws::config::{Queues, Tables};
 use groupage_aws::{Connection, Requests};
 
-use crate::{Error, dynamo::Dynamo, place::REGION, sqs::Sqs};
+use crate::{
+    Error,
+    dynamo::Dynamo,
+    folder::{Durability, Folder},
+    place::REGION,
+    sqs::Sqs,
+};
 
 mod queues;
 mod tables;
@@ -18,13 +24,13 @@ mod tables;
 /// The embedded servers take any credentials; SDKs refuse to send none.
 const ACCESS_KEY: &str = "embedded";
 
-/// Where the tables live. Queues live in memory always.
+/// Where tables and queues live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// Gone with the process.
     Memory,
-    /// In this folder, made if it is not there. An acknowledged write survives `kill -9`.
-    Folder(PathBuf),
+    /// In this folder, made if it is not there. What is acknowledged outlives the process, at the least.
+    Folder(PathBuf, Durability),
 }
 
 /// The loopback ports to listen on; 0, the default, takes any free one.
@@ -48,13 +54,15 @@ impl Stack {
     /// Starts both servers and creates the tables and queues that are not there.
     ///
     /// # Errors
-    /// A port that is taken, a folder that cannot be used, a damaged database: see [`Error`].
+    /// A port that is taken, a folder that cannot be used, a damaged database or journal: see [`Error`].
     pub async fn start(storage: Storage, ports: Ports) -> Result<Self, Error> {
-        let dynamo = match storage {
-            Storage::Memory => Dynamo::in_memory(ports.dynamo)?,
-            Storage::Folder(folder) => Dynamo::in_folder(ports.dynamo, &folder)?,
+        let (dynamo, sqs) = match storage {
+            Storage::Memory => (Dynamo::in_memory(ports.dynamo)?, Sqs::in_memory(ports.sqs, REGION)?),
+            Storage::Folder(path, durability) => {
+                let folder = Arc::new(Folder::take(&path, durability)?);
+                (Dynamo::in_folder(ports.dynamo, &folder)?, Sqs::in_folder(ports.sqs, REGION, &folder).await?)
+            }
         };
-        let sqs = Sqs::start(ports.sqs, REGION)?;
         let config = sdk_config(Endpoints { dynamo: dynamo.url(), sqs: sqs.url() });
         let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config)).await?;
         let queues = queues::create(&aws_sdk_sqs::Client::new(&config)).await?;
@@ -85,6 +93,11 @@ impl Stack {
     /// The SQS requests answered so far, whoever made them, as AWS bills them.
     pub fn sqs_requests(&self) -> Requests {
         self.sqs.requests()
+    }
+
+    /// Its queues are new: if its tables are not, the messages that drove their tasks on are lost.
+    pub fn has_new_queues(&self) -> bool {
+        self.sqs.is_new()
     }
 
     /// The environment variables with which any AWS SDK or CLI, and every Groupage function, uses this stack.

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_sqs::{Client, types::QueueAttributeName as Name};
+use aws_sdk_sqs::{
+    Client, error::SdkError, operation::create_queue::CreateQueueError, types::QueueAttributeName as Name,
+};
 use groupage_aws::config::Queues;
 
 use crate::{Error, place::arn};
 
 type Attributes = HashMap<Name, String>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const FOUR_DAYS_S: &str = "345600";
 const FOURTEEN_DAYS_S: &str = "1209600";
@@ -83,13 +86,27 @@ fn fifo() -> Attributes {
 }
 
 async fn create_queue(client: &Client, name: String, attributes: Attributes) -> Result<String, Error> {
-    let created = client.create_queue().queue_name(&name).set_attributes(Some(attributes)).send().await;
-    let source = match created {
-        Ok(answer) => match answer.queue_url {
-            Some(url) => return Ok(url),
-            None => "the answer has no queue URL".into(),
-        },
-        Err(error) => error.into(),
+    ensure(client, &name, attributes).await.map_err(|source| Error::Create { what: format!("queue {name}"), source })
+}
+
+/// Makes the queue. One that an older version made gets the attributes of this one.
+async fn ensure(client: &Client, name: &str, attributes: Attributes) -> Result<String, BoxError> {
+    let created = client.create_queue().queue_name(name).set_attributes(Some(attributes.clone())).send().await;
+    let is_other = |error: &SdkError<CreateQueueError>| {
+        error.as_service_error().is_some_and(CreateQueueError::is_queue_name_exists)
     };
-    Err(Error::Create { what: format!("queue {name}"), source })
+    let url = match created {
+        Ok(answer) => return answer.queue_url.ok_or_else(no_url),
+        Err(error) if is_other(&error) => client.get_queue_url().queue_name(name).send().await?.queue_url,
+        Err(error) => return Err(error.into()),
+    };
+    let url = url.ok_or_else(no_url)?;
+    // Whether it keeps an order cannot be changed, and its name says so.
+    let settable = attributes.into_iter().filter(|(attribute, _)| *attribute != Name::FifoQueue).collect();
+    client.set_queue_attributes().queue_url(&url).set_attributes(Some(settable)).send().await?;
+    Ok(url)
+}
+
+fn no_url() -> BoxError {
+    "the answer has no queue URL".into()
 }

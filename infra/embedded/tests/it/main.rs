@@ -3,6 +3,7 @@
 
 use std::{future::Future, time::Duration};
 
+mod journal;
 mod mapping;
 mod queue;
 mod stack;

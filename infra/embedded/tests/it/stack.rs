@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::{
     operation::put_item::PutItemError,
     types::{AttributeValue, ReturnValuesOnConditionCheckFailure},
 };
-use embedded::{Error, Ports, Stack, Storage};
+use embedded::{Durability, Error, Ports, Stack, Storage};
 use groupage_aws::config::Tables;
 
 async fn in_memory() -> Stack {
@@ -74,7 +74,7 @@ async fn the_index_holds_what_carries_a_target_and_no_payload() {
 #[tokio::test]
 async fn a_folder_keeps_its_tables_and_the_same_ports_can_be_had_again() {
     let folder = tempfile::tempdir().unwrap();
-    let storage = Storage::Folder(folder.path().join("data"));
+    let storage = Storage::Folder(folder.path().join("data"), Durability::Process);
     let stack = Stack::start(storage.clone(), Ports::default()).await.unwrap();
     put(&stack, "p1").await.unwrap();
     let environment = stack.environment();
@@ -95,7 +95,7 @@ async fn a_folder_keeps_its_tables_and_the_same_ports_can_be_had_again() {
 #[tokio::test]
 async fn a_folder_and_a_port_belong_to_one_stack_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
-    let storage = Storage::Folder(folder.path().to_owned());
+    let storage = Storage::Folder(folder.path().to_owned(), Durability::Process);
     let stack = Stack::start(storage.clone(), Ports::default()).await.unwrap();
     let error = Stack::start(storage, Ports::default()).await.unwrap_err();
     assert!(matches!(error, Error::FolderInUse(_)), "{error}");
@@ -110,6 +110,7 @@ async fn a_folder_and_a_port_belong_to_one_stack_at_a_time() {
 #[tokio::test]
 async fn a_folder_that_is_a_file_is_an_error_that_names_it() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = Stack::start(Storage::Folder(file.path().to_owned()), Ports::default()).await.unwrap_err();
+    let error =
+        Stack::start(Storage::Folder(file.path().to_owned(), Durability::Process), Ports::default()).await.unwrap_err();
     assert!(error.to_string().contains(file.path().to_str().unwrap()), "{error}");
 }
