@@ -22,9 +22,6 @@ pub trait Contents: Sized {
     const FIELDS: &[&str];
 
     /// Reads it.
-    ///
-    /// # Errors
-    /// A [`Problem`] that names the field.
     fn read(fields: &Fields) -> Result<Self, Problem>;
 }
 
@@ -87,35 +84,23 @@ impl Fields {
     }
 
     /// A field that must be there; `expected` says what it must be.
-    ///
-    /// # Errors
-    /// A [`Problem`] that names it.
     pub fn required<T: DeserializeOwned>(&self, name: &str, expected: &str) -> Result<T, Problem> {
         let raw = self.0.get(name).ok_or_else(|| Problem::field(name, format!("the field `{name}` is required")))?;
         serde_json::from_str(raw.get()).map_err(|_| Problem::field(name, format!("`{name}` must be {expected}")))
     }
 
     /// A field that may be missing, or null.
-    ///
-    /// # Errors
-    /// A [`Problem`] that names it.
     pub fn optional<T: DeserializeOwned>(&self, name: &str, expected: &str) -> Result<Option<T>, Problem> {
         if self.0.contains_key(name) { self.required(name, expected) } else { Ok(None) }
     }
 
     /// A whole number within bounds that must be there.
-    ///
-    /// # Errors
-    /// A [`Problem`] that names it.
     pub fn whole(&self, name: &str, bounds: RangeInclusive<u64>) -> Result<u64, Problem> {
         let number = self.optional_whole(name, bounds)?;
         number.ok_or_else(|| Problem::field(name, format!("the field `{name}` is required")))
     }
 
     /// A whole number within bounds that may be missing, or null.
-    ///
-    /// # Errors
-    /// A [`Problem`] that names it.
     pub fn optional_whole(&self, name: &str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, Problem> {
         let expected = format!("a whole number from {} to {}", bounds.start(), bounds.end());
         let Some(number) = self.optional::<Number>(name, &expected)? else { return Ok(None) };

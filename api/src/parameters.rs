@@ -9,9 +9,6 @@ use crate::problem::Problem;
 /// An id that a path may hold.
 pub trait PathId: Sized {
     /// Checks it.
-    ///
-    /// # Errors
-    /// Says which ids are allowed, without repeating this one.
     fn checked(text: &str) -> Result<Self, &'static str>;
 }
 
@@ -82,9 +79,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
 
 impl Parameters {
     /// The values of these parameters and no others, each at most once.
-    ///
-    /// # Errors
-    /// A [`Problem`] that names the parameter.
     pub fn only<const N: usize>(&self, known: [&str; N]) -> Result<[Option<&str>; N], Problem> {
         let mut found = [None; N];
         for (name, value) in &self.0 {

@@ -12,9 +12,6 @@ pub fn shown(at: Timestamp) -> String {
 }
 
 /// Reads a time of any offset; what is finer than a millisecond is dropped.
-///
-/// # Errors
-/// Says what is wrong with it.
 pub fn parse(text: &str) -> Result<Timestamp, &'static str> {
     let at = OffsetDateTime::parse(text, &Rfc3339)
         .map_err(|_| "must be a time as RFC 3339 has it, like 2026-12-31T23:59:59Z")?;

@@ -27,9 +27,6 @@ pub struct Server {
 
 impl Server {
     /// Takes requests from now on; port 0 stands for any free one.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub async fn start(port: u16, stack: Arc<AwsStack>) -> Result<Self, Error> {
         let failed = |source| Error { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;

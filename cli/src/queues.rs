@@ -73,9 +73,6 @@ pub async fn ended(client: &Client, queues: &Queues) -> Result<Vec<Queue>, Error
 }
 
 /// How many messages a queue holds.
-///
-/// # Errors
-/// SQS did not answer.
 pub async fn depth(client: &Client, name: &str, url: &str) -> Result<Depth, Error> {
     let wanted = [
         Attribute::ApproximateNumberOfMessages,

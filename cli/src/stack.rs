@@ -61,9 +61,6 @@ pub struct Access {
 
 impl Access {
     /// To the stack that [`open`] finds.
-    ///
-    /// # Errors
-    /// As [`open`].
     pub async fn open(stack: Option<&str>) -> Result<Self, Error> {
         Ok(Self::to(&open(stack).await?))
     }
@@ -104,9 +101,6 @@ pub fn steps(connection: &Connection, routes: RouteSource, meter: &Arc<Meter>) -
 }
 
 /// What the steps work with on a stack that runs elsewhere.
-///
-/// # Errors
-/// As [`steps`].
 pub fn remote_steps(connection: &Connection) -> Result<Arc<AwsStack>, config::Error> {
     let meter = Arc::default();
     steps(connection, RouteSource::table(connection.routes(&meter)), &meter)

@@ -80,9 +80,6 @@ struct Shown {
 }
 
 /// Does something with a stream.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let (Command::Show { name } | Command::Commit { name } | Command::End { name, .. }) = &options.command;
     let id = StreamId::parse(name).map_err(Error::Name)?;

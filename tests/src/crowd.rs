@@ -88,7 +88,6 @@ struct Run {
 
 impl Crowd {
     /// Runs it in virtual time.
-    #[must_use]
     pub fn run(self) -> Told {
         in_virtual_time(async {
             let env = TestEnv::new(self.seed);

@@ -86,7 +86,6 @@ impl Scripted {
     }
 
     /// Takes its time: a call is in the ledger when it comes, and answered after so many milliseconds.
-    #[must_use]
     pub fn taking(self, takes_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self { takes_ms: Box::new(takes_ms), ..self }
     }
@@ -118,9 +117,6 @@ pub fn ok(body: &str) -> Answer {
 }
 
 /// A script: `p1` fails for good, `p2` as long as it is one of three.
-///
-/// # Errors
-/// None: each call is answered.
 pub fn fails_alone(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
     let result = |id: &String| match (id.as_str(), seen.items.len()) {
         ("p1", _) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),

@@ -10,7 +10,6 @@ use std::str::FromStr;
 ///
 /// # Panics
 /// `GROUPAGE_TESTS` is neither `quick` nor `long`.
-#[must_use]
 pub fn is_long() -> bool {
     match std::env::var("GROUPAGE_TESTS").as_deref() {
         Ok("long") => true,
@@ -20,7 +19,6 @@ pub fn is_long() -> bool {
 }
 
 /// `long` in a long run, or else `quick`.
-#[must_use]
 pub fn either<T>(quick: T, long: T) -> T {
     if is_long() { long } else { quick }
 }
@@ -29,7 +27,6 @@ pub fn either<T>(quick: T, long: T) -> T {
 ///
 /// # Panics
 /// It says something else than a number.
-#[must_use]
 pub fn number<N: FromStr<Err: Debug>>(name: &str) -> Option<N> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is a number, not {value}")))
 }

@@ -13,7 +13,6 @@ use crate::process::{Fault, Plan};
 use crate::world::World;
 
 /// What was called against a limit or during a pause.
-#[must_use]
 pub fn broken(world: &World) -> Vec<String> {
     let exact = match world.setting().plan {
         Plan::Nothing | Plan::Deaths(_) | Plan::At(_, _, Fault::Death | Fault::DeathBesideTwin) => {

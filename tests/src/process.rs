@@ -76,13 +76,11 @@ pub struct Fate {
 
 impl Fate {
     /// Calls go by `plan`, with dice of their own; `traced` keeps their answers.
-    #[must_use]
     pub fn new(plan: Plan, env: TestEnv, traced: bool) -> Self {
         Self { plan, env, points: Mutex::default(), faults: Mutex::default(), trace: traced.then(Mutex::default) }
     }
 
     /// Every call so far with its answer, if the run is traced.
-    #[must_use]
     pub fn trace(&self) -> Vec<String> {
         let lines = |trace: &Mutex<Vec<String>>| trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.trace.as_ref().map(lines).unwrap_or_default()
@@ -95,19 +93,16 @@ impl Fate {
     }
 
     /// Every call so far.
-    #[must_use]
     pub fn points(&self) -> Vec<Point> {
         self.points.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many calls were made so far.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.points.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// What has befallen whom so far.
-    #[must_use]
     pub fn faults(&self) -> Vec<String> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -176,20 +171,17 @@ const BESIDE_MS: u64 = 15;
 
 impl Process {
     /// A process that runs a step.
-    #[must_use]
     pub fn new(step: &'static str, env: TestEnv, fate: Arc<Fate>, latency_ms: u64) -> Self {
         let (dead, twin, pause) = (Notify::new(), Notify::new(), Notify::new());
         Self { step, env, fate, dead, twin, pause, pause_ms: Mutex::default(), latency_ms }
     }
 
     /// The names of the calls that it and whoever shares its fate made so far.
-    #[must_use]
     pub fn calls(&self) -> Vec<&'static str> {
         self.fate.points().into_iter().map(|point| point.call).collect()
     }
 
     /// Its clock and dice.
-    #[must_use]
     pub const fn env(&self) -> &TestEnv {
         &self.env
     }

@@ -21,7 +21,6 @@ pub struct Queues {
 
 impl Queues {
     /// Empty queues that lose a message between the steps with this chance, as if it had ended in a dead-letter queue.
-    #[must_use]
     pub fn new(env: TestEnv, loss: f64) -> Self {
         Self { inner: MemoryQueues::new(), env, loss, lost: Mutex::default(), changed: Notify::new() }
     }
@@ -33,13 +32,11 @@ impl Queues {
     }
 
     /// Receives a message for a step.
-    #[must_use]
     pub fn receive(&self, visibility_ms: u64) -> Option<Delivery> {
         self.now().receive(visibility_ms)
     }
 
     /// Receives messages for one step, as many at once as it takes.
-    #[must_use]
     pub fn receive_together(&self, most: impl Fn(&Destination) -> usize, visibility_ms: u64) -> Vec<Delivery> {
         self.now().receive_together(most, visibility_ms)
     }
@@ -55,7 +52,6 @@ impl Queues {
     }
 
     /// What was lost so far.
-    #[must_use]
     pub fn lost(&self) -> Vec<Outgoing> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -81,7 +81,6 @@ routes:
 "#;
 
 /// The routes file of stories, with these lines in its route.
-#[must_use]
 pub fn routes_with(lines: &str) -> String {
     with_lines(ROUTES, lines)
 }
@@ -91,26 +90,22 @@ fn with_lines(routes: &str, lines: &str) -> String {
 }
 
 /// A message of the task queue.
-#[must_use]
 pub fn parcel(n: usize, truck: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n}}}}}"#)
 }
 
 /// A message with an order key; those of one key have turns from 1 on.
-#[must_use]
 pub fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
 }
 
 /// Messages of the task queue, for so many trucks.
-#[must_use]
 pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
     (0..count).map(|n| parcel(n, n % trucks)).collect()
 }
 
 impl Scenario {
     /// A story in which everything is accepted.
-    #[must_use]
     pub fn new(name: &'static str, tasks: usize, begin: fn(&World)) -> Self {
         let setting = Setting { seed: 11, latency_ms: 4, ..Setting::default() };
         let sent = (0..tasks).map(|n| format!("p{n}")).collect();
@@ -119,13 +114,11 @@ impl Scenario {
     }
 
     /// With lines added to its route.
-    #[must_use]
     pub fn route(self, lines: &str) -> Self {
         Self { routes: with_lines(&self.routes, lines), ..self }
     }
 
     /// With full batches made at once, and records that come again in other events.
-    #[must_use]
     pub fn express(mut self) -> Self {
         self.routes = self.routes.replace("express: false", "express: true");
         self.setting.mixes = true;
@@ -133,7 +126,6 @@ impl Scenario {
     }
 
     /// With a downstream that is not called but pulled.
-    #[must_use]
     pub fn pulled(mut self, workers: usize) -> Self {
         self.routes = self
             .routes
@@ -145,38 +137,32 @@ impl Scenario {
     }
 
     /// With a downstream that answers otherwise.
-    #[must_use]
     pub fn answering(self, script: fn(&Seen, usize) -> Result<Answer, NoAnswer>) -> Self {
         Self { script, ..self }
     }
 
     /// With calls that take so long, in milliseconds.
-    #[must_use]
     pub fn taking(self, takes_ms: u64) -> Self {
         Self { takes_ms, ..self }
     }
 
     /// With something that happens once its messages are sent.
-    #[must_use]
     pub fn then(self, mishap: Mishap) -> Self {
         Self { mishap: Some(mishap), ..self }
     }
 
     /// With sweep, which finds what somebody has lost.
-    #[must_use]
     pub fn swept(self) -> Self {
         self.setting(|setting| setting.sweeps = true)
     }
 
     /// In another world.
-    #[must_use]
     pub fn setting(mut self, change: impl FnOnce(&mut Setting)) -> Self {
         change(&mut self.setting);
         self
     }
 
     /// Tells the story to its end, and looks at every promise.
-    #[must_use]
     pub fn tell(&self, plan: Plan, traced: bool) -> Told {
         in_virtual_time(async {
             let setting = Setting { plan, traced, ..self.setting.clone() };

@@ -40,7 +40,6 @@ pub struct Called<T> {
 
 impl Tally {
     /// No trackers yet. A call to a port takes up to `latency_ms`; `stale` is the chance that an eventual read is old.
-    #[must_use]
     pub fn new(env: &TestEnv, latency_ms: u64, stale: f64) -> Self {
         let trackers = Tracked::new(env.with_seed(env.pick(0..=u64::MAX)), stale);
         Self { trackers, env: env.clone(), queues: MemoryQueues::new(), latency_ms }
@@ -57,7 +56,6 @@ impl Tally {
     }
 
     /// How many notices were sent, and each different one of them.
-    #[must_use]
     pub fn notices(&self) -> (usize, BTreeSet<String>) {
         let sent = self.queues.messages(&Destination::Notification(NotificationQueue::Default));
         (sent.len(), sent.into_iter().map(|notice| notice.body).collect())

@@ -35,28 +35,22 @@ pub struct Tracked {
 
 impl Tracked {
     /// No trackers yet. `stale` is the chance of an old view.
-    #[must_use]
     pub fn new(dice: TestEnv, stale: f64) -> Self {
         let (trackers, nodes, ended) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { inner: MemoryStore::new(), stale, dice, trackers, nodes, ended }
     }
 
     /// The trackers as they are.
-    #[must_use]
     pub const fn truth(&self) -> &MemoryStore {
         &self.inner
     }
 
     /// Every write so far that ended a tracker.
-    #[must_use]
     pub fn ended(&self) -> Vec<Ended> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A tracker's groups as they are.
-    ///
-    /// # Errors
-    /// None: it is memory.
     pub async fn groups(&self, id: &TrackerId) -> Result<Vec<Node>> {
         self.inner.nodes(id, NodeId::group(0), usize::MAX, Freshness::Latest).await
     }

@@ -56,9 +56,6 @@ pub struct Data {
 }
 
 /// Opens a tracker for so many parcels and gives each its item.
-///
-/// # Errors
-/// [`Error`]
 pub async fn announce(stack: &AwsStack, parcels: usize) -> Result<Vec<Option<ItemId>>, Error> {
     let id = TrackerId::new(TRACKER);
     let options = Options { deadline: None, notify: NotificationQueue::Default };
@@ -69,18 +66,12 @@ pub async fn announce(stack: &AwsStack, parcels: usize) -> Result<Vec<Option<Ite
 }
 
 /// Says that no more parcels come.
-///
-/// # Errors
-/// [`Error`]
 pub async fn seal(stack: &AwsStack) -> Result<(), Error> {
     tracking(stack).seal(&TrackerId::new(TRACKER)).await??;
     Ok(())
 }
 
 /// Listens until the notice has come and the queue is empty; returns every copy of it.
-///
-/// # Errors
-/// [`Error::Queue`]
 pub async fn listen(client: &Client, queue: &str) -> Result<Vec<Notice>, Error> {
     let failed = |error: &dyn std::error::Error| Error::Queue(DisplayErrorContext(error).to_string());
     let (end, mut heard) = (Instant::now() + PATIENCE, Vec::new());

@@ -40,9 +40,6 @@ pub enum Error {
 
 impl Source {
     /// Opens a file at the watermark; `-` is standard input.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub fn open(path: &Path, watermark: &Watermark) -> Result<Self, Error> {
         let wanted = match &watermark.offset {
             None => 0,
@@ -84,9 +81,6 @@ impl Source {
     }
 
     /// The next event; `None` at the end. A last line that does not end yet is an event, too.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub fn event(&mut self) -> Result<Option<Event>, Error> {
         loop {
             let mut line = Vec::new();
@@ -111,9 +105,6 @@ impl Source {
     }
 
     /// Up to so many events.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub fn events(&mut self, most: usize) -> Result<Vec<Event>, Error> {
         let mut events = Vec::new();
         while events.len() < most

@@ -80,9 +80,6 @@ struct Stopped {
 }
 
 /// Does something with an order key.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let (Command::Show { route, .. } | Command::Stopped { route, .. } | Command::Resume { route, .. }) =
         &options.command;

@@ -73,9 +73,6 @@ impl Shelf {
 }
 
 /// Does something with a list.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let (Command::Put { name, .. }
     | Command::Release { name, .. }

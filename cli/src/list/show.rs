@@ -48,9 +48,6 @@ struct Next {
 }
 
 /// Prints a list.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(shelf: &Shelf, peek: Option<u64>) -> Result<Ending, Error> {
     let progress = shelf.given(shelf.steps().progress(&shelf.id).await?)?;
     let slots = match peek {

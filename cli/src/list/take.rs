@@ -29,9 +29,6 @@ struct Report {
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Releases the next tasks, or all that wait now.
-///
-/// # Errors
-/// [`Error`]
 pub async fn release(shelf: &Shelf, count: Option<u64>, key: Option<&str>) -> Result<Ending, Error> {
     let waiting = shelf.given(shelf.steps().progress(&shelf.id).await?)?.waiting;
     let wanted = count.unwrap_or(waiting);
@@ -67,9 +64,6 @@ async fn release_once(shelf: &Shelf, key: &str, count: u64) -> Result<Taken, Err
 }
 
 /// Discards what waits now.
-///
-/// # Errors
-/// [`Error`]
 pub async fn discard(shelf: &Shelf, confirmed: bool) -> Result<Ending, Error> {
     let waiting = shelf.given(shelf.steps().progress(&shelf.id).await?)?.waiting;
     if !confirmed && waiting > 0 {

@@ -85,9 +85,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl FanOut {
     /// Opens the tracker, or finds the one that an earlier try opened; says whether it is new.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub async fn open(
         id: TrackerId,
         notify: NotificationQueue,
@@ -105,9 +102,6 @@ impl FanOut {
     }
 
     /// Gives the tasks of the next chunk their items. Chunks must come in the order of the lines.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub async fn give_items(&self, chunk: &mut [io::Result<Line>]) -> Result<(), Error> {
         let number = *self.chunks.borrow();
         *self.chunks.borrow_mut() += 1;
@@ -140,9 +134,6 @@ impl FanOut {
     }
 
     /// Seals the tracker and waits until all its items are acked, or it ends otherwise.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub async fn wait(&self) -> Result<Tracked, Error> {
         self.answer(self.tracking().seal(&self.id).await)?;
         let bar = ProgressBar::new(0).with_style(style());
@@ -162,9 +153,6 @@ impl FanOut {
     }
 
     /// How far it is.
-    ///
-    /// # Errors
-    /// [`Error`]
     pub async fn progress(&self) -> Result<Tracked, Error> {
         Ok(self.answer(self.tracking().progress(&self.id).await)?.into())
     }
@@ -207,9 +195,6 @@ fn style() -> ProgressStyle {
 
 /// The tracker's id: the name given, or one that follows from the file's content, so that sending the file again goes on
 /// with it. A stream can be read once only, and gets a random one unless it is given.
-///
-/// # Errors
-/// The name is none, or the file cannot be read.
 pub fn id(name: &str, input: &mut Input) -> Result<TrackerId, Error> {
     if !name.is_empty() {
         return TrackerId::parse(name).map_err(Error::Id);

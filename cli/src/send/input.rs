@@ -23,9 +23,6 @@ enum Source {
 
 impl Input {
     /// Opens a file; `-` is standard input.
-    ///
-    /// # Errors
-    /// What the operating system said.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self { source: Source::Stdin });
@@ -46,9 +43,6 @@ impl Input {
 
     /// The first 128 bits of SHA-256 over a regular file's content, as 32 hex digits; the file is read from its beginning
     /// afterwards. `None` for a stream, of which nothing is read.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn digest(&mut self) -> io::Result<Option<String>> {
         let Source::File(file, _) = &mut self.source else { return Ok(None) };
         let mut hash = Sha256::new();

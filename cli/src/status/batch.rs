@@ -36,9 +36,6 @@ struct Shown {
 }
 
 /// Prints a batch.
-///
-/// # Errors
-/// [`Error`]
 pub async fn show(store: &Dynamo, id: &BatchId, output: &Output) -> Result<(), Error> {
     let batch = store.batch(id).await?.ok_or_else(|| Error::unknown("batch", id.as_str()))?;
     output.object(&shown(batch));

@@ -153,9 +153,6 @@ struct LockStatus {
 const PAGE: usize = 1_000;
 
 /// Prints a status.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
     let connection = stack::open(stack).await?;
     let access = Access::to(&connection);

@@ -27,9 +27,6 @@ struct Shown {
 const MOST: usize = 1_000;
 
 /// Prints all sessions: those of the batch-handler, then those of each route that is pulled.
-///
-/// # Errors
-/// [`Error`]
 pub async fn show(connection: &Connection, store: &Dynamo, output: &Output) -> Result<(), Error> {
     let mut found = Vec::new();
     for pool in Pool::of_handlers().chain(pulled(connection).await?) {

@@ -36,9 +36,6 @@ struct TrackerStatus {
 }
 
 /// Prints a tracker.
-///
-/// # Errors
-/// [`Error`]
 pub async fn show(access: &Access, id: &TrackerId, output: &Output) -> Result<(), Error> {
     let found = access.tracking().progress(id).await?;
     let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| Error::unknown("tracker", id.as_str()))?;

@@ -15,9 +15,6 @@ pub struct Group {
 
 impl Group {
     /// Starts a command in a group of its own. A Ctrl-C on the terminal does not reach it: whoever started it decides.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub fn start(mut command: Command) -> io::Result<Self> {
         command.kill_on_drop(true);
         #[cfg(unix)]
@@ -42,9 +39,6 @@ impl Group {
 
     /// Waits for the command's end, and kills what it left running: whatever holds its output open could otherwise hold
     /// up its answer.
-    ///
-    /// # Errors
-    /// What the operating system says.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         self.kill();

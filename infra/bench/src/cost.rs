@@ -57,9 +57,6 @@ struct All {
 }
 
 /// Runs all scenarios and prints their figures.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut measured = Vec::new();
     for (name, setting) in bursts(options) {

@@ -69,9 +69,6 @@ struct AtStep {
 }
 
 /// Runs all scenarios and prints their figures.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for (rate, way, load) in scenarios(options.seconds) {

@@ -51,9 +51,6 @@ struct Figures {
 }
 
 /// Runs all scenarios and prints their figures.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for tasks in &options.sizes {

@@ -105,9 +105,6 @@ const PATHS: [Path; 4] = [
 ];
 
 /// Runs all scenarios and prints their figures.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Figures { points: Vec::new(), limits: Vec::new() };
     for path in PATHS {

@@ -89,9 +89,6 @@ const RETENTION_MS: u64 = 86_400_000;
 const MAX_CROWD: u64 = 20_000;
 
 /// Runs the benchmark once for each length.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for length in &options.lengths {

@@ -34,9 +34,6 @@ pub fn by_name<'a>(points: impl IntoIterator<Item = (&'a str, (f64, f64))>) -> V
 }
 
 /// Draws lines over a logarithmic x axis into a file, if one is named. Points that are not above 0 are left out.
-///
-/// # Errors
-/// [`Error::Plot`]
 pub fn draw(file: Option<&Path>, labels: Labels, lines: &[Line]) -> Result<(), Error> {
     let Some(file) = file else { return Ok(()) };
     try_draw(file, labels, lines).map_err(|why| Error::Plot { file: file.to_owned(), why: why.to_string() })

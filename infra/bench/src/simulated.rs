@@ -22,17 +22,11 @@ pub struct Files {
 }
 
 /// Runs a scenario; on a terminal a bar shows how many of its tasks are settled.
-///
-/// # Errors
-/// [`Error::Simulated`]
 pub async fn run(name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, Error> {
     run_steps(Box::new(Real), name, tasks, setting).await
 }
 
 /// As [`run`], with other steps than the real ones.
-///
-/// # Errors
-/// [`Error::Simulated`]
 pub async fn run_steps(steps: Box<dyn Steps>, name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, Error> {
     let bar = bar(tasks, "{prefix:24} {bar:40} {pos} of {len} tasks");
     bar.set_prefix(name.to_owned());
@@ -45,9 +39,6 @@ pub async fn run_steps(steps: Box<dyn Steps>, name: &str, tasks: u64, setting: &
 }
 
 /// Prints figures, as JSON or as the table, and writes the files that are asked for.
-///
-/// # Errors
-/// [`Error::Write`], [`Error::Plot`]
 pub fn publish<T: Serialize>(
     figures: &T,
     table: impl FnOnce() -> String,

@@ -93,9 +93,6 @@ const RETENTION_MS: u64 = 1;
 const STRETCH: u64 = 50_000;
 
 /// Runs the benchmark.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let figures = if options.memory {
         let meter = Meter::new();

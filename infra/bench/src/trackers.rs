@@ -92,9 +92,6 @@ struct Figures {
 }
 
 /// Runs the benchmark once for each size of chunk.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut all = Vec::new();
     for chunk in &options.chunks {

@@ -27,7 +27,6 @@ pub struct Idle {
 impl Idle {
     /// With so many routes, none of which is pulled. How long sweep takes is seen in a run in which nothing was sent; the
     /// tables of trackers, lists and streams take no time there, a few milliseconds a page.
-    #[must_use]
     pub fn of(outcome: &Outcome, routes: u64) -> Self {
         const MINUTES: u64 = 60 * 24 * 30;
         // Five pollers of each queue, three long polls a minute.
@@ -105,7 +104,6 @@ pub struct AtPlace {
 
 impl Bill {
     /// The bill of a run, by the task.
-    #[must_use]
     pub fn of(outcome: &Outcome) -> Self {
         let tasks = outcome.tasks as f64;
         let usage = &outcome.usage;

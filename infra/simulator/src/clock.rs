@@ -34,20 +34,17 @@ pub struct TestEnv {
 
 impl TestEnv {
     /// A true clock. Must be made on a runtime whose clock is paused.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let random = Arc::new(Mutex::new(StdRng::seed_from_u64(seed)));
         Self { begun: Instant::now(), ahead_ms: 0, random }
     }
 
     /// The same dice and a clock that is ahead by so much.
-    #[must_use]
     pub fn ahead_by(&self, ahead_ms: i64) -> Self {
         Self { ahead_ms, ..self.clone() }
     }
 
     /// The same time, and other dice.
-    #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
         Self { random: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))), ..self.clone() }
     }
@@ -58,13 +55,11 @@ impl TestEnv {
     }
 
     /// Whether something of this chance happens.
-    #[must_use]
     pub fn chance(&self, chance: f64) -> bool {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).random_bool(chance)
     }
 
     /// What the true clock showed at that instant.
-    #[must_use]
     pub fn moment(&self, instant: Instant) -> Timestamp {
         let elapsed = instant.saturating_duration_since(self.begun).as_millis();
         Timestamp(BEGINNING + u64::try_from(elapsed).unwrap_or(u64::MAX))

@@ -29,13 +29,11 @@ pub struct Accepting {
 
 impl Accepting {
     /// Answers each call after so long.
-    #[must_use]
     pub const fn after(takes: Duration) -> Self {
         Self { takes, seen: Mutex::new(Vec::new()) }
     }
 
     /// Every call so far, in order.
-    #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -12,7 +12,6 @@ pub struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     /// An item of a table by its key, and its entry's key.
-    #[must_use]
     pub const fn of(place: Place, item: &'a str, entry: Option<&'a str>) -> Self {
         Self { place, item, entry }
     }

@@ -39,7 +39,6 @@ impl Hop {
     pub const ALL: [Self; 6] = [Self::Write, Self::Read, Self::Page, Self::Request, Self::Delivery, Self::Invocation];
 
     /// Median and 99th percentile, in milliseconds.
-    #[must_use]
     pub const fn percentiles(self) -> (f64, f64) {
         match self {
             Self::Write => (5.0, 15.0),
@@ -51,7 +50,6 @@ impl Hop {
     }
 
     /// What it is called in tables.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Write => "DynamoDB write",
@@ -64,7 +62,6 @@ impl Hop {
     }
 
     /// How long it takes this time.
-    #[must_use]
     pub fn draw(self, dice: &TestEnv) -> Duration {
         /// The standard normal distribution's 99th percentile.
         const P99: f64 = 2.326;

@@ -47,7 +47,6 @@ pub(crate) struct Sending {
 
 impl Load {
     /// How many tasks it has, or about how many.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of tasks")]
     pub fn expected_tasks(self) -> u64 {
         match self {

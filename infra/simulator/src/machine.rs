@@ -35,7 +35,6 @@ const NO_REPEAT: i64 = 1;
 
 impl Machine {
     /// A function's environment with this memory.
-    #[must_use]
     pub fn of_memory(dice: TestEnv, memory_mb: u32) -> Self {
         Self::sharing(dice, (f64::from(memory_mb) / MB_PER_CPU).min(1.0))
     }

@@ -42,7 +42,6 @@ impl Step {
         [Self::RegisterTask, Self::RegisterInOrder, Self::ElectLeader, Self::GroupBatch, Self::BatchHandler];
 
     /// The function's name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::RegisterTask => "register-task",
@@ -155,14 +154,12 @@ impl Queue {
 
 impl Queues {
     /// Empty queues.
-    #[must_use]
     pub fn new(meter: Arc<Meter>) -> Self {
         let changed = Step::ALL.into_iter().map(|step| (step, Notify::new())).collect();
         Self { meter, fifo_requests: AtomicU64::new(0), queues: Mutex::default(), changed }
     }
 
     /// Requests to the FIFO queue so far.
-    #[must_use]
     pub fn fifo_requests(&self) -> u64 {
         self.fifo_requests.load(Ordering::Relaxed)
     }
@@ -179,13 +176,11 @@ impl Queues {
     }
 
     /// Whether nothing is under way anywhere.
-    #[must_use]
     pub fn are_empty(&self) -> bool {
         self.queues().1.values().all(|queue| queue.ready.is_empty() && queue.hidden.is_empty())
     }
 
     /// Whether messages wait that nobody has in hand and that could be received now.
-    #[must_use]
     pub fn has_backlog(&self, step: Step) -> bool {
         let mut queues = self.queues();
         let queue = queues.1.entry(step).or_default();

@@ -27,7 +27,6 @@ pub struct Invocations {
 
 impl Invocations {
     /// All of them, as Lambda bills them: each rounded up to a millisecond.
-    #[must_use]
     pub fn billed_ms(&self) -> u64 {
         billed_ms(&self.took)
     }

@@ -50,9 +50,6 @@ const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Runs what is simulated to its end, in virtual time, on a runtime of its own; `progress` hears of settled tasks.
 ///
-/// # Errors
-/// [`Error`]
-///
 /// # Panics
 /// The runtime does not start.
 pub fn run(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<Outcome, Error> {
@@ -60,9 +57,6 @@ pub fn run(setting: &Setting, progress: &(dyn Fn(u64) + Sync)) -> Result<Outcome
 }
 
 /// As [`run`], with other steps than the real ones.
-///
-/// # Errors
-/// [`Error`]
 ///
 /// # Panics
 /// The runtime does not start.

@@ -21,7 +21,6 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// Of these times; 0 of none.
-    #[must_use]
     pub fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let at = |percent: usize| {
@@ -52,7 +51,6 @@ pub struct Delays {
 
 /// How late each call started: from when its last needed task was handed to register-task. That is its last member if it
 /// is full; else the end of the window that its first member opened, or its last member if that came later.
-#[must_use]
 pub fn delays(setting: &Setting, outcome: &Outcome) -> Delays {
     let cut = |item: &String| outcome.tasks_at.get(item).and_then(|(_, cut)| *cut);
     let window = Duration::from_millis(setting.wait_ms);
@@ -76,14 +74,12 @@ fn begun(outcome: &Outcome) -> Option<Instant> {
 }
 
 /// How long each task waited for its event to be complete: the mapping's window, and the way to it.
-#[must_use]
 pub fn intake(outcome: &Outcome) -> Vec<Duration> {
     let waited = |(arrived, cut): &(Instant, Option<Instant>)| Some((*cut)?.saturating_duration_since(*arrived));
     outcome.tasks_at.values().filter_map(waited).collect()
 }
 
 /// How long each task took from its queue to its call.
-#[must_use]
 pub fn whole_way(outcome: &Outcome) -> Vec<Duration> {
     let calls = outcome.calls.iter();
     let way = |at: Instant, item: &String| Some(at.saturating_duration_since(outcome.tasks_at.get(item)?.0));
@@ -103,7 +99,6 @@ pub struct Flow {
 }
 
 /// The flow of a run of so many seconds.
-#[must_use]
 pub fn flow(outcome: &Outcome, seconds: u64) -> Flow {
     let Some(begun) = begun(outcome) else { return Flow::default() };
     let half = Duration::from_secs(seconds) / 2;
@@ -120,7 +115,6 @@ pub fn flow(outcome: &Outcome, seconds: u64) -> Flow {
 }
 
 /// The fewest calls that could carry all tasks, if they were all there at once.
-#[must_use]
 pub fn fewest_calls(setting: &Setting, outcome: &Outcome) -> usize {
     let mut by_target: HashMap<&str, usize> = HashMap::new();
     for call in &outcome.calls {

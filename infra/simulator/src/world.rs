@@ -84,7 +84,6 @@ pub struct Setting {
 
 impl Setting {
     /// The conditions that figures are given for: calls of a second with up to a hundred tasks, indexes that do not lag.
-    #[must_use]
     pub const fn of(load: Load) -> Self {
         Self {
             seed: 1,

@@ -12,16 +12,12 @@ pub struct Target {
 }
 
 /// The workspace's folder.
-#[must_use]
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 
 /// All targets of all members.
-///
-/// # Errors
-/// What cargo says, if it does not answer.
 pub fn targets() -> Result<Vec<Target>, String> {
     let metadata = run(&["metadata", "--no-deps", "--format-version", "1"])?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata).map_err(|error| error.to_string())?;
@@ -38,9 +34,6 @@ pub fn targets() -> Result<Vec<Target>, String> {
 }
 
 /// The names of all crates in `package`'s tree of normal dependencies, with all its features, on every platform.
-///
-/// # Errors
-/// What cargo says, if it does not answer.
 pub fn dependencies(package: &str) -> Result<Vec<String>, String> {
     let which = ["tree", "--package", package, "--edges", "normal", "--all-features", "--target", "all"];
     let tree = run(&[&which[..], &["--prefix", "none", "--format", "{p}"]].concat())?;

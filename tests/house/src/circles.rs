@@ -33,7 +33,6 @@ pub struct Circle {
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), &'a Use>;
 
 /// The circles in a target's uses.
-#[must_use]
 pub fn find(target: &str, uses: &[Use]) -> Vec<Circle> {
     let mut rooms: BTreeMap<&[String], Arrows<'_>> = BTreeMap::new();
     for one in uses {

@@ -18,9 +18,6 @@ pub struct Tree {
 
 impl Tree {
     /// Reads what lies below `top`, without what is built or downloaded.
-    ///
-    /// # Errors
-    /// A folder that cannot be read.
     pub fn read(top: &Path) -> std::io::Result<Self> {
         let mut tree = Self { entries: BTreeSet::new(), folders: BTreeSet::new() };
         tree.add(top, "")?;
@@ -50,7 +47,6 @@ impl Tree {
     }
 
     /// The words of `text`, as `file` has it, that look like paths and lead nowhere.
-    #[must_use]
     pub fn stale<'a>(&self, file: &str, text: &'a str) -> Vec<&'a str> {
         let quoted = text.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).map(bare);
         let quoted = quoted.filter(|word| self.looks_like_a_path(word) && !self.leads_somewhere(word));
@@ -109,20 +105,17 @@ fn beside(file: &str, link: &str) -> String {
 }
 
 /// A changelog up to the end of its newest entry: what older ones name may be gone.
-#[must_use]
 pub fn newest_entry(changelog: &str) -> &str {
     changelog.match_indices("\n## ").nth(1).map_or(changelog, |(end, _)| &changelog[..end])
 }
 
 /// The comments of a Rust file, in their order.
-#[must_use]
 pub fn comments(source: &str) -> String {
     let comments = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
     comments.map(|comment| comment.trim_start_matches(['/', '!'])).collect::<Vec<_>>().join("\n")
 }
 
 /// The kinds of downstream that the routes' JSON Schema knows, as a routes file names them.
-#[must_use]
 pub fn downstream_kinds(schema: &str) -> Vec<String> {
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap_or_default();
     let variants = schema["$defs"]["Downstream"]["oneOf"].as_array().cloned().unwrap_or_default();

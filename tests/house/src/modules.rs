@@ -37,9 +37,6 @@ enum Place<'a> {
 
 impl Modules {
     /// Reads the target that starts at `root`, file by file.
-    ///
-    /// # Errors
-    /// A file that is not there, or is not Rust.
     pub fn read(root: &Path) -> Result<Self, String> {
         let mut modules = Self(Vec::new());
         let folder = root.parent().unwrap_or(root).to_path_buf();
@@ -49,7 +46,6 @@ impl Modules {
 
     /// Every use of one module by another. Names that are handed on (`pub use`) lead to who defines them. To hand on
     /// what a child defines is no use of the child; to mention it besides is.
-    #[must_use]
     pub fn uses(&self) -> Vec<Use> {
         let mut uses = Vec::new();
         for (from, module) in self.0.iter().enumerate() {

@@ -62,7 +62,6 @@ struct Temper {
 
 impl Chaos {
     /// What follows from a seed.
-    #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut dice = StdRng::seed_from_u64(seed);
         let one_of = |dice: &mut StdRng, choices: &[u64]| choices[dice.random_range(0..choices.len())];
@@ -157,14 +156,12 @@ impl Chaos {
     }
 
     /// The same with one rule broken.
-    #[must_use]
     pub fn with(mut self, mutation: Mutation) -> Self {
         self.setting.mutation = Some(mutation);
         self
     }
 
     /// Lets it happen, and looks at every promise.
-    #[must_use]
     pub fn run(&self, traced: bool) -> Told {
         in_virtual_time(async {
             let setting = Setting { traced, ..self.setting.clone() };

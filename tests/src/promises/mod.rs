@@ -18,7 +18,6 @@ use crate::process::Plan;
 use crate::world::World;
 
 /// What was broken in a world at rest in which these tasks were sent; each line begins with the promise's name.
-#[must_use]
 pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     let mut broken = world.store.inner().broken();
     broken.extend(no_task_is_lost(world, sent));

@@ -18,7 +18,6 @@ use crate::witness::follow_up;
 use crate::world::World;
 
 /// All of them.
-#[must_use]
 pub fn all() -> Vec<Scenario> {
     [calls(), losses(), express::all(), fan_outs::all(), order::all(), shards::all(), streams::all(), lists::all()]
         .concat()

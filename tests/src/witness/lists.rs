@@ -25,7 +25,6 @@ pub(super) struct Seen {
 
 impl Witness {
     /// The ranges of a list that were taken, and what for.
-    #[must_use]
     pub fn takings(&self, id: &ListId) -> Vec<Reservation> {
         let seen = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         seen.takings.iter().filter(|((list, _), _)| list == id).map(|(_, taking)| *taking).collect()

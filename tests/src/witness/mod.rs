@@ -55,26 +55,22 @@ pub struct Witness {
 
 impl Witness {
     /// Empty tables; `sees_all` says that no index lags.
-    #[must_use]
     pub fn new(mutation: Option<Mutation>, sees_all: bool, routes: &Routes) -> Self {
         let shards = routes.iter().map(|route| (route.name.clone(), route.shards)).collect();
         Self { mutation, sees_all, shards, ..Self::default() }
     }
 
     /// The tables themselves.
-    #[must_use]
     pub const fn tables(&self) -> &MemoryStore {
         &self.tables
     }
 
     /// The promises that were seen broken.
-    #[must_use]
     pub fn broken(&self) -> Vec<String> {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Gates that were closed: which, when that was durable, and until when.
-    #[must_use]
     pub fn pauses(&self) -> Vec<(Scope, Instant, Timestamp)> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -212,7 +208,6 @@ impl layer::Gates for Witness {
 }
 
 /// What a batch's follow-up says of it.
-#[must_use]
 pub const fn follow_up(batch: &Batch) -> Option<FollowUp> {
     match batch.status {
         Status::Settled { follow_up, .. } => Some(follow_up),

@@ -26,7 +26,6 @@ struct InLane {
 
 impl Witness {
     /// Who came to each lane, in the order of their turns.
-    #[must_use]
     pub fn accepted(&self) -> BTreeMap<LaneId, Vec<TaskId>> {
         let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         accepted.lanes.iter().map(|(id, lane)| (id.clone(), lane.by_turn.values().cloned().collect())).collect()

@@ -23,7 +23,6 @@ pub(super) struct Seen {
 
 impl Witness {
     /// How long after its seal and its last bit a tracker was completed.
-    #[must_use]
     pub fn completion_delay(&self, id: &TrackerId) -> Option<Duration> {
         self.trackers.lock().unwrap_or_else(PoisonError::into_inner).delays.get(id).copied()
     }

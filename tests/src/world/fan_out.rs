@@ -55,7 +55,6 @@ const AGAIN_MS: u64 = 500;
 
 impl FanOut {
     /// A fan-out of one portion for each of these messages' groups, sealed when it is sent.
-    #[must_use]
     pub fn of(tasks: &[&[String]]) -> Self {
         let portion = |(n, bodies): (usize, &&[String])| Portion {
             key: format!("k{n}"),
@@ -68,13 +67,11 @@ impl FanOut {
     }
 
     /// How many items its owner wants it to have.
-    #[must_use]
     pub fn items(&self) -> u64 {
         self.portions.iter().map(|portion| portion.work.items()).sum()
     }
 
     /// How long its owner pauses in all, in milliseconds.
-    #[must_use]
     pub fn pauses_ms(&self) -> u64 {
         self.portions.iter().map(|portion| portion.after_ms).sum::<u64>() + self.seal_after_ms.unwrap_or_default()
     }
@@ -86,7 +83,6 @@ impl FanOut {
 
 impl Work {
     /// How many items it has.
-    #[must_use]
     pub fn items(&self) -> u64 {
         match self {
             Self::Tasks(bodies) => bodies.len() as u64,

@@ -85,7 +85,6 @@ impl World {
     ///
     /// # Panics
     /// The routes are no routes.
-    #[must_use]
     #[allow(clippy::expect_used, reason = "a test's set-up")]
     pub fn new(setting: Setting, routes: &str, downstream: Scripted) -> Self {
         let env = TestEnv::new(setting.seed);
@@ -233,9 +232,6 @@ impl World {
     }
 
     /// Runs until nothing is left to do or `go_on` says stop; whoever is at work then dies.
-    ///
-    /// # Errors
-    /// As [`run_to_rest`](Self::run_to_rest).
     pub async fn run_while(&self, go_on: impl Fn() -> bool) -> Result<(), String> {
         let end = self.env.now().plus_ms(PATIENCE_MS);
         let mut running: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();

@@ -63,13 +63,11 @@ const AGAIN_MS: u64 = 500;
 
 impl Caller {
     /// Somebody who is made up for.
-    #[must_use]
     pub fn new(list: &ListId, calls: Vec<Call>) -> Self {
         Self { list: list.clone(), calls, is_repeated: true }
     }
 
     /// How long it pauses in all, in milliseconds.
-    #[must_use]
     pub fn pauses_ms(&self) -> u64 {
         self.calls.iter().map(|call| call.after_ms).sum()
     }

@@ -29,9 +29,6 @@ const QUIET: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends `tasks` tasks for `targets` Targets on a path and waits until all are settled.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
     let routes = RouteSource::Fixed(routes(path, WAIT_MS)?);

@@ -22,9 +22,6 @@ const WAIT_MS: u64 = 2_000;
 const VISIBILITY_MS: u64 = 60_000;
 
 /// Registers `tasks` tasks for `targets` Targets on a path and works until all are settled.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     let stack = Stack {
         store: MemoryStore::new(),

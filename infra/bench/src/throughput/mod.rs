@@ -36,9 +36,6 @@ pub struct Args {
 }
 
 /// Runs the benchmark.
-///
-/// # Errors
-/// [`Error`]
 pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let mut runs = Vec::new();
     for (path, targets) in

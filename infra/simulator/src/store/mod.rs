@@ -38,7 +38,6 @@ pub struct Tables {
 
 impl Tables {
     /// Empty tables whose indexes lag as `inner` says; with limits, if any are simulated.
-    #[must_use]
     pub fn new(
         inner: Lagging<MemoryStore, TestEnv>,
         env: TestEnv,
@@ -49,7 +48,6 @@ impl Tables {
     }
 
     /// The tables as one environment sees them.
-    #[must_use]
     pub fn seen_by(&self, machine: Machine) -> Store {
         Store { inner: Arc::clone(&self.inner), tables: self.clone(), machine }
     }

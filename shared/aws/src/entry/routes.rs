@@ -52,9 +52,6 @@ impl RouteSource {
     }
 
     /// The routes in force. If the table cannot be read now, those that were read last.
-    ///
-    /// # Errors
-    /// [`NoRoutes`] if there never were any.
     pub async fn current(&self) -> Result<Arc<Routes>, NoRoutes> {
         let (table, loaded) = match self {
             Self::Fixed(routes) => return Ok(Arc::clone(routes)),

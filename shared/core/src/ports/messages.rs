@@ -36,9 +36,6 @@ pub trait Inbox: Sync {
 }
 
 /// Postpones one message.
-///
-/// # Errors
-/// As [`Inbox::postpone`].
 pub async fn postpone_one(inbox: &impl Inbox, from: &Destination, receipt: &str, delay_ms: u64) -> Result<()> {
     inbox.postpone(from, vec![receipt.to_owned()], delay_ms).await.into_iter().collect()
 }

@@ -43,13 +43,11 @@ impl<S: Subject> Act<'_, S> {
     }
 
     /// Whether this rule is not kept.
-    #[must_use]
     pub fn without(&self, rule: S::Rule) -> bool {
         self.removed == Some(rule)
     }
 
     /// The place of who acts, if it is not sweep.
-    #[must_use]
     pub const fn place(&self) -> Option<usize> {
         match self.role {
             Some(Role::One(place)) => Some(place),
@@ -87,25 +85,21 @@ enum Kind {
 
 impl<S: Subject> Io<S> {
     /// Whether it writes or sends something.
-    #[must_use]
     pub fn writes(&self) -> bool {
         self.kind != Kind::Read
     }
 
     /// Whether it sends something: no table shows that.
-    #[must_use]
     pub fn sends(&self) -> bool {
         self.kind == Kind::Send
     }
 
     /// How it may come out.
-    #[must_use]
     pub fn shown(&self, world: &S::World, left: &Mishaps, removed: Option<S::Rule>) -> Vec<S::Shown> {
         self.asks.shown(world, left, removed)
     }
 
     /// Carries it out.
-    #[must_use]
     pub fn carry_out(&self, mut act: Act<'_, S>) -> Answer {
         let answer = self.asks.carry_out(&mut act);
         if self.kind == Kind::Write {

@@ -75,7 +75,6 @@ pub fn each_rule_keeps_its_promise<M: Checked>() {
 }
 
 /// The promises that no rule's removal shows.
-#[must_use]
 pub fn unshown<M: Checked>() -> Vec<M::Promise> {
     let is_shown = |promise: &M::Promise| M::Rule::ALL.iter().any(|rule| rule.shows().1 == *promise);
     M::Promise::ALL.iter().copied().filter(|promise| !is_shown(promise)).collect()

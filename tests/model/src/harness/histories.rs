@@ -62,19 +62,16 @@ pub struct Process<C: Calls> {
 
 impl<C: Calls> Process<C> {
     /// Its next I/O: those that it has under way at once are answered in their order.
-    #[must_use]
     pub fn next_io(&self) -> Option<&(usize, C::Op)> {
         self.pending.iter().find(|(_, op)| !C::is_pause(op))
     }
 
     /// The last answer that it got.
-    #[must_use]
     pub fn last_answer(&self) -> Option<&C::Answer> {
         self.log.last().map(|(_, answer)| answer)
     }
 
     /// What it is and what it does next, cut short.
-    #[must_use]
     pub fn told(&self) -> String {
         let op: String = format!("{:?}", self.next_io().map(|(_, op)| op)).chars().take(200).collect();
         format!("{:?} | {op}", self.role)
@@ -90,13 +87,11 @@ pub struct Known<C: Calls> {
 
 impl<C: Calls> Known<C> {
     /// Nothing is known yet.
-    #[must_use]
     pub fn new(calls: C) -> Self {
         Self { calls, known: RwLock::default() }
     }
 
     /// A process at its beginning.
-    #[must_use]
     pub fn start(&self, role: C::Role) -> Arc<Process<C>> {
         let mut hasher = DefaultHasher::new();
         role.hash(&mut hasher);
@@ -107,7 +102,6 @@ impl<C: Calls> Known<C> {
     }
 
     /// The process after the answer to its I/O.
-    #[must_use]
     pub fn next(&self, process: &Process<C>, call: usize, answer: C::Answer) -> Arc<Process<C>> {
         let mut hasher = DefaultHasher::new();
         (process.fingerprint, call, &answer).hash(&mut hasher);

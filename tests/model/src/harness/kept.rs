@@ -12,7 +12,6 @@ pub type Names = u32;
 pub const NAMES: u8 = 32;
 
 /// The `n`-th fresh name. It can be recognised inside any value that was made from it.
-#[must_use]
 pub fn fresh_name(n: u8) -> String {
     format!("~{}", char::from(b'A' + n % NAMES))
 }
@@ -36,13 +35,11 @@ impl<T: Debug> Kept<T> {
 
 impl<T> Kept<T> {
     /// The value's fingerprint.
-    #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.0.fingerprint
     }
 
     /// The fresh names that occur in it.
-    #[must_use]
     pub fn names(&self) -> Names {
         self.0.names
     }

@@ -56,31 +56,26 @@ pub struct Run<S> {
 
 impl<S: Copy> Run<S> {
     /// Nothing goes wrong.
-    #[must_use]
     pub const fn of(of: S) -> Self {
         Self { of, left: Mishaps { deaths: 0, copies: 0, lags: 0 }, sweeps: false }
     }
 
     /// With so many deaths.
-    #[must_use]
     pub const fn dying(self, deaths: u8) -> Self {
         Self { left: Mishaps { deaths, ..self.left }, ..self }
     }
 
     /// With so many copies.
-    #[must_use]
     pub const fn copied(self, copies: u8) -> Self {
         Self { left: Mishaps { copies, ..self.left }, ..self }
     }
 
     /// With so many reads that lag.
-    #[must_use]
     pub const fn lagging(self, lags: u8) -> Self {
         Self { left: Mishaps { lags, ..self.left }, ..self }
     }
 
     /// With a sweep in between.
-    #[must_use]
     pub const fn swept(self) -> Self {
         Self { sweeps: true, ..self }
     }

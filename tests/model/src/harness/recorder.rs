@@ -28,7 +28,6 @@ struct Asked<O, A> {
 
 impl<O: Clone + Unpin, A: Clone> Recorder<O, A> {
     /// A recorder for one run of a call.
-    #[must_use]
     pub const fn new(name: String, now: u64) -> Self {
         Self { asked: Mutex::new(Vec::new()), name, now }
     }
@@ -44,7 +43,6 @@ impl<O: Clone + Unpin, A: Clone> Recorder<O, A> {
     }
 
     /// The I/Os that wait for an answer, in the order in which they were made.
-    #[must_use]
     pub fn pending(&self) -> Vec<(usize, O)> {
         let asked = self.lock();
         let waits = asked.iter().enumerate().filter(|(_, asked)| asked.answer.is_none() && !asked.dropped);

@@ -55,7 +55,6 @@ const fn numbered(name: &'static str, who: &'static [Does]) -> Run<Setting> {
 
 impl Run<Setting> {
     /// With this policy.
-    #[must_use]
     pub const fn on(self, on_failure: OnFailure) -> Self {
         Self { of: Setting { on_failure, ..self.of }, ..self }
     }

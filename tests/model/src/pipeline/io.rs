@@ -89,7 +89,6 @@ pub enum Body {
 
 impl Body {
     /// Which step gets it, and about whom.
-    #[must_use]
     pub fn title(&self) -> String {
         let short = |id: &BatchId| id.as_str().chars().take(4).collect::<String>();
         match self {
@@ -153,7 +152,6 @@ pub enum Says {
 
 impl Op {
     /// Whether it can change what others see. A step that dies after a look dies as well before it.
-    #[must_use]
     pub const fn writes(&self) -> bool {
         match self {
             Self::Register(_)

@@ -40,20 +40,17 @@ pub struct Learnt {
 
 impl Process {
     /// Its latest I/O.
-    #[must_use]
     pub fn last_io(&self) -> Option<&(usize, Op)> {
         self.pending.iter().rev().find(|(_, op)| !Steps::is_pause(op))
     }
 
     /// The pause between two heartbeats, if it makes one.
-    #[must_use]
     pub fn sleeps(&self) -> Option<&(usize, Op)> {
         self.pending.iter().find(|(_, op)| Steps::is_pause(op))
     }
 
     /// Its next I/O, if nobody else can tell when it happens: a worker's eventual reads are of payloads, and these never
     /// change. When calls come `last`, their members are settled at once, too.
-    #[must_use]
     pub fn quiet_io(&self, last: bool) -> Option<&(usize, Op)> {
         let handles = matches!(&*self.role.body, Body::Handle(_));
         self.next_io().filter(|(_, op)| {
@@ -62,7 +59,6 @@ impl Process {
     }
 
     /// Whether it has just read or written a batch, whose candidates it looks at next.
-    #[must_use]
     pub fn has_just_seen_its_batch(&self) -> bool {
         matches!(self.last_answer(), Some(Answer::Batch(_) | Answer::Stored(_)))
     }
@@ -77,7 +73,6 @@ pub struct Steps {
 
 impl Steps {
     /// The steps under these routes. `one_batch_each` makes a leader go on by another message after each batch.
-    #[must_use]
     pub const fn new(routes: Routes, one_batch_each: bool) -> Self {
         Self { routes, deadline: Timestamp(if one_batch_each { 0 } else { u64::MAX }) }
     }
@@ -155,25 +150,21 @@ impl Calls for Steps {
 }
 
 /// The message that registers the task with this number.
-#[must_use]
 pub fn text(n: u8) -> String {
     format!(r#"{{"id":"t{n}","payload":{}}}"#, payload())
 }
 
 /// The number of the task that a message registers.
-#[must_use]
 pub fn number(text: &str) -> Option<u8> {
     text.strip_prefix(r#"{"id":"t"#)?.split('"').next()?.parse().ok()
 }
 
 /// The id of the task with this number.
-#[must_use]
 pub fn task_id(n: u8) -> TaskId {
     TaskId::new(format!("t{n}"))
 }
 
 /// The payload of every task.
-#[must_use]
 pub const fn payload() -> &'static str {
     r#"{"k":"a"}"#
 }

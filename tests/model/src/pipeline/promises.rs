@@ -35,7 +35,6 @@ promises! {
 }
 
 /// Whether a batch's members are final.
-#[must_use]
 pub const fn is_fixed(batch: &Batch) -> bool {
     match batch.status {
         Status::Open { .. } | Status::Closing => false,
@@ -49,7 +48,6 @@ pub const fn is_fixed(batch: &Batch) -> bool {
 }
 
 /// What a write of a batch breaks.
-#[must_use]
 pub fn broken_by_store(old: Option<&Batch>, new: &Batch) -> Option<Promise> {
     let old = old?;
     if is_fixed(old) && (!is_fixed(new) || old.members != new.members) {
@@ -74,7 +72,6 @@ const fn goes_on(old: FollowUp, new: FollowUp) -> bool {
 }
 
 /// What the tables by themselves show to be broken, given the tasks whose registration is not acknowledged yet.
-#[must_use]
 pub fn broken_in(tables: &Tables, arriving: &[TaskId]) -> Option<Promise> {
     let fixed = |batch: &&Kept<Batch>| is_fixed(batch);
     for (n, batch) in tables.batches.iter().enumerate() {

@@ -66,7 +66,6 @@ impl Setting {
     };
 
     /// The routes file of this setting.
-    #[must_use]
     pub fn routes(&self) -> String {
         let Self { max_items, shards, .. } = self;
         let express = self.express > 0;

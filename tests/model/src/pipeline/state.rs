@@ -70,13 +70,11 @@ pub struct Running {
 
 impl Message {
     /// A message that was never delivered.
-    #[must_use]
     pub fn new(body: Body) -> Self {
         Self { body: Kept::new(body), redelivered: false, lost_to: None, shared: 0 }
     }
 
     /// This message, as it comes after a delivery that did not end well.
-    #[must_use]
     pub fn again(self) -> Self {
         Self { redelivered: true, ..self }
     }
@@ -88,7 +86,6 @@ impl Message {
 
 impl Running {
     /// The process that a message begins, or that goes on.
-    #[must_use]
     pub const fn new(message: Message, process: Arc<Process>) -> Self {
         let process = histories::Running(process);
         Self { message, process, asleep: false, deleted: false }
@@ -139,7 +136,6 @@ impl State {
     }
 
     /// Whether the message that registers a task is still there.
-    #[must_use]
     pub fn registers(&self, n: u8) -> bool {
         let all = self.messages.iter().chain(self.running.iter().map(|running| &running.message));
         all.map(|message| &*message.body)
@@ -172,7 +168,6 @@ impl State {
 
     /// Whether a message may be delivered. One that only waits for a time is not, before that time has come: until then
     /// it would go round unchanged.
-    #[must_use]
     pub fn is_due(&self, message: &Message) -> bool {
         let tables = &self.world.tables;
         match &*message.body {
@@ -204,7 +199,6 @@ impl State {
     }
 
     /// Whether a step before the call has something to do and does not sleep.
-    #[must_use]
     pub fn is_grouping(&self) -> bool {
         let calls = |message: &Message| matches!(&*message.body, Body::Handle(_));
         self.running.iter().any(|running| !running.asleep && !calls(&running.message))
@@ -213,7 +207,6 @@ impl State {
 
     /// Whether another batch than this message's comes first to be called: they have nothing in common, so their order
     /// makes no difference.
-    #[must_use]
     pub fn is_calling_before(&self, message: &Message, batch: &BatchId) -> bool {
         let other = |message: &Message| matches!(&*message.body, Body::Handle(handle) if handle.batch != *batch);
         let first = |earlier: &Message| earlier.body.fingerprint() < message.body.fingerprint() && self.is_due(earlier);
@@ -222,14 +215,12 @@ impl State {
     }
 
     /// Whether a lease or a session may be over now: somebody slept for as long, or nobody else has anything to do.
-    #[must_use]
     pub fn time_passes(&self) -> bool {
         let awake = self.running.iter().any(|running| !running.asleep);
         self.passes > 0 || (!awake && !self.messages.iter().any(|message| self.is_due(message)))
     }
 
     /// The fresh names in use.
-    #[must_use]
     pub fn names(&self) -> Names {
         let messages = self.messages.iter().map(|message| message.body.names());
         let running = self.running.iter().map(|running| running.process.learnt.names);

@@ -38,7 +38,6 @@ pub struct Led {
 
 impl Led {
     /// Whether somebody holds the lock and is left alone.
-    #[must_use]
     pub fn lives(&self) -> bool {
         self.lock.as_ref().is_some_and(|lock| lock.is_led(Timestamp(0)))
     }
@@ -76,7 +75,6 @@ pub enum Before {
 
 impl Row {
     /// The task as a read shows it.
-    #[must_use]
     pub fn shown(&self, lagging: bool) -> Option<&Kept<Task>> {
         match &self.before {
             Before::Absent if lagging => None,
@@ -86,7 +84,6 @@ impl Row {
     }
 
     /// The task as the index of waiting tasks shows it, with its shard.
-    #[must_use]
     pub fn indexed(&self, lagging: bool) -> Option<(Target, Candidate)> {
         let task = self.shown(lagging)?;
         match &task.status {
@@ -103,19 +100,16 @@ impl Row {
 
 impl Tables {
     /// The row of a task.
-    #[must_use]
     pub fn row(&self, id: &TaskId) -> Option<&Row> {
         self.tasks.iter().find(|row| row.now.id == *id)
     }
 
     /// The batch with this id.
-    #[must_use]
     pub fn batch(&self, id: &BatchId) -> Option<&Kept<Batch>> {
         self.batches.iter().find(|batch| batch.id == *id)
     }
 
     /// The session with this id.
-    #[must_use]
     pub fn session(&self, id: &groupage_core::domain::id::SessionId) -> Option<&Kept<Session>> {
         self.sessions.iter().find(|session| session.id == *id)
     }
@@ -142,7 +136,6 @@ impl Tables {
     }
 
     /// A shard's lock.
-    #[must_use]
     pub fn led(&self, target: &Target) -> Option<&Led> {
         self.locks.get(usize::from(target.shard().0))
     }
@@ -173,7 +166,6 @@ impl Tables {
     }
 
     /// Whether the batch's claim is that of a live session.
-    #[must_use]
     pub fn claim_lives(&self, batch: &Batch) -> bool {
         match &batch.status {
             Status::InProgress { claim } => self.session(&claim.session).is_some_and(|session| lives(session)),
@@ -182,7 +174,6 @@ impl Tables {
     }
 
     /// The fresh names that occur in the tables.
-    #[must_use]
     pub fn names(&self) -> Names {
         let batches = self.batches.iter().map(Kept::names);
         let sessions = self.sessions.iter().map(Kept::names);
@@ -192,7 +183,6 @@ impl Tables {
 
     /// Whether every task is settled, nobody holds a lock (but a dead leader that nobody knows of), and what follows from each outcome was done. (That all
     /// members have returned may be marked late, by sweep.)
-    #[must_use]
     pub fn is_at_rest(&self, orphaned: bool) -> bool {
         let is_free = |lock: &Kept<Lock>| lock.holder.is_none() && lock.open.is_none();
         let free = orphaned || self.locks.iter().filter_map(|led| led.lock.as_ref()).all(is_free);
@@ -203,13 +193,11 @@ impl Tables {
 }
 
 /// Whether a session is not over.
-#[must_use]
 pub fn lives(session: &Session) -> bool {
     session.expires_at > Timestamp(0)
 }
 
 /// A batch as it is when its window or its pause is over, if it waits for that.
-#[must_use]
 pub fn after_waiting(batch: &Batch) -> Option<Batch> {
     let status = match &batch.status {
         Status::Open { until } if until.0 > 0 => Status::Open { until: Timestamp(0) },
@@ -220,13 +208,11 @@ pub fn after_waiting(batch: &Batch) -> Option<Batch> {
 }
 
 /// Whether a batch takes candidates.
-#[must_use]
 pub const fn is_open(batch: &Batch) -> bool {
     matches!(batch.status, Status::Open { .. })
 }
 
 /// Whether a batch is one that no leader made.
-#[must_use]
 pub fn is_express(id: &BatchId) -> bool {
     (EXPRESS_NAMES.0..EXPRESS_NAMES.1).any(|n| BatchId::express(&fresh_name(n)) == *id)
 }

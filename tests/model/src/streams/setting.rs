@@ -76,7 +76,6 @@ const fn of(name: &'static str, (done, fed): (u64, u64), who: &'static [Does]) -
 
 impl Run<Setting> {
     /// The same, with somebody who is told of commits.
-    #[must_use]
     pub const fn telling(self) -> Self {
         Self { of: Setting { told: true, ..self.of }, ..self }
     }

@@ -47,9 +47,6 @@ impl Dynamo {
     }
 
     /// How many items a stream has, its own included, and their size in bytes, as DynamoDB bills it.
-    ///
-    /// # Errors
-    /// The table did not answer.
     pub async fn stream_size(&self, life: &Life) -> Result<(u64, u64)> {
         const PAGE: usize = 100;
         let own = self.get("measure a stream", self.stream_key(life.id.as_str(), OWN)).await?;
