@@ -16,31 +16,14 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// A routes file that cannot be used.
+/// A routes file that cannot be used; a mistake is told as compilers point at one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
     #[error("cannot read {}: {source}", file.display())]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// It is wrong.
-    #[error("{}:{error}", file.display())]
-    Wrong {
-        /// The file.
-        file: PathBuf,
-        /// Where, and what.
-        error: At,
-    },
+    Unreadable { file: PathBuf, source: io::Error },
+    #[error("{}:{}:{}: {}", file.display(), error.line, error.column, error.what)]
+    Wrong { file: PathBuf, error: routes::Error },
 }
-
-/// A mistake, as compilers point at one: `4:7: …`.
-#[derive(Debug, thiserror::Error)]
-#[error("{}:{}: {}", .0.line, .0.column, .0.what)]
-pub struct At(routes::Error);
 
 /// The file is right.
 #[derive(Serialize)]
@@ -48,10 +31,7 @@ struct Right {
     valid: bool,
 }
 
-/// Checks a routes file.
-///
-/// # Errors
-/// [`Error`], with the place of the first mistake.
+/// Checks a routes file, up to its first mistake.
 pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     read(&options.file)?;
     output.result(&Right { valid: true }, || format!("{} is right", options.file.display()));
@@ -63,7 +43,7 @@ pub fn read(file: &Path) -> Result<String, Error> {
     let yaml = fs::read_to_string(file).map_err(|source| Error::Unreadable { file: file.to_owned(), source })?;
     match Routes::parse(&yaml) {
         Ok(_) => Ok(yaml),
-        Err(error) => Err(Error::Wrong { file: file.to_owned(), error: At(error) }),
+        Err(error) => Err(Error::Wrong { file: file.to_owned(), error }),
     }
 }
 

@@ -12,9 +12,7 @@ use tokio::task::JoinHandle;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve the HTTP API on 127.0.0.1:{port}: {source}. Choose another port with --http-port, or 0 for any")]
 pub struct Error {
-    /// The port asked for.
     port: u16,
-    /// What the operating system said.
     source: io::Error,
 }
 

@@ -98,7 +98,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args, output: &Output) -> Result<Ending, Box<dyn std::error::Error>> {
+async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
     let stack = args.stack.as_deref();
     Ok(match args.command {
         Command::Demo(options) => demo::run(&options, output).await?,

@@ -3,10 +3,14 @@
 use std::env;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, UNIX_EPOCH};
 
+use anyhow::anyhow;
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use indicatif::HumanCount;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::steps;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -104,8 +108,16 @@ impl Output {
         let _ = writeln!(io::stderr(), "{}: {text}", self.red("error"));
     }
 
+    /// Tells people of a line that is no task, through the bar, which would otherwise be torn.
+    pub fn bad_line(self, bar: &ProgressBar, line: u64, why: &str) {
+        if !self.json {
+            let text = format!("{}: {why}", self.red(&format!("line {line}")));
+            bar.suspend(|| drop(writeln!(io::stderr(), "{text}")));
+        }
+    }
+
     /// The text in red, if colours are wanted.
-    pub fn red(self, text: &str) -> String {
+    fn red(self, text: &str) -> String {
         if self.color { format!("\u{1b}[31m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }
@@ -118,6 +130,26 @@ pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String 
         table.add_row([Cell::new(name), Cell::new(value).set_alignment(CellAlignment::Right)]);
     }
     table.trim_fmt()
+}
+
+/// A time as people read it.
+pub fn time(at: Timestamp) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
+}
+
+/// A bar of this form. The templates are constants; a bar in the default style would do no harm.
+pub fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// An error that adds what to do when it comes from a step.
+pub fn after_step(error: anyhow::Error, hint: &str) -> anyhow::Error {
+    if error.is::<steps::Error>() { anyhow!("{error}{hint}") } else { error }
+}
+
+/// Nothing of this kind has the id.
+pub fn unknown(kind: &str, id: &str) -> anyhow::Error {
+    anyhow!("no {kind} `{id}` is known. Settled ones are forgotten after their retention time")
 }
 
 /// A number as people read it: `12,345`.

@@ -27,7 +27,6 @@ impl Error {
 pub struct Queue {
     /// `tasks`, `elect`, …, `rejected`, `tasks-dlq`, …
     pub name: String,
-    /// Its URL.
     pub url: String,
     /// Where its messages came from and can be sent again; none for a queue that a step or a person reads.
     pub source: Option<String>,
@@ -36,7 +35,6 @@ pub struct Queue {
 /// How many messages a queue holds, as SQS estimates it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Depth {
-    /// The queue.
     pub queue: String,
     /// Ready to be received.
     pub ready: u64,

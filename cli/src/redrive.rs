@@ -3,11 +3,12 @@
 //! Sending again is a send to the source queue, then a delete: who dies in between leaves a message twice, which every
 //! step takes in its stride.
 
-use clap::Subcommand;
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use clap::Subcommand;
 use groupage_aws::System;
 use groupage_core::ports::Env;
 use indicatif::ProgressBar;
@@ -50,25 +51,6 @@ enum Command {
     },
 }
 
-/// Nothing could be listed or sent again.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// SQS did not answer.
-    #[error(transparent)]
-    Queue(#[from] queues::Error),
-    /// No such queue.
-    #[error("no queue is named `{name}`; there are {known}")]
-    UnknownQueue {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-}
-
 /// A message that ended, without its body unless asked for.
 #[derive(Serialize)]
 struct Ended {
@@ -96,11 +78,8 @@ const LOOK_S: i32 = 10;
 /// How long a message that is sent again stays hidden, in seconds: more than sending and deleting ten takes.
 const SEND_S: i32 = 60;
 
-/// Lists, shows or sends again.
-///
-/// # Errors
-/// [`Error`]; messages that were not sent again stay where they are.
-pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+/// Lists, shows or sends again. Messages that cannot be sent again stay where they are.
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
     let connection = stack::open(stack).await?;
     let client = Client::new(&connection.config);
     let ended = queues::ended(&client, &connection.queues).await?;
@@ -111,7 +90,7 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
     }
 }
 
-async fn list(client: &Client, ended: &[Queue], output: &Output) -> Result<Ending, Error> {
+async fn list(client: &Client, ended: &[Queue], output: &Output) -> Result<Ending> {
     let mut depths = Vec::new();
     for queue in ended {
         depths.push(queues::depth(client, &queue.name, &queue.url).await?);
@@ -122,7 +101,7 @@ async fn list(client: &Client, ended: &[Queue], output: &Output) -> Result<Endin
     Ok(Ending::Well)
 }
 
-async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Output) -> Result<Ending, Error> {
+async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Output) -> Result<Ending> {
     let mut shown: Vec<Ended> = Vec::new();
     let mut receipts = Vec::new();
     while (shown.len() as u64) < most {
@@ -153,7 +132,7 @@ async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Ou
     Ok(Ending::Well)
 }
 
-async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output) -> Result<Ending, Error> {
+async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output) -> Result<Ending> {
     // Draws on a terminal only.
     let progress = ProgressBar::new_spinner().with_message(format!("sending {} again", queue.name));
     // Not more than were there at the start: what fails again at once must not go round for ever.
@@ -184,7 +163,7 @@ async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output
     Ok(Ending::Well)
 }
 
-async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<(), Error> {
+async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<()> {
     let source = queue.source.as_deref().unwrap_or_default();
     let body = with_id(&message);
     let group = system_attribute(&message, &MessageSystemAttributeName::MessageGroupId);
@@ -222,7 +201,7 @@ fn system_attribute(message: &Message, name: &MessageSystemAttributeName) -> Opt
     message.attributes.as_ref()?.get(name).cloned()
 }
 
-async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
+async fn receive(client: &Client, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>> {
     let received = client
         .receive_message()
         .queue_url(&queue.url)
@@ -252,11 +231,10 @@ fn ended(message: Message, with_body: bool) -> Ended {
     }
 }
 
-fn find<'a>(ended: &'a [Queue], name: &str) -> Result<&'a Queue, Error> {
-    ended.iter().find(|queue| queue.name == name).ok_or_else(|| Error::UnknownQueue {
-        name: name.to_owned(),
-        known: ended.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", "),
-    })
+fn find<'a>(ended: &'a [Queue], name: &str) -> Result<&'a Queue> {
+    let known = || ended.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ");
+    let found = ended.iter().find(|queue| queue.name == name);
+    found.with_context(|| format!("no queue is named `{name}`; there are {}", known()))
 }
 
 #[cfg(test)]

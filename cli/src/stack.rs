@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use anyhow::{Context, Result, anyhow};
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::error::DisplayErrorContext;
 use groupage_aws::config::{self, Queues, Tables};
@@ -15,36 +16,13 @@ use groupage_core::steps::list::Listing;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
 
-/// There is nothing to work on.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No `--stack`, and not all variables are set.
-    #[error("{0}. Name a deployed stack with --stack, or set the variables that `groupage local` prints")]
-    Environment(#[from] config::Error),
-    /// CloudFormation did not answer, or knows no such stack.
-    #[error("cannot read the outputs of stack {stack}: {why}")]
-    Outputs {
-        /// Its name.
-        stack: String,
-        /// What CloudFormation said.
-        why: String,
-    },
-    /// The stack is not one of Groupage.
-    #[error("stack {stack} has no output {output}: is it a stack of Groupage?")]
-    NoOutput {
-        /// Its name.
-        stack: String,
-        /// The output.
-        output: &'static str,
-    },
-}
+const HOW_TO_NAME_IT: &str = "Name a deployed stack with --stack, or set the variables that `groupage local` prints";
 
-/// Finds the tables and queues of a deployed stack, or those that the environment names.
-///
-/// # Errors
-/// They are not to be found; the error says what to do.
-pub async fn open(stack: Option<&str>) -> Result<Connection, Error> {
-    let Some(stack) = stack else { return Ok(Connection::from_env().await?) };
+/// Finds the tables and queues of a deployed stack, or those that the environment names. An error says what to do.
+pub async fn open(stack: Option<&str>) -> Result<Connection> {
+    let Some(stack) = stack else {
+        return Connection::from_env().await.map_err(|error| anyhow!("{error}. {HOW_TO_NAME_IT}"));
+    };
     let config = groupage_aws::load_config().await;
     let (tables, queues) = from_outputs(stack, &outputs(&config, stack).await?)?;
     Ok(Connection { config, tables, queues })
@@ -61,7 +39,7 @@ pub struct Access {
 
 impl Access {
     /// To the stack that [`open`] finds.
-    pub async fn open(stack: Option<&str>) -> Result<Self, Error> {
+    pub async fn open(stack: Option<&str>) -> Result<Self> {
         Ok(Self::to(&open(stack).await?))
     }
 
@@ -76,7 +54,6 @@ impl Access {
         Tracking { store: &self.store, outbox: &self.outbox, env: &System }
     }
 
-    /// The lists in them.
     pub const fn listing(&self) -> Listing<'_, Dynamo, Sqs, System> {
         Listing { store: &self.store, outbox: &self.outbox, env: &System }
     }
@@ -86,7 +63,6 @@ impl Access {
         Ordering { store: &self.store, outbox: &self.outbox, env: &System }
     }
 
-    /// The streams in them.
     pub const fn streaming(&self) -> Streaming<'_, Dynamo, Sqs, System> {
         Streaming { store: &self.store, outbox: &self.outbox, env: &System }
     }
@@ -121,8 +97,8 @@ fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
-async fn outputs(config: &SdkConfig, stack: &str) -> Result<HashMap<String, String>, Error> {
-    let failed = |why: String| Error::Outputs { stack: stack.to_owned(), why };
+async fn outputs(config: &SdkConfig, stack: &str) -> Result<HashMap<String, String>> {
+    let failed = |why: String| anyhow!("cannot read the outputs of stack {stack}: {why}");
     let client = aws_sdk_cloudformation::Client::new(config);
     let answer = client.describe_stacks().stack_name(stack).send().await;
     let answer = answer.map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
@@ -131,9 +107,10 @@ async fn outputs(config: &SdkConfig, stack: &str) -> Result<HashMap<String, Stri
     Ok(outputs.into_iter().filter_map(|output| Some((output.output_key?, output.output_value?))).collect())
 }
 
-fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Tables, Queues), Error> {
-    let get = |output: &'static str| {
-        outputs.get(output).cloned().ok_or_else(|| Error::NoOutput { stack: stack.to_owned(), output })
+fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Tables, Queues)> {
+    let get = |output: &str| {
+        let found = outputs.get(output).cloned();
+        found.with_context(|| format!("stack {stack} has no output {output}: is it a stack of Groupage?"))
     };
     let tables = Tables {
         tasks: get("TaskTableName")?,

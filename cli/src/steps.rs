@@ -2,43 +2,22 @@
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use embedded::{Pipeline, Processes};
 use groupage_aws::Downstreams;
-use groupage_aws::config;
-use groupage_aws::entry::NoRoutes;
 use serde::Serialize;
 
 use crate::output::{Ending, Output};
 use crate::stack;
 use crate::stop::Stop;
 
-/// The steps did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// A variable makes no sense.
-    #[error(transparent)]
-    Config(#[from] config::Error),
-    /// There are no routes to work by.
-    #[error(transparent)]
-    Routes(#[from] NoRoutes),
-    /// A queue cannot be read.
-    #[error(transparent)]
-    Pipeline(#[from] embedded::Error),
-}
-
 #[derive(Serialize)]
 struct Started {
     worker: String,
 }
 
-/// Runs the steps until the process is told to stop.
-///
-/// # Errors
-/// [`Error`], before anything is received.
-pub async fn run(name: Option<&str>, output: &Output) -> Result<Ending, Error> {
+/// Runs the steps until the process is told to stop. If they cannot start, nothing is received.
+pub async fn run(name: Option<&str>, output: &Output) -> Result<Ending> {
     let connection = stack::open(name).await?;
     let steps = stack::remote_steps(&connection)?;
     steps.routes.current().await?;

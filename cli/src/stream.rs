@@ -1,16 +1,13 @@
 //! `groupage stream`: how far a stream is, and its end.
 
-use std::time::{Duration, UNIX_EPOCH};
-
+use anyhow::{Error, Result};
 use clap::Subcommand;
 use groupage_core::domain::id::StreamId;
 use groupage_core::domain::stream::{Ending as End, Offset, Stream};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::steps::stream::Refused;
 use serde::Serialize;
 
-use crate::output::{Ending, Output, grouped, summary};
-use crate::stack::{self, Access};
+use crate::output::{Ending, Output, after_step, grouped, summary, time};
+use crate::stack::Access;
 
 /// Show a stream, or end it.
 #[derive(Debug, clap::Args)]
@@ -41,23 +38,6 @@ enum Command {
     },
 }
 
-/// The stream did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// The name is none.
-    #[error("{0}")]
-    Name(&'static str),
-    /// The stream refuses it.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// A table or queue did not answer.
-    #[error("{0}. Repeat the command")]
-    Step(#[from] groupage_core::steps::Error),
-}
-
 #[derive(Serialize)]
 struct Shown {
     stream: StreamId,
@@ -80,9 +60,13 @@ struct Shown {
 }
 
 /// Does something with a stream.
-pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
+    act(options, stack, output).await.map_err(|error| after_step(error, ". Repeat the command"))
+}
+
+async fn act(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
     let (Command::Show { name } | Command::Commit { name } | Command::End { name, .. }) = &options.command;
-    let id = StreamId::parse(name).map_err(Error::Name)?;
+    let id = StreamId::parse(name).map_err(Error::msg)?;
     let access = Access::open(stack).await?;
     let streaming = access.streaming();
     let stream = match &options.command {
@@ -131,8 +115,4 @@ impl Shown {
         }
         summary(rows)
     }
-}
-
-fn time(at: Timestamp) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
 }

@@ -39,7 +39,6 @@ pub enum Violation {
     },
     /// A parcel was brought under a second key after it had its answer under the first.
     BroughtTwice {
-        /// The parcel.
         parcel: String,
         /// The key under which it was answered.
         first: String,
@@ -48,7 +47,6 @@ pub enum Violation {
     },
     /// A call for one truck held a parcel for another.
     WrongTruck {
-        /// The parcel.
         parcel: String,
         /// The key.
         batch: String,
@@ -70,7 +68,6 @@ impl fmt::Display for Violation {
 /// One `Idempotency-Key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The truck it is for.
     pub truck: String,
     /// Its parcels' ids, in the order of the first call.
     pub members: Vec<String>,

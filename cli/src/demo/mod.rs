@@ -14,26 +14,24 @@ mod trucks;
 mod verdict;
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
 use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use groupage_aws::config;
 use groupage_aws::entry::{AwsStack, Metric, RouteSource};
 use groupage_aws::{Downstreams, Meter};
 use groupage_core::domain::id::TaskId;
 use groupage_core::domain::task::Task;
 use groupage_core::domain::tracker::ItemId;
 use groupage_core::ports::{self, Freshness, Tasks};
-use groupage_core::routes::{self, Routes};
+use groupage_core::routes::Routes;
 use tokio::time;
 
-use crate::output::Ending;
-use crate::output::Output;
+use crate::output::{Ending, Output};
 use crate::send::bundle::{MAX_MESSAGES, bundles};
-use crate::send::queue::{self, Intake};
+use crate::send::queue::Intake;
 use crate::stack::{self, Access};
 use figures::{Figures, Run};
 use ledger::Parcel;
@@ -66,39 +64,13 @@ const FRAME: Duration = Duration::from_millis(100);
 
 const SENDS_IN_FLIGHT: usize = 4;
 
-/// The demo could not run to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The embedded stack did not start.
-    #[error(transparent)]
-    Stack(#[from] embedded::Error),
-    /// The truck loading API did not start.
-    #[error("cannot start the truck loading API: {0}")]
-    Trucks(#[from] io::Error),
-    /// A variable makes no sense.
-    #[error(transparent)]
-    Config(#[from] config::Error),
-    /// The demo's routes are wrong: a bug.
-    #[error("the demo's own routes: {0}")]
-    Routes(#[from] routes::Error),
-    /// The parcels cannot be tracked.
-    #[error(transparent)]
-    Owner(#[from] owner::Error),
-    /// The task queue takes nothing.
-    #[error(transparent)]
-    Send(#[from] queue::Error),
-    /// The task table does not answer.
-    #[error(transparent)]
-    Table(#[from] ports::Error),
-}
+const UNTRACKED: &str = "cannot track the parcels";
 
 /// Runs the demo and prints its figures. Ends well only if the ledger agrees with every task.
-///
-/// # Errors
-/// [`Error`]; the figures are not printed then.
-pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, output: &Output) -> Result<Ending> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
-    let trucks = Trucks::start(Temper { seed: options.seed, ..Temper::default() }).await?;
+    let trucks = Trucks::start(Temper { seed: options.seed, ..Temper::default() }).await;
+    let trucks = trucks.context("cannot start the truck loading API")?;
     let parcels = parcels::parcels(options.tasks, options.trucks);
 
     let run = load(&stack, &trucks, parcels, *output).await?;
@@ -109,22 +81,22 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
         disagreements.extend(verdict::told_otherwise(&run.parcels, &run.notices));
         Figures::new(&run, &tasks, &ledger, disagreements)
     };
-    trucks.shutdown().await?;
+    trucks.shutdown().await.context("the truck loading API failed")?;
     stack.shutdown().await;
     output.result(&figures, || figures.text());
     Ok(if figures.agreed { Ending::Well } else { Ending::Badly })
 }
 
 /// Sends all parcels and waits until they are settled.
-async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, output: Output) -> Result<Run, Error> {
+async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, output: Output) -> Result<Run> {
     let meter = Arc::new(Meter::new());
-    let routes = Arc::new(Routes::parse(&parcels::routes(&trucks.load_url()))?);
-    let steps = stack::steps(stack.connection(), RouteSource::Fixed(routes), &meter)?;
+    let routes = Routes::parse(&parcels::routes(&trucks.load_url())).context("the demo's own routes")?;
+    let steps = stack::steps(stack.connection(), RouteSource::Fixed(Arc::new(routes)), &meter)?;
     let downstream = Arc::new(Downstreams::new(stack.sdk_config()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
 
-    let items = owner::announce(&steps, parcels.len()).await?;
+    let items = owner::announce(&steps, parcels.len()).await.context(UNTRACKED)?;
     let started = Instant::now();
     let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
     let sent_at = SentAt::default();
@@ -164,7 +136,7 @@ async fn send(
     items: Vec<Option<ItemId>>,
     steps: &AwsStack,
     sent_at: &SentAt,
-) -> Result<(), Error> {
+) -> Result<()> {
     let messages = parcels.iter().zip(items).map(|(parcel, item)| parcels::message(parcel, item));
     let tasks = messages.zip(1..).map(|(message, line)| (line, message, true)).collect();
     let sends = bundles(tasks).into_iter().zip(parcels.chunks(MAX_MESSAGES)).map(|(bundle, parcels)| async move {
@@ -173,7 +145,7 @@ async fn send(
         intake.send(&bundle).await
     });
     stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_for_each(|_| async { Ok(()) }).await?;
-    Ok(owner::seal(steps).await?)
+    owner::seal(steps).await.context(UNTRACKED)
 }
 
 /// Shows progress until all tasks are settled, or patience ends.

@@ -1,13 +1,15 @@
 //! Whose parcels they are: somebody who wants to know one thing, when all are done, and is told once.
 
+use std::error::Error;
+
+use anyhow::{Result, anyhow};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::DisplayErrorContext;
 use groupage_aws::entry::AwsStack;
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{ItemId, Options, Place};
-use groupage_core::steps;
-use groupage_core::steps::track::{Refused, Tracking};
+use groupage_core::steps::track::Tracking;
 use serde::Deserialize;
 use tokio::time::{Duration, Instant};
 
@@ -15,20 +17,6 @@ use tokio::time::{Duration, Instant};
 const TRACKER: &str = "demo";
 /// How long the notice may take after the last parcel is settled.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The owner could not say what it wants, or could not listen.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A table or queue did not answer.
-    #[error("cannot track the parcels: {0}")]
-    Step(#[from] steps::Error),
-    /// The tracker was new, and yet it refused: a bug.
-    #[error("the demo's tracker: {0}")]
-    Refused(#[from] Refused),
-    /// The notification queue cannot be read.
-    #[error("cannot read the notifications: {0}")]
-    Queue(String),
-}
 
 /// The notice that everything is done, as the owner reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -47,16 +35,14 @@ pub struct Data {
     /// Items added.
     #[serde(default)]
     pub items: u64,
-    /// Those that succeeded.
     #[serde(default)]
     pub succeeded: u64,
-    /// Those that failed.
     #[serde(default)]
     pub failed: u64,
 }
 
 /// Opens a tracker for so many parcels and gives each its item.
-pub async fn announce(stack: &AwsStack, parcels: usize) -> Result<Vec<Option<ItemId>>, Error> {
+pub async fn announce(stack: &AwsStack, parcels: usize) -> Result<Vec<Option<ItemId>>> {
     let id = TrackerId::new(TRACKER);
     let options = Options { deadline: None, notify: NotificationQueue::Default };
     tracking(stack).open(id.clone(), options).await??;
@@ -66,14 +52,14 @@ pub async fn announce(stack: &AwsStack, parcels: usize) -> Result<Vec<Option<Ite
 }
 
 /// Says that no more parcels come.
-pub async fn seal(stack: &AwsStack) -> Result<(), Error> {
+pub async fn seal(stack: &AwsStack) -> Result<()> {
     tracking(stack).seal(&TrackerId::new(TRACKER)).await??;
     Ok(())
 }
 
 /// Listens until the notice has come and the queue is empty; returns every copy of it.
-pub async fn listen(client: &Client, queue: &str) -> Result<Vec<Notice>, Error> {
-    let failed = |error: &dyn std::error::Error| Error::Queue(DisplayErrorContext(error).to_string());
+pub async fn listen(client: &Client, queue: &str) -> Result<Vec<Notice>> {
+    let failed = |error: &dyn Error| anyhow!("cannot read the notifications: {}", DisplayErrorContext(error));
     let (end, mut heard) = (Instant::now() + PATIENCE, Vec::new());
     loop {
         let receive = client.receive_message().queue_url(queue).max_number_of_messages(10).wait_time_seconds(1);

@@ -1,10 +1,10 @@
 //! The demo as it runs: one bar for each stage of a task's life.
 
 use groupage_aws::entry::{Counts, Metric};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 
 use super::ledger::Calls;
-use crate::output::Output;
+use crate::output::{Output, style};
 
 /// Bars on standard error, if that is a terminal and results are for people.
 pub struct Progress {
@@ -21,10 +21,8 @@ impl Progress {
         let target = if output.is_json() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let all = MultiProgress::with_draw_target(target);
         let bar = |stage: &'static str| {
-            let style = ProgressStyle::with_template("{prefix:>12} {bar:40} {pos:>7}/{len}  {msg}");
             let bar = all.add(ProgressBar::new(tasks).with_prefix(stage));
-            // The template is a constant; a bar in the default style would do no harm.
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            bar.with_style(style("{prefix:>12} {bar:40} {pos:>7}/{len}  {msg}"))
         };
         Self {
             sent: bar("sent"),

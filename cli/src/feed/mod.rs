@@ -8,10 +8,10 @@ mod report;
 mod source;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context, Error, Result, anyhow};
 use groupage_aws::entry::{NoRoutes, RouteSource};
 use groupage_aws::{Connection, Dynamo, Sqs, System};
 use groupage_core::domain::id::StreamId;
@@ -23,7 +23,7 @@ use groupage_core::steps::stream::{Event, Fed, Outcome, Refused, Streaming};
 use indicatif::ProgressBar;
 use tokio::time::Instant;
 
-use crate::output::{Ending, Output};
+use crate::output::{Ending, Output, after_step};
 use crate::send;
 use crate::stack::{self, Access};
 use crate::stop::Stop;
@@ -38,39 +38,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Tries of one call that a table or queue does not answer; the clients have tried by themselves.
 const TRIES: u32 = 5;
 
-/// Nothing can be fed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// The name is none.
-    #[error("{0}")]
-    Name(&'static str),
-    /// The stream refuses it.
-    #[error("stream {stream}: {why}")]
-    Refused {
-        /// The stream.
-        stream: StreamId,
-        /// Why.
-        why: Refused,
-    },
-    /// The routes cannot be read: which events keep an order is not known.
-    #[error(transparent)]
-    Routes(#[from] NoRoutes),
-    /// The file cannot be fed.
-    #[error("cannot feed {}: {source}", file.display())]
-    Source {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: source::Error,
-    },
-    /// A table or queue did not answer.
-    #[error("{0}. Feed the same file again to go on")]
-    Step(#[from] steps::Error),
-}
-
 /// Why it ended before the end of the file.
 #[derive(Debug, thiserror::Error)]
 enum Halt {
@@ -84,22 +51,23 @@ enum Halt {
     Step(#[from] steps::Error),
 }
 
-/// Feeds a file.
-///
-/// # Errors
-/// [`Error`], before anything is fed. What goes wrong later is in the report.
-pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let id = StreamId::parse(&options.stream).map_err(Error::Name)?;
+/// Feeds a file. It fails before anything is fed; what goes wrong later is in the report.
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
+    feed(options, stack, output).await.map_err(|error| after_step(error, ". Feed the same file again to go on"))
+}
+
+async fn feed(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
+    let id = StreamId::parse(&options.stream).map_err(Error::msg)?;
     let connection = stack::open(stack).await?;
     let access = Access::to(&connection);
     let steps = access.streaming();
     let routes = routes(&connection).await?;
-    let refused = |why| Error::Refused { stream: id.clone(), why };
+    let refused = |why| anyhow!("stream {id}: {why}");
     let before = steps.stream(&id).await?.ok();
     let wanted = options.options(before.as_ref().map(|stream| &stream.options));
     let (stream, _) = steps.open(id.clone(), wanted).await?.map_err(refused)?;
-    let open = || Source::open(&options.file, &stream.watermark);
-    let source = open().map_err(|source| Error::Source { file: options.file.clone(), source })?;
+    let source = Source::open(&options.file, &stream.watermark);
+    let source = source.with_context(|| format!("cannot feed {}", options.file.display()))?;
     let bar = send::progress(source.bytes());
     bar.set_position(source.at());
     let report = Report::of(&stream);

@@ -10,7 +10,6 @@ use crate::output::{grouped, summary};
 /// What became of the lines, for people and programs.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The stream.
     stream: StreamId,
     /// open, ended, failed or completed.
     state: &'static str,
@@ -32,7 +31,6 @@ pub struct Report {
     offset: Option<Offset>,
     /// Events settled, before the watermark and beyond it.
     settled: u64,
-    /// Those that failed.
     failed: u64,
     /// Why it ended before everything was fed and settled. Feed the same file again to go on.
     pub stopped: Option<String>,

@@ -27,13 +27,10 @@ pub struct Source {
 /// The file is not the one that was fed before.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system says so.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It ends before the watermark.
     #[error("it ends before the stream's watermark: this is not what was fed, or it was cut off")]
     Short,
-    /// The watermark's offset is none of this command's.
     #[error("the watermark's offset `{0}` is no position in a file: something else feeds this stream")]
     Foreign(Offset),
 }

@@ -2,9 +2,7 @@
 
 mod args;
 
-use std::time::{Duration, UNIX_EPOCH};
-
-use groupage_aws::entry::NoRoutes;
+use anyhow::{Error, Result, anyhow};
 use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, State};
@@ -12,41 +10,10 @@ use groupage_core::ports::Lanes;
 use groupage_core::steps::lane::{Ordering, Resumed, Shown};
 use serde::Serialize;
 
-use crate::output::{Ending, Output, summary};
+use crate::output::{Ending, Output, after_step, summary, time};
 use crate::stack::{self, Access};
 pub use args::Args;
 use args::Command;
-
-/// The order key did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// A variable makes no sense.
-    #[error(transparent)]
-    Config(#[from] groupage_aws::config::Error),
-    /// The routes say who is told of failed tasks.
-    #[error(transparent)]
-    Routes(#[from] NoRoutes),
-    /// The name is none.
-    #[error("{0}")]
-    Route(&'static str),
-    /// Nobody has been there, or not for long.
-    #[error("route {route} knows no order key `{key}`: no task of it was accepted, or all were settled long ago")]
-    Unknown {
-        /// The route.
-        route: RouteName,
-        /// The key.
-        key: String,
-    },
-    /// A table or queue did not answer.
-    #[error("{0}: repeat the command")]
-    Step(#[from] groupage_core::steps::Error),
-    /// A table did not answer.
-    #[error(transparent)]
-    Port(#[from] groupage_core::ports::Error),
-}
 
 #[derive(Serialize)]
 struct LaneStatus {
@@ -57,7 +24,6 @@ struct LaneStatus {
     /// Who has the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<TaskId>,
-    /// Who failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<TaskId>,
     /// Whose turn it is; of a free lane, the number that is waited for.
@@ -80,10 +46,14 @@ struct Stopped {
 }
 
 /// Does something with an order key.
-pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
+    act(options, name, output).await.map_err(|error| after_step(error, ": repeat the command"))
+}
+
+async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
     let (Command::Show { route, .. } | Command::Stopped { route, .. } | Command::Resume { route, .. }) =
         &options.command;
-    let route = RouteName::parse(route).map_err(Error::Route)?;
+    let route = RouteName::parse(route).map_err(Error::msg)?;
     let connection = stack::open(name).await?;
     let access = Access::to(&connection);
     let ordering = access.ordering();
@@ -103,7 +73,7 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
             let notify = routes.get(&route).map(|route| route.notify.clone()).unwrap_or_default();
             match ordering.resume(&LaneId::of(&route, key), &notify).await? {
                 Resumed::Yes { .. } | Resumed::NotStopped(_) => show(&ordering, &route, key, 10, output).await,
-                Resumed::Unknown => Err(Error::Unknown { route, key: key.clone() }),
+                Resumed::Unknown => Err(unknown(&route, key)),
             }
         }
     }
@@ -115,13 +85,16 @@ async fn show(
     key: &str,
     limit: u64,
     output: &Output,
-) -> Result<Ending, Error> {
+) -> Result<Ending> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let shown = ordering.show(&LaneId::of(route, key), limit).await?;
-    let unknown = || Error::Unknown { route: route.clone(), key: key.to_owned() };
-    let status = LaneStatus::of(shown.ok_or_else(unknown)?);
+    let status = LaneStatus::of(shown.ok_or_else(|| unknown(route, key))?);
     output.result(&status, || status.text());
     Ok(Ending::Well)
+}
+
+fn unknown(route: &RouteName, key: &str) -> Error {
+    anyhow!("route {route} knows no order key `{key}`: no task of it was accepted, or all were settled long ago")
 }
 
 impl LaneStatus {
@@ -141,7 +114,7 @@ impl LaneStatus {
             task,
             failed,
             turn: head,
-            active_at: humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(active_at.0)).to_string(),
+            active_at: time(active_at),
             waiting: waiting.collect(),
             more_wait: more,
         }

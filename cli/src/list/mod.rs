@@ -5,54 +5,16 @@ mod put;
 mod show;
 mod take;
 
-use std::io;
-use std::path::PathBuf;
-
+use anyhow::{Error, Result, anyhow};
 use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::Options;
 use groupage_core::steps::list::{Listing, Refused};
 
-use crate::output::{Ending, Output};
-use crate::stack::{self, Access};
+use crate::output::{Ending, Output, after_step};
+use crate::stack::Access;
 pub use args::Args;
 use args::Command;
-
-/// The list did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// The name is none.
-    #[error("{0}")]
-    Name(&'static str),
-    /// The list refuses it.
-    #[error("list {list}: {why}")]
-    Refused {
-        /// The list.
-        list: ListId,
-        /// Why.
-        why: Refused,
-    },
-    /// The file cannot be opened.
-    #[error("cannot open {}: {source}", file.display())]
-    Open {
-        /// The file.
-        file: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// Discarding was not confirmed.
-    #[error("this removes {waiting} tasks for ever: say --yes")]
-    Unconfirmed {
-        /// How many wait.
-        waiting: u64,
-    },
-    /// A table or queue did not answer.
-    #[error("{0}. Whatever was under way goes on; repeat the command under its key, if it had one")]
-    Step(#[from] groupage_core::steps::Error),
-}
 
 /// One list, and how to reach it.
 struct Shelf {
@@ -67,20 +29,25 @@ impl Shelf {
     }
 
     /// What a call gave, or why it was refused.
-    fn given<T>(&self, answer: Result<T, Refused>) -> Result<T, Error> {
-        answer.map_err(|why| Error::Refused { list: self.id.clone(), why })
+    fn given<T>(&self, answer: Result<T, Refused>) -> Result<T> {
+        answer.map_err(|why| anyhow!("list {}: {why}", self.id))
     }
 }
 
 /// Does something with a list.
-pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
+    let hint = ". Whatever was under way goes on; repeat the command under its key, if it had one";
+    act(options, stack, output).await.map_err(|error| after_step(error, hint))
+}
+
+async fn act(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
     let (Command::Put { name, .. }
     | Command::Release { name, .. }
     | Command::Show { name, .. }
     | Command::Discard { name, .. }
     | Command::Close { name }
     | Command::Open { name, .. }) = &options.command;
-    let id = ListId::parse(name).map_err(Error::Name)?;
+    let id = ListId::parse(name).map_err(Error::msg)?;
     let shelf = Shelf { id, access: Access::open(stack).await?, output: *output };
     match &options.command {
         Command::Put { file, .. } => put::run(&shelf, file).await,

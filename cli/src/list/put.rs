@@ -3,15 +3,16 @@
 //! So many lines go together as one transaction takes, under a key that follows from their content: putting the same
 //! file again finds what is there.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
+use anyhow::Result;
 use groupage_core::domain::id::{ListId, digest};
 use groupage_core::domain::list::{MAX_PUT, MAX_PUT_BYTES};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::{Error, Shelf};
+use super::Shelf;
 use crate::output::{Ending, grouped, summary};
 use crate::send::input::Input;
 use crate::send::lines::{Content, Line, Lines};
@@ -33,12 +34,9 @@ struct Report {
     stopped: Option<String>,
 }
 
-/// Puts every good line.
-///
-/// # Errors
-/// [`Error`], before anything is put. What goes wrong later is in the report.
-pub async fn run(shelf: &Shelf, file: &Path) -> Result<Ending, Error> {
-    let input = Input::open(file).map_err(|source| Error::Open { file: file.to_owned(), source })?;
+/// Puts every good line. It fails before anything is put; what goes wrong later is in the report.
+pub async fn run(shelf: &Shelf, file: &Path) -> Result<Ending> {
+    let input = Input::open(file)?;
     let bar = send::progress(input.bytes());
     let report =
         Report { list: shelf.id.clone(), lines: 0, put: 0, known: 0, repeated: 0, bad: Vec::new(), stopped: None };
@@ -104,13 +102,7 @@ impl Putter<'_> {
     }
 
     fn bad(&mut self, line: u64, why: String) {
-        if !self.shelf.output.is_json() {
-            let text = format!("{}: {why}", self.shelf.output.red(&format!("line {line}")));
-            // Through the bar, which would otherwise be torn.
-            self.bar.suspend(|| {
-                let _ = writeln!(io::stderr(), "{text}");
-            });
-        }
+        self.shelf.output.bad_line(&self.bar, line, &why);
         self.report.bad.push(BadLine { line, why });
     }
 }

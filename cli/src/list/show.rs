@@ -1,15 +1,15 @@
 //! How far a list is, and what waits next.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
+use anyhow::Result;
 use groupage_core::domain::id::{ListId, Token};
 use groupage_core::domain::list::Purpose;
-use groupage_core::domain::time::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Error, Shelf};
-use crate::output::{Ending, grouped, summary};
+use super::Shelf;
+use crate::output::{Ending, grouped, summary, time};
 
 #[derive(Serialize)]
 struct Shown {
@@ -48,7 +48,7 @@ struct Next {
 }
 
 /// Prints a list.
-pub async fn run(shelf: &Shelf, peek: Option<u64>) -> Result<Ending, Error> {
+pub async fn run(shelf: &Shelf, peek: Option<u64>) -> Result<Ending> {
     let progress = shelf.given(shelf.steps().progress(&shelf.id).await?)?;
     let slots = match peek {
         Some(limit) => {
@@ -112,8 +112,4 @@ impl Shown {
         }
         text
     }
-}
-
-fn time(at: Timestamp) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
 }

@@ -3,15 +3,16 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::MAX_RELEASED;
 use groupage_core::ports::Env;
 use groupage_core::steps::list::{Refused, Taken};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::{Error, Shelf};
-use crate::output::{Ending, grouped, summary};
+use super::Shelf;
+use crate::output::{Ending, grouped, style, summary};
 
 /// What was taken.
 #[derive(Debug, Serialize)]
@@ -29,7 +30,7 @@ struct Report {
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Releases the next tasks, or all that wait now.
-pub async fn release(shelf: &Shelf, count: Option<u64>, key: Option<&str>) -> Result<Ending, Error> {
+pub async fn release(shelf: &Shelf, count: Option<u64>, key: Option<&str>) -> Result<Ending> {
     let waiting = shelf.given(shelf.steps().progress(&shelf.id).await?)?.waiting;
     let wanted = count.unwrap_or(waiting);
     let key = key.map_or_else(|| groupage_aws::System.fresh_id(), str::to_owned);
@@ -53,7 +54,7 @@ pub async fn release(shelf: &Shelf, count: Option<u64>, key: Option<&str>) -> Re
     report(shelf, key, done, "released").await
 }
 
-async fn release_once(shelf: &Shelf, key: &str, count: u64) -> Result<Taken, Error> {
+async fn release_once(shelf: &Shelf, key: &str, count: u64) -> Result<Taken> {
     loop {
         match shelf.steps().release(&shelf.id, key, count).await? {
             // Those under way are done soon, or sweep works them off.
@@ -64,10 +65,10 @@ async fn release_once(shelf: &Shelf, key: &str, count: u64) -> Result<Taken, Err
 }
 
 /// Discards what waits now.
-pub async fn discard(shelf: &Shelf, confirmed: bool) -> Result<Ending, Error> {
+pub async fn discard(shelf: &Shelf, confirmed: bool) -> Result<Ending> {
     let waiting = shelf.given(shelf.steps().progress(&shelf.id).await?)?.waiting;
     if !confirmed && waiting > 0 {
-        return Err(Error::Unconfirmed { waiting });
+        bail!("this removes {waiting} tasks for ever: say --yes");
     }
     let key = groupage_aws::System.fresh_id();
     let bar = bar(waiting);
@@ -83,7 +84,7 @@ pub async fn discard(shelf: &Shelf, confirmed: bool) -> Result<Ending, Error> {
     report(shelf, key, tasks, "discarded").await
 }
 
-async fn report(shelf: &Shelf, key: String, tasks: u64, what: &'static str) -> Result<Ending, Error> {
+async fn report(shelf: &Shelf, key: String, tasks: u64, what: &'static str) -> Result<Ending> {
     let waiting = shelf.given(shelf.steps().progress(&shelf.id).await?)?.waiting;
     let report = Report { list: shelf.id.clone(), key, tasks, waiting };
     shelf.output.result(&report, || summary([(what, grouped(tasks)), ("waiting", grouped(waiting))]));
@@ -95,6 +96,5 @@ fn bar(tasks: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} tasks  {eta}");
-    ProgressBar::new(tasks).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    ProgressBar::new(tasks).with_style(style("{bar:40} {pos} of {len} tasks  {eta}"))
 }

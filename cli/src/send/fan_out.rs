@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
 
-use groupage_aws::{Dynamo, Sqs, System};
+use anyhow::{Context, Result, anyhow, bail};
+use groupage_aws::{Connection, Dynamo, Sqs, System};
 use groupage_core::domain::id::{TrackerId, digest};
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::task_message::TaskMessage;
@@ -16,57 +17,26 @@ use groupage_core::domain::tracker::{Ending, ItemId, Options, Place, State};
 use groupage_core::ports::Env;
 use groupage_core::steps;
 use groupage_core::steps::track::{Progress, Refused, Tracking};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::input::Input;
 use super::lines::{Content, Line};
-use crate::output::grouped;
+use crate::output::{grouped, style};
 use crate::stack::Access;
-use groupage_aws::Connection;
 
-/// The fan-out cannot be tracked.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The tracker's id is none.
-    #[error("--track: {0}")]
-    Id(&'static str),
-    /// The input cannot be read for a name.
-    #[error("cannot read the file: {0}")]
-    Read(#[from] io::Error),
-    /// The tracker does not take these tasks.
-    #[error("tracker {id}: {why}")]
-    Refused {
-        /// Its id.
-        id: TrackerId,
-        /// Why.
-        why: Refused,
-    },
-    /// The tracker was sealed when another input had been sent.
-    #[error("tracker {0} counts another input, all of which is sent. Choose another name with --track=NAME")]
-    OtherInput(TrackerId),
-    /// A table or queue did not answer.
-    #[error("tracker {id}: {source}")]
-    Step {
-        /// Its id.
-        id: TrackerId,
-        /// What did not answer.
-        source: steps::Error,
-    },
-}
+/// Why a sealed tracker takes no more.
+const OTHER_INPUT: &str = "another input, all of which is sent";
 
 /// How the fan-out ended, for people and programs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tracked {
-    /// The tracker.
     pub tracker: TrackerId,
     /// open, sealed, completed, overdue or abandoned.
     pub state: &'static str,
     /// Tasks that it counts.
     pub items: u64,
-    /// Those that succeeded.
     pub succeeded: u64,
-    /// Those that failed.
     pub failed: u64,
     /// Those that are not settled.
     pub missing: u64,
@@ -85,24 +55,19 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl FanOut {
     /// Opens the tracker, or finds the one that an earlier try opened; says whether it is new.
-    pub async fn open(
-        id: TrackerId,
-        notify: NotificationQueue,
-        connection: &Connection,
-    ) -> Result<(Self, bool), Error> {
+    pub async fn open(id: TrackerId, notify: NotificationQueue, connection: &Connection) -> Result<(Self, bool)> {
         let fan_out = Self { id, access: Access::to(connection), chunks: RefCell::default() };
         let options = Options { deadline: None, notify };
         let (_, is_new) = fan_out.answer(fan_out.tracking().open(fan_out.id.clone(), options).await)?;
         Ok((fan_out, is_new))
     }
 
-    /// Its id.
     pub const fn id(&self) -> &TrackerId {
         &self.id
     }
 
     /// Gives the tasks of the next chunk their items. Chunks must come in the order of the lines.
-    pub async fn give_items(&self, chunk: &mut [io::Result<Line>]) -> Result<(), Error> {
+    pub async fn give_items(&self, chunk: &mut [io::Result<Line>]) -> Result<()> {
         let number = *self.chunks.borrow();
         *self.chunks.borrow_mut() += 1;
         let mut messages = Vec::new();
@@ -123,7 +88,7 @@ impl FanOut {
         let key = key(number, &messages);
         let added = match self.tracking().add(&self.id, &key, messages.len() as u64).await {
             Ok(Err(Refused::Sealed | Refused::Over(Ending::Completed))) => {
-                return Err(Error::OtherInput(self.id.clone()));
+                bail!("tracker {} counts {OTHER_INPUT}. Choose another name with --track=NAME", self.id);
             }
             added => self.answer(added)?.0,
         };
@@ -134,9 +99,9 @@ impl FanOut {
     }
 
     /// Seals the tracker and waits until all its items are acked, or it ends otherwise.
-    pub async fn wait(&self) -> Result<Tracked, Error> {
+    pub async fn wait(&self) -> Result<Tracked> {
         self.answer(self.tracking().seal(&self.id).await)?;
-        let bar = ProgressBar::new(0).with_style(style());
+        let bar = ProgressBar::new(0).with_style(style("{bar:40} {pos} of {len} settled, {msg}  {elapsed}"));
         let mut pause = Duration::from_millis(250);
         loop {
             let progress = self.answer(self.tracking().progress(&self.id).await)?;
@@ -153,7 +118,7 @@ impl FanOut {
     }
 
     /// How far it is.
-    pub async fn progress(&self) -> Result<Tracked, Error> {
+    pub async fn progress(&self) -> Result<Tracked> {
         Ok(self.answer(self.tracking().progress(&self.id).await)?.into())
     }
 
@@ -161,13 +126,9 @@ impl FanOut {
         self.access.tracking()
     }
 
-    fn answer<T>(&self, answer: steps::track::Outcome<T>) -> Result<T, Error> {
-        let outcome = answer.map_err(|source| self.step(source))?;
-        outcome.map_err(|why| Error::Refused { id: self.id.clone(), why })
-    }
-
-    fn step(&self, source: steps::Error) -> Error {
-        Error::Step { id: self.id.clone(), source }
+    fn answer<T>(&self, answer: steps::track::Outcome<T>) -> Result<T> {
+        let outcome = answer.map_err(|error| anyhow!("tracker {}: {error}", self.id))?;
+        outcome.map_err(|why| anyhow!("tracker {}: {why}", self.id))
     }
 }
 
@@ -186,21 +147,14 @@ impl Tracked {
     }
 }
 
-/// The progress of the waiting, on standard error and only if that is a terminal.
-fn style() -> ProgressStyle {
-    let template = "{bar:40} {pos} of {len} settled, {msg}  {elapsed}";
-    // The template is a constant; a bar in the default style would do no harm.
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
 /// The tracker's id: the name given, or one that follows from the file's content, so that sending the file again goes on
 /// with it. A stream can be read once only, and gets a random one unless it is given.
-pub fn id(name: &str, input: &mut Input) -> Result<TrackerId, Error> {
+pub fn id(name: &str, input: &mut Input) -> Result<TrackerId> {
     if !name.is_empty() {
-        return TrackerId::parse(name).map_err(Error::Id);
+        return TrackerId::parse(name).map_err(|why| anyhow!("--track: {why}"));
     }
-    let unique = input.digest()?.unwrap_or_else(|| System.fresh_id());
-    TrackerId::parse(&format!("send-{unique}")).map_err(Error::Id)
+    let unique = input.digest().context("cannot read the file")?.unwrap_or_else(|| System.fresh_id());
+    Ok(TrackerId::new(format!("send-{unique}")))
 }
 
 /// The key under which a chunk's items are added: its number, and a digest of its tasks before they have items.
@@ -233,7 +187,7 @@ mod tests {
         }
 
         /// The numbers of the items that the first chunk of an input gets from a process of its own.
-        async fn items_of(&self, lines: &[&str]) -> Result<Vec<u64>, Error> {
+        async fn items_of(&self, lines: &[&str]) -> Result<Vec<u64>> {
             let mut chunk = chunk(lines);
             self.open().await.give_items(&mut chunk).await?;
             let item = |line: &Line| match &line.content {
@@ -258,7 +212,8 @@ mod tests {
         let fan_out = given.open().await;
         fan_out.answer(fan_out.tracking().seal(fan_out.id()).await).unwrap();
         assert_eq!(given.items_of(&[A, B]).await.unwrap(), [0, 1], "a repeat after all was sent");
-        assert!(matches!(given.items_of(&[EDITED]).await, Err(Error::OtherInput(_))));
+        let refused = given.items_of(&[EDITED]).await.unwrap_err().to_string();
+        assert!(refused.contains(OTHER_INPUT), "{refused}");
         stack.shutdown().await;
     }
 

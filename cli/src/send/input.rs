@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
 
+use anyhow::{Result, anyhow};
 use sha2::{Digest, Sha256};
 
 /// An input that is open and not read yet.
@@ -23,12 +24,12 @@ enum Source {
 
 impl Input {
     /// Opens a file; `-` is standard input.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Self { source: Source::Stdin });
         }
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = opened.map_err(|error| anyhow!("cannot open {}: {error}", path.display()))?;
         let source = if metadata.is_file() { Source::File(file, metadata.len()) } else { Source::Pipe(file) };
         Ok(Self { source })
     }

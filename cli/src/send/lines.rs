@@ -27,7 +27,6 @@ pub struct Line {
 /// What a line says.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A task.
     Task(TaskMessage),
     /// The same task as an earlier line.
     Repeated,

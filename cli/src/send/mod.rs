@@ -15,20 +15,19 @@ pub mod report;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, Write};
-use std::path::PathBuf;
 use std::thread;
 use std::time::Instant;
 
+use anyhow::{Result, anyhow};
 use futures::future::join_all;
 use groupage_aws::Connection;
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::task_message::TaskMessage;
 use groupage_core::domain::tracker::{ItemId, Outcome};
-use groupage_core::ports;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::output::{Ending, Output};
+use crate::output::{Ending, Output, style};
 use crate::stack::{self, Access};
 pub use args::Args;
 use fan_out::FanOut;
@@ -44,46 +43,10 @@ const CHUNK: usize = 100;
 /// Workers: enough to keep SQS busy from one machine.
 const WORKERS: usize = 8;
 
-/// The input could not be sent to its end. What was sent stays sent.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file cannot be opened.
-    #[error("cannot open {}: {source}", file.display())]
-    Open {
-        /// The file.
-        file: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// There is no queue to send to.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// The tasks cannot be tracked.
-    #[error(transparent)]
-    Track(#[from] fan_out::Error),
-}
-
-/// Why the workers stopped before the end of the input.
-#[derive(Debug, thiserror::Error)]
-enum Stop {
-    #[error("cannot read on: {0}")]
-    Input(#[from] io::Error),
-    #[error(transparent)]
-    Table(#[from] ports::Error),
-    #[error(transparent)]
-    Queue(#[from] queue::Error),
-    #[error(transparent)]
-    Track(#[from] fan_out::Error),
-    #[error("cannot ack an item of a tracker: {0}")]
-    Ack(#[from] groupage_core::steps::Error),
-}
-
-/// Sends every good line of the input.
-///
-/// # Errors
-/// [`Error`], before anything is sent. What goes wrong later is in the report.
-pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
-    let mut input = Input::open(&options.file).map_err(|source| Error::Open { file: options.file.clone(), source })?;
+/// Sends every good line of the input. It fails before anything is sent; what goes wrong later is in the report, and
+/// what was sent stays sent.
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
+    let mut input = Input::open(&options.file)?;
     let connection = stack::open(stack).await?;
     let fan_out = match &options.track {
         Some(name) => {
@@ -144,8 +107,7 @@ pub fn progress(bytes: Option<u64>) -> ProgressBar {
         Some(bytes) => (ProgressBar::new(bytes), "{bar:40} {percent:>3} %  {msg}  {eta}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
     };
-    // The templates are constants; a bar in the default style would do no harm.
-    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+    bar.with_style(style(template))
 }
 
 struct Sender<'a> {
@@ -207,7 +169,7 @@ impl<'a> Sender<'a> {
 
     /// Takes what is ready. A tracked chunk is always full but for the last, and gets its items before anybody takes the
     /// next, so that the same input makes the same items.
-    async fn take(&self, ready: &Mutex<mpsc::Receiver<io::Result<Line>>>) -> Result<Vec<io::Result<Line>>, Stop> {
+    async fn take(&self, ready: &Mutex<mpsc::Receiver<io::Result<Line>>>) -> Result<Vec<io::Result<Line>>> {
         let mut ready = ready.lock().await;
         let mut chunk = Vec::with_capacity(CHUNK);
         let Some(fan_out) = self.fan_out else {
@@ -228,7 +190,7 @@ impl<'a> Sender<'a> {
         Ok(chunk)
     }
 
-    async fn send(&self, chunk: Vec<io::Result<Line>>) -> Result<(), Stop> {
+    async fn send(&self, chunk: Vec<io::Result<Line>>) -> Result<()> {
         let bytes: u64 = chunk.iter().flatten().map(|line| line.bytes).sum();
         let mut tasks = Vec::new();
         let mut broken = None;
@@ -237,7 +199,7 @@ impl<'a> Sender<'a> {
                 Ok(line) => line,
                 Err(error) => {
                     // What was read before is sent all the same.
-                    broken = Some(Stop::Input(error));
+                    broken = Some(anyhow!("cannot read on: {error}"));
                     break;
                 }
             };
@@ -253,7 +215,7 @@ impl<'a> Sender<'a> {
         broken.map_or(Ok(()), Err)
     }
 
-    async fn send_tasks(&self, tasks: Vec<(u64, TaskMessage)>) -> Result<(), Stop> {
+    async fn send_tasks(&self, tasks: Vec<(u64, TaskMessage)>) -> Result<()> {
         let (mut wanted, mut acks) = (Vec::new(), Vec::new());
         for (number, message, known) in lookup::look_up(&self.access.store, tasks).await? {
             match known {
@@ -285,20 +247,14 @@ impl<'a> Sender<'a> {
     }
 
     /// Acks the items of tasks that are settled, and of messages that will never be tasks: nobody else will.
-    async fn ack(&self, items: Vec<(ItemId, Outcome)>) -> Result<(), Stop> {
-        let trackers = self.access.tracking();
-        trackers.settle(items).await.all()?;
+    async fn ack(&self, items: Vec<(ItemId, Outcome)>) -> Result<()> {
+        let settled = self.access.tracking().settle(items).await.all();
+        settled.map_err(|error| anyhow!("cannot ack an item of a tracker: {error}"))?;
         Ok(())
     }
 
     fn bad(&self, line: u64, why: String) {
-        if !self.output.is_json() {
-            let text = format!("{}: {why}", self.output.red(&format!("line {line}")));
-            // Through the bar, which would otherwise be torn.
-            self.bar.suspend(|| {
-                let _ = writeln!(io::stderr(), "{text}");
-            });
-        }
+        self.output.bad_line(&self.bar, line, &why);
         self.report.borrow_mut().bad(line, why);
     }
 }

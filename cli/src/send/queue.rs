@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use anyhow::{Result, anyhow, bail};
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::DisplayErrorContext;
@@ -24,21 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// this list stops the sending, since an item that has failed can never succeed afterwards.
 const FINAL: [&str; 2] = ["InvalidMessageContents", "InvalidParameterValue"];
 
-/// Nothing can be sent now. The SDK has tried again by itself.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The request failed as a whole.
-    #[error("cannot send to the task queue: {0}")]
-    Request(String),
-    /// SQS keeps refusing a message that it might take later.
-    #[error("the task queue does not take line {line} now: {why}")]
-    Refused {
-        /// The line it came from.
-        line: u64,
-        /// What SQS said.
-        why: String,
-    },
-}
+const FAILED: &str = "cannot send to the task queue";
 
 /// A message that SQS will never take.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,11 +51,9 @@ impl Intake {
         Self { client: Client::new(config), url }
     }
 
-    /// Sends a bundle. Returns those of its messages that SQS will never take; all others are sent.
-    ///
-    /// # Errors
-    /// [`Error`]; some of the messages may have been sent.
-    pub async fn send(&self, bundle: &[Message]) -> Result<Vec<Refused>, Error> {
+    /// Sends a bundle. Returns those of its messages that SQS will never take; all others are sent. If it fails though
+    /// the SDK has tried again, some may have been sent.
+    pub async fn send(&self, bundle: &[Message]) -> Result<Vec<Refused>> {
         let mut refused = Vec::new();
         let mut open: HashMap<String, &Message> = HashMap::new();
         for (number, message) in bundle.iter().enumerate() {
@@ -98,17 +83,17 @@ impl Intake {
             }
         }
         let (line, why) = last;
-        Err(Error::Refused { line, why })
+        bail!("the task queue does not take line {line} now: {why}")
     }
 
     /// Sends what is open. Returns each entry's id, with its failure if it failed.
-    async fn request(&self, open: &HashMap<String, &Message>) -> Result<Vec<(String, Option<Failure>)>, Error> {
+    async fn request(&self, open: &HashMap<String, &Message>) -> Result<Vec<(String, Option<Failure>)>> {
         let entries = open
             .iter()
             .map(|(id, message)| SendMessageBatchRequestEntry::builder().id(id).message_body(&message.body).build());
-        let entries = entries.collect::<Result<Vec<_>, _>>().map_err(|error| Error::Request(error.to_string()))?;
+        let entries = entries.collect::<Result<Vec<_>, _>>().map_err(|error| anyhow!("{FAILED}: {error}"))?;
         let request = self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries));
-        let answer = request.send().await.map_err(|error| Error::Request(DisplayErrorContext(error).to_string()))?;
+        let answer = request.send().await.map_err(|error| anyhow!("{FAILED}: {}", DisplayErrorContext(error)))?;
         let sent = answer.successful.into_iter().map(|entry| (entry.id, None));
         let failed = answer.failed.into_iter();
         let failed = failed.map(|entry| (entry.id, Some(Failure { code: entry.code, message: entry.message })));

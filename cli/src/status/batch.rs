@@ -1,5 +1,6 @@
 //! One batch: its members, calls and outcome.
 
+use anyhow::Result;
 use groupage_aws::Dynamo;
 use groupage_core::domain::batch::{Batch, FollowUp, Status};
 use groupage_core::domain::id::{BatchId, SessionId, Target, TaskId};
@@ -7,8 +8,7 @@ use groupage_core::domain::outcome::Exception;
 use groupage_core::ports::Batches;
 use serde::Serialize;
 
-use super::Error;
-use crate::output::Output;
+use crate::output::{Output, unknown};
 
 #[derive(Serialize)]
 struct Shown {
@@ -36,8 +36,8 @@ struct Shown {
 }
 
 /// Prints a batch.
-pub async fn show(store: &Dynamo, id: &BatchId, output: &Output) -> Result<(), Error> {
-    let batch = store.batch(id).await?.ok_or_else(|| Error::unknown("batch", id.as_str()))?;
+pub async fn show(store: &Dynamo, id: &BatchId, output: &Output) -> Result<()> {
+    let batch = store.batch(id).await?.ok_or_else(|| unknown("batch", id.as_str()))?;
     output.object(&shown(batch));
     Ok(())
 }

@@ -4,20 +4,21 @@ mod batch;
 mod sessions;
 mod tracker;
 
-use clap::Subcommand;
 use std::sync::Arc;
 
+use anyhow::{Context, Result};
 use aws_sdk_sqs::Client;
+use clap::Subcommand;
 use groupage_aws::{Connection, Dynamo};
 use groupage_core::domain::id::{BatchId, Shard, Target, TaskId, TrackerId};
 use groupage_core::domain::lock::Lock;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::{Status, Task};
-use groupage_core::ports::{self, Batches, Freshness, Locks, Tasks};
-use groupage_core::routes::{self, Routes};
+use groupage_core::ports::{Batches, Freshness, Locks, Tasks};
+use groupage_core::routes::Routes;
 use serde::Serialize;
 
-use crate::output::{Ending, Output, grouped, summary};
+use crate::output::{Ending, Output, grouped, summary, unknown};
 use crate::queues::{self, Depth};
 use crate::stack::{self, Access};
 
@@ -64,40 +65,6 @@ enum Command {
         /// As stored: route:value, for example parcels:truck-7.
         target: String,
     },
-}
-
-/// The status is not known.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// A table did not answer.
-    #[error(transparent)]
-    Table(#[from] ports::Error),
-    /// SQS did not answer.
-    #[error(transparent)]
-    Queue(#[from] queues::Error),
-    /// The stored routes file is of no use.
-    #[error("the stored routes file is wrong: {0}")]
-    Routes(#[from] routes::Error),
-    /// A tracker could not be looked at.
-    #[error(transparent)]
-    Step(#[from] groupage_core::steps::Error),
-    /// There is no such thing.
-    #[error("no {kind} `{id}` is known. Settled ones are forgotten after their retention time")]
-    Unknown {
-        /// Task, batch, tracker or Target.
-        kind: &'static str,
-        /// Its id.
-        id: String,
-    },
-}
-
-impl Error {
-    fn unknown(kind: &'static str, id: &str) -> Self {
-        Self::Unknown { kind, id: id.to_owned() }
-    }
 }
 
 #[derive(Serialize)]
@@ -153,7 +120,7 @@ struct LockStatus {
 const PAGE: usize = 1_000;
 
 /// Prints a status.
-pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending, Error> {
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
     let connection = stack::open(stack).await?;
     let access = Access::to(&connection);
     let store = &access.store;
@@ -161,14 +128,14 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
         None => totals(&connection, output).await?,
         Some(Command::Task { id }) => task(store, &TaskId::new(id), output).await?,
         Some(Command::Batch { id }) => batch::show(store, &BatchId::new(id), output).await?,
-        Some(Command::Sessions) => sessions::show(&connection, store, output).await?,
+        Some(Command::Sessions) => sessions::show(store, routes(&connection).await?.as_ref(), output).await?,
         Some(Command::Tracker { id }) => tracker::show(&access, &TrackerId::new(id), output).await?,
         Some(Command::Target { target: id }) => target(&connection, store, &Target::new(id), output).await?,
     }
     Ok(Ending::Well)
 }
 
-async fn totals(connection: &Connection, output: &Output) -> Result<(), Error> {
+async fn totals(connection: &Connection, output: &Output) -> Result<()> {
     let client = Client::new(&connection.config);
     let mut depths: Vec<Depth> = Vec::new();
     for (name, url) in queues::step_queues(&connection.queues) {
@@ -188,9 +155,9 @@ async fn totals(connection: &Connection, output: &Output) -> Result<(), Error> {
     Ok(())
 }
 
-async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error> {
+async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<()> {
     let found = store.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next();
-    let task = found.ok_or_else(|| Error::unknown("task", id.as_str()))?;
+    let task = found.ok_or_else(|| unknown("task", id.as_str()))?;
     let Task { status, round, created_at, .. } = &task;
     let batch = match status.batch() {
         Some(batch) => store.batch(batch).await?,
@@ -219,7 +186,7 @@ async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<(), Error>
     Ok(())
 }
 
-async fn target(connection: &Connection, store: &Dynamo, target: &Target, output: &Output) -> Result<(), Error> {
+async fn target(connection: &Connection, store: &Dynamo, target: &Target, output: &Output) -> Result<()> {
     let target = target.whole();
     let count = routes(connection).await?.and_then(|routes| Some(routes.get(&target.route())?.shards)).unwrap_or(1);
     let (mut shards, mut is_known) = (Vec::new(), false);
@@ -234,7 +201,7 @@ async fn target(connection: &Connection, store: &Dynamo, target: &Target, output
         });
     }
     if !is_known {
-        return Err(Error::unknown("Target", target.as_str()));
+        return Err(unknown("Target", target.as_str()));
     }
     output.object(&TargetStatus {
         target,
@@ -257,6 +224,7 @@ impl From<Lock> for LockStatus {
 }
 
 /// The routes in force, if any are pushed yet.
-async fn routes(connection: &Connection) -> Result<Option<Routes>, Error> {
-    Ok(connection.routes(&Arc::default()).load().await?.map(|stored| Routes::parse(&stored.yaml)).transpose()?)
+async fn routes(connection: &Connection) -> Result<Option<Routes>> {
+    let stored = connection.routes(&Arc::default()).load().await?;
+    stored.map(|stored| Routes::parse(&stored.yaml)).transpose().context("the stored routes file is wrong")
 }

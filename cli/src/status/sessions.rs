@@ -1,15 +1,15 @@
 //! The workers: who has a session, until when, and what it has claimed.
 
+use anyhow::Result;
 use groupage_aws::{Dynamo, System};
 use groupage_core::domain::id::{BatchId, Pool, SessionId};
 use groupage_core::domain::session::Session;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Env, Sessions};
+use groupage_core::routes::Routes;
 use serde::Serialize;
 
-use super::Error;
 use crate::output::{Output, summary};
-use groupage_aws::Connection;
 
 #[derive(Serialize)]
 struct Shown {
@@ -27,9 +27,10 @@ struct Shown {
 const MOST: usize = 1_000;
 
 /// Prints all sessions: those of the batch-handler, then those of each route that is pulled.
-pub async fn show(connection: &Connection, store: &Dynamo, output: &Output) -> Result<(), Error> {
+pub async fn show(store: &Dynamo, routes: Option<&Routes>, output: &Output) -> Result<()> {
+    let pulled = routes.into_iter().flat_map(Routes::iter).filter(|route| route.is_pulled());
     let mut found = Vec::new();
-    for pool in Pool::of_handlers().chain(pulled(connection).await?) {
+    for pool in Pool::of_handlers().chain(pulled.map(|route| Pool::of_route(&route.name))) {
         found.extend(store.sessions(&pool, MOST).await?);
     }
     let now = System.now();
@@ -38,12 +39,6 @@ pub async fn show(connection: &Connection, store: &Dynamo, output: &Output) -> R
         if shown.is_empty() { "nobody works".to_owned() } else { summary(shown.iter().map(|one| one.row(now))) }
     });
     Ok(())
-}
-
-/// The pools of the routes in force; none if none are pushed yet.
-async fn pulled(connection: &Connection) -> Result<Vec<Pool>, Error> {
-    let Some(routes) = super::routes(connection).await? else { return Ok(Vec::new()) };
-    Ok(routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name)).collect())
 }
 
 fn shown(session: Session, now: Timestamp) -> Shown {

@@ -1,15 +1,12 @@
 //! One tracker: where it stands, and how many of its items are settled.
 
-use std::time::{Duration, UNIX_EPOCH};
-
+use anyhow::Result;
 use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{End, ItemRange, State};
 use groupage_core::steps::track::Progress;
 use serde::Serialize;
 
-use super::Error;
-use crate::output::Output;
+use crate::output::{Output, time, unknown};
 use crate::stack::Access;
 
 #[derive(Serialize)]
@@ -36,12 +33,12 @@ struct TrackerStatus {
 }
 
 /// Prints a tracker.
-pub async fn show(access: &Access, id: &TrackerId, output: &Output) -> Result<(), Error> {
+pub async fn show(access: &Access, id: &TrackerId, output: &Output) -> Result<()> {
     let found = access.tracking().progress(id).await?;
-    let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| Error::unknown("tracker", id.as_str()))?;
+    let Progress { tracker, succeeded, failed, missing } = found.map_err(|_| unknown("tracker", id.as_str()))?;
     let (ended_at, told, missing_items) = match &tracker.state {
         State::Open | State::Sealed => (None, None, Vec::new()),
-        State::Ended(End { at, told, missing_items, .. }) => (Some(shown(*at)), Some(*told), missing_items.clone()),
+        State::Ended(End { at, told, missing_items, .. }) => (Some(time(*at)), Some(*told), missing_items.clone()),
     };
     output.object(&TrackerStatus {
         tracker: tracker.id.clone(),
@@ -50,16 +47,12 @@ pub async fn show(access: &Access, id: &TrackerId, output: &Output) -> Result<()
         succeeded,
         failed,
         missing,
-        opened_at: shown(tracker.opened_at),
-        deadline: tracker.deadline.map(shown),
+        opened_at: time(tracker.opened_at),
+        deadline: tracker.deadline.map(time),
         notify: tracker.notify.to_string(),
         ended_at,
         told,
         missing_items,
     });
     Ok(())
-}
-
-fn shown(at: Timestamp) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
 }

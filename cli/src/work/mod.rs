@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
-use groupage_aws::config;
-use groupage_aws::entry::{AwsStack, NoRoutes};
+use anyhow::{Result, bail};
+use groupage_aws::entry::AwsStack;
 use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::id::{Pool, RouteName, SessionId};
 use groupage_core::domain::retry::Retryable;
 use groupage_core::ports::Env;
-use groupage_core::routes::Routes;
+use groupage_core::routes::{Route, Routes};
 use groupage_core::steps;
 use groupage_core::steps::keeper::{Keeper, Lost};
 use groupage_core::steps::process::Processor;
@@ -81,48 +81,7 @@ fn some_time(text: &str) -> Result<Duration, String> {
     if allowed.contains(&time) { Ok(time) } else { Err("expected 1ms to 1day".to_owned()) }
 }
 
-/// The worker cannot work.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no stack.
-    #[error(transparent)]
-    Connection(#[from] stack::Error),
-    /// A variable makes no sense.
-    #[error(transparent)]
-    Config(#[from] config::Error),
-    /// There are no routes to work by.
-    #[error(transparent)]
-    Routes(#[from] NoRoutes),
-    /// No such route.
-    #[error("no route is named `{name}`; {pulled}")]
-    UnknownRoute {
-        /// What was asked for.
-        name: RouteName,
-        /// What there is.
-        pulled: Pulled,
-    },
-    /// The route's batches are handed on by messages.
-    #[error("route `{name}` calls its downstream itself: only `downstream: pull` leaves batches to workers; {pulled}")]
-    NotPulled {
-        /// The route.
-        name: RouteName,
-        /// What there is.
-        pulled: Pulled,
-    },
-}
-
-/// The routes whose batches are pulled, as an error names them.
-#[derive(Debug)]
-pub struct Pulled(Vec<String>);
-
-impl std::fmt::Display for Pulled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.as_slice() {
-            [] => f.write_str("no route says `downstream: pull`"),
-            names => write!(f, "these routes say `downstream: pull`: {}", names.join(", ")),
-        }
-    }
-}
+const ONLY_PULL: &str = "only `downstream: pull` leaves batches to workers";
 
 /// One worker.
 struct Post {
@@ -140,11 +99,8 @@ struct Post {
 type Keeping<'a> = Keeper<'a, Dynamo, System>;
 type Pulling<'a> = Worker<'a, Dynamo, Sqs, Exec, System>;
 
-/// Works until the process is told to stop.
-///
-/// # Errors
-/// [`Error`]: nothing can be claimed, now or since a new routes file is in force.
-pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending, Error> {
+/// Works until the process is told to stop, or a new routes file leaves nothing to claim.
+pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
     let post = Post {
         stack: stack::remote_steps(&stack::open(name).await?)?,
         exec: Exec::new(&options.exec, options.timeout),
@@ -171,18 +127,22 @@ impl Post {
     }
 
     /// The routes in force, with this worker's among them.
-    async fn routes(&self) -> Result<Arc<Routes>, Error> {
+    async fn routes(&self) -> Result<Arc<Routes>> {
         let routes = self.stack.routes.current().await?;
-        let pulled = || Pulled(routes.iter().filter(|route| route.is_pulled()).map(|r| r.name.to_string()).collect());
-        match routes.get(&self.route) {
-            None => Err(Error::UnknownRoute { name: self.route.clone(), pulled: pulled() }),
-            Some(route) if !route.is_pulled() => Err(Error::NotPulled { name: self.route.clone(), pulled: pulled() }),
-            Some(_) => Ok(routes),
+        let what = match routes.get(&self.route) {
+            Some(route) if route.is_pulled() => return Ok(routes),
+            Some(Route { name, .. }) => format!("route `{name}` calls its downstream itself: {ONLY_PULL}"),
+            None => format!("no route is named `{}`", self.route),
+        };
+        let pulled: Vec<_> = routes.iter().filter(|route| route.is_pulled()).map(|route| route.name.as_str()).collect();
+        match pulled.as_slice() {
+            [] => bail!("{what}; no route says `downstream: pull`"),
+            names => bail!("{what}; these routes say `downstream: pull`: {}", names.join(", ")),
         }
     }
 
     /// Works under one session until it is over or the worker is done.
-    async fn session(&self) -> Result<(), Error> {
+    async fn session(&self) -> Result<()> {
         let AwsStack { store, env, timing, worker, .. } = &*self.stack;
         let id = SessionId::within(&Pool::of_route(&self.route), &env.fresh_id());
         let keeper = Keeper::new(store, env, *timing, id, worker);
@@ -213,7 +173,7 @@ impl Post {
     }
 
     /// Works until the worker is done.
-    async fn work(&self, keeper: &Keeping<'_>) -> Result<(), Error> {
+    async fn work(&self, keeper: &Keeping<'_>) -> Result<()> {
         let AwsStack { store, queues: outbox, env, .. } = &*self.stack;
         loop {
             let routes = self.routes().await?;

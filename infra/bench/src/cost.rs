@@ -1,17 +1,16 @@
 //! What a task costs: bursts of each size on one Target and on many, a steady trickle, and the paper's own steps.
 
+use anyhow::Result;
 use serde::Serialize;
 use simulator::bill::{Bill, Idle};
 use simulator::load::Load;
 use simulator::{Real, Setting, Steps, timing};
 
-use crate::error::Error;
 use crate::paper::Paper;
 use crate::plot::{Labels, by_name};
 use crate::print::{Output, figures, grouped};
 use crate::ranges::{MOST_SECONDS, some_tasks};
-use crate::simulated;
-use crate::simulated::Files;
+use crate::simulated::{self, Common};
 
 /// What a task costs: units, requests, invocations and dollars, for bursts and trickles, in a simulation of AWS.
 ///
@@ -29,11 +28,8 @@ pub struct Args {
     /// How long the trickles last, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
     trickle_s: u64,
-    /// Everything random follows from it.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    files: Files,
+    common: Common,
 }
 
 /// One scenario's figures.
@@ -57,13 +53,13 @@ struct All {
 }
 
 /// Runs all scenarios and prints their figures.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut measured = Vec::new();
     for (name, setting) in bursts(options) {
         measured.push(measure(Box::new(Real), &name, &setting).await?);
     }
     for tasks in &options.paper {
-        let setting = Setting { seed: options.seed, ..Setting::of(Load::Burst { tasks: *tasks, targets: 1 }) };
+        let setting = Setting { seed: options.common.seed, ..Setting::of(Load::Burst { tasks: *tasks, targets: 1 }) };
         measured.push(measure(Box::new(Paper::default()), "the paper, 1 Target", &setting).await?);
     }
     for (name, setting) in trickles(options) {
@@ -77,7 +73,7 @@ pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let lines = by_name(units);
     let all = All { scenarios: measured, idle };
     let text = || format!("{}\n\n{}", table(&all.scenarios), idle_text(&all.idle));
-    simulated::publish(&all, text, labels, &lines, &options.files, output)
+    simulated::publish(&all, text, labels, &lines, &options.common, output)
 }
 
 /// Each with its name; those of one name differ in their size only.
@@ -90,7 +86,7 @@ fn bursts(options: &Args) -> Vec<(String, Setting)> {
             let targets_named = if targets == 1 { "1 Target" } else { "100 Targets" };
             let name = format!("{targets_named}{}, lag {} s", path(express), lag_ms / 1_000);
             let load = Load::Burst { tasks: *tasks, targets };
-            scenarios.push((name, Setting { seed: options.seed, lag_ms, express, ..Setting::of(load) }));
+            scenarios.push((name, Setting { seed: options.common.seed, lag_ms, express, ..Setting::of(load) }));
         }
     }
     scenarios
@@ -100,7 +96,7 @@ fn trickles(options: &Args) -> impl Iterator<Item = (String, Setting)> {
     [(10.0, false), (100.0, false), (10.0, true), (100.0, true)].into_iter().map(|(per_second, express)| {
         let load = Load::Trickle { per_second, seconds: options.trickle_s, targets: 1 };
         let name = format!("{per_second} a second{}", path(express));
-        (name, Setting { seed: options.seed, express, ..Setting::of(load) })
+        (name, Setting { seed: options.common.seed, express, ..Setting::of(load) })
     })
 }
 
@@ -108,7 +104,7 @@ const fn path(express: bool) -> &'static str {
     if express { ", express" } else { "" }
 }
 
-async fn measure(steps: Box<dyn Steps>, scenario: &str, setting: &Setting) -> Result<Figures, Error> {
+async fn measure(steps: Box<dyn Steps>, scenario: &str, setting: &Setting) -> Result<Figures> {
     let tasks = setting.load.expected_tasks();
     let outcome = simulated::run_steps(steps, scenario, tasks, setting).await?;
     Ok(Figures {
@@ -174,7 +170,7 @@ fn places(all: &[Figures]) -> String {
 /// Ten minutes without a task.
 fn idle(options: &Args) -> Setting {
     let load = Load::Burst { tasks: 0, targets: 1 };
-    Setting { seed: options.seed, stop_after_s: Some(600), ..Setting::of(load) }
+    Setting { seed: options.common.seed, stop_after_s: Some(600), ..Setting::of(load) }
 }
 
 fn idle_text(idle: &Idle) -> String {

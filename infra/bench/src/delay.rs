@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
 use serde::Serialize;
 use simulator::latency::Hop;
 use simulator::load::Load;
@@ -9,12 +10,10 @@ use simulator::queues::Step;
 use simulator::timing::{Delays, Percentiles, delays, intake};
 use simulator::{Outcome, Setting};
 
-use crate::error::Error;
 use crate::plot::{Labels, Line, by_name};
 use crate::print::{self, Output};
 use crate::ranges::MOST_SECONDS;
-use crate::simulated;
-use crate::simulated::Files;
+use crate::simulated::{self, Common};
 
 /// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
 ///
@@ -29,11 +28,8 @@ pub struct Args {
     /// How long a batch that is not full waits for more, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 6_000, value_parser = clap::value_parser!(u64).range(0..=300_000))]
     wait_ms: u64,
-    /// Everything random follows from it.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    files: Files,
+    common: Common,
 }
 
 /// One scenario's figures.
@@ -69,11 +65,11 @@ struct AtStep {
 }
 
 /// Runs all scenarios and prints their figures.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Vec::new();
     for (rate, way, load) in scenarios(options.seconds) {
         let scenario = format!("{rate} a second, {way}");
-        let setting = Setting { seed: options.seed, wait_ms: options.wait_ms, ..Setting::of(load) };
+        let setting = Setting { seed: options.common.seed, wait_ms: options.wait_ms, ..Setting::of(load) };
         let outcome = simulated::run(&scenario, load.expected_tasks(), &setting).await?;
         all.push(figures(scenario, way, &setting, &outcome));
     }
@@ -81,7 +77,7 @@ pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
         title: "Delay of calls beyond the window, by the rate of one Target's tasks",
         axes: ("tasks a second", "milliseconds"),
     };
-    simulated::publish(&all, || table(&all), labels, &lines(&all), &options.files, output)
+    simulated::publish(&all, || table(&all), labels, &lines(&all), &options.common, output)
 }
 
 /// Until then Lambda has scaled to what comes.

@@ -1,16 +1,15 @@
 //! How full calls are: against the fewest possible in bursts, and against delay in trickles.
 
+use anyhow::Result;
 use serde::Serialize;
 use simulator::Setting;
 use simulator::load::Load;
 use simulator::timing::{Percentiles, fewest_calls, whole_way};
 
-use crate::error::Error;
 use crate::plot::{Labels, by_name};
 use crate::print::{Output, figures, grouped};
 use crate::ranges::{MOST_SECONDS, a_rate, some_tasks};
-use crate::simulated;
-use crate::simulated::Files;
+use crate::simulated::{self, Common};
 
 /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
 #[derive(Debug, clap::Args)]
@@ -27,11 +26,8 @@ pub struct Args {
     /// How long the trickles last, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
     seconds: u64,
-    /// Everything random follows from it.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    files: Files,
+    common: Common,
 }
 
 /// One scenario's figures.
@@ -51,19 +47,19 @@ struct Figures {
 }
 
 /// Runs all scenarios and prints their figures.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Vec::new();
     for tasks in &options.sizes {
         for lag_ms in [0, 2_000] {
             let setting = Setting { lag_ms, ..Setting::of(Load::Burst { tasks: *tasks, targets: 1 }) };
-            all.push(measure(format!("burst, lag {} s", lag_ms / 1_000), setting, options.seed).await?);
+            all.push(measure(format!("burst, lag {} s", lag_ms / 1_000), setting, options.common.seed).await?);
         }
     }
     for per_second in &options.rates {
         for wait_ms in &options.waits_ms {
             let load = Load::Trickle { per_second: *per_second, seconds: options.seconds, targets: 1 };
             let setting = Setting { wait_ms: *wait_ms, ..Setting::of(load) };
-            all.push(measure(format!("{per_second} a second"), setting, options.seed).await?);
+            all.push(measure(format!("{per_second} a second"), setting, options.common.seed).await?);
         }
     }
     let labels = Labels {
@@ -74,10 +70,10 @@ pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     let trickles = all.iter().filter(|figures| !figures.scenario.starts_with("burst"));
     let lines =
         by_name(trickles.map(|figures| (figures.scenario.as_str(), (figures.way.p50_ms, figures.tasks_per_call))));
-    simulated::publish(&all, || table(&all), labels, &lines, &options.files, output)
+    simulated::publish(&all, || table(&all), labels, &lines, &options.common, output)
 }
 
-async fn measure(scenario: String, setting: Setting, seed: u64) -> Result<Figures, Error> {
+async fn measure(scenario: String, setting: Setting, seed: u64) -> Result<Figures> {
     let setting = Setting { seed, ..setting };
     let outcome = simulated::run(&scenario, setting.load.expected_tasks(), &setting).await?;
     let (calls, fewest) = (outcome.calls.len(), fewest_calls(&setting, &outcome));

@@ -1,18 +1,17 @@
 //! The hottest key: how many tasks a second one Target bears when DynamoDB's partitions have their limits.
 
+use anyhow::Result;
 use serde::Serialize;
 use simulator::Setting;
 use simulator::limits::Limits;
 use simulator::load::Load;
 use simulator::timing::{Flow, flow};
 
-use crate::error::Error;
 use crate::plot::{Labels, by_name};
 use crate::print::{self, Output, grouped};
 use crate::ranges::{MOST_SECONDS, a_rate};
 use crate::search::{Limit, Search};
-use crate::simulated;
-use crate::simulated::Files;
+use crate::simulated::{self, Common};
 
 /// How many tasks a second one Target bears, in a simulation of AWS whose partitions have DynamoDB's limits.
 ///
@@ -22,7 +21,7 @@ use crate::simulated::Files;
 /// second half of the time: tasks called for the first time against tasks that came.
 ///
 /// For each path the offered rate is doubled until less than 90 % of it reaches the downstream; then the limit is found
-/// by bisection, within 10 %.
+/// by bisection, within 10 %. Which shard lies on which partition follows from --seed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Tasks a second that are sent: just these, without a search.
@@ -45,11 +44,8 @@ pub struct Args {
     /// decides.
     #[arg(long)]
     isolated: bool,
-    /// Everything random follows from it, also which shard lies on which partition.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    files: Files,
+    common: Common,
 }
 
 /// A path bears what it is offered if so much of it reaches the downstream.
@@ -105,7 +101,7 @@ const PATHS: [Path; 4] = [
 ];
 
 /// Runs all scenarios and prints their figures.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Figures { points: Vec::new(), limits: Vec::new() };
     for path in PATHS {
         for per_second in &options.rates {
@@ -124,7 +120,7 @@ pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     };
     all.points.sort_by(|a, b| place(a).cmp(&place(b)).then(a.offered.total_cmp(&b.offered)));
     let lines = by_name(all.points.iter().map(|point| (point.path, (point.offered, point.reached))));
-    simulated::publish(&all, || text(&all, options), labels, &lines, &options.files, output)
+    simulated::publish(&all, || text(&all, options), labels, &lines, &options.common, output)
 }
 
 /// Where a point's path is among the paths.
@@ -132,7 +128,7 @@ fn place(point: &Point) -> Option<usize> {
     PATHS.iter().position(|path| path.name == point.path)
 }
 
-async fn search(options: &Args, path: Path, points: &mut Vec<Point>) -> Result<Limit, Error> {
+async fn search(options: &Args, path: Path, points: &mut Vec<Point>) -> Result<Limit> {
     let mut search = Search::new(options.from, options.up_to);
     while let Some(per_second) = search.next() {
         let point = measure(options, path, per_second).await?;
@@ -142,12 +138,12 @@ async fn search(options: &Args, path: Path, points: &mut Vec<Point>) -> Result<L
     Ok(search.limit())
 }
 
-async fn measure(options: &Args, path: Path, per_second: f64) -> Result<Point, Error> {
+async fn measure(options: &Args, path: Path, per_second: f64) -> Result<Point> {
     let Path { name, shards, express } = path;
     let seconds = options.seconds;
     let load = Load::Stream { per_second, seconds, targets: 1 };
     let limits = Limits { partitions: options.partitions, isolated: options.isolated, ..Limits::default() };
-    let (seed, limits, stop_after_s) = (options.seed, Some(limits), Some(seconds));
+    let (seed, limits, stop_after_s) = (options.common.seed, Some(limits), Some(seconds));
     let setting = Setting { seed, express, shards, limits, stop_after_s, ..Setting::of(load) };
     let outcome = simulated::run(&format!("{name}, {per_second:.0}"), load.expected_tasks(), &setting).await?;
     let called: usize = outcome.calls.iter().map(|call| call.items.len()).sum();

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use embedded::{Ports, Storage};
-use futures::future::join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::{Dynamo, Meter, Place, System};
 use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::{MAX_PUT, Move, Purpose};
@@ -21,7 +22,6 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::print::{Output, bar, summary};
 use crate::ranges::some_workers;
 
@@ -89,7 +89,7 @@ const RETENTION_MS: u64 = 86_400_000;
 const MAX_CROWD: u64 = 20_000;
 
 /// Runs the benchmark once for each length.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Vec::new();
     for length in &options.lengths {
         let figures = Bench::start(options, *length).await?.run().await?;
@@ -153,14 +153,14 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    async fn start(options: &'a Args, length: u64) -> Result<Self, Error> {
+    async fn start(options: &'a Args, length: u64) -> Result<Self> {
         let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
         let meter = Arc::new(Meter::new());
         let store = stack.connection().store(RETENTION_MS, &meter);
         Ok(Self { options, length, stack, meter, store, ledger: Ledger::default(), id: ListId::new("bench") })
     }
 
-    async fn run(self) -> Result<Figures, Error> {
+    async fn run(self) -> Result<Figures> {
         let (before, started) = (self.meter.snapshot(), Instant::now());
         self.put().await?;
         let (seconds, put) = (started.elapsed().as_secs_f64(), self.meter.snapshot() - before);
@@ -189,7 +189,7 @@ impl<'a> Bench<'a> {
         Ok(figures)
     }
 
-    async fn put(&self) -> Result<(), Error> {
+    async fn put(&self) -> Result<()> {
         let bar = bar(self.length, "{bar:40} {pos} of {len} tasks put  {per_sec}  {eta}");
         let mut next = 0;
         while next < self.length {
@@ -206,7 +206,7 @@ impl<'a> Bench<'a> {
 
     /// Takes single tasks, one after the other, and says how long each taking took, in milliseconds. They are forgotten
     /// unsent, and not counted by the crowds.
-    async fn take(&self) -> Result<Vec<f64>, Error> {
+    async fn take(&self) -> Result<Vec<f64>> {
         let mut times = Vec::new();
         let takings = TAKINGS.min(usize::try_from(self.length / 4).unwrap_or(usize::MAX));
         let Some(mut list) = self.store.list(&self.id).await? else { return Ok(times) };
@@ -229,35 +229,25 @@ impl<'a> Bench<'a> {
     }
 
     /// Releases until enough is released, many at once; some are killed at any moment.
-    async fn crowd(&self, count: u64) -> Result<Crowd, Error> {
+    async fn crowd(&self, count: u64) -> Result<Crowd> {
         let start = self.listing().progress(&self.id).await??;
         let wanted = (start.waiting / 2).min(MAX_CROWD);
         let (sent_before, all_before) = self.ledger.counts();
         let (before, started) = (self.meter.snapshot(), Instant::now());
-        let (next, killed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let killed = AtomicU64::new(0);
         let releases = (wanted / count).max(1);
-        let work = |who: u64| {
-            let (next, killed) = (&next, &killed);
-            async move {
-                let mut dice = StdRng::seed_from_u64(self.options.seed ^ who);
-                loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    if n >= releases {
-                        return Ok::<(), Error>(());
-                    }
-                    let key = format!("crowd-{count}-{n}");
-                    let release = self.release(&key, count);
-                    if dice.random_range(0..100) < u32::from(self.options.killed_percent) {
-                        killed.fetch_add(1, Ordering::Relaxed);
-                        let _ = tokio::time::timeout(Duration::from_millis(dice.random_range(0..30)), release).await;
-                    } else {
-                        release.await?;
-                    }
-                }
+        let release = async |n: u64| {
+            let mut dice = StdRng::seed_from_u64(self.options.seed ^ n);
+            let key = format!("crowd-{count}-{n}");
+            let release = self.release(&key, count);
+            if dice.random_range(0..100) >= u32::from(self.options.killed_percent) {
+                return release.await;
             }
+            killed.fetch_add(1, Ordering::Relaxed);
+            let _ = tokio::time::timeout(Duration::from_millis(dice.random_range(0..30)), release).await;
+            Ok(())
         };
-        let ended = join_all((0..self.options.releasers as u64).map(work)).await;
-        ended.into_iter().collect::<Result<(), Error>>()?;
+        stream::iter(0..releases).map(release).buffer_unordered(self.options.releasers).try_collect::<()>().await?;
         let (seconds, used) = (started.elapsed().as_secs_f64(), self.meter.snapshot() - before);
         let sweep = Listing { store: &self.store, outbox: &self.ledger, env: &Later };
         let fed_on_by_sweep = sweep.look_after(&self.id, RETENTION_MS).await?.tasks;
@@ -283,7 +273,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    async fn release(&self, key: &str, count: u64) -> Result<(), Error> {
+    async fn release(&self, key: &str, count: u64) -> Result<()> {
         loop {
             match self.listing().release(&self.id, key, count).await? {
                 Err(Refused::Busy) => {

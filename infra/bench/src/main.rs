@@ -4,7 +4,6 @@
 
 mod cost;
 mod delay;
-mod error;
 mod fill;
 mod hot_key;
 mod lists;
@@ -24,8 +23,8 @@ mod trackers;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
-use error::Error;
 use print::Output;
 use tracing_subscriber::EnvFilter;
 
@@ -73,7 +72,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(benchmark: &Benchmark, output: Output) -> Result<(), Error> {
+async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
     match benchmark {
         Benchmark::Trackers(options) => trackers::run(options, output).await,
         Benchmark::Lists(options) => lists::run(options, output).await,

@@ -18,7 +18,6 @@ pub struct Plan {
 /// Consecutive items of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The group.
     pub group: u32,
     /// The first item's position in it.
     pub first: u16,
@@ -39,7 +38,6 @@ impl Plan {
         Self { items, chunk, first, repeated: first * u64::from(repeated_percent) / 100, seed }
     }
 
-    /// How many acks it has.
     pub const fn acks(&self) -> u64 {
         self.first + self.repeated
     }

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use anyhow::{Result, anyhow};
 use plotters::prelude::{
     BLACK, ChartBuilder, Circle, Color, IntoDrawingArea, IntoLogRange, LineSeries, Palette, Palette99, PathElement,
     SVGBackend, WHITE,
 };
-
-use crate::error::Error;
 
 /// A plot's labels.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +33,9 @@ pub fn by_name<'a>(points: impl IntoIterator<Item = (&'a str, (f64, f64))>) -> V
 }
 
 /// Draws lines over a logarithmic x axis into a file, if one is named. Points that are not above 0 are left out.
-pub fn draw(file: Option<&Path>, labels: Labels, lines: &[Line]) -> Result<(), Error> {
+pub fn draw(file: Option<&Path>, labels: Labels, lines: &[Line]) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
-    try_draw(file, labels, lines).map_err(|why| Error::Plot { file: file.to_owned(), why: why.to_string() })
+    try_draw(file, labels, lines).map_err(|why| anyhow!("cannot draw {}: {why}", file.display()))
 }
 
 fn try_draw(file: &Path, labels: Labels, lines: &[Line]) -> Result<(), Box<dyn std::error::Error>> {

@@ -9,7 +9,6 @@ use serde::Serialize;
 /// How figures are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
-    /// As JSON.
     pub json: bool,
 }
 

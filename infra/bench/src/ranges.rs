@@ -8,7 +8,6 @@ pub fn some_workers(text: &str) -> Result<usize, String> {
     between(text, 1, 10_000)
 }
 
-/// How many tasks.
 pub fn some_tasks(text: &str) -> Result<usize, String> {
     between(text, 1, 10_000_000)
 }

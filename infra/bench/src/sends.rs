@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
+use anyhow::{Error, Result, anyhow};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, SendMessageBatchRequestEntry};
 use embedded::{Durability, Ports, Stack, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::print::{Output, figures, grouped};
 
 /// Requests under way at once.
@@ -49,10 +49,7 @@ struct Run {
 }
 
 /// Runs the benchmark.
-///
-/// # Errors
-/// [`Error`]
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut runs = Vec::new();
     for _ in 0..options.rounds {
         for (survives, durability) in SURVIVES {
@@ -63,8 +60,8 @@ pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
     Ok(())
 }
 
-async fn one(options: &Args, survives: &'static str, durability: Option<Durability>) -> Result<Run, Error> {
-    let folder = tempfile::tempdir().map_err(Error::Folder)?;
+async fn one(options: &Args, survives: &'static str, durability: Option<Durability>) -> Result<Run> {
+    let folder = tempfile::tempdir().map_err(|error| anyhow!("cannot make a temporary folder: {error}"))?;
     let storage = match durability {
         Some(durability) => Storage::Folder(folder.path().to_owned(), durability),
         None => Storage::Memory,
@@ -86,34 +83,38 @@ async fn one(options: &Args, survives: &'static str, durability: Option<Durabili
     Ok(run)
 }
 
-async fn send(client: &Client, queue: &str, numbers: std::ops::Range<u64>, bytes: usize) -> Result<(), Error> {
+async fn send(client: &Client, queue: &str, numbers: std::ops::Range<u64>, bytes: usize) -> Result<()> {
     let entry = |number: u64| {
         let body = format!("{number:0bytes$}");
-        SendMessageBatchRequestEntry::builder().id(number.to_string()).message_body(body).build().map_err(Error::sqs)
+        SendMessageBatchRequestEntry::builder().id(number.to_string()).message_body(body).build().map_err(failed)
     };
     let entries = numbers.map(entry).collect::<Result<Vec<_>, _>>()?;
-    let sent =
-        client.send_message_batch().queue_url(queue).set_entries(Some(entries)).send().await.map_err(Error::sqs)?;
+    let sent = client.send_message_batch().queue_url(queue).set_entries(Some(entries)).send().await.map_err(failed)?;
     match sent.failed.first() {
-        Some(failed) => Err(Error::sqs(failed.code.clone())),
+        Some(refused) => Err(failed(&refused.code)),
         None => Ok(()),
     }
 }
 
+/// Whatever the SDK or a queue said.
+fn failed(said: impl std::fmt::Debug) -> Error {
+    anyhow!("a queue did not answer: {said:?}")
+}
+
 /// Receives and deletes until the queue is empty.
-async fn handle_all(client: &Client, queue: &str) -> Result<(), Error> {
+async fn handle_all(client: &Client, queue: &str) -> Result<()> {
     loop {
         let receive = client.receive_message().queue_url(queue).max_number_of_messages(10);
-        let messages = receive.send().await.map_err(Error::sqs)?.messages.unwrap_or_default();
+        let messages = receive.send().await.map_err(failed)?.messages.unwrap_or_default();
         if messages.is_empty() {
             return Ok(());
         }
         let entry = |(number, message): (usize, aws_sdk_sqs::types::Message)| {
             let entry = DeleteMessageBatchRequestEntry::builder().id(number.to_string());
-            entry.set_receipt_handle(message.receipt_handle).build().map_err(Error::sqs)
+            entry.set_receipt_handle(message.receipt_handle).build().map_err(failed)
         };
         let entries = messages.into_iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
-        client.delete_message_batch().queue_url(queue).set_entries(Some(entries)).send().await.map_err(Error::sqs)?;
+        client.delete_message_batch().queue_url(queue).set_entries(Some(entries)).send().await.map_err(failed)?;
     }
 }
 

@@ -2,17 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, anyhow};
 use serde::Serialize;
 use simulator::{Outcome, Real, Setting, Steps};
 use tracing::subscriber::{NoSubscriber, with_default};
 
-use crate::error::Error;
 use crate::plot::{self, Labels, Line};
 use crate::print::{Output, bar};
 
-/// Files that a benchmark writes.
+/// What all scenarios have: their chance, and the files that are written.
 #[derive(Debug, clap::Args)]
-pub struct Files {
+pub struct Common {
+    /// Everything random follows from it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
     /// Write all figures to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -22,12 +25,12 @@ pub struct Files {
 }
 
 /// Runs a scenario; on a terminal a bar shows how many of its tasks are settled.
-pub async fn run(name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, Error> {
+pub async fn run(name: &str, tasks: u64, setting: &Setting) -> Result<Outcome> {
     run_steps(Box::new(Real), name, tasks, setting).await
 }
 
 /// As [`run`], with other steps than the real ones.
-pub async fn run_steps(steps: Box<dyn Steps>, name: &str, tasks: u64, setting: &Setting) -> Result<Outcome, Error> {
+pub async fn run_steps(steps: Box<dyn Steps>, name: &str, tasks: u64, setting: &Setting) -> Result<Outcome> {
     let bar = bar(tasks, "{prefix:24} {bar:40} {pos} of {len} tasks");
     bar.set_prefix(name.to_owned());
     let (setting, shown) = (setting.clone(), bar.clone());
@@ -35,7 +38,7 @@ pub async fn run_steps(steps: Box<dyn Steps>, name: &str, tasks: u64, setting: &
     let simulate = move || simulator::run_steps(steps, &setting, &|settled| shown.set_position(settled));
     let outcome = tokio::task::spawn_blocking(|| with_default(NoSubscriber::new(), simulate)).await;
     bar.finish_and_clear();
-    Ok(outcome.map_err(|_| Error::Panicked)??)
+    Ok(outcome.map_err(|_| anyhow!("the simulation panicked"))??)
 }
 
 /// Prints figures, as JSON or as the table, and writes the files that are asked for.
@@ -44,16 +47,16 @@ pub fn publish<T: Serialize>(
     table: impl FnOnce() -> String,
     labels: Labels,
     lines: &[Line],
-    files: &Files,
+    common: &Common,
     output: Output,
-) -> Result<(), Error> {
+) -> Result<()> {
     output.result(figures, table);
-    save(figures, files.save.as_deref())?;
-    plot::draw(files.svg.as_deref(), labels, lines)
+    save(figures, common.save.as_deref())?;
+    plot::draw(common.svg.as_deref(), labels, lines)
 }
 
-fn save<T: Serialize>(figures: &T, file: Option<&Path>) -> Result<(), Error> {
+fn save<T: Serialize>(figures: &T, file: Option<&Path>) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let text = serde_json::to_string_pretty(figures).unwrap_or_default();
-    std::fs::write(file, text + "\n").map_err(|source| Error::Write { file: file.to_owned(), source })
+    std::fs::write(file, text + "\n").map_err(|error| anyhow!("cannot write {}: {error}", file.display()))
 }

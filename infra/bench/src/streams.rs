@@ -5,11 +5,11 @@
 //! in random order within a stretch, as the follow-up of their calls does it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use anyhow::{Error, Result, ensure};
 use embedded::{Ports, Storage};
-use futures::future::join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::{Meter, System};
 use groupage_core::domain::id::StreamId;
 use groupage_core::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Options, Page, Stream, Trace};
@@ -22,7 +22,6 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::print::{Output, bar, grouped, summary};
 use crate::ranges::some_workers;
 
@@ -93,7 +92,7 @@ const RETENTION_MS: u64 = 1;
 const STRETCH: u64 = 50_000;
 
 /// Runs the benchmark.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let figures = if options.memory {
         let meter = Meter::new();
         Bench::open(options, MemoryStore::new(), meter.into()).await?.run("memory").await?
@@ -121,13 +120,13 @@ struct Bench<'a, S> {
 }
 
 impl<'a, S: Streams> Bench<'a, S> {
-    async fn open(options: &'a Args, store: S, meter: Arc<Meter>) -> Result<Self, Error> {
+    async fn open(options: &'a Args, store: S, meter: Arc<Meter>) -> Result<Self> {
         let stream = Stream::open(StreamId::new("bench"), Options::default(), System.now());
         store.open_stream(&stream).await?;
         Ok(Self { options, store, outbox: MemoryQueues::new(), meter, life: stream.life })
     }
 
-    async fn run(mut self, tables: &'static str) -> Result<Figures, Error> {
+    async fn run(mut self, tables: &'static str) -> Result<Figures> {
         let mut figures = self.pass().await?;
         (figures.tables, figures.units) = (tables, None);
         self.advance(&mut figures).await?;
@@ -140,7 +139,7 @@ impl<'a, S: Streams> Bench<'a, S> {
     }
 
     /// Feeds and settles all events but the first.
-    async fn pass(&mut self) -> Result<Figures, Error> {
+    async fn pass(&mut self) -> Result<Figures> {
         let Args { events, batch, workers, seed, .. } = *self.options;
         let (started, mut dice) = (Instant::now(), StdRng::seed_from_u64(seed));
         let bar = bar(events, "{bar:40} {pos} of {len} events  {per_sec}  {eta}");
@@ -153,17 +152,13 @@ impl<'a, S: Streams> Bench<'a, S> {
             let between = self.meter.snapshot();
             let mut batches: Vec<u64> = (fed..end).step_by(usize::try_from(batch).unwrap_or(1)).collect();
             batches.shuffle(&mut dice);
-            let next = AtomicUsize::new(0);
-            let work = || async {
-                while let Some(first) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let last = (first + batch).min(end);
-                    self.settle((*first).max(1)..last).await?;
-                    bar.inc(last - first);
-                }
+            let settle = async |first: u64| {
+                let last = (first + batch).min(end);
+                self.settle(first.max(1)..last).await?;
+                bar.inc(last - first);
                 Ok::<(), Error>(())
             };
-            let ended: Vec<Result<(), Error>> = join_all((0..workers).map(|_| work())).await;
-            ended.into_iter().collect::<Result<(), Error>>()?;
+            stream::iter(batches).map(settle).buffer_unordered(workers).try_collect::<()>().await?;
             let after = self.meter.snapshot();
             feeding = add(feeding, before, between);
             settling = add(settling, between, after);
@@ -196,7 +191,7 @@ impl<'a, S: Streams> Bench<'a, S> {
     }
 
     /// Numbers events up to this one, page by page.
-    async fn feed(&self, from: u64, end: u64) -> Result<(), Error> {
+    async fn feed(&self, from: u64, end: u64) -> Result<()> {
         let mut stream = self.steps().stream(&self.life.id).await??;
         for start in (from..end).step_by(MAX_FED) {
             let numbers = start..(start + MAX_FED as u64).min(end);
@@ -204,21 +199,20 @@ impl<'a, S: Streams> Bench<'a, S> {
             let trace = |number: u64| Some(Trace::of(Offset::parse(&(number * 200).to_string()).ok()?, ""));
             let page = Page { start, traces: numbers.filter_map(trace).collect() };
             stream = stream.fed(&page, System.now());
-            if self.store.feed(&stream, &page).await? == Stored::Conflict {
-                return Err(Error::Watermark(stream.watermark.number));
-            }
+            let stored = self.store.feed(&stream, &page).await?;
+            ensure!(stored == Stored::Yes, "the watermark is at {}", stream.watermark.number);
         }
         Ok(())
     }
 
-    async fn settle(&self, numbers: std::ops::Range<u64>) -> Result<(), Error> {
+    async fn settle(&self, numbers: std::ops::Range<u64>) -> Result<()> {
         let event = |number| (EventId { life: self.life.clone(), number }, Outcome::Succeeded);
         let settled = self.steps().settle(numbers.map(event).collect()).await;
         settled.unanswered.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
     }
 
     /// Nodes and pages that are there.
-    async fn parts(&self) -> Result<(u64, u64), Error> {
+    async fn parts(&self) -> Result<(u64, u64)> {
         let (mut nodes, mut pages, mut from) = (0, 0, 0);
         for level in 0..=MAX_LEVEL {
             nodes += self.store.stream_nodes(&self.life, NodeId { level, index: 0 }, usize::MAX).await?.len() as u64;
@@ -232,14 +226,13 @@ impl<'a, S: Streams> Bench<'a, S> {
     }
 
     /// Settles the first event, and commits.
-    async fn advance(&mut self, figures: &mut Figures) -> Result<(), Error> {
+    async fn advance(&mut self, figures: &mut Figures) -> Result<()> {
         let (before, started) = (self.meter.snapshot(), Instant::now());
         self.settle(0..1).await?;
         let stream = self.steps().commit_now(&self.life.id).await??;
         figures.advance_ms = started.elapsed().as_secs_f64() * 1_000.0;
-        if stream.watermark.number != self.options.events {
-            return Err(Error::Watermark(stream.watermark.number));
-        }
+        let at = stream.watermark.number;
+        ensure!(at == self.options.events, "the watermark is at {at}");
         let (read, write) = add((0.0, 0.0), before, self.meter.snapshot());
         if let Some(units) = &mut figures.units {
             (units.advance_read_units, units.advance_write_units) = (read, write);

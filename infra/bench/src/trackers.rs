@@ -5,11 +5,11 @@
 //! collisions do not depend on the machine, but for how many workers it really runs at once; times do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use anyhow::{Result, bail};
 use embedded::{Ports, Storage};
-use futures::future::join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::notice::NotificationQueue;
@@ -17,7 +17,6 @@ use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, 
 use groupage_core::steps::track::Tracking;
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::plan::{Plan, Range};
 use crate::print::{Output, bar, summary};
 use crate::process::resident;
@@ -92,7 +91,7 @@ struct Figures {
 }
 
 /// Runs the benchmark once for each size of chunk.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Vec::new();
     for chunk in &options.chunks {
         let figures = Bench::start(options, *chunk).await?.run().await?;
@@ -119,7 +118,7 @@ const RETENTION_MS: u64 = 1;
 const EVENTUAL_READ_BYTES: f64 = 8_192.0;
 
 impl<'a> Bench<'a> {
-    async fn start(options: &'a Args, chunk: u16) -> Result<Self, Error> {
+    async fn start(options: &'a Args, chunk: u16) -> Result<Self> {
         let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
         let meter = Arc::new(Meter::new());
         let store = stack.connection().store(RETENTION_MS, &meter);
@@ -127,7 +126,7 @@ impl<'a> Bench<'a> {
         Ok(Self { options, chunk, stack, meter, store, outbox, id: TrackerId::new("bench") })
     }
 
-    async fn run(self) -> Result<Figures, Error> {
+    async fn run(self) -> Result<Figures> {
         let opened = self.meter.snapshot();
         let options = Options { deadline: None, notify: NotificationQueue::Default };
         self.tracking().open(self.id.clone(), options).await??;
@@ -142,7 +141,7 @@ impl<'a> Bench<'a> {
         let looked = self.meter.snapshot();
         let sealed = self.tracking().seal(&self.id).await??;
         if progress.missing > 0 || !matches!(sealed.state, State::Ended(_)) {
-            return Err(Error::NotComplete(sealed.state.word()));
+            bail!("everything is acked, and the tracker is {}", sealed.state.word());
         }
         let other = [before - opened, self.meter.snapshot() - looked].map(|usage| usage.capacity().write.count());
         let figures = self.figures(&plan, seconds, other, after - before, looked - after, memory);
@@ -151,7 +150,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Adds all items, in as many calls as it takes.
-    async fn add(&self) -> Result<(), Error> {
+    async fn add(&self) -> Result<()> {
         let mut added = 0;
         while added < self.options.items {
             let count = (self.options.items - added).min(MAX_ADDED);
@@ -161,20 +160,18 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    async fn ack_all(&self, plan: &Plan) -> Result<(), Error> {
+    async fn ack_all(&self, plan: &Plan) -> Result<()> {
         let bar = bar(plan.acks(), "{bar:40} {pos} of {len} acks  {per_sec}  {eta}");
-        let next = AtomicU64::new(0);
-        let work = || async {
-            while let Some(Range { group, first, last }) = plan.ack(next.fetch_add(1, Ordering::Relaxed)) {
-                let range = ItemRange { tracker: self.id.clone(), group, first, last };
-                self.tracking().ack(&self.id, &[(range, Outcome::Succeeded)]).await??;
-                bar.inc(1);
-            }
+        let ack = async |Range { group, first, last }| {
+            let range = ItemRange { tracker: self.id.clone(), group, first, last };
+            self.tracking().ack(&self.id, &[(range, Outcome::Succeeded)]).await??;
+            bar.inc(1);
             Ok(())
         };
-        let ended: Vec<Result<(), Error>> = join_all((0..self.options.workers).map(|_| work())).await;
+        let acks = stream::iter((0..plan.acks()).filter_map(|number| plan.ack(number))).map(ack);
+        let done = acks.buffer_unordered(self.options.workers).try_collect::<()>().await;
         bar.finish_and_clear();
-        ended.into_iter().collect()
+        done
     }
 
     fn figures(

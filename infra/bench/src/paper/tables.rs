@@ -10,7 +10,6 @@ use groupage_core::ports::{Freshness, Result};
 use simulator::latency::Hop;
 use simulator::{Keys, Store};
 
-/// All tables.
 #[derive(Debug, Default)]
 pub struct PaperTables(Mutex<Tables>);
 

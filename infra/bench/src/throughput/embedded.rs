@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -12,7 +13,6 @@ use groupage_core::ports::{self, Census, Destination, Outbox, Outgoing};
 use tokio::time::{self, Instant};
 
 use super::run::{Accepting, Path, Run, Watch, body, routes};
-use crate::error::Error;
 use crate::process;
 
 /// Send requests under way at once.
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends `tasks` tasks for `targets` Targets on a path and waits until all are settled.
-pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
+pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
     let routes = RouteSource::Fixed(routes(path, WAIT_MS)?);
     let steps = AwsStack::on(stack.connection(), routes, &Arc::new(Meter::new()), "bench".to_owned())?;
@@ -45,7 +45,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
     Ok(Run { resident_bytes_after: process::resident(), ..run })
 }
 
-async fn send(senders: &Sqs, tasks: u64, targets: u64) -> Result<(), Error> {
+async fn send(senders: &Sqs, tasks: u64, targets: u64) -> Result<()> {
     let sends = (0..tasks).step_by(AT_ONCE).map(|first| {
         let numbers = first..(first + AT_ONCE as u64).min(tasks);
         let message = |number| Outgoing {
@@ -63,7 +63,7 @@ async fn send(senders: &Sqs, tasks: u64, targets: u64) -> Result<(), Error> {
 
 /// Waits until all tasks are settled, by the steps' own counts. Those miss a batch whose follow-up another delivery had to
 /// repeat, so when nothing is counted any more the task table is asked.
-async fn settled(pipeline: &Pipeline, store: &Dynamo, tasks: u64) -> Result<(), Error> {
+async fn settled(pipeline: &Pipeline, store: &Dynamo, tasks: u64) -> Result<()> {
     let (mut settled, mut since, mut last_asked) = (0, Instant::now(), Instant::now());
     while settled < tasks {
         time::sleep(LOOK).await;
@@ -79,7 +79,7 @@ async fn settled(pipeline: &Pipeline, store: &Dynamo, tasks: u64) -> Result<(), 
                 return Ok(());
             }
             if since.elapsed() > PATIENCE {
-                return Err(Error::Unsettled { tasks, settled: put.saturating_sub(unsettled) });
+                bail!("of {tasks} tasks only {} were settled", put.saturating_sub(unsettled));
             }
             last_asked = Instant::now();
         }

@@ -1,5 +1,6 @@
 //! The functions' own code, in one thread, on tables and queues in plain memory.
 
+use anyhow::{Result, bail};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use groupage_aws::System;
@@ -11,7 +12,6 @@ use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::track::Lifetimes;
 
 use super::run::{Accepting, Path, Run, Watch, body, routes};
-use crate::error::Error;
 use crate::process;
 
 type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
@@ -22,7 +22,7 @@ const WAIT_MS: u64 = 2_000;
 const VISIBILITY_MS: u64 = 60_000;
 
 /// Registers `tasks` tasks for `targets` Targets on a path and works until all are settled.
-pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
+pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
     let stack = Stack {
         store: MemoryStore::new(),
         queues: MemoryQueues::new(),
@@ -59,7 +59,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run, Error> {
         start(&mut running);
         let next = stack.queues.next_visible_at();
         if running.is_empty() && next.is_none() {
-            return Err(Error::Unsettled { tasks, settled: counts.get(Metric::TasksSucceeded) });
+            bail!("of {tasks} tasks only {} were settled", counts.get(Metric::TasksSucceeded));
         }
         let pause_ms = next.map_or(VISIBILITY_MS, |next| next.since(System.now()));
         tokio::select! {

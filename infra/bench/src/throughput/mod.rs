@@ -4,9 +4,9 @@ mod embedded;
 mod memory;
 mod run;
 
+use anyhow::Result;
 use run::{Path, Run};
 
-use crate::error::Error;
 use crate::print::{Output, figures, grouped};
 
 /// Tasks a second: through the steps' own code on tables in plain memory, or through the embedded stack.
@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 /// Runs the benchmark.
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
+pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut runs = Vec::new();
     for (path, targets) in
         Path::ALL.into_iter().flat_map(|path| options.targets.iter().map(move |targets| (path, *targets)))

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::Result;
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use groupage_core::routes::Routes;
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::process;
 
 /// How tasks become batches.
@@ -56,7 +56,7 @@ pub struct Run {
 const MAX_ITEMS: u64 = 100;
 
 /// The one route. A batch that is not full waits for `wait_ms` milliseconds.
-pub fn routes(path: Path, wait_ms: u64) -> Result<Arc<Routes>, Error> {
+pub fn routes(path: Path, wait_ms: u64) -> Result<Arc<Routes>> {
     let express = matches!(path, Path::Express);
     let text = format!(
         r#"
