@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields};
-use crate::parameters::Id;
+use crate::parameters::{Id, OfTracker};
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::trackers::TrackerState;
@@ -104,12 +104,7 @@ pub struct AckResult {
 /// All of them or, if one cannot be acked, none. The first outcome of an item counts; to ack it again changes nothing.
 #[utoipa::path(
     post, path = "/trackers/{id}/acks", tag = "trackers", operation_id = "ack_items",
-    params(
-        (
-            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
-            example = "catalog-7"
-        ),
-    ),
+    params(OfTracker),
     request_body(
         content = AckList,
         example = json!({ "succeeded": ["catalog-7:0:0-99"], "failed": ["catalog-7:0:100"] }),

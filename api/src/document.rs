@@ -54,7 +54,6 @@ use crate::{acks, batches, item_pages, items, lists, streams, tasks, trackers};
 struct Document;
 
 /// The OpenAPI 3.1 document.
-#[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields};
-use crate::parameters::Id;
+use crate::parameters::{Id, OfTracker};
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 
@@ -66,12 +66,7 @@ pub struct Group {
 /// The same call again answers the same.
 #[utoipa::path(
     post, path = "/trackers/{id}/items", tag = "trackers", operation_id = "add_items",
-    params(
-        (
-            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
-            example = "catalog-7"
-        ),
-    ),
+    params(OfTracker),
     request_body(content = NewItems, example = json!({ "key": "part-1", "count": 10_000 })),
     responses(
         (

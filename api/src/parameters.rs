@@ -3,6 +3,7 @@
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use groupage_core::domain::id::{BatchId, ListId, StreamId, TaskId, TrackerId};
+use utoipa::IntoParams;
 
 use crate::problem::Problem;
 
@@ -12,29 +13,17 @@ pub trait PathId: Sized {
     fn checked(text: &str) -> Result<Self, &'static str>;
 }
 
-impl PathId for TaskId {
-    fn checked(text: &str) -> Result<Self, &'static str> {
-        Self::parse(text)
-    }
+macro_rules! parsed {
+    ($($id:ty),+) => {$(
+        impl PathId for $id {
+            fn checked(text: &str) -> Result<Self, &'static str> {
+                Self::parse(text)
+            }
+        }
+    )+};
 }
 
-impl PathId for TrackerId {
-    fn checked(text: &str) -> Result<Self, &'static str> {
-        Self::parse(text)
-    }
-}
-
-impl PathId for ListId {
-    fn checked(text: &str) -> Result<Self, &'static str> {
-        Self::parse(text)
-    }
-}
-
-impl PathId for StreamId {
-    fn checked(text: &str) -> Result<Self, &'static str> {
-        Self::parse(text)
-    }
-}
+parsed!(TaskId, TrackerId, ListId, StreamId);
 
 impl PathId for BatchId {
     fn checked(text: &str) -> Result<Self, &'static str> {
@@ -45,6 +34,16 @@ impl PathId for BatchId {
             Err("a batch's id has 32 characters out of 0-9 and a-f")
         }
     }
+}
+
+/// A tracker's id in a path, as the document shows it.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "the published contract; `Id` reads it")]
+pub struct OfTracker {
+    /// The tracker's id.
+    #[param(pattern = "^[A-Za-z0-9_-]{1,64}$", example = "catalog-7")]
+    id: String,
 }
 
 /// The id in a path.

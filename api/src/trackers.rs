@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use crate::backend::Backend;
 use crate::body::{Body, Contents, Fields};
-use crate::parameters::Id;
+use crate::parameters::{Id, OfTracker};
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::routes::pushed;
@@ -203,12 +203,7 @@ pub(crate) async fn notification_queue(text: &str, routes: &RouteSource) -> Resu
 /// Counts what is acked, unless the tracker has ended.
 #[utoipa::path(
     get, path = "/trackers/{id}", tag = "trackers", operation_id = "show_tracker",
-    params(
-        (
-            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
-            example = "catalog-7"
-        ),
-    ),
+    params(OfTracker),
     responses((status = 200, description = "The tracker.", body = TrackerProgress), ById, AnyPort),
 )]
 pub async fn show<B: Backend>(
@@ -224,12 +219,7 @@ pub async fn show<B: Backend>(
 /// It takes no more items; if all are acked, it is complete with that. The same call again finds it sealed.
 #[utoipa::path(
     post, path = "/trackers/{id}/seal", tag = "trackers", operation_id = "seal_tracker",
-    params(
-        (
-            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
-            example = "catalog-7"
-        ),
-    ),
+    params(OfTracker),
     responses((status = 200, description = "It is sealed.", body = Tracker), ById, Conflicts, AnyPort),
 )]
 pub async fn seal<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TrackerId>) -> Result<Json<Tracker>, Problem> {
@@ -241,12 +231,7 @@ pub async fn seal<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TrackerI
 /// What was added and not acked counts as missing. The same call again finds it given up.
 #[utoipa::path(
     post, path = "/trackers/{id}/abandon", tag = "trackers", operation_id = "abandon_tracker",
-    params(
-        (
-            "id" = String, Path, description = "The tracker's id.", pattern = "^[A-Za-z0-9_-]{1,64}$",
-            example = "catalog-7"
-        ),
-    ),
+    params(OfTracker),
     responses((status = 200, description = "It is given up.", body = Tracker), ById, Conflicts, AnyPort),
 )]
 pub async fn abandon<B: Backend>(

@@ -30,19 +30,16 @@ impl Connection {
     }
 
     /// The tables, on which a settled task stays readable for `retention_ms`; what they consume goes to `meter`.
-    #[must_use]
     pub fn store(&self, retention_ms: u64, meter: &Arc<Meter>) -> Dynamo {
         Dynamo::new(&self.config, self.tables.clone(), retention_ms, Arc::clone(meter))
     }
 
     /// The queues; their requests go to `meter`.
-    #[must_use]
     pub fn sqs(&self, meter: &Arc<Meter>) -> Sqs {
         Sqs::new(&self.config, self.queues.clone(), Arc::clone(meter))
     }
 
     /// The table of the routes file; what it consumes goes to `meter`.
-    #[must_use]
     pub fn routes(&self, meter: &Arc<Meter>) -> RouteTable {
         RouteTable::new(&self.config, &self.tables, Arc::clone(meter))
     }

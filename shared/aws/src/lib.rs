@@ -84,7 +84,6 @@ pub async fn load_config() -> SdkConfig {
 ///
 /// Making it costs nothing. The SDK would have it load root certificates as soon as a client is made; this one does so
 /// at the first request.
-#[must_use]
 pub fn http_client() -> SharedHttpClient {
     let eager =
         aws_smithy_http_client::Builder::new().tls_provider(tls::Provider::Rustls(CryptoMode::Ring)).build_https();

@@ -51,7 +51,6 @@ impl Image {
     }
 
     /// A lock; if nobody holds it, as one that was released at `now`.
-    #[must_use]
     pub fn lock(target: &Target, lock: &Lock, now: Timestamp) -> Self {
         Self { place: Place::Locks, item: crate::tables::locks::item_of(target, lock, now) }
     }
@@ -81,7 +80,6 @@ impl Image {
     }
 
     /// An item with these attributes, for steps that store other items than ours.
-    #[must_use]
     pub fn other(place: Place, texts: &[(&str, &str)], numbers: &[(&str, u64)]) -> Self {
         let texts = texts.iter().map(|(name, value)| ((*name).to_owned(), text(*value)));
         let numbers = numbers.iter().map(|(name, value)| ((*name).to_owned(), number(value)));
@@ -89,13 +87,11 @@ impl Image {
     }
 
     /// Its size in bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         item::size(&self.item)
     }
 
     /// The size of its entry in the table's index; 0 if it has none.
-    #[must_use]
     pub fn entry_bytes(&self) -> u64 {
         self.entry().as_ref().map_or(0, item::size)
     }
@@ -116,7 +112,6 @@ impl Image {
 }
 
 /// What a write costs that finds `old` and leaves `new`: in the table, and in its index if that changes.
-#[must_use]
 pub fn write(place: Place, old: Option<&Image>, new: Option<&Image>) -> (Units, Units) {
     let table = old.map_or(0, Image::bytes).max(new.map_or(0, Image::bytes));
     let of = |entry: &Item| item::size(entry).div_ceil(WRITE_UNIT_BYTES).max(1);
@@ -133,13 +128,11 @@ pub fn write(place: Place, old: Option<&Image>, new: Option<&Image>) -> (Units, 
 }
 
 /// What a write costs whose condition failed: billed by the item that was there, and at least one unit.
-#[must_use]
 pub fn refused_write(old: Option<&Image>) -> Units {
     item::refused(old.map(|image| &image.item))
 }
 
 /// What reading so many bytes at once costs: one item, or a page of a query.
-#[must_use]
 pub fn read(bytes: u64, freshness: Freshness) -> Units {
     let units = bytes.div_ceil(READ_UNIT_BYTES).max(1);
     match freshness {
@@ -149,7 +142,6 @@ pub fn read(bytes: u64, freshness: Freshness) -> Units {
 }
 
 /// The size of a waiting task's entry in the index.
-#[must_use]
 pub fn waiting_bytes(target: &Target, candidate: &Candidate, since: Timestamp) -> u64 {
     let Candidate { id, round, bytes } = candidate;
     item::size(&Item::from([

@@ -26,7 +26,6 @@ pub struct Downstreams {
 
 impl Downstreams {
     /// Downstreams whose secrets and functions are reached with this configuration.
-    #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self { http: HttpCaller::new(Secrets::new(config.clone())), lambda: LambdaCaller::new(config.clone()) }
     }

@@ -81,7 +81,6 @@ impl Dynamo {
     }
 
     /// The tables named by `tables`. Settled tasks and their batches are kept for `retention_ms`.
-    #[must_use]
     pub fn new(config: &SdkConfig, tables: Tables, retention_ms: u64, meter: Arc<Meter>) -> Self {
         let config = aws_sdk_dynamodb::config::Builder::from(config).retry_classifier(Conflicts);
         let yielding = Client::from_conf(config.clone().retry_classifier(GivesWay).build());

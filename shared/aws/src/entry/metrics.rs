@@ -113,7 +113,6 @@ impl Counts {
     }
 
     /// The value of a metric.
-    #[must_use]
     pub fn get(&self, metric: Metric) -> u64 {
         self.0.get(&metric).copied().unwrap_or_default()
     }
@@ -126,7 +125,6 @@ impl Counts {
     }
 
     /// The line for CloudWatch; `None` if nothing was counted.
-    #[must_use]
     pub fn to_emf(&self, function: &str, now: Timestamp) -> Option<String> {
         let counted: Vec<(String, u64)> = self
             .0

@@ -46,7 +46,6 @@ pub struct Loaded {
 
 impl RouteSource {
     /// Routes from their table.
-    #[must_use]
     pub fn table(table: RouteTable) -> Self {
         Self::Table(table, Mutex::new(None))
     }

@@ -67,7 +67,6 @@ impl AwsStack {
 }
 
 /// Who this process is, for people: the function's log stream on Lambda, else the process's number.
-#[must_use]
 pub fn worker_name() -> String {
     std::env::var("AWS_LAMBDA_LOG_STREAM_NAME").unwrap_or_else(|_| format!("process {}", std::process::id()))
 }

@@ -41,13 +41,11 @@ const SQS_CHUNK_BYTES: u64 = 64 * 1024;
 
 impl Meter {
     /// A meter at zero.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// All counts as they are now; the difference of two is what happened between.
-    #[must_use]
     pub fn snapshot(&self) -> Usage {
         let capacity = |place: usize| Capacity {
             read: Units::tenths(self.read[place].load(Ordering::Relaxed)),

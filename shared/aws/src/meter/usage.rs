@@ -19,26 +19,22 @@ impl Units {
     }
 
     /// So many whole units.
-    #[must_use]
     pub const fn whole(units: u64) -> Self {
         Self { tenths: units * 10 }
     }
 
     /// So many half units.
-    #[must_use]
     pub const fn halves(halves: u64) -> Self {
         Self { tenths: halves * 5 }
     }
 
     /// Units as DynamoDB reports them.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number that is not negative")]
     pub fn reported(units: f64) -> Self {
         Self { tenths: (units.max(0.0) * 10.0).round() as u64 }
     }
 
     /// The number of units.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "exact far beyond any run")]
     pub fn count(self) -> f64 {
         self.tenths as f64 / 10.0
@@ -131,7 +127,6 @@ impl Place {
         [Self::Tasks, Self::Waiting, Self::Locks, Self::Batches, Self::Unfinished, Self::Sessions];
 
     /// What it is called in tables.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tasks => "tasks",
@@ -179,13 +174,11 @@ pub struct Usage {
 
 impl Usage {
     /// Units consumed in one place.
-    #[must_use]
     pub const fn at(&self, place: Place) -> Capacity {
         self.places[place as usize]
     }
 
     /// Units consumed everywhere.
-    #[must_use]
     pub fn capacity(&self) -> Capacity {
         self.places
             .into_iter()
@@ -194,7 +187,6 @@ impl Usage {
 
     /// Read units of the indexes that sweep looks through in every round, be there tasks or not: they cost by the
     /// minute, not by the task.
-    #[must_use]
     pub fn looked_through(&self) -> Units {
         [Place::Unfinished, Place::Due, Place::ListsDue, Place::StreamsDue]
             .into_iter()
@@ -204,7 +196,6 @@ impl Usage {
 
 impl Requests {
     /// All requests.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.send + self.receive + self.delete + self.change_visibility
     }

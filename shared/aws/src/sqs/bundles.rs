@@ -17,7 +17,6 @@ pub(super) struct Bundle {
 }
 
 /// The requests that messages for one queue go out in, each with its bytes.
-#[must_use]
 pub fn requests(messages: Vec<Outgoing>) -> Vec<(Vec<Outgoing>, u64)> {
     let bundles = bundles(messages.into_iter().enumerate().collect());
     let request = |bundle: Bundle| {

@@ -49,7 +49,6 @@ pub struct Sqs {
 
 impl Sqs {
     /// The queues at these URLs.
-    #[must_use]
     pub fn new(config: &SdkConfig, queues: Queues, meter: Arc<Meter>) -> Self {
         Self { client: Client::new(config), queues, meter }
     }

@@ -49,7 +49,6 @@ struct Entry<'a> {
 
 impl RouteTable {
     /// The table named by `tables`.
-    #[must_use]
     pub fn new(config: &SdkConfig, tables: &Tables, meter: Arc<Meter>) -> Self {
         Self { client: Client::new(config), table: tables.routes.clone(), meter }
     }

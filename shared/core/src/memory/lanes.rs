@@ -23,7 +23,6 @@ impl InLane {
 
 impl MemoryStore {
     /// All lanes, in the order of their ids, each with how many wait in it.
-    #[must_use]
     pub fn lanes(&self) -> Vec<(Lane, usize)> {
         let tables = self.tables();
         tables.lanes.values().filter_map(|all| Some((all.lane.clone()?, all.queued.len()))).collect()

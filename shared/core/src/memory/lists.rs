@@ -37,13 +37,11 @@ impl Listed {
 
 impl MemoryStore {
     /// All lists, in the order of their names.
-    #[must_use]
     pub fn lists(&self) -> Vec<List> {
         self.tables().lists.values().filter_map(|listed| listed.ends.clone()).collect()
     }
 
     /// Every task on any list, in the order of tokens, whether it waits or is about to be removed.
-    #[must_use]
     pub fn all_slots(&self) -> Vec<(ListId, Slot)> {
         let tables = self.tables();
         let of_list = |(id, listed): (&ListId, &Listed)| -> Vec<(ListId, Slot)> {

@@ -57,13 +57,11 @@ struct Tables {
 
 impl MemoryStore {
     /// Empty tables.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// All tasks, in the order of their ids.
-    #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
         let mut tasks: Vec<Task> = self.tables().tasks.values().cloned().collect();
         tasks.sort_by(|a, b| a.id.cmp(&b.id));
@@ -71,7 +69,6 @@ impl MemoryStore {
     }
 
     /// All batches, in the order of their ids.
-    #[must_use]
     pub fn batches(&self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = self.tables().batches.values().cloned().collect();
         batches.sort_by(|a, b| a.id.cmp(&b.id));

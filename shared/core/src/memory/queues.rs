@@ -111,7 +111,6 @@ pub struct Delivery {
 
 impl MemoryQueues {
     /// Empty queues at time zero.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -122,13 +121,11 @@ impl MemoryQueues {
     }
 
     /// Receives the first visible message of any step's queue and hides it for `visibility_ms`.
-    #[must_use]
     pub fn receive(&self, visibility_ms: u64) -> Option<Delivery> {
         self.receive_together(|_| 1, visibility_ms).pop()
     }
 
     /// Receives the first visible message of one step's queue and hides it for `visibility_ms`.
-    #[must_use]
     pub fn receive_from(&self, queue: &Destination, visibility_ms: u64) -> Option<Delivery> {
         let mut state = self.state();
         let at = state.first(|message| message.outgoing.to == *queue)?;
@@ -138,7 +135,6 @@ impl MemoryQueues {
     /// Receives the first visible message of any step's queue, and with it, as one request does, as many more from the same
     /// queue as `most` says that its reader takes at once, those of its own group first (SQS developer guide, *FIFO queue delivery
     /// logic*).
-    #[must_use]
     pub fn receive_together(&self, most: impl Fn(&Destination) -> usize, visibility_ms: u64) -> Vec<Delivery> {
         let mut state = self.state();
         let Some(first) = state.first(|_| true) else { return Vec::new() };
@@ -176,7 +172,6 @@ impl MemoryQueues {
     }
 
     /// When the next message for a step becomes visible, if there is any.
-    #[must_use]
     pub fn next_visible_at(&self) -> Option<Timestamp> {
         let state = self.state();
         let held = state.held();
@@ -185,7 +180,6 @@ impl MemoryQueues {
     }
 
     /// All messages for one destination, in hand or not.
-    #[must_use]
     pub fn messages(&self, to: &Destination) -> Vec<Outgoing> {
         let state = self.state();
         let of_steps = state.messages.iter().map(|message| &message.outgoing);

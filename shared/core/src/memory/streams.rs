@@ -20,13 +20,11 @@ pub(super) struct Streamed {
 
 impl MemoryStore {
     /// All streams, in the order of their names.
-    #[must_use]
     pub fn streams(&self) -> Vec<Stream> {
         self.tables().streams.values().cloned().collect()
     }
 
     /// What belongs to any stream beside its own item: nodes and pages.
-    #[must_use]
     pub fn stream_parts(&self) -> (usize, usize) {
         let tables = self.tables();
         let parts = tables.streamed.values();

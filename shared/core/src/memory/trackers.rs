@@ -26,7 +26,6 @@ impl Tracked {
 
 impl MemoryStore {
     /// All trackers, in the order of their ids.
-    #[must_use]
     pub fn trackers(&self) -> Vec<Tracker> {
         self.tables().trackers.values().filter_map(|tracked| tracked.tracker.clone()).collect()
     }
