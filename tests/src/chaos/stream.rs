@@ -32,7 +32,6 @@ pub(super) fn of(dice: &mut StdRng, bodies: &[String]) -> Option<Random> {
 }
 
 impl Random {
-    /// The sources.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
         let Self { options, page, sources, bodies } = self.clone();
         let source = move || {

@@ -8,7 +8,6 @@ use groupage_core::domain::task::{Status, Task};
 
 use crate::world::World;
 
-/// What was broken.
 pub(super) fn broken(world: &World) -> Vec<String> {
     let accepted = world.store.inner().accepted();
     let mut broken = called_in_order(world, &accepted);

@@ -9,7 +9,6 @@ use crate::fan_out::{FanOut, Portion, Work};
 use crate::scenario::{Scenario, parcel, parcels};
 use crate::world::World;
 
-/// All of them.
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [
         Scenario::new("a fan-out, sealed when all is done", 6, |world| start(world, &parcels(6, 2), 8_000)),

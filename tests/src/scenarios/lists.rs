@@ -8,7 +8,6 @@ use crate::scenario::{Scenario, parcel, parcels};
 use crate::shelf::{Call, Caller, What};
 use crate::world::World;
 
-/// All of them.
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         story("releases that are made up for", |world| {

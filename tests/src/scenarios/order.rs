@@ -7,7 +7,6 @@ use crate::downstream::{Seen, ok};
 use crate::scenario::{Scenario, keyed};
 use crate::world::World;
 
-/// All of them.
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         story("an order key", 3, "", |world| world.send(&of_one_key(3))),

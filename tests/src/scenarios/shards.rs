@@ -8,7 +8,6 @@ use groupage_core::domain::task::Task;
 use crate::scenario::{Scenario, parcel, parcels, routes_with};
 use crate::world::World;
 
-/// All of them.
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         // Each event's tasks lie in one of the shards.

@@ -9,7 +9,6 @@ use crate::scenario::{Scenario, parcels};
 use crate::source::Source;
 use crate::world::World;
 
-/// All of them.
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [
         Scenario::new("a stream", 6, |world| feed(world, 100)),

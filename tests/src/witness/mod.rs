@@ -35,7 +35,6 @@ pub struct Witness {
     frozen: Mutex<BTreeMap<BatchId, Vec<Member>>>,
     /// Gates that were closed: which, when that was durable, and until when.
     pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
-    /// How many shards each route has.
     shards: BTreeMap<RouteName, u8>,
     /// Who is to be found by the holder of each home's lock.
     asked: Mutex<locks::Asked>,
@@ -47,9 +46,7 @@ pub struct Witness {
     accepted: Mutex<order::Accepted>,
     /// Events whose tasks are on their way.
     unsettled: Mutex<streams::Unsettled>,
-    /// What was seen of trackers.
     trackers: Mutex<trackers::Seen>,
-    /// What was seen of lists.
     lists: Mutex<lists::Seen>,
 }
 

@@ -27,7 +27,6 @@ impl Witness {
         self.trackers.lock().unwrap_or_else(PoisonError::into_inner).delays.get(id).copied()
     }
 
-    /// A tracker as it is.
     async fn tracker_now(&self, id: &TrackerId) -> Result<Option<Tracker>> {
         Ok(self.tables.look(id, &[], Freshness::Latest).await?.tracker)
     }

@@ -6,7 +6,7 @@ use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{self, Addition, ItemId, ItemRange, Options, Place};
 use groupage_core::ports::Env;
-use groupage_core::steps::track::{Outcome, Refused, Tracking};
+use groupage_core::steps::track::{Refused, Tracking};
 
 use super::World;
 use crate::clock::TestEnv;
@@ -51,7 +51,7 @@ pub enum Work {
 }
 
 /// A call that was not answered is made again after so many milliseconds.
-const AGAIN_MS: u64 = 500;
+pub(super) const AGAIN_MS: u64 = 500;
 
 impl FanOut {
     /// A fan-out of one portion for each of these messages' groups, sealed when it is sent.
@@ -155,7 +155,7 @@ impl World {
 }
 
 /// Makes a call until it is answered.
-async fn insist<T>(env: &TestEnv, call: impl AsyncFn() -> Outcome<T>) -> Result<T, Refused> {
+pub(super) async fn insist<T, R, E>(env: &TestEnv, call: impl AsyncFn() -> Result<Result<T, R>, E>) -> Result<T, R> {
     loop {
         match call().await {
             Ok(answer) => return answer,

@@ -7,10 +7,10 @@ use std::sync::PoisonError;
 use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::{Move, Options, Purpose};
 use groupage_core::ports::{Env, Lists, Moved};
-use groupage_core::steps::list::{Listing, Outcome, Refused};
+use groupage_core::steps::list::{Listing, Refused};
 
 use super::World;
-use crate::clock::TestEnv;
+use super::fan_out::{AGAIN_MS, insist};
 use crate::faulty::Faulty;
 use crate::process::Process;
 
@@ -57,9 +57,6 @@ pub struct Told {
     /// Ranges taken, by list and key.
     takings: BTreeMap<(ListId, String), (u64, u64)>,
 }
-
-/// A call that was not answered is made again after so many milliseconds.
-const AGAIN_MS: u64 = 500;
 
 impl Caller {
     /// Somebody who is made up for.
@@ -147,16 +144,6 @@ impl World {
         drop(told);
         if let Some(before) = before.filter(|before| *before != (start, count)) {
             self.complain(format!("a call takes once: {key} of {id} was told {before:?} and {:?}", (start, count)));
-        }
-    }
-}
-
-/// Makes a call until it is answered.
-async fn insist<T>(env: &TestEnv, call: impl AsyncFn() -> Outcome<T>) -> Result<T, Refused> {
-    loop {
-        match call().await {
-            Ok(answer) => return answer,
-            Err(_) => env.sleep(AGAIN_MS).await,
         }
     }
 }

@@ -9,6 +9,7 @@ use groupage_core::ports::{Destination, Env, Outbox, Outgoing, Result, Streams, 
 use groupage_core::steps::stream::{Event, Outcome, Refused, Streaming};
 
 use super::World;
+use super::fan_out::AGAIN_MS;
 use crate::faulty::Faulty;
 use crate::process::Process;
 
@@ -24,9 +25,6 @@ pub struct Source {
     /// Events of one call.
     pub page: usize,
 }
-
-/// A call that was not answered, or was pushed back, is made again after so many milliseconds.
-const AGAIN_MS: u64 = 500;
 
 impl Source {
     /// The events from a number on, as many as go in one call.

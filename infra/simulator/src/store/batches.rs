@@ -5,7 +5,7 @@ use groupage_aws::price::Image;
 use groupage_core::domain::batch::{Assumes, Batch};
 use groupage_core::domain::id::{BatchId, Part, RouteName};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Freshness, Result, Stored};
+use groupage_core::ports::{Batches, Result, Stored};
 
 use super::{RETENTION_MS, Store};
 use crate::keys::Keys;
@@ -23,11 +23,7 @@ const fn keys<'a>(item: &'a str, entry: Option<&'a str>) -> Keys<'a> {
 
 impl Batches for Store {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
-        let keys = keys(id.as_str(), None);
-        self.call(Hop::Read, keys).await?;
-        let bytes = self.batch_image(id).await?.map_or(0, |image| image.bytes());
-        self.read(keys, bytes, Freshness::Latest);
-        self.inner.batch(id).await
+        self.look(keys(id.as_str(), None), self.batch_image(id), self.inner.batch(id)).await
     }
 
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {

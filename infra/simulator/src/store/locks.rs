@@ -6,11 +6,10 @@ use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::id::{Seq, Target};
 use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Acquired, Advanced, Freshness, Gates, Locks, Released, Result, Signalled, Stored};
+use groupage_core::ports::{Acquired, Advanced, Gates, Locks, Released, Result, Signalled, Stored};
 
 use super::Store;
 use crate::keys::Keys;
-use crate::latency::Hop;
 
 impl Store {
     async fn lock_image(&self, target: &Target) -> Result<Option<Image>> {
@@ -39,11 +38,7 @@ const fn keys(item: &str) -> Keys<'_> {
 
 impl Locks for Store {
     async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
-        let keys = keys(target.as_str());
-        self.call(Hop::Read, keys).await?;
-        let bytes = self.lock_image(target).await?.map_or(0, |image| image.bytes());
-        self.read(keys, bytes, Freshness::Latest);
-        self.inner.lock(target).await
+        self.look(keys(target.as_str()), self.lock_image(target), self.inner.lock(target)).await
     }
 
     async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
@@ -69,11 +64,7 @@ impl Locks for Store {
 
 impl Gates for Store {
     async fn gate(&self, scope: &Scope) -> Result<Gate> {
-        let key = scope.key();
-        self.call(Hop::Read, keys(&key)).await?;
-        let bytes = self.gate_image(scope).await?.map_or(0, |image| image.bytes());
-        self.read(keys(&key), bytes, Freshness::Latest);
-        self.inner.gate(scope).await
+        self.look(keys(&scope.key()), self.gate_image(scope), self.inner.gate(scope)).await
     }
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {

@@ -87,6 +87,19 @@ impl Store {
         }
     }
 
+    /// Makes a read of one item and counts it. `image` looks at the item.
+    async fn look<T>(
+        &self,
+        keys: Keys<'_>,
+        image: impl Future<Output = Result<Option<Image>>>,
+        read: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.call(Hop::Read, keys).await?;
+        let bytes = image.await?.map_or(0, |image| image.bytes());
+        self.read(keys, bytes, Freshness::Latest);
+        read.await
+    }
+
     /// Makes a write of one item and counts it, by whether it `did` change the item. `image` looks at the item.
     async fn write<T, I: Future<Output = Result<Option<Image>>>>(
         &self,

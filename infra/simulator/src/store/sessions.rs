@@ -47,11 +47,7 @@ impl Sessions for Store {
     }
 
     async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
-        let keys = keys(id.as_str());
-        self.call(Hop::Read, keys).await?;
-        let bytes = self.session_image(id).await?.map_or(0, |image| image.bytes());
-        self.read(keys, bytes, Freshness::Latest);
-        self.inner.session(id).await
+        self.look(keys(id.as_str()), self.session_image(id), self.inner.session(id)).await
     }
 
     async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {

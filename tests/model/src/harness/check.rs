@@ -14,7 +14,6 @@ struct Found {
     states: usize,
     /// Ways into them.
     ways: usize,
-    /// What it took.
     took: Duration,
     /// The promise that was broken, and how: one line for each thing that happened.
     broken: Option<(&'static str, Vec<String>)>,

@@ -12,7 +12,6 @@ use super::setting::{Setting, number};
 use crate::harness::act::Ports;
 use crate::harness::kept::Kept;
 
-/// What is sent.
 #[derive(Clone, Debug)]
 pub enum Sent {
     /// A leader for these tasks.

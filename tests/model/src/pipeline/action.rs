@@ -34,7 +34,6 @@ pub enum Who {
 /// What becomes of a process after an I/O.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum After {
-    /// It goes on.
     GoesOn,
     /// It dies; its message comes again.
     Dies,

@@ -21,19 +21,15 @@ pub type Ports = Recorder<Op, Answer>;
 /// What a step asks for.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// `Tasks::register`.
     Register(Task),
-    /// `Tasks::read`.
     Read(Vec<TaskId>, Freshness),
     /// `Tasks::waiting`, from the beginning of the index.
     Waiting(Target),
-    /// `Tasks::join`.
     Join(TaskId, Round, BatchId),
     /// `Tasks::put_back`.
     PutBack(Candidate, BatchId, Target, u32),
     /// `Tasks::settle`.
     Settle(Member, BatchId, Settlement),
-    /// `Locks::lock`.
     Lock(Target),
     /// `Locks::acquire`.
     Acquire(Target, Acquisition),
@@ -43,17 +39,11 @@ pub enum Op {
     Advance(Term, Seq, Timestamp),
     /// `Locks::release`.
     Release(Term, Seq, u64),
-    /// `Batches::batch`.
     Batch(BatchId),
-    /// `Batches::store`.
     Store(Kept<Batch>, Assumes),
-    /// `Sessions::open_session`.
     OpenSession(Kept<Session>),
-    /// `Sessions::renew`.
     Renew(Kept<Session>),
-    /// `Sessions::end_session`.
     EndSession(SessionId, Beat),
-    /// `Sessions::session`.
     Session(SessionId),
     /// `Outbox::send`.
     Send(Vec<Sent>),

@@ -16,7 +16,6 @@ use crate::pipeline::setting::Mishaps;
 use crate::pipeline::tables::after_waiting;
 use crate::pipeline::world::World;
 
-/// A state.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct State {
     /// The tables.

@@ -56,7 +56,6 @@ impl Led {
 /// A task, and what a read that lags may still show of it.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Row {
-    /// As it is.
     pub now: Kept<Task>,
     /// As it was before its latest write.
     pub before: Before,
@@ -69,7 +68,6 @@ pub enum Before {
     Same,
     /// No task.
     Absent,
-    /// This.
     Was(Kept<Task>),
 }
 
@@ -99,17 +97,14 @@ impl Row {
 }
 
 impl Tables {
-    /// The row of a task.
     pub fn row(&self, id: &TaskId) -> Option<&Row> {
         self.tasks.iter().find(|row| row.now.id == *id)
     }
 
-    /// The batch with this id.
     pub fn batch(&self, id: &BatchId) -> Option<&Kept<Batch>> {
         self.batches.iter().find(|batch| batch.id == *id)
     }
 
-    /// The session with this id.
     pub fn session(&self, id: &groupage_core::domain::id::SessionId) -> Option<&Kept<Session>> {
         self.sessions.iter().find(|session| session.id == *id)
     }

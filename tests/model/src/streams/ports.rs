@@ -11,7 +11,6 @@ use super::setting::Setting;
 use crate::harness::act::Ports;
 use crate::harness::kept::Kept;
 
-/// What is sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Sent {
     /// An event: its number, and its content.

@@ -18,7 +18,6 @@ pub struct World {
     pub(super) pages: BTreeMap<u64, Kept<Page>>,
     /// What the events hold that have a number.
     pub(super) given: BTreeMap<u64, u8>,
-    /// Those that were sent.
     pub(super) sent: BTreeSet<u64>,
     /// Those that can never be tasks.
     pub(super) rejected: BTreeSet<u64>,
@@ -42,7 +41,6 @@ impl World {
         }
     }
 
-    /// All bits that there are.
     pub(super) fn bits(&self) -> Bits {
         Bits::of(self.nodes.values().map(|node| (**node).clone()))
     }

@@ -14,7 +14,6 @@ use crate::harness::kept::Kept;
 pub struct Ago {
     /// The tracker's.
     pub tracker: u8,
-    /// The nodes'.
     pub nodes: u8,
 }
 

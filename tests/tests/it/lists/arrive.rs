@@ -9,7 +9,7 @@ use groupage_core::routes::Routes;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::register::{Register, Report};
 use groupage_core::steps::track::Tracking;
-use groupage_tests::clock::{TestEnv, in_virtual_time};
+use groupage_tests::clock::TestEnv;
 use groupage_tests::downstream::Scripted;
 use groupage_tests::records::records;
 use groupage_tests::world::{self, Setting};
@@ -63,25 +63,23 @@ fn message(id: &str, truck: &str, more: &str) -> String {
 
 const LISTED: &str = r#","list":"l""#;
 
-#[test]
-fn a_task_waits_on_its_list_until_it_is_released_and_goes_on_then() {
-    in_virtual_time(async {
-        let world = World::new();
-        let bodies: Vec<String> = (0..120).map(|n| message(&format!("t{n}"), "7", LISTED)).collect();
-        let report = world.register(&bodies).await;
-        assert_eq!((report.listed, report.failed.len(), report.registered), (120, 0, 0));
-        assert!(!world.is_registered("t0").await);
-        let again = world.register(&bodies).await;
-        assert_eq!((again.listed, again.repeated), (0, 120), "a redelivery finds what it put");
-        assert_eq!(world.lists().release(&id(), "r", 500).await.unwrap().unwrap().count, 120);
-        let released = world.messages(&Destination::Tasks);
-        assert_eq!(released, (0..120).map(|n| message(&format!("t{n}"), "7", "")).collect::<Vec<_>>(), "in order");
-        // A late copy of the first message beside it must not be taken for the released task.
-        let both = [bodies[0].clone(), released[0].clone(), released[1].clone(), bodies[1].clone()];
-        let report = world.register(&both).await;
-        assert_eq!((report.listed, report.repeated, report.registered, report.failed.len()), (0, 2, 2, 0));
-        assert!(world.is_registered("t0").await && world.is_registered("t1").await);
-    });
+#[tokio::test(start_paused = true)]
+async fn a_task_waits_on_its_list_until_it_is_released_and_goes_on_then() {
+    let world = World::new();
+    let bodies: Vec<String> = (0..120).map(|n| message(&format!("t{n}"), "7", LISTED)).collect();
+    let report = world.register(&bodies).await;
+    assert_eq!((report.listed, report.failed.len(), report.registered), (120, 0, 0));
+    assert!(!world.is_registered("t0").await);
+    let again = world.register(&bodies).await;
+    assert_eq!((again.listed, again.repeated), (0, 120), "a redelivery finds what it put");
+    assert_eq!(world.lists().release(&id(), "r", 500).await.unwrap().unwrap().count, 120);
+    let released = world.messages(&Destination::Tasks);
+    assert_eq!(released, (0..120).map(|n| message(&format!("t{n}"), "7", "")).collect::<Vec<_>>(), "in order");
+    // A late copy of the first message beside it must not be taken for the released task.
+    let both = [bodies[0].clone(), released[0].clone(), released[1].clone(), bodies[1].clone()];
+    let report = world.register(&both).await;
+    assert_eq!((report.listed, report.repeated, report.registered, report.failed.len()), (0, 2, 2, 0));
+    assert!(world.is_registered("t0").await && world.is_registered("t1").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,44 +97,40 @@ async fn an_event_of_many_lists_takes_little_longer_than_of_one() {
     assert!(took_ms(64).await < 4 * took_ms(1).await, "not one after the other");
 }
 
-#[test]
-fn what_a_list_does_not_take_is_rejected_with_a_reason_and_its_item_fails() {
-    in_virtual_time(async {
-        let world = World::new();
-        let tracked = TrackerId::new("t");
-        let tracking = Tracking { store: &world.store, outbox: &world.queues, env: &world.env };
-        let options = Options { deadline: None, notify: NotificationQueue::None };
-        tracking.open(tracked.clone(), options).await.unwrap().unwrap();
-        tracking.add(&tracked, "k", 3).await.unwrap().unwrap();
-        let first = message("a", "7", LISTED);
-        let other = message("a", "8", r#","item":"t:0:0","list":"l""#);
-        let nameless = message("b", "7", r#","item":"t:0:1","list":"no name""#);
-        let routeless = r#"{"id":"c","payload":{},"list":"l"}"#.to_owned();
-        let report = world.register(&[first, other, nameless, routeless]).await;
-        assert_eq!((report.listed, report.rejected, report.failed.len()), (1, 3, 0));
-        world.lists().close(&id()).await.unwrap().unwrap();
-        let late = message("d", "7", r#","item":"t:0:2","list":"l""#);
-        let report = world.register(&[late, message("a", "7", LISTED)]).await;
-        assert_eq!((report.listed, report.rejected, report.repeated), (0, 1, 1));
-        let reasons: Vec<String> =
-            world.queues.messages(&Destination::Rejected).iter().map(|sent| sent.attributes[0].1.clone()).collect();
-        assert_eq!(reasons.iter().filter(|reason| *reason == "list_closed").count(), 1);
-        assert_eq!(reasons.iter().filter(|reason| *reason == "id_conflict").count(), 1);
-        assert_eq!(reasons.iter().filter(|reason| *reason == "bad_list").count(), 1);
-        assert_eq!(tracking.progress(&tracked).await.unwrap().unwrap().failed, 3, "no tracker waits for them");
-        assert_eq!(world.store.list(&id()).await.unwrap().unwrap().waiting(), 1);
-    });
+#[tokio::test(start_paused = true)]
+async fn what_a_list_does_not_take_is_rejected_with_a_reason_and_its_item_fails() {
+    let world = World::new();
+    let tracked = TrackerId::new("t");
+    let tracking = Tracking { store: &world.store, outbox: &world.queues, env: &world.env };
+    let options = Options { deadline: None, notify: NotificationQueue::None };
+    tracking.open(tracked.clone(), options).await.unwrap().unwrap();
+    tracking.add(&tracked, "k", 3).await.unwrap().unwrap();
+    let first = message("a", "7", LISTED);
+    let other = message("a", "8", r#","item":"t:0:0","list":"l""#);
+    let nameless = message("b", "7", r#","item":"t:0:1","list":"no name""#);
+    let routeless = r#"{"id":"c","payload":{},"list":"l"}"#.to_owned();
+    let report = world.register(&[first, other, nameless, routeless]).await;
+    assert_eq!((report.listed, report.rejected, report.failed.len()), (1, 3, 0));
+    world.lists().close(&id()).await.unwrap().unwrap();
+    let late = message("d", "7", r#","item":"t:0:2","list":"l""#);
+    let report = world.register(&[late, message("a", "7", LISTED)]).await;
+    assert_eq!((report.listed, report.rejected, report.repeated), (0, 1, 1));
+    let reasons: Vec<String> =
+        world.queues.messages(&Destination::Rejected).iter().map(|sent| sent.attributes[0].1.clone()).collect();
+    assert_eq!(reasons.iter().filter(|reason| *reason == "list_closed").count(), 1);
+    assert_eq!(reasons.iter().filter(|reason| *reason == "id_conflict").count(), 1);
+    assert_eq!(reasons.iter().filter(|reason| *reason == "bad_list").count(), 1);
+    assert_eq!(tracking.progress(&tracked).await.unwrap().unwrap().failed, 3, "no tracker waits for them");
+    assert_eq!(world.store.list(&id()).await.unwrap().unwrap().waiting(), 1);
 }
 
 /// One of both is put, the other refused, whichever order they are in and however often they come.
-#[test]
-fn two_tasks_of_one_id_in_one_event_do_not_spoil_the_others() {
-    in_virtual_time(async {
-        let world = World::new();
-        let bodies = [message("a", "7", LISTED), message("b", "7", LISTED), message("a", "8", LISTED)];
-        let report = world.register(&bodies).await;
-        assert_eq!((report.listed, report.rejected, report.failed.len()), (2, 1, 0));
-        let again = world.register(&[bodies[2].clone(), bodies[0].clone()]).await;
-        assert_eq!((again.listed, again.rejected, again.repeated), (0, 1, 1));
-    });
+#[tokio::test(start_paused = true)]
+async fn two_tasks_of_one_id_in_one_event_do_not_spoil_the_others() {
+    let world = World::new();
+    let bodies = [message("a", "7", LISTED), message("b", "7", LISTED), message("a", "8", LISTED)];
+    let report = world.register(&bodies).await;
+    assert_eq!((report.listed, report.rejected, report.failed.len()), (2, 1, 0));
+    let again = world.register(&[bodies[2].clone(), bodies[0].clone()]).await;
+    assert_eq!((again.listed, again.rejected, again.repeated), (0, 1, 1));
 }

@@ -22,33 +22,17 @@ pub type Steps<'a> = Listing<'a, Faulty<'a, Lagging<MemoryStore, TestEnv>>, Faul
 pub const IDLE_MS: u64 = 10 * HOUR_MS;
 pub const HOUR_MS: u64 = 3_600_000;
 
-/// A call.
+/// Tasks of `PutEach` are named by the messages that brought them, each its own key; sweep comes after so many hours.
 #[derive(Clone, Debug)]
 pub enum Call {
-    Open {
-        hours: Option<u64>,
-    },
-    Put {
-        key: u8,
-        count: usize,
-    },
-    /// Tasks by the messages that brought them, each its own key.
+    Open { hours: Option<u64> },
+    Put { key: u8, count: usize },
     PutEach(Vec<u8>),
-    Release {
-        key: u8,
-        count: u64,
-    },
-    Discard {
-        key: u8,
-    },
+    Release { key: u8, count: u64 },
+    Discard { key: u8 },
     Close,
-    Peek {
-        limit: usize,
-    },
-    /// Sweep, after so many hours.
-    Sweep {
-        hours: u64,
-    },
+    Peek { limit: usize },
+    Sweep { hours: u64 },
 }
 
 /// Calls in any order; some lists are opened with a time to live, and some are left alone in the end.

@@ -213,23 +213,24 @@ impl HttpConnector for Losing {
 macro_rules! conformance {
     // Claims about what the lagging store hands through to the one inside.
     (without_lag: $($claim:ident),+ $(,)?) => {
-        conformance!(@on in_memory, InMemory, $($claim),+);
-        conformance!(@on on_dynamodb, OnDynamo, $($claim),+);
-        conformance!(@on on_dynamodb_losing_answers, LosingAnswers, $($claim),+);
+        conformance!(@on in_memory, crate::ports::fixture::InMemory, $($claim),+);
+        conformance!(@on on_dynamodb, crate::ports::fixture::OnDynamo, $($claim),+);
+        conformance!(@on on_dynamodb_losing_answers, crate::ports::fixture::LosingAnswers, $($claim),+);
+    };
+    (of_queues: $($claim:ident),+ $(,)?) => {
+        conformance!(@on in_memory, crate::ports::queues::InMemory, $($claim),+);
+        conformance!(@on on_sqs, crate::ports::queues::OnSqs, $($claim),+);
     };
     ($($claim:ident),+ $(,)?) => {
-        conformance!(@on in_memory, InMemory, $($claim),+);
-        conformance!(@on in_memory_with_a_lagging_index, WithLag, $($claim),+);
-        conformance!(@on on_dynamodb, OnDynamo, $($claim),+);
-        conformance!(@on on_dynamodb_losing_answers, LosingAnswers, $($claim),+);
+        conformance!(without_lag: $($claim),+);
+        conformance!(@on in_memory_with_a_lagging_index, crate::ports::fixture::WithLag, $($claim),+);
     };
-    (@on $module:ident, $fixture:ident, $($claim:ident),+) => {
+    (@on $module:ident, $fixture:ty, $($claim:ident),+) => {
         mod $module {
-            use crate::ports::fixture::{Fixture, $fixture};
             $(
                 #[tokio::test]
                 async fn $claim() {
-                    super::$claim($fixture::start().await).await;
+                    super::$claim(<$fixture as super::Fixture>::start().await).await;
                 }
             )+
         }

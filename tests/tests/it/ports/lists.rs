@@ -37,7 +37,6 @@ fn opening(life: &Life) -> Put {
     Put { tail, additions: Vec::new(), slots: Vec::new() }
 }
 
-/// Opens a list.
 pub async fn opened(store: &impl Lists, id: &str) -> Tail {
     let put = opening(&life(id));
     assert_eq!(store.put_on_list(&put).await.unwrap(), PutOn::Yes);

@@ -1,6 +1,6 @@
 //! What every `Locks` must do.
 
-use groupage_core::domain::id::{BatchId, Fence, Seq, Shard, WorkflowId};
+use groupage_core::domain::id::{BatchId, Fence, Seq, Shard, Target, WorkflowId};
 use groupage_core::domain::lock::{Acquisition, Assumes, Holder, Lock, Term};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Acquired, Advanced, Locks, Released, Signalled};
@@ -42,6 +42,13 @@ async fn current(store: &impl Fixture) -> Option<Lock> {
     store.lock(&target("a")).await.unwrap()
 }
 
+/// A Target with its leader.
+async fn led(store: &impl Fixture) -> (Target, Term) {
+    let target = target("a");
+    let term = lead(&**store, &target, "w1", 10).await;
+    (target, term)
+}
+
 /// Signals of the lock as it is now.
 async fn signals(store: &impl Fixture) -> u64 {
     current(store).await.expect("the lock is there").signals
@@ -49,7 +56,7 @@ async fn signals(store: &impl Fixture) -> u64 {
 
 async fn a_free_lock_is_acquired(store: impl Fixture) {
     assert_eq!(current(&store).await, None);
-    let term = lead(&*store, &target("a"), "w1", 10).await;
+    let (_, term) = led(&store).await;
     assert_eq!(current(&store).await, Some(lock_of(&term)));
     assert_eq!(store.lock(&target("b")).await.unwrap(), None);
 }
@@ -66,8 +73,7 @@ async fn each_shard_of_a_target_has_a_lock_of_its_own(store: impl Fixture) {
 }
 
 async fn a_held_lock_is_not_free(store: impl Fixture) {
-    let target = target("a");
-    let holder = lead(&*store, &target, "w1", 10).await;
+    let (target, holder) = led(&store).await;
     let other = term(&target, "w2", 99);
     let acquired = store.acquire(&target, &taking(&other, Assumes::Free)).await.unwrap();
     assert_eq!(acquired, Acquired::No(Some(lock_of(&holder))));
@@ -83,8 +89,7 @@ async fn a_lock_that_names_an_open_batch_is_not_free_though_nobody_holds_it(stor
 }
 
 async fn a_repeated_acquisition_recognises_itself(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     lead(&*store, &target, "w1", 10).await;
     let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
     for _ in 0..2 {
@@ -93,16 +98,14 @@ async fn a_repeated_acquisition_recognises_itself(store: impl Fixture) {
 }
 
 async fn fence_survives_a_release(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
     assert_eq!(current(&store).await.expect("the item stays").fence, first.fence);
     lead(&*store, &target, "w2", 11).await;
 }
 
 async fn a_clock_that_is_behind_cannot_lower_the_fence(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
     for fence in [9, 10] {
         let behind = taking(&term(&target, "w2", fence), Assumes::Free);
@@ -112,8 +115,7 @@ async fn a_clock_that_is_behind_cannot_lower_the_fence(store: impl Fixture) {
 }
 
 async fn a_lock_is_taken_over_as_it_was_seen(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     let second = term(&target, "w2", 11);
     // Whoever takes over finishes the batch that it finds open, and so keeps it named.
     let mut takeover = taking(&second, Assumes::Unchanged(lock_of(&first)));
@@ -123,8 +125,7 @@ async fn a_lock_is_taken_over_as_it_was_seen(store: impl Fixture) {
 }
 
 async fn a_lock_that_moved_since_it_was_seen_is_not_taken_over(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     store.advance(&first, Seq(0), Timestamp(3_000)).await.unwrap();
     let moved = current(&store).await;
     let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
@@ -156,16 +157,14 @@ async fn a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over(st
 }
 
 async fn a_signal_does_not_keep_a_lock_from_being_taken_over(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     store.signal(&target, &held(&first)).await.unwrap();
     let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
     assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::Yes);
 }
 
 async fn signals_survive_an_acquisition(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::Yes);
     let before = signals(&store).await;
     assert!(before >= 1);
@@ -175,8 +174,7 @@ async fn signals_survive_an_acquisition(store: impl Fixture) {
 }
 
 async fn a_signal_to_a_holder_that_is_gone_is_refused(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
     let free = current(&store).await;
     assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::No(free));
@@ -193,7 +191,7 @@ async fn a_signal_to_a_lock_that_never_was_is_refused(store: impl Fixture) {
 }
 
 async fn a_leader_advances_batch_by_batch(store: impl Fixture) {
-    let term = lead(&*store, &target("a"), "w1", 10).await;
+    let (_, term) = led(&store).await;
     for seq in 0..3 {
         let until = Timestamp(3_000 + u64::from(seq));
         let Advanced::Kept(lock) = store.advance(&term, Seq(seq), until).await.unwrap() else { panic!("leads") };
@@ -204,14 +202,14 @@ async fn a_leader_advances_batch_by_batch(store: impl Fixture) {
 }
 
 async fn a_repeated_advance_recognises_itself(store: impl Fixture) {
-    let term = lead(&*store, &target("a"), "w1", 10).await;
+    let (_, term) = led(&store).await;
     let first = store.advance(&term, Seq(0), Timestamp(3_000)).await.unwrap();
     assert_eq!(store.advance(&term, Seq(0), Timestamp(3_000)).await.unwrap(), first);
     assert!(matches!(first, Advanced::Kept(lock) if lock.seq == Seq(1)));
 }
 
 async fn a_leader_cannot_advance_from_a_batch_that_is_not_its_latest(store: impl Fixture) {
-    let term = lead(&*store, &target("a"), "w1", 10).await;
+    let (_, term) = led(&store).await;
     assert_eq!(store.advance(&term, Seq(1), LATER).await.unwrap(), Advanced::Lost);
     for seq in [0, 1] {
         store.advance(&term, Seq(seq), LATER).await.unwrap();
@@ -222,8 +220,7 @@ async fn a_leader_cannot_advance_from_a_batch_that_is_not_its_latest(store: impl
 }
 
 async fn stale_leader_cannot_advance(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     let second = term(&target, "w2", 11);
     store.acquire(&target, &taking(&second, Assumes::Unchanged(lock_of(&first)))).await.unwrap();
     assert_eq!(store.advance(&first, Seq(0), LATER).await.unwrap(), Advanced::Lost);
@@ -234,30 +231,26 @@ async fn stale_leader_cannot_advance(store: impl Fixture) {
 }
 
 async fn a_released_leader_cannot_advance(store: impl Fixture) {
-    let target = target("a");
-    let term = lead(&*store, &target, "w1", 10).await;
+    let (_, term) = led(&store).await;
     store.release(&term, Seq(0), 0, LATER).await.unwrap();
     assert_eq!(store.advance(&term, Seq(0), LATER).await.unwrap(), Advanced::Lost);
 }
 
 async fn a_release_leaves_neither_holder_nor_open_batch(store: impl Fixture) {
-    let target = target("a");
-    let term = lead(&*store, &target, "w1", 10).await;
+    let (_, term) = led(&store).await;
     assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Yes);
     assert_eq!(current(&store).await, Some(Lock { holder: None, open: None, ..lock_of(&term) }));
 }
 
 async fn a_repeated_release_recognises_itself(store: impl Fixture) {
-    let target = target("a");
-    let term = lead(&*store, &target, "w1", 10).await;
+    let (_, term) = led(&store).await;
     for _ in 0..2 {
         assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Yes);
     }
 }
 
 async fn a_release_after_a_signal_is_refused(store: impl Fixture) {
-    let target = target("a");
-    let term = lead(&*store, &target, "w1", 10).await;
+    let (target, term) = led(&store).await;
     store.signal(&target, &held(&term)).await.unwrap();
     let signals = signals(&store).await;
     assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(signals));
@@ -266,8 +259,7 @@ async fn a_release_after_a_signal_is_refused(store: impl Fixture) {
 }
 
 async fn a_delivery_that_is_behind_its_twin_cannot_release(store: impl Fixture) {
-    let target = target("a");
-    let term = lead(&*store, &target, "w1", 10).await;
+    let (_, term) = led(&store).await;
     store.advance(&term, Seq(0), LATER).await.unwrap();
     let ahead = current(&store).await;
     assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Lost);
@@ -276,8 +268,7 @@ async fn a_delivery_that_is_behind_its_twin_cannot_release(store: impl Fixture) 
 }
 
 async fn stale_leader_cannot_release(store: impl Fixture) {
-    let target = target("a");
-    let first = lead(&*store, &target, "w1", 10).await;
+    let (target, first) = led(&store).await;
     let second = term(&target, "w2", 11);
     store.acquire(&target, &taking(&second, Assumes::Unchanged(lock_of(&first)))).await.unwrap();
     assert_eq!(store.release(&first, Seq(0), 0, LATER).await.unwrap(), Released::Lost);

@@ -12,6 +12,8 @@ use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::memory::{Delivery, MemoryQueues};
 use groupage_core::ports::{Destination, Error, Inbox, Outbox, Outgoing, postpone_one};
 
+use super::fixture::conformance;
+
 /// Queues to run a claim on.
 trait Fixture: Sized {
     type Queues: Outbox + Inbox;
@@ -145,25 +147,8 @@ impl Fixture for OnSqs {
     }
 }
 
-macro_rules! conformance {
-    ($($claim:ident),+ $(,)?) => {
-        conformance!(@on in_memory, InMemory, $($claim),+);
-        conformance!(@on on_sqs, OnSqs, $($claim),+);
-    };
-    (@on $module:ident, $fixture:ident, $($claim:ident),+) => {
-        mod $module {
-            use super::{Fixture, $fixture};
-            $(
-                #[tokio::test]
-                async fn $claim() {
-                    super::$claim($fixture::start().await).await;
-                }
-            )+
-        }
-    };
-}
-
 conformance![
+    of_queues:
     every_message_arrives_once_where_it_was_sent,
     a_delayed_message_is_not_received_yet,
     messages_of_one_lane_arrive_in_their_order,

@@ -33,7 +33,6 @@ pub async fn waiting(store: &impl Tasks, id: &str, target: &Target) -> Candidate
     task.candidate()
 }
 
-/// The task as it is now.
 pub async fn now(store: &impl Tasks, id: &TaskId) -> Task {
     let mut tasks = store.read(std::slice::from_ref(id), groupage_core::ports::Freshness::Latest).await.unwrap();
     tasks.pop().expect("the task is there")

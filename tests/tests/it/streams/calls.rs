@@ -21,36 +21,19 @@ pub type Steps<'a> = Streaming<'a, Faulty<'a, MemoryStore>, Faulty<'a, MemoryQue
 /// How long what is over stays.
 pub const RETENTION_MS: u64 = 400 * 24 * 3_600_000;
 
-/// A call.
+/// `Feed` begins so far behind the next number (or ahead of it), with one event that was changed; `FeedFar` feeds so many
+/// pages of the largest size. `SettleAllBut` settles all events of a range but one. Sweep comes after so many minutes.
 #[derive(Clone, Debug)]
 pub enum Call {
-    Open {
-        window: u64,
-    },
-    /// Feeds from so far behind the next number (or ahead of it), with one that was changed.
-    Feed {
-        behind: i64,
-        count: u64,
-        changed: Option<u64>,
-    },
-    /// Feeds so many pages of the largest size.
-    FeedFar {
-        pages: u64,
-    },
+    Open { window: u64 },
+    Feed { behind: i64, count: u64, changed: Option<u64> },
+    FeedFar { pages: u64 },
     Settle(BTreeMap<u64, bool>),
-    /// Settles all events of a range but one.
-    SettleAllBut {
-        from: u64,
-        count: u64,
-        but: u64,
-    },
+    SettleAllBut { from: u64, count: u64, but: u64 },
     SettleRest,
     Commit,
     End(Ending),
-    /// Sweep, after so many minutes.
-    Sweep {
-        minutes: u64,
-    },
+    Sweep { minutes: u64 },
 }
 
 /// Calls in any order on a stream of either window; most end it, and settle what is left.

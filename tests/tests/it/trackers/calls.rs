@@ -12,29 +12,18 @@ use proptest::prelude::*;
 
 use super::model::{Expected, Model, options};
 
-/// A call.
+/// `Ack` has ranges by their first item and their length, and whether they failed; `AckTheRest` everything that is missing,
+/// so that trackers complete. Sweep comes after so many hours.
 #[derive(Clone, Debug)]
 pub enum Call {
-    Open {
-        hurried: bool,
-    },
-    Add {
-        key: u8,
-        count: u64,
-    },
+    Open { hurried: bool },
+    Add { key: u8, count: u64 },
     Seal,
-    /// Ranges by their first item and their length, and whether they failed.
     Ack(Vec<(u64, u64, bool)>),
-    /// Everything that is missing, so that trackers complete.
-    AckTheRest {
-        failed: bool,
-    },
+    AckTheRest { failed: bool },
     Settle(Vec<(u64, bool)>),
     Abandon,
-    /// Sweep, after so many hours.
-    Sweep {
-        hours: u64,
-    },
+    Sweep { hours: u64 },
 }
 
 /// Calls in any order; mostly the last ones complete the tracker, if it can be.

@@ -17,7 +17,6 @@ use crate::pipeline::tables::Tables;
 /// The tables, with what nobody in the protocol sees.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct World {
-    /// The tables.
     pub tables: Tables,
     /// The first promise that was broken.
     pub broken: Option<Promise>,
