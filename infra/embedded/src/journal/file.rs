@@ -11,7 +11,8 @@ use rustack_sqs_core::provider::SqsQueueSnapshot;
 use rustack_sqs_model::types::MessageAttributeValue;
 use serde_json::Value;
 
-use super::{Change, Number, log};
+use super::log::{self, Reason};
+use super::{Change, Number};
 use crate::folder::Durability;
 
 /// Says that a file is a journal of queues: `GpQu`.
@@ -40,9 +41,6 @@ const TABLES: &str = "
     CREATE VIEW place AS
         SELECT number, CASE WHEN receives - before >= max_receives THEN dead ELSE queue END AS queue
         FROM message LEFT JOIN queue ON queue.name = message.queue;";
-
-/// What cannot be done with the file, and why.
-pub(super) type Reason = String;
 
 /// A message as it was sent, and what became of it so far.
 #[derive(Clone, Debug, Default)]

@@ -12,12 +12,13 @@ use std::{
 
 use rusqlite::Connection;
 
-use super::file::Reason;
-
 const HEADER: u64 = 32;
 const FRAME_HEADER: u64 = 24;
 /// The last bit of the magic number says in which order the checksums take the bytes of a word.
 const MAGIC: u32 = 0x377f_0682;
+
+/// What cannot be done with a journal's file, and why.
+pub(super) type Reason = String;
 
 /// The frames that end a transaction, by their numbers from 1, as they stand in the log of `database`.
 pub(super) fn commits(database: &Path) -> Result<Vec<u64>, Reason> {
