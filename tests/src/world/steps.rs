@@ -66,8 +66,9 @@ impl World {
                 let message: Group = serde_json::from_str(body).map_err(bad)?;
                 let deadline = env.now().plus_ms(30_000);
                 let routes = &self.leaders_routes;
-                let step = GroupBatch { store, outbox: queues, env, routes, deadline };
-                step.run(message).await.map(|_| true)
+                let step = GroupBatch { store, queue: queues, env, routes, deadline };
+                let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
+                step.run(message, delivery).await.map(|_| true)
             }
             Destination::Handle => {
                 let message: Handle = serde_json::from_str(body).map_err(bad)?;

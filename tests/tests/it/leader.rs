@@ -3,14 +3,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use groupage_core::domain::batch::Status;
+use groupage_aws::entry::mapping::GROUP;
+use groupage_core::domain::batch::{Assumes, Batch, Status};
 use groupage_core::domain::id::{BatchId, Target, WorkflowId};
 use groupage_core::domain::lock::{Bid, Holder, bid};
 use groupage_core::domain::message::{Group, Lead};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::memory::Delivery;
-use groupage_core::ports::{Acquired, Census, Destination, Env, Error, Joined, Locks, Outbox, Outgoing, Result, Tasks};
+use groupage_core::memory::{Delivery, MemoryStore};
+use groupage_core::ports::{
+    Acquired, Batches, Census, Destination, Env, Error, Inbox, Joined, Locks, Outbox, Outgoing, Result, Stored, Tasks,
+    layer,
+};
 use groupage_core::steps::group::{GroupBatch, Report};
+use groupage_core::steps::{self, handle};
 use groupage_tests::downstream::Scripted;
 use groupage_tests::world::{Setting, VISIBILITY_MS, World};
 
@@ -40,6 +45,12 @@ impl<Q: Outbox> Outbox for Jammed<'_, Q> {
     }
 }
 
+impl<Q: Inbox> Inbox for Jammed<'_, Q> {
+    async fn postpone(&self, from: &Destination, receipts: Vec<String>, delay_ms: u64) -> Vec<Result<()>> {
+        self.queues.postpone(from, receipts, delay_ms).await
+    }
+}
+
 /// A world in which so many tasks wait, and the message that asks for their leader.
 async fn asked(tasks: usize) -> (World, Delivery) {
     let world = World::new(Setting::default(), ROUTES, Scripted::accepting());
@@ -65,10 +76,12 @@ async fn led(tasks: usize) -> (World, Delivery) {
 
 /// One invocation for this message, which is deleted if it is done.
 async fn lead(world: &World, delivery: &Delivery, refusals: usize, deadline: Timestamp) -> Report {
-    let outbox = &Jammed { queues: &world.queues, refusals: AtomicUsize::new(refusals) };
+    let queue = &Jammed { queues: &world.queues, refusals: AtomicUsize::new(refusals) };
     let (store, env, routes) = (&world.store, &world.env, &world.routes);
     let message = serde_json::from_str(&delivery.outgoing.body).unwrap();
-    let report = GroupBatch { store, outbox, env, routes, deadline }.run(message).await.unwrap();
+    let Delivery { receipt, received, .. } = delivery;
+    let came = handle::Delivery { receipt, received: *received };
+    let report = GroupBatch { store, queue, env, routes, deadline }.run(message, came).await.unwrap();
     world.queues.now().delete(&delivery.receipt);
     report
 }
@@ -147,4 +160,47 @@ async fn a_leader_without_an_answer_says_so_and_comes_back_soon() {
     let (lead, delay_ms) = waiting_leader(&world);
     assert!(lead.verify && delay_ms == 2_000, "{lead:?} in {delay_ms} ms");
     calls_all(&world, 10).await;
+}
+
+/// The tables beside another delivery of the same message, which writes the batch a moment earlier.
+struct Overtaken<'a>(&'a MemoryStore);
+
+impl layer::Layer for Overtaken<'_> {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        self.0
+    }
+}
+
+impl layer::Locks for Overtaken<'_> {}
+impl layer::Tasks for Overtaken<'_> {
+    type Cursor = <MemoryStore as Tasks>::Cursor;
+}
+
+impl layer::Batches for Overtaken<'_> {
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        let others = Batch { created_at: Timestamp(batch.created_at.0 - 1), ..batch.clone() };
+        self.0.store(&others, assumes).await?;
+        self.0.store(batch, assumes).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_met_another_delivery_gives_its_message_back_at_once() {
+    let (world, election) = asked(10).await;
+    assert!(world.deliver(&election).await.unwrap());
+    // As long as the template hides it.
+    let visibility_ms = GROUP.visibility_s * 1_000;
+    let message = world.queues.now().receive_from(&Destination::Group, visibility_ms).unwrap();
+    let (store, queue, env, routes) = (&Overtaken(world.tables()), &world.queues, &world.env, &world.routes);
+    let lead = serde_json::from_str(&message.outgoing.body).unwrap();
+    let came = handle::Delivery { receipt: &message.receipt, received: message.received };
+    let deadline = env.now().plus_ms(30_000);
+    let led = GroupBatch { store, queue, env, routes, deadline }.run(lead, came).await;
+    assert!(matches!(led, Err(steps::Error::Conflict(_))), "{led:?}");
+    // The other one may be dead by now, and holds the lock.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let again = world.queues.now().receive_from(&Destination::Group, visibility_ms).expect("it comes again");
+    assert_eq!((again.receipt, again.received), (message.receipt, 2));
 }

@@ -130,14 +130,15 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
 }
 
 /// group-batch.
-pub async fn group_batch<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
+pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
     let deadline = stack.env.now().plus_ms(GROUP_BUDGET_MS);
-    let step = GroupBatch { store: &stack.store, outbox: &stack.queues, env: &stack.env, routes: &routes, deadline };
+    let step = GroupBatch { store: &stack.store, queue: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let step = &step;
     let fates = records::each(event, |received: Received<Group>| async move {
         let target = received.message.target().clone();
-        let report = step.run(received.message).await?;
+        let delivery = Delivery { receipt: &received.receipt, received: received.received };
+        let report = step.run(received.message, delivery).await?;
         if report.batches > 0 {
             info!(%target, batches = report.batches, members = report.members, "batches handed on");
         }

@@ -128,8 +128,8 @@ impl Calls for Steps {
                 send_successors(ports, successors).await.is_empty()
             }
             Body::Group(message) => {
-                let step = GroupBatch { store: ports, outbox: ports, env: ports, routes, deadline: self.deadline };
-                step.run(message).await.is_ok()
+                let step = GroupBatch { store: ports, queue: ports, env: ports, routes, deadline: self.deadline };
+                step.run(message, Delivery { receipt: "", received: 1 }).await.is_ok()
             }
             Body::Handle(message) => {
                 let (store, queue, downstream, env, timing) = (ports, ports, ports, ports, Timing::default());

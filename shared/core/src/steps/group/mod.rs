@@ -8,22 +8,28 @@
 //! The leader by the lock of a Target's home gathers from all its shards, but for those that have a leader of their own.
 //! A leader by the lock of another shard makes full batches of that shard's tasks only; what does not fill one it leaves
 //! to the home's leader, so that shards cost no fill. A shard that its route has no more is led as a home is.
+//!
+//! A delivery that meets another one of its message gives its own message back for some seconds. The other one may die
+//! with the lock in its hands, and only this message knows the way on.
 
 mod onward;
 
 use super::ballot::{election_messages, elections};
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
+use super::handle::Delivery;
 use super::{Error, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
 use crate::domain::id::Shard;
 use crate::domain::lock::{Lock, Term};
 use crate::domain::message::{Finish, Group, Lead, Resume};
-use crate::domain::retry::Retryable;
+use crate::domain::retry::{Retryable, again_delay_ms};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{self, Batches, Env, Freshness, Locks, Outbox, Outgoing, Tasks, send_all};
+use crate::ports::{
+    self, Batches, Destination, Env, Freshness, Inbox, Locks, Outbox, Outgoing, Tasks, postpone_one, send_all,
+};
 use crate::routes::Routes;
 
 /// What one invocation came to.
@@ -42,9 +48,9 @@ pub struct Report {
 pub struct GroupBatch<'a, S, Q, E> {
     /// Tasks, locks and batches.
     pub store: &'a S,
-    /// Where messages go.
-    pub outbox: &'a Q,
-    /// Time.
+    /// Where messages go, and come from.
+    pub queue: &'a Q,
+    /// Time and randomness.
     pub env: &'a E,
     /// The routes.
     pub routes: &'a Routes,
@@ -99,16 +105,24 @@ const SHORTEST_DELAY_MS: u64 = 1_000;
 /// How long a leader waits for a port that did not answer, in milliseconds.
 const UNAVAILABLE_MS: u64 = 2_000;
 
-impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
+impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// Handles one message.
     ///
     /// # Errors
-    /// A port did not answer, the route is unknown, or another delivery is at work. The message comes again.
-    pub async fn run(&self, message: Group) -> Result<Report, Error> {
-        match message {
+    /// A port did not answer, the route is unknown, or another delivery is at work. The message comes again: soon, if
+    /// nobody's help is needed for that.
+    pub async fn run(&self, message: Group, delivery: Delivery<'_>) -> Result<Report, Error> {
+        let led = match message {
             Group::Lead(lead) => self.lead(lead).await,
             Group::Finish(message) => self.finish(message).await.map(|()| Report::default()),
+        };
+        if led.as_ref().is_err_and(|error| error.retryable() == Retryable::Yes) {
+            // Its visibility timeout is made for the longest invocation, and whoever was faster may be dead by now.
+            let pause_ms = again_delay_ms(delivery.received, self.env.random());
+            // If that fails too, the message comes when its visibility timeout ends.
+            let _ = postpone_one(self.queue, &Destination::Group, delivery.receipt, pause_ms).await;
         }
+        led
     }
 
     /// A live leader finishes its own batch; this message looks again when its lease is over.
@@ -118,10 +132,10 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             let lease_until = lock.holder.map_or(Timestamp(0), |holder| holder.lease_until);
             if lock.open.as_ref() == Some(&message.batch) && lease_until > now {
                 let again = Outgoing::group(&Group::Finish(message), lease_until.since(now));
-                return Ok(send_all(self.outbox, vec![again]).await?);
+                return Ok(send_all(self.queue, vec![again]).await?);
             }
         }
-        finish(self.store, self.outbox, self.routes, &message.batch, &message.target, now).await
+        finish(self.store, self.queue, self.routes, &message.batch, &message.target, now).await
     }
 
     async fn lead(&self, lead: Lead) -> Result<Report, Error> {
@@ -132,7 +146,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes, and
             // nobody else makes room.
             Err(Error::Port(error)) if error.retryable() == Retryable::Yes => {
-                send_all(self.outbox, vec![Outgoing::group(&Group::Lead(again), UNAVAILABLE_MS)]).await?;
+                send_all(self.queue, vec![Outgoing::group(&Group::Lead(again), UNAVAILABLE_MS)]).await?;
                 Ok(Report { interrupted: Some(error), ..report })
             }
             Err(error) => Err(error),
@@ -176,7 +190,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
     async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<(), Error> {
         let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
-        Ok(send_all(self.outbox, election_messages(elections(self.env, &term.target, &tasks, self.env.now(), 1)))
+        Ok(send_all(self.queue, election_messages(elections(self.env, &term.target, &tasks, self.env.now(), 1)))
             .await?)
     }
 
@@ -185,7 +199,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             && open != leading.term.batch_id(leading.lock.seq)
         {
             // A predecessor's. The lock goes on naming it until it is finished.
-            finish(self.store, self.outbox, self.routes, &open, &leading.term.target, self.env.now()).await?;
+            finish(self.store, self.queue, self.routes, &open, &leading.term.target, self.env.now()).await?;
             self.advance(leading).await?;
         }
         let id = leading.term.batch_id(leading.lock.seq);
@@ -242,7 +256,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             }
             Some(batch) => {
                 // An earlier delivery froze it, or somebody closed it: its message may not have been sent.
-                finish(self.store, self.outbox, self.routes, &batch.id, &batch.target, self.env.now()).await?;
+                finish(self.store, self.queue, self.routes, &batch.id, &batch.target, self.env.now()).await?;
                 return Ok(true);
             }
         };
@@ -275,7 +289,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     async fn freeze(&self, filling: Filling) -> Result<usize, Error> {
         let (batch, assumes) = filling.frozen(self.routes, self.env.now());
         stored(self.store.store(&batch, assumes).await?)?;
-        hand_on(self.outbox, self.routes, &batch).await?;
+        hand_on(self.queue, self.routes, &batch).await?;
         Ok(batch.members.len())
     }
 }

@@ -28,7 +28,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                     // Only now: while the lock is held, whoever comes for these tasks would signal its holder. If this
                     // is never sent, the leader's message comes again for those that it answers for.
                     let elections = elections(self.env, &leading.term.target, &gathered.candidates, self.env.now(), 1);
-                    send_all(self.outbox, election_messages(elections)).await?;
+                    send_all(self.queue, election_messages(elections)).await?;
                     return Ok(None);
                 }
                 Released::Lost => return Err(Stop::TermOver),
@@ -75,6 +75,6 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         let mut tasks = gathered.map_or_else(Vec::new, |gathered| gathered.candidates);
         tasks.extend(leading.drain.rest(MAX_TASKS.saturating_sub(tasks.len())));
         let lead = Lead { term: leading.term.clone(), tasks, verify: true, pace: leading.pace, resume };
-        Ok(send_all(self.outbox, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
+        Ok(send_all(self.queue, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
     }
 }
