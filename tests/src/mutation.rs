@@ -26,6 +26,8 @@ mutations! {
     PutsBackFromAnyBatch,
     /// A batch is frozen with all its candidates, whether they joined it or not.
     FreezesWithoutDriving,
+    /// An open batch that gets candidates drops the earlier ones, whatever became of them.
+    DropsCandidates,
     /// A leader names its next batch whoever leads.
     AdvancesWithoutTheFence,
     /// Whoever bids for a lock gets it.
@@ -107,6 +109,11 @@ impl Mutation {
             (Self::FreezesWithoutDriving, Assumes::At(_)) if batch.status == Status::Frozen => {
                 let candidates = old.map_or_else(Vec::new, |old| old.members.clone());
                 Some((Batch { members: candidates, ..batch.clone() }, assumes))
+            }
+            (Self::DropsCandidates, Assumes::At(_)) if matches!(batch.status, Status::Open { .. }) => {
+                let was_there = |member| old.is_some_and(|old| old.members.contains(member));
+                let members = batch.members.iter().filter(|member| !was_there(member)).cloned().collect();
+                Some((Batch { members, ..batch.clone() }, assumes))
             }
             (Self::WritesBatchesUnconditionally, Assumes::At(_)) => Some((batch.clone(), anyway())),
             (Self::SettlesWithoutTheClaim, Assumes::At(_)) if is_outcome => Some((batch.clone(), anyway())),

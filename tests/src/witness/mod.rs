@@ -17,7 +17,7 @@ use groupage_core::domain::id::{BatchId, RouteName, SessionId};
 use groupage_core::domain::session::Session;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Batches, Gates, Locks, Result, Sessions, Stored, layer};
+use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
 use groupage_core::routes::Routes;
 use tokio::time::Instant;
 
@@ -146,6 +146,7 @@ impl layer::Batches for Witness {
         if stored == Stored::Yes && fresh {
             self.compare(old.as_ref(), &batch);
             self.only_the_leader_adds(&batch).await?;
+            self.only_those_elsewhere_are_left_out(old.as_ref(), &batch).await?;
             self.only_the_dead_are_taken_over(old.as_ref(), &batch).await?;
         }
         Ok(stored)
@@ -164,6 +165,23 @@ impl Witness {
                 "one leader: {} of fence {:?} got candidates under {:?}",
                 batch.id, batch.fence, lock.fence
             ));
+        }
+        Ok(())
+    }
+
+    /// An open batch leaves candidates out only if they can never join it.
+    async fn only_those_elsewhere_are_left_out(&self, old: Option<&Batch>, new: &Batch) -> Result<()> {
+        let Some(old) = old.filter(|_| matches!(new.status, Status::Open { .. })) else { return Ok(()) };
+        for member in old.members.iter().filter(|member| !new.members.contains(member)) {
+            for task in self.tables.read(std::slice::from_ref(&member.id), Freshness::Latest).await? {
+                let names = task.round == member.round && task.status.batch() == Some(&new.id);
+                if names || task.waits_in(member.round) {
+                    self.note(format!(
+                        "no task is lost: {} leaves {} out, which is {:?}",
+                        new.id, task.id, task.status
+                    ));
+                }
+            }
         }
         Ok(())
     }

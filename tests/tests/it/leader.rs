@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use groupage_aws::entry::mapping::GROUP;
 use groupage_core::domain::batch::{Assumes, Batch, Status};
-use groupage_core::domain::id::{BatchId, Target, WorkflowId};
+use groupage_core::domain::id::{BatchId, Round, Target, TaskId, WorkflowId};
 use groupage_core::domain::lock::{Bid, Holder, bid};
 use groupage_core::domain::message::{Group, Lead};
 use groupage_core::domain::time::Timestamp;
@@ -203,4 +203,58 @@ async fn a_leader_that_met_another_delivery_gives_its_message_back_at_once() {
     tokio::time::sleep(Duration::from_secs(4)).await;
     let again = world.queues.now().receive_from(&Destination::Group, visibility_ms).expect("it comes again");
     assert_eq!((again.receipt, again.received), (message.receipt, 2));
+}
+
+/// The tables beside a rival, who takes so many tasks right before they are moved.
+struct Rivalled<'a> {
+    tables: &'a MemoryStore,
+    left: AtomicUsize,
+    /// The most candidates that a batch was written with.
+    most: AtomicUsize,
+}
+
+impl layer::Layer for Rivalled<'_> {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        self.tables
+    }
+}
+
+impl layer::Locks for Rivalled<'_> {}
+
+impl layer::Batches for Rivalled<'_> {
+    async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
+        self.most.fetch_max(batch.members.len(), Ordering::Relaxed);
+        self.tables.store(batch, assumes).await
+    }
+}
+
+impl layer::Tasks for Rivalled<'_> {
+    type Cursor = <MemoryStore as Tasks>::Cursor;
+
+    async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            self.tables.join(task, round, &BatchId::new("a rival's")).await?;
+        }
+        self.tables.join(task, round, batch).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_batch_never_has_more_candidates_than_fit_into_it() {
+    let (world, message) = led(100).await;
+    let store = &Rivalled { tables: world.tables(), left: AtomicUsize::new(92), most: AtomicUsize::new(0) };
+    let (queue, env, routes, deadline) = (&world.queues, &world.env, &world.routes, world.env.now());
+    let lead = serde_json::from_str(&message.outgoing.body).unwrap();
+    let came = handle::Delivery { receipt: &message.receipt, received: 1 };
+    GroupBatch { store, queue, env, routes, deadline }.run(lead, came).await.unwrap();
+    let batches = world.tables().batches();
+    let joined: Vec<usize> = batches.iter().map(|batch| batch.members.len()).collect();
+    assert_eq!(store.left.load(Ordering::Relaxed), 0, "the rival took what it could");
+    assert!(
+        store.most.load(Ordering::Relaxed) <= 10,
+        "a batch of 10 at most with {:?} candidates: {joined:?}",
+        store.most
+    );
 }

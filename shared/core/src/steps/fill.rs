@@ -207,16 +207,19 @@ impl Filling {
         }
     }
 
-    /// Writes the candidates into the batch before any of them is moved.
+    /// Writes the candidates into the batch before any of them is moved. Earlier ones have joined, or are elsewhere and
+    /// are left out.
     async fn intend<S: Batches>(&mut self, store: &S, candidates: &[Candidate]) -> Result<(), Error> {
+        let next = self.batch.with_candidates(&self.joined, self.joined_bytes, candidates);
         let (next, assumes) = if self.written {
-            (self.batch.with_candidates(candidates), Assumes::At(self.batch.revision))
+            (next, Assumes::At(self.batch.revision))
         } else {
-            (Batch { revision: Revision(1), ..self.batch.with_candidates(candidates) }, Assumes::Absent)
+            (Batch { revision: Revision(1), ..next }, Assumes::Absent)
         };
         stored(store.store(&next, assumes).await?)?;
         self.batch = next;
         self.written = true;
+        self.missed.clear();
         Ok(())
     }
 
@@ -236,7 +239,6 @@ impl Filling {
             match joined {
                 Joined::Yes => {
                     self.joined_bytes += u64::from(candidate.bytes);
-                    self.missed.retain(|missed| *missed != candidate.id);
                     self.joined.push(Member { id: candidate.id, round: candidate.round });
                 }
                 Joined::Elsewhere => {

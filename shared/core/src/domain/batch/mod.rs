@@ -151,10 +151,14 @@ impl Batch {
         Self { status: Status::Void, ..Self::open(id, target, Fence(0), &[], now, 0) }
     }
 
-    /// This batch with more candidates. Only an open batch takes any: callers check [`Status::Open`] first.
+    /// This batch with more candidates beside the members that `joined` it, `bytes` of payloads together. Only an open
+    /// batch takes any: callers check [`Status::Open`] first, and know what became of every earlier candidate.
+    ///
+    /// Candidates that turned out to be elsewhere are left out. In that round nobody can move them in any more, and a
+    /// batch that kept them would grow with every move that is refused, beyond its limits and what its item may hold.
     #[must_use]
-    pub fn with_candidates(&self, candidates: &[Candidate]) -> Self {
-        let mut next = self.revised(self.status.clone());
+    pub fn with_candidates(&self, joined: &[Member], bytes: u64, candidates: &[Candidate]) -> Self {
+        let mut next = Self { members: joined.to_vec(), bytes, ..self.revised(self.status.clone()) };
         next.add(candidates);
         next
     }
@@ -433,10 +437,20 @@ mod tests {
     }
 
     #[test]
+    fn an_open_batch_keeps_no_candidate_that_is_elsewhere() {
+        let (mut open, joined) = (batch(), batch().members);
+        for n in 2..9 {
+            open = open.with_candidates(&joined, 10, &[candidate(n, 5)]);
+            assert_eq!((open.members.len(), open.bytes), (2, 15));
+        }
+        assert_eq!(open.members, [joined, vec![Member { id: TaskId::new("t8"), round: Round(0) }]].concat());
+    }
+
+    #[test]
     fn every_step_raises_the_revision() {
         let open = batch();
         let frozen = open.frozen(open.members.clone());
-        assert!(open.with_candidates(&[]).revision > open.revision);
+        assert!(open.with_candidates(&[], 0, &[]).revision > open.revision);
         assert!(frozen.revision > open.revision);
         assert!(frozen.settled(Results::new(), Timestamp(1)).revision > frozen.revision);
     }

@@ -31,7 +31,8 @@ impl World {
         {
             return Stored::Yes;
         }
-        let grows = is_open(batch) && old.as_ref().map_or(0, |old| old.members.len()) < batch.members.len();
+        let is_new = |member| old.as_ref().is_none_or(|old| !old.members.contains(member));
+        let grows = is_open(batch) && batch.members.iter().any(is_new);
         let led = self.tables.led(&batch.target);
         let taken_over = led.and_then(|led| led.lock.as_ref()).is_some_and(|lock| lock.fence > batch.fence);
         let inherited = led.and_then(|led| led.inherited.as_ref()) == Some(&batch.id);
