@@ -44,6 +44,9 @@ pub struct Depth {
     pub delayed: u64,
 }
 
+/// The queue of what can never be registered, by name.
+pub const REJECTED: &str = "rejected";
+
 /// The step queues, by name and URL.
 pub fn step_queues(queues: &Queues) -> [(&'static str, &String); 5] {
     [
@@ -61,7 +64,7 @@ pub fn step_queues(queues: &Queues) -> [(&'static str, &String); 5] {
 /// SQS did not answer, or a step's queue has no dead-letter queue.
 pub async fn ended(client: &Client, queues: &Queues) -> Result<Vec<Queue>, Error> {
     let rejected =
-        Queue { name: "rejected".to_owned(), url: queues.rejected.clone(), source: Some(queues.tasks.clone()) };
+        Queue { name: REJECTED.to_owned(), url: queues.rejected.clone(), source: Some(queues.tasks.clone()) };
     let mut found = vec![rejected];
     for (name, url) in step_queues(queues) {
         let dlq = dead_letter_queue(client, url).await?;
@@ -82,6 +85,19 @@ pub async fn depth(client: &Client, name: &str, url: &str) -> Result<Depth, Erro
     let number = |attribute| attributes.get(&attribute).and_then(|text| text.parse().ok()).unwrap_or_default();
     let [ready, in_flight, delayed] = wanted.map(number);
     Ok(Depth { queue: name.to_owned(), ready, in_flight, delayed })
+}
+
+/// The most bytes that a queue takes in one message.
+///
+/// # Errors
+/// SQS did not answer, or does not say.
+pub async fn max_bytes(client: &Client, name: &str, url: &str) -> Result<usize, Error> {
+    const WHAT: &str = "asking for the largest message of";
+    let answer =
+        client.get_queue_attributes().queue_url(url).attribute_names(Attribute::MaximumMessageSize).send().await;
+    let attributes = answer.map_err(|error| Error::new(WHAT, name, error))?.attributes.unwrap_or_default();
+    let says = attributes.get(&Attribute::MaximumMessageSize).map_or("", String::as_str);
+    says.parse().map_err(|error: std::num::ParseIntError| Error::new(WHAT, name, error))
 }
 
 async fn dead_letter_queue(client: &Client, url: &str) -> Result<String, Error> {

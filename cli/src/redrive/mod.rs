@@ -1,9 +1,9 @@
 //! `groupage redrive`: what ended in the rejected and dead-letter queues: list it, show why, send it again.
 //!
-//! Sending again is a send to the source queue, then a delete: who dies in between leaves a message twice, which every
-//! step takes in its stride.
+//! Sending again is a send to the source queue, then a delete. A death in between leaves a message twice, under one id,
+//! which every step takes in its stride. A message that its queue would refuse stays where it is, and its neighbours go.
 
-use std::collections::BTreeMap;
+mod again;
 
 use anyhow::{Context, Result};
 use aws_sdk_sqs::Client;
@@ -13,11 +13,11 @@ use groupage_aws::System;
 use groupage_core::ports::Env;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::output::{Ending, Output, grouped, summary};
 use crate::queues::{self, Queue};
 use crate::stack;
+use again::body_again;
 
 /// List what ended in the rejected and dead-letter queues, show why, and send it again.
 #[derive(Debug, clap::Args)]
@@ -69,8 +69,18 @@ struct Ended {
 struct Sent {
     queue: String,
     sent: u64,
+    /// They stay where they were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left: Vec<Left>,
     /// Counted at the start and not received: somebody else has them in hand.
     hidden: u64,
+}
+
+/// A message that cannot be sent again as it is.
+#[derive(Serialize)]
+struct Left {
+    message_id: String,
+    reason: String,
 }
 
 /// How long a message that is only looked at stays hidden from others, in seconds.
@@ -112,11 +122,7 @@ async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Ou
         receipts.extend(messages.iter().filter_map(|message| message.receipt_handle.clone()));
         shown.extend(messages.into_iter().map(|message| ended(message, body)));
     }
-    for receipt in receipts {
-        let request = client.change_message_visibility().queue_url(&queue.url).receipt_handle(receipt);
-        // Whoever looks next should not have to wait; if this fails, they wait for ten seconds.
-        let _ = request.visibility_timeout(0).send().await;
-    }
+    show_again(client, queue, receipts).await;
     output.result(&shown, || {
         let rows = shown.iter().map(|ended| {
             let why = match (&ended.reason, &ended.detail) {
@@ -132,6 +138,15 @@ async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Ou
     Ok(Ending::Well)
 }
 
+/// Makes messages that were only looked at visible again. Whoever looks next should not have to wait; if this fails, they
+/// wait until the messages' time is over.
+async fn show_again(client: &Client, queue: &Queue, receipts: Vec<String>) {
+    for receipt in receipts {
+        let request = client.change_message_visibility().queue_url(&queue.url).receipt_handle(receipt);
+        let _ = request.visibility_timeout(0).send().await;
+    }
+}
+
 async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output) -> Result<Ending> {
     // Draws on a terminal only.
     let progress = ProgressBar::new_spinner().with_message(format!("sending {} again", queue.name));
@@ -139,33 +154,55 @@ async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output
     let depth = queues::depth(client, &queue.name, &queue.url).await?;
     let there = depth.ready + depth.in_flight;
     let most = most.unwrap_or(there);
-    let mut sent = 0;
-    while sent < most {
-        let messages = receive(client, queue, most - sent, SEND_S).await?;
+    let takes = queues::max_bytes(client, &queue.name, queue.source.as_deref().unwrap_or_default()).await?;
+    let (mut sent, mut left, mut receipts) = (0, Vec::new(), Vec::new());
+    while sent + (left.len() as u64) < most {
+        let messages = receive(client, queue, most - sent - left.len() as u64, SEND_S).await?;
         if messages.is_empty() {
             break;
         }
         for message in messages {
-            send_again(client, queue, message).await?;
-            sent += 1;
-            progress.set_position(sent);
+            let (message_id, receipt) = (original_id(queue, &message), message.receipt_handle.clone());
+            match body_again(message.body.clone().unwrap_or_default(), message_id.clone(), takes) {
+                Ok(body) => {
+                    send_again(client, queue, message, body).await?;
+                    sent += 1;
+                    progress.set_position(sent);
+                }
+                Err(why) => {
+                    left.push(Left { message_id: message_id.unwrap_or_default(), reason: why.to_string() });
+                    receipts.extend(receipt);
+                }
+            }
         }
     }
     progress.finish_and_clear();
-    let sent = Sent { queue: queue.name.clone(), sent, hidden: most.min(there).saturating_sub(sent) };
-    output.result(&sent, || {
-        let hidden = match sent.hidden {
+    // Only now: this run would receive them again.
+    show_again(client, queue, receipts).await;
+    let done = sent + left.len() as u64;
+    let sent = Sent { queue: queue.name.clone(), sent, left, hidden: most.min(there).saturating_sub(done) };
+    output.result(&sent, || sent.text());
+    Ok(if sent.left.is_empty() { Ending::Well } else { Ending::Badly })
+}
+
+impl Sent {
+    fn text(&self) -> String {
+        let hidden = match self.hidden {
             0 => String::new(),
             hidden => format!("; {} more are hidden, try again in a minute", grouped(hidden)),
         };
-        format!("{} sent again from {}{hidden}", grouped(sent.sent), sent.queue)
-    });
-    Ok(Ending::Well)
+        let left = match self.left.len() as u64 {
+            0 => String::new(),
+            left => format!("; {} cannot be sent again and stay:", grouped(left)),
+        };
+        let each: String =
+            self.left.iter().map(|Left { message_id, reason }| format!("\n  {message_id}: {reason}")).collect();
+        format!("{} sent again from {}{hidden}{left}{each}", grouped(self.sent), self.queue)
+    }
 }
 
-async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<()> {
+async fn send_again(client: &Client, queue: &Queue, message: Message, body: String) -> Result<()> {
     let source = queue.source.as_deref().unwrap_or_default();
-    let body = with_id(&message);
     let group = system_attribute(&message, &MessageSystemAttributeName::MessageGroupId);
     // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart.
     let group = group.filter(|_| source.ends_with(".fifo"));
@@ -179,18 +216,11 @@ async fn send_again(client: &Client, queue: &Queue, message: Message) -> Result<
     Ok(())
 }
 
-/// The body to send again. A task that brought no id is known by its message's, which sending again would change: so
-/// it gets that id.
-fn with_id(message: &Message) -> String {
-    let body = message.body.clone().unwrap_or_default();
-    let original = attribute(message, "MessageId").or_else(|| message.message_id.clone());
-    let fields = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(&body);
-    match (fields, original) {
-        (Ok(fields), Some(id)) if fields.contains_key("payload") && !fields.contains_key("id") => {
-            body.replacen('{', &format!(r#"{{"id":"{id}","#), 1)
-        }
-        (Ok(_) | Err(_), _) => body,
-    }
+/// The id of the message as its sender sent it. A dead-letter queue keeps it. What is rejected is sent on as a message of
+/// our own, beside the first one's id; in any other queue an attribute of that name is the sender's, and says nothing.
+fn original_id(queue: &Queue, message: &Message) -> Option<String> {
+    let first = if queue.name == queues::REJECTED { attribute(message, "MessageId") } else { None };
+    first.or_else(|| message.message_id.clone())
 }
 
 fn attribute(message: &Message, name: &str) -> Option<String> {
@@ -239,21 +269,16 @@ fn find<'a>(ended: &'a [Queue], name: &str) -> Result<&'a Queue> {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_sqs::types::MessageAttributeValue;
+
     use super::*;
 
-    fn message(body: &str) -> Message {
-        Message::builder().message_id("m-1").body(body).build()
-    }
-
     #[test]
-    fn a_task_without_an_id_keeps_the_one_of_its_message() {
-        assert_eq!(with_id(&message(r#"{ "payload": {"a": 1.0} }"#)), r#"{"id":"m-1", "payload": {"a": 1.0} }"#);
-    }
-
-    #[test]
-    fn whatever_else_ended_here_is_sent_as_it_is() {
-        for body in [r#"{"id":"a","payload":{}}"#, r#"{"lead":{}}"#, "no json", ""] {
-            assert_eq!(with_id(&message(body)), body);
-        }
+    fn only_the_rejected_queue_says_which_message_came_first() {
+        let first = MessageAttributeValue::builder().data_type("String").string_value("first").build().unwrap();
+        let message = Message::builder().message_id("m-1").message_attributes("MessageId", first).build();
+        let queue = |name: &str| Queue { name: name.to_owned(), url: String::new(), source: None };
+        assert_eq!(original_id(&queue("rejected"), &message).as_deref(), Some("first"));
+        assert_eq!(original_id(&queue("tasks-dlq"), &message).as_deref(), Some("m-1"));
     }
 }
