@@ -232,6 +232,7 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(
     counts.add(Metric::ListsRevived, report.lists.revived);
     counts.add(Metric::ListsRemoved, report.lists.removed);
     counts.add(Metric::ListTasksExpired, usize::try_from(report.lists.expired).unwrap_or(usize::MAX));
+    counts.add(Metric::TasksRejected, usize::try_from(report.lists.set_aside).unwrap_or(usize::MAX));
     counts.add(Metric::ListTasksLost, usize::try_from(report.lists.lost).unwrap_or(usize::MAX));
     (counts, done.map_err(SweepFailed::from))
 }

@@ -192,6 +192,14 @@ pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
     if body.len() > MAX_MESSAGE_BYTES {
         return Err(Rejection::new(Code::TooLarge, format!("the message is over {MAX_MESSAGE_BYTES} bytes")));
     }
+    parse_stored(body, message_id)
+}
+
+/// As [`parse`], of a message of any size: one that we have stored already.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_stored(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
     let fields = object(body)?;
     let item =
         present(&fields, "item").map(|raw| serde_json::from_str::<String>(raw.get()).map(|text| ItemId::parse(&text)));

@@ -7,6 +7,7 @@ mod crowd;
 mod model;
 mod reused;
 mod told;
+mod too_large;
 
 use groupage_tests::cases;
 

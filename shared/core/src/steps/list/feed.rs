@@ -8,11 +8,14 @@
 //! A slot that is missing at or above the record's end was not fed on: it is not to be seen *yet*. DynamoDB shows the
 //! writes of a transaction one by one to reads that are no transaction, so the tail may show a token a moment before its
 //! slot can be read. It is waited for, and passed over only when it is missing long after any transaction could last.
+//!
+//! A slot that is larger than a message may be, which is refused at the door today, keeps nobody behind it: it goes to the
+//! rejected queue with its reason, and its item fails.
 
 use super::Listing;
 use crate::domain::id::Token;
 use crate::domain::list::{Head, Life, Purpose, Record, Slot};
-use crate::domain::task_message;
+use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES};
 use crate::domain::tracker;
 use crate::ports::{Destination, Env, Lists, Moved, Outbox, Outgoing, Stored, Trackers, send_all};
 use crate::steps::shape::Tries;
@@ -35,6 +38,8 @@ pub(super) struct Worked {
     pub done: u64,
     /// Tasks that were not there.
     pub lost: u64,
+    /// Of the tasks sent, those that were too large to go on and went to the rejected queue.
+    pub set_aside: u64,
     /// Pages.
     pub pages: usize,
 }
@@ -65,7 +70,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             looks = 0;
             let page = leading(page, record.done);
             let tokens: Vec<Token> = page.iter().map(|slot| slot.token).collect();
-            self.carry_out(record.reservation.purpose, page).await?;
+            worked.set_aside += self.carry_out(&life, record.reservation.purpose, page).await?;
             worked.done += tokens.len() as u64;
             worked.pages += 1;
             let done = record.done.plus(tokens.len() as u64);
@@ -91,29 +96,34 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         self.work_off(head.clone(), record, pages).await
     }
 
-    /// Does with tasks what they were taken for.
-    async fn carry_out(&self, purpose: Purpose, page: Vec<Slot>) -> Result<(), Error> {
+    /// Does with tasks what they were taken for; says how many of them were set aside instead.
+    async fn carry_out(&self, life: &Life, purpose: Purpose, page: Vec<Slot>) -> Result<u64, Error> {
         match purpose {
             Purpose::Release { .. } => {
-                let message = |slot: Slot| Outgoing {
-                    to: Destination::Tasks,
-                    body: slot.body,
-                    delay_ms: 0,
-                    attributes: Vec::new(),
-                };
-                Ok(send_all(self.outbox, page.into_iter().map(message).collect()).await?)
+                let (too_large, good): (Vec<Slot>, Vec<Slot>) =
+                    page.into_iter().partition(|slot| slot.body.len() > MAX_MESSAGE_BYTES);
+                let set_aside = too_large.len() as u64;
+                self.fail_items(&too_large).await?;
+                let to_tasks =
+                    |Slot { body, .. }| Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() };
+                let messages =
+                    too_large.into_iter().map(|slot| rejected(life, slot)).chain(good.into_iter().map(to_tasks));
+                send_all(self.outbox, messages.collect()).await?;
+                Ok(set_aside)
             }
-            Purpose::Discard => {
-                // A tracker must not wait for a task that will never be.
-                let item = |slot: &Slot| task_message::parse(&slot.body, "").ok()?.item;
-                let items: Vec<_> = page.iter().filter_map(item).map(|item| (item, tracker::Outcome::Failed)).collect();
-                if !items.is_empty() {
-                    let Self { store, outbox, env } = *self;
-                    Tracking { store, outbox, env }.settle(items).await.all()?;
-                }
-                Ok(())
-            }
+            Purpose::Discard => self.fail_items(&page).await.map(|()| 0),
         }
+    }
+
+    /// Fails the items of tasks that will never be: no tracker must wait for them.
+    async fn fail_items(&self, slots: &[Slot]) -> Result<(), Error> {
+        let item = |slot: &Slot| task_message::parse_stored(&slot.body, "").ok()?.item;
+        let items: Vec<_> = slots.iter().filter_map(item).map(|item| (item, tracker::Outcome::Failed)).collect();
+        if !items.is_empty() {
+            let Self { store, outbox, env } = *self;
+            Tracking { store, outbox, env }.settle(items).await.all()?;
+        }
+        Ok(())
     }
 
     /// Writes that all below `done` is done, unless somebody is farther already; the record as it is then.
@@ -174,6 +184,14 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             tries.give_way_later().await?;
         }
     }
+}
+
+/// The message by which a slot that is too large is set aside. The rejected queue takes some more than a task message
+/// has, and a slot has an id more at most.
+fn rejected(life: &Life, slot: Slot) -> Outgoing {
+    let detail = format!("token {} of list {} is over {MAX_MESSAGE_BYTES} bytes", slot.token.0, life.id);
+    let attributes = vec![("Reason", Code::TooLarge.to_string()), ("Detail", detail)];
+    Outgoing { to: Destination::Rejected, body: slot.body, delay_ms: 0, attributes }
 }
 
 /// The slots of a page up to the first gap.

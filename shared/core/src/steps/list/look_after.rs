@@ -17,6 +17,8 @@ counts! {
         pub tasks: u64,
         /// Tasks that were not there: somebody removed them by hand, or the table was restored.
         pub lost: u64,
+        /// Tasks that were too large to go on, and went to the rejected queue.
+        pub set_aside: u64,
         /// Lists removed because they were idle.
         pub removed: usize,
         /// Tasks that waited on those whose time to live was over, and are discarded.
@@ -63,6 +65,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                     report.revived += 1;
                     report.tasks += worked.done;
                     report.lost += worked.lost;
+                    report.set_aside += worked.set_aside;
                 }
                 Err(error) => failed = failed.and(Err(error)),
             }

@@ -25,6 +25,8 @@ pub enum Placed {
     KeyUsed,
     /// The list is closed.
     Closed,
+    /// It could never be fed on: with its id, which it needs while it waits, it is larger than a message may be.
+    TooLarge(Rejection),
 }
 
 /// Tasks that one caller puts, with what tells them from others under its key.
@@ -67,6 +69,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             Some((_, Placed::Before(addition))) => Ok((addition, false)),
             Some((_, Placed::KeyUsed)) => Err(Refused::KeyUsed),
             Some((_, Placed::Closed)) | None => Err(Refused::Closed),
+            Some((_, Placed::TooLarge(why))) => Err(Refused::BadTask { position: 0, why }),
         })
     }
 
@@ -87,14 +90,18 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
             };
             let count = rest.iter().take(CALLERS).map(fits).take_while(|fits| *fits).count().max(1);
             let (now, later) = rest.split_at(count);
-            let caller = |task: &TaskMessage| Caller {
-                key: task.id.as_str().to_owned(),
-                digest: task.digest(),
-                item: task.item.clone(),
-                bodies: vec![fed_on(task)],
-            };
-            let found = self.place(id, now.iter().map(caller).collect()).await?;
-            placed.extend(found.into_iter().map(|(key, placed)| (TaskId::new(key), placed)));
+            let mut callers = Vec::with_capacity(now.len());
+            for task in now {
+                let (key, item) = (task.id.as_str().to_owned(), task.item.clone());
+                match fed_on(task) {
+                    Ok(body) => callers.push(Caller { key, digest: task.digest(), item, bodies: vec![body] }),
+                    Err(why) => placed.push((task.id.clone(), Placed::TooLarge(why))),
+                }
+            }
+            if !callers.is_empty() {
+                let found = self.place(id, callers).await?;
+                placed.extend(found.into_iter().map(|(key, placed)| (TaskId::new(key), placed)));
+            }
             rest = later;
         }
         Ok(placed)
@@ -184,15 +191,16 @@ fn body(list: &ListId, message: &str, derived_id: &str) -> Result<String, Reject
         let why = "a stream's event goes on at once: it waits on no list";
         return Err(Rejection::new(Code::BadEvent, why).of(message.item, message.event));
     }
-    let body = fed_on(&message);
+    fed_on(&message)
+}
+
+/// The same message without its list, as it will be fed on when it has waited. The limit is that of a message, which is less
+/// than what an item of the table may hold.
+fn fed_on(message: &TaskMessage) -> Result<String, Rejection> {
+    let body = TaskMessage { list: None, ..message.clone() }.body();
     if body.len() > MAX_MESSAGE_BYTES {
         let detail = format!("with its id the message is over {MAX_MESSAGE_BYTES} bytes");
         return Err(Rejection::new(Code::TooLarge, detail));
     }
     Ok(body)
-}
-
-/// The same message without its list: it has waited.
-fn fed_on(message: &TaskMessage) -> String {
-    TaskMessage { list: None, ..message.clone() }.body()
 }

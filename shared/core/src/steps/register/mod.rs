@@ -337,6 +337,7 @@ fn account_for(arrived: Vec<Listed>, placed: OnList, plan: &mut Plan, report: &m
             Some(Placed::Before(_)) => report.repeated += 1,
             Some(Placed::KeyUsed) => plan.reject(&record, Refused::of(conflict(), task)),
             Some(Placed::Closed) => plan.reject(&record, Refused::of(closed(), task)),
+            Some(Placed::TooLarge(why)) => plan.reject(&record, Refused::of(why, task)),
             None => report.failed.push((record.message_id, Error::Conflict("no answer of its list"))),
         }
     }
