@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use groupage_core::domain::task::Task;
 use groupage_core::ports::{
     Answer, Batches, Call, Destination, Downstream, Gates, Inbox, Lanes, Lists, Locks, NoAnswer, Outbox, Outgoing,
-    Registered, Result, Sessions, Streams, Tasks, Trackers, layer, postpone_one,
+    Registered, Result, Sessions, Shelves, Streams, Tasks, Trackers, layer, postpone_one,
 };
 
 use crate::process::Process;
@@ -58,6 +58,7 @@ impl<S: Gates> layer::Gates for Faulty<'_, S> {}
 impl<S: Trackers> layer::Trackers for Faulty<'_, S> {}
 impl<S: Lists> layer::Lists for Faulty<'_, S> {}
 impl<S: Streams> layer::Streams for Faulty<'_, S> {}
+impl<S: Shelves> layer::Shelves for Faulty<'_, S> {}
 
 impl<Q: Outbox> Outbox for Faulty<'_, Q> {
     /// A message of several can be sent while another is not.

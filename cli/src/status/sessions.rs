@@ -31,7 +31,7 @@ pub async fn show(store: &Dynamo, routes: Option<&Routes>, output: &Output) -> R
     let pulled = routes.into_iter().flat_map(Routes::iter).filter(|route| route.is_pulled());
     let mut found = Vec::new();
     for pool in Pool::of_handlers().chain(pulled.map(|route| Pool::of_route(&route.name))) {
-        found.extend(store.sessions(&pool, MOST).await?);
+        found.extend(store.sessions(&pool, None, MOST).await?.all());
     }
     let now = System.now();
     let shown: Vec<Shown> = found.into_iter().map(|session| shown(session, now)).collect();

@@ -69,7 +69,13 @@ impl Tables {
         let mut count = 0;
         for route in ["pulled", "called"].map(RouteName::new) {
             for part in Part::all() {
-                count += self.store.unfinished(&route, part, Timestamp(u64::MAX >> 12), 100).await.unwrap().len();
+                count += self
+                    .store
+                    .unfinished(&route, part, Timestamp(u64::MAX >> 12), None, 100)
+                    .await
+                    .unwrap()
+                    .found
+                    .len();
             }
         }
         count

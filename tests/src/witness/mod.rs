@@ -222,6 +222,8 @@ impl layer::Gates for Witness {
     }
 }
 
+impl layer::Shelves for Witness {}
+
 /// What a batch's follow-up says of it.
 pub const fn follow_up(batch: &Batch) -> Option<FollowUp> {
     match batch.status {

@@ -17,4 +17,5 @@ mod protocol;
 mod shards;
 mod simulator;
 mod streams;
+mod sweep;
 mod trackers;

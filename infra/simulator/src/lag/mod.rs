@@ -18,7 +18,7 @@ use groupage_core::domain::id::{BatchId, TaskId, Token};
 use groupage_core::domain::list::Life;
 use groupage_core::domain::task::Task;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Env, Gates, Locks, Sessions, Streams, layer};
+use groupage_core::ports::{Env, Gates, Locks, Sessions, Shelves, Streams, layer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -82,4 +82,5 @@ impl<S: Sync, E: Env> layer::Layer for Lagging<S, E> {
 impl<S: Locks, E: Env> layer::Locks for Lagging<S, E> {}
 impl<S: Sessions, E: Env> layer::Sessions for Lagging<S, E> {}
 impl<S: Gates, E: Env> layer::Gates for Lagging<S, E> {}
+impl<S: Shelves, E: Env> layer::Shelves for Lagging<S, E> {}
 impl<S: Streams, E: Env> layer::Streams for Lagging<S, E> {}

@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::shelf::Position;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
@@ -113,12 +114,11 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         &self,
         since: Timestamp,
         segment: Segment,
-        _after: Option<&TaskId>,
+        after: Option<&Position>,
         limit: usize,
-    ) -> Result<WaitingPage<TaskId>> {
+    ) -> Result<WaitingPage> {
         // What has waited for long was there long ago, whatever the lag.
-        let page = self.inner.waiting_long(since, segment, None, limit).await?;
-        Ok(WaitingPage { tasks: page.tasks, next: None })
+        self.inner.waiting_long(since, segment, after, limit).await
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

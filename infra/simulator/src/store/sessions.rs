@@ -4,7 +4,8 @@ use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::domain::id::{Beat, Pool, SessionId};
 use groupage_core::domain::session::Session;
-use groupage_core::ports::{Ended, Freshness, Renewed, Result, Sessions, Stored};
+use groupage_core::domain::shelf::Position;
+use groupage_core::ports::{Ended, Entries, Freshness, Renewed, Result, Sessions, Stored};
 
 use super::Store;
 use crate::keys::Keys;
@@ -50,10 +51,10 @@ impl Sessions for Store {
         self.look(keys(id.as_str()), self.session_image(id), self.inner.session(id)).await
     }
 
-    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+    async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
         self.call(Hop::Page, keys(pool.as_str())).await?;
-        let found = self.inner.sessions(pool, limit).await?;
-        let images: Vec<Image> = found.iter().map(Image::session).collect::<Result<_>>()?;
+        let found = self.inner.sessions(pool, after, limit).await?;
+        let images: Vec<Image> = found.found.iter().map(|entry| Image::session(&entry.what)).collect::<Result<_>>()?;
         self.read(keys(pool.as_str()), images.iter().map(Image::bytes).sum(), Freshness::Eventual);
         Ok(found)
     }

@@ -5,6 +5,7 @@ use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::shelf::Position;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
@@ -122,9 +123,9 @@ impl Tasks for Store {
         &self,
         since: Timestamp,
         segment: Segment,
-        after: Option<&TaskId>,
+        after: Option<&Position>,
         limit: usize,
-    ) -> Result<WaitingPage<TaskId>> {
+    ) -> Result<WaitingPage> {
         let keys = Keys::of(Place::Tasks, "", None);
         self.call(Hop::Page, keys).await?;
         // Billed for all that was looked at, not for what is left of it.

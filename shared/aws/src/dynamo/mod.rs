@@ -3,6 +3,7 @@
 pub(crate) mod expression;
 pub(crate) mod item;
 pub(crate) mod many;
+pub(crate) mod position;
 pub(crate) mod query;
 mod repeat;
 pub(crate) mod transaction;

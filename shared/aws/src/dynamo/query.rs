@@ -1,11 +1,13 @@
 //! Queries: items of one partition of a table, or of one of its indexes, in the order of their sort keys.
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use groupage_core::domain::shelf::Position;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Freshness, Result};
+use groupage_core::ports::{Entries, Entry, Freshness, Result};
 
 use crate::dynamo::expression::{Clause, Terms};
 use crate::dynamo::item::{Item, nonsense, number, text, text_in};
+use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::{Dynamo, Key};
 use crate::fault::failed;
 
@@ -102,29 +104,32 @@ impl Dynamo {
         Ok(self.query(query).await?.0)
     }
 
-    /// The ids of up to `limit` entries of a sparse index that are due before `before`, those that have been so for longest
-    /// first. The index lags behind its table.
-    pub(crate) async fn due(
+    /// The ids of up to `limit` entries of a sparse index that are due before `before` and come `after` that one, those
+    /// that have been so for longest first. The index holds keys only, and lags behind its table.
+    pub(crate) async fn due<Id>(
         &self,
         what: &'static str,
         part: Key<'_>,
-        (index, id): (&'static str, &'static str),
-        before: Timestamp,
+        (index, id, named): (&'static str, &'static str, fn(String) -> Id),
+        (before, after): (Timestamp, Option<&Position>),
         limit: usize,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Entries<Id>> {
         let due = Clause::Below("Due", number(before.0));
-        self.ids(Query::of(what, part, limit).by(index).only_if(due), id).await
+        let query = Query::of(what, part, limit).by(index).only_if(due).after(after.map(keys_at).transpose()?);
+        let (found, next) = self.query(query).await?;
+        let entry = |item: Item| Ok(Entry { what: named(id_of(what, &item, id)?), at: position_of(&item)? });
+        Ok(Entries { found: found.into_iter().map(entry).collect::<Result<_>>()?, are_last: next.is_none() })
     }
 
     /// The ids in a page of an index.
     pub(crate) async fn ids(&self, query: Query<'_>, id: &'static str) -> Result<Vec<String>> {
         let what = query.what;
-        let id_of = |item: Item| match text_in(&item, id) {
-            Some(found) => Ok(found.to_owned()),
-            None => Err(nonsense(what, "", id, "is missing, or no text")),
-        };
-        self.query(query).await?.0.into_iter().map(id_of).collect()
+        self.query(query).await?.0.iter().map(|item| id_of(what, item, id)).collect()
     }
+}
+
+fn id_of(what: &'static str, item: &Item, id: &'static str) -> Result<String> {
+    text_in(item, id).map(str::to_owned).ok_or_else(|| nonsense(what, "", id, "is missing, or no text"))
 }
 
 /// How many items a page has, as a request wants it.

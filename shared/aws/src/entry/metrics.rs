@@ -58,6 +58,8 @@ pub enum Metric {
     TasksRevived,
     /// Waiting tasks that no route wants any more.
     TasksStranded,
+    /// For how long some entry of an index was not visited by sweep, in milliseconds.
+    OldestUnvisited,
     /// Items of settled tasks that no tracker counts (any more).
     ItemsUnknown,
     /// Lanes of ordered routes that a failed task stopped.
@@ -82,6 +84,13 @@ pub enum Metric {
     ListTasksExpired,
     /// Tasks of lists that were not there when they were to be fed on.
     ListTasksLost,
+}
+
+impl Metric {
+    /// CloudWatch's word for what it counts in.
+    const fn unit(self) -> &'static str {
+        if matches!(self, Self::OldestUnvisited) { "Milliseconds" } else { "Count" }
+    }
 }
 
 /// What was counted.
@@ -126,16 +135,16 @@ impl Counts {
 
     /// The line for CloudWatch; `None` if nothing was counted.
     pub fn to_emf(&self, function: &str, now: Timestamp) -> Option<String> {
-        let counted: Vec<(String, u64)> = self
+        let counted: Vec<(String, &str, u64)> = self
             .0
             .iter()
             .filter(|(_, count)| **count > 0)
-            .map(|(metric, count)| (format!("{metric:?}"), *count))
+            .map(|(metric, count)| (format!("{metric:?}"), metric.unit(), *count))
             .collect();
         if counted.is_empty() {
             return None;
         }
-        let metrics: Vec<_> = counted.iter().map(|(name, _)| json!({ "Name": name, "Unit": "Count" })).collect();
+        let metrics: Vec<_> = counted.iter().map(|(name, unit, _)| json!({ "Name": name, "Unit": unit })).collect();
         let mut line = json!({
             "_aws": {
                 "Timestamp": now.0,
@@ -143,7 +152,7 @@ impl Counts {
             },
             "Function": function,
         });
-        for (name, count) in counted {
+        for (name, _, count) in counted {
             line[name] = json!(count);
         }
         Some(line.to_string())

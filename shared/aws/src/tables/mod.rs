@@ -9,6 +9,7 @@ pub(crate) mod locks;
 mod nodes;
 mod routes;
 pub(crate) mod sessions;
+mod shelves;
 mod streams;
 pub(crate) mod tasks;
 mod trackers;

@@ -5,12 +5,14 @@
 
 use groupage_core::domain::id::{BatchId, Beat, Pool, SessionId};
 use groupage_core::domain::session::Session;
+use groupage_core::domain::shelf::Position;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Ended, Renewed, Result, Sessions, Stored};
+use groupage_core::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
 use serde::{Deserialize, Serialize};
 
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, decode, encode, id_in, number};
+use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::Query;
 use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
@@ -95,10 +97,16 @@ impl Sessions for Dynamo {
         self.get("read a session", self.session_key(&pool, id)).await?.map(session_of).transpose()
     }
 
-    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+    async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
         let all = Key::of(&self.tables.sessions, Place::Sessions, POOL, pool.as_str());
-        let (found, _) = self.query(Query::of("query a pool of sessions", all, limit)).await?;
-        found.into_iter().map(session_of).collect()
+        let query = Query::of("query a pool of sessions", all, limit).after(after.map(keys_at).transpose()?);
+        let (found, next) = self.query(query).await?;
+        let entry = |item| {
+            let what = session_of(item)?;
+            let at = position_of(&self.session_key(pool, &what.id).item())?;
+            Ok(Entry { what, at })
+        };
+        Ok(Entries { found: found.into_iter().map(entry).collect::<Result<_>>()?, are_last: next.is_none() })
     }
 }
 

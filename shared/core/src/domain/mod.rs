@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod rest;
 pub mod retry;
 pub mod session;
+pub mod shelf;
 pub mod shown;
 pub mod stream;
 pub mod task;

@@ -1,14 +1,38 @@
 //! What is due, in memory.
 
-use crate::domain::time::Timestamp;
+use std::fmt::Display;
 
-/// The ids of up to `limit` entries that are due before `before`, those that have been so for longest first.
-pub(super) fn due<'a, Id: Ord + Clone + 'a>(
+use crate::domain::shelf::Position;
+use crate::domain::time::Timestamp;
+use crate::ports::{Entries, Entry};
+
+/// The ids of up to `limit` entries that are due before `before` and come `after` that one, those that have been so for
+/// longest first: what an index in memory shows.
+#[must_use]
+pub fn due<'a, Id: Ord + Clone + Display + 'a>(
     entries: impl Iterator<Item = (Timestamp, &'a Id)>,
     before: Timestamp,
+    after: Option<&Position>,
     limit: usize,
-) -> Vec<Id> {
-    let mut due: Vec<_> = entries.filter(|(due, _)| *due < before).collect();
-    due.sort();
-    due.into_iter().take(limit).map(|(_, id)| id.clone()).collect()
+) -> Entries<Id> {
+    let due = entries.filter(|(due, _)| *due < before);
+    in_order(due.map(|(due, id)| Entry { at: position(due, id), what: id.clone() }), after, limit)
+}
+
+/// Where an entry with this due time lies.
+fn position(due: Timestamp, id: &impl Display) -> Position {
+    Position(format!("{:020} {id}", due.0))
+}
+
+/// The first entries behind a position, in their order.
+pub(super) fn in_order<T>(
+    entries: impl Iterator<Item = Entry<T>>,
+    after: Option<&Position>,
+    limit: usize,
+) -> Entries<T> {
+    let mut found: Vec<Entry<T>> = entries.filter(|entry| after.is_none_or(|after| entry.at > *after)).collect();
+    found.sort_by(|a, b| a.at.cmp(&b.at));
+    let are_last = found.len() <= limit;
+    found.truncate(limit);
+    Entries { found, are_last }
 }

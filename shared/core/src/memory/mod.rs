@@ -12,6 +12,7 @@ mod locks;
 mod nodes;
 mod queues;
 mod sessions;
+mod shelves;
 mod streams;
 mod tasks;
 mod trackers;
@@ -24,11 +25,13 @@ use crate::domain::gate::{Gate, Scope};
 use crate::domain::id::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, TrackerId};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
+use crate::domain::shelf::{Bookmarks, Shelf};
 use crate::domain::stream::{Life, Stream};
 use crate::domain::task::{Candidate, Task};
 use crate::domain::time::Timestamp;
 use crate::ports::{Census, Result};
 
+pub use due::due;
 pub use queues::{Delivery, MemoryQueues};
 
 /// All tables.
@@ -48,6 +51,7 @@ struct Tables {
     batches: HashMap<BatchId, Batch>,
     sessions: BTreeMap<SessionId, Session>,
     gates: BTreeMap<Scope, Gate>,
+    bookmarks: BTreeMap<Shelf, Bookmarks>,
     trackers: BTreeMap<TrackerId, trackers::Tracked>,
     lists: BTreeMap<ListId, lists::Listed>,
     lanes: BTreeMap<LaneId, lanes::InLane>,

@@ -1,9 +1,11 @@
 //! Sessions in memory.
 
 use super::MemoryStore;
+use super::due::in_order;
 use crate::domain::id::{Beat, Pool, SessionId};
 use crate::domain::session::Session;
-use crate::ports::{Ended, Renewed, Result, Sessions, Stored};
+use crate::domain::shelf::Position;
+use crate::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
 
 impl Sessions for MemoryStore {
     async fn open_session(&self, session: &Session) -> Result<Stored> {
@@ -45,9 +47,10 @@ impl Sessions for MemoryStore {
         Ok(self.tables().sessions.get(id).cloned())
     }
 
-    async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>> {
+    async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
         let tables = self.tables();
         let pooled = tables.sessions.values().filter(|session| session.id.pool() == *pool);
-        Ok(pooled.take(limit).cloned().collect())
+        let entry = |session: &Session| Entry { at: Position(session.id.to_string()), what: session.clone() };
+        Ok(in_order(pooled.map(entry), after, limit))
     }
 }

@@ -6,6 +6,7 @@ use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
+use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::ports::{
@@ -52,17 +53,20 @@ impl Tasks for MemoryStore {
         &self,
         since: Timestamp,
         segment: Segment,
-        after: Option<&TaskId>,
+        after: Option<&Position>,
         limit: usize,
-    ) -> Result<WaitingPage<TaskId>> {
+    ) -> Result<WaitingPage> {
         let tables = self.tables();
         let waiting: BTreeMap<&TaskId, (&Target, &Candidate)> = tables
             .waiting
             .iter()
             .flat_map(|(target, waiting)| waiting.iter().map(move |(id, candidate)| (id, (target, candidate))))
-            .filter(|(id, _)| segment_of(id, segment.of) == segment.index && after.is_none_or(|after| *id > after))
+            .filter(|(id, _)| {
+                segment_of(id, segment.of) == segment.index && after.is_none_or(|after| id.as_str() > after.0.as_str())
+            })
             .collect();
-        let next = if waiting.len() > limit { waiting.keys().nth(limit - 1).map(|id| (*id).clone()) } else { None };
+        let next =
+            if waiting.len() > limit { waiting.keys().nth(limit - 1).map(|id| Position(id.to_string())) } else { None };
         let waits_since = |id: &TaskId| tables.tasks.get(id).map(|task| task.waits_since);
         let tasks = waiting
             .into_iter()

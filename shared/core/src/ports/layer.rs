@@ -54,6 +54,7 @@ pub use super::lanes::layer::Lanes;
 pub use super::lists::layer::Lists;
 pub use super::locks::layer::Locks;
 pub use super::sessions::layer::Sessions;
+pub use super::shelves::layer::Shelves;
 pub use super::streams::layer::Streams;
 pub use super::tasks::layer::Tasks;
 pub use super::trackers::layer::Trackers;

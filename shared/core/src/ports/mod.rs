@@ -16,6 +16,7 @@ mod lists;
 mod locks;
 mod messages;
 mod sessions;
+mod shelves;
 mod streams;
 mod tasks;
 mod trackers;
@@ -35,6 +36,7 @@ pub use lists::{Lists, Moved, PutOn};
 pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
 pub use messages::{Inbox, Outbox, Outgoing, postpone_one, send_all};
 pub use sessions::{Ended, Renewed, Sessions};
+pub use shelves::{Entries, Entry, Shelves};
 pub use streams::{Seen, StreamOpened, Streams};
 pub use tasks::{
     Freshness, Joined, Page, PassedOver, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage,
@@ -110,5 +112,5 @@ pub trait Env: Sync {
 }
 
 /// Everything a store of the protocol's state can do.
-pub trait Store: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams {}
-impl<T: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams> Store for T {}
+pub trait Store: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams + Shelves {}
+impl<T: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams + Shelves> Store for T {}

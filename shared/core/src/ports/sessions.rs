@@ -1,9 +1,10 @@
 //! The sessions of workers.
 
 use super::declare::port;
-use super::{Result, Stored};
+use super::{Entries, Result, Stored};
 use crate::domain::id::{Beat, Pool, SessionId};
 use crate::domain::session::Session;
+use crate::domain::shelf::Position;
 
 /// What became of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ port! {
         /// Reads a session as it is now.
         async fn session(&self, id: &SessionId) -> Result<Option<Session>>;
 
-        /// Reads up to `limit` sessions of a pool; may miss the latest writes.
-        async fn sessions(&self, pool: &Pool, limit: usize) -> Result<Vec<Session>>;
+        /// Reads up to `limit` sessions of a pool that come `after` that one; may miss the latest writes.
+        async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>>;
     }
 }

@@ -8,6 +8,7 @@ use super::declare::port;
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
+use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
 use crate::domain::time::Timestamp;
 
@@ -89,11 +90,11 @@ impl Waiting {
 
 /// A page of everything that waits, whatever the Target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitingPage<C> {
+pub struct WaitingPage {
     /// The tasks that have waited for long.
     pub tasks: Vec<Waiting>,
     /// Where the next page begins, if there is one.
-    pub next: Option<C>,
+    pub next: Option<Position>,
 }
 
 /// One of `of` segments that a scan is split into.
@@ -148,9 +149,9 @@ port! {
             &self,
             since: Timestamp,
             segment: Segment,
-            after: Option<&Self::Cursor>,
+            after: Option<&Position>,
             limit: usize,
-        ) -> Result<WaitingPage<Self::Cursor>>;
+        ) -> Result<WaitingPage>;
 
         /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
         async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack>;

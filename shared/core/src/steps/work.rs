@@ -118,7 +118,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         }
         for (part, before) in self.parts().await? {
             let look = LOOK + self.later.len();
-            for id in self.processor.store.unfinished(&self.route, part, before, look).await? {
+            for id in self.processor.store.unfinished(&self.route, part, before, None, look).await?.all() {
                 if self.later.contains_key(&id) {
                     continue;
                 }
@@ -158,7 +158,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// then everybody's, for what has been due for a while because whoever has that part is busy.
     async fn parts(&mut self) -> Result<Vec<(Part, Timestamp)>, Error> {
         let Processor { store, env, .. } = self.processor;
-        let sessions = store.sessions(&Pool::of_route(&self.route), MAX_WORKERS).await?;
+        let sessions = store.sessions(&Pool::of_route(&self.route), None, MAX_WORKERS).await?.all();
         let now = env.now();
         let live: Vec<_> =
             sessions.into_iter().filter(|session| session.expires_at > now).map(|session| session.id).collect();

@@ -137,6 +137,7 @@ impl layer::Gates for Ports {
 impl layer::Lanes for Ports {}
 impl layer::Lists for Ports {}
 impl layer::Streams for Ports {}
+impl layer::Shelves for Ports {}
 impl layer::Trackers for Ports {}
 
 impl Outbox for Ports {

@@ -104,7 +104,7 @@ async fn a_session_costs_one_write_a_beat() {
 async fn a_look_at_indexes_where_nothing_waits_costs_next_to_nothing() {
     let store = OnDynamo::start().await;
     let part = Part::of(&BatchId::new("a"));
-    let unfinished = cost(&store, store.unfinished(&RouteName::new("parcels"), part, Timestamp(9), 10)).await;
+    let unfinished = cost(&store, store.unfinished(&RouteName::new("parcels"), part, Timestamp(9), None, 10)).await;
     assert!(unfinished.at(Place::Unfinished).read <= Units::reported(0.5), "{}", unfinished.at(Place::Unfinished).read);
     let all = Segment { index: 0, of: 1 };
     let waiting = cost(&store, store.waiting_long(Timestamp(9), all, None, 100)).await;

@@ -123,7 +123,10 @@ async fn every_batch_is_settled_with_its_results_and_followed_up() {
         let status = office.current(batch).await.status;
         assert!(matches!(status, Status::Settled { follow_up: FollowUp::Done, .. }), "{status:?}");
     }
-    assert!(office.stack.store.sessions(&Pool::of_route(&route()), 9).await.unwrap().is_empty(), "a clean end");
+    assert!(
+        office.stack.store.sessions(&Pool::of_route(&route()), None, 9).await.unwrap().found.is_empty(),
+        "a clean end"
+    );
 }
 
 #[tokio::test]

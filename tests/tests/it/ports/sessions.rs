@@ -162,7 +162,7 @@ async fn a_session_that_was_renewed_is_not_ended_but_shown(store: impl Fixture) 
 
 /// The ids of the pool's sessions, each once.
 async fn listed(store: &impl Fixture, pool: &str, limit: usize) -> BTreeSet<SessionId> {
-    let sessions = store.sessions(&Pool::new(pool), limit).await.unwrap();
+    let sessions = store.sessions(&Pool::new(pool), None, limit).await.unwrap().all();
     let ids: BTreeSet<SessionId> = sessions.iter().map(|session| session.id.clone()).collect();
     assert_eq!(ids.len(), sessions.len(), "none is listed twice");
     ids
@@ -177,7 +177,7 @@ async fn a_pool_lists_its_sessions_and_no_others(store: impl Fixture) {
         opened(&store, other).await;
     }
     let pool = Pool::of_route(&RouteName::new("parcels"));
-    let mut found = store.sessions(&pool, 100).await.unwrap();
+    let mut found = store.sessions(&pool, None, 100).await.unwrap().all();
     found.sort_by(|a, b| a.id.cmp(&b.id));
     assert_eq!(found, mine, "with everything that is known of them");
     assert!(listed(&store, "nobody", 100).await.is_empty());
@@ -200,7 +200,7 @@ async fn a_pool_lists_a_session_as_it_was_renewed_and_none_that_was_ended(store:
     let next = renewed(&lives, &["b9"]);
     store.renew(&next).await.unwrap();
     store.end_session(&ends.id, ends.beat).await.unwrap();
-    assert_eq!(store.sessions(&Pool::new("r"), 100).await.unwrap(), [next]);
+    assert_eq!(store.sessions(&Pool::new("r"), None, 100).await.unwrap().all(), [next]);
 }
 
 async fn a_handlers_session_is_found_in_one_of_the_handlers_pools(store: impl Fixture) {
@@ -208,7 +208,7 @@ async fn a_handlers_session_is_found_in_one_of_the_handlers_pools(store: impl Fi
     let handler = opened(&store, id.as_str()).await;
     let mut found = Vec::new();
     for pool in Pool::of_handlers() {
-        found.extend(store.sessions(&pool, 10).await.unwrap());
+        found.extend(store.sessions(&pool, None, 10).await.unwrap().all());
     }
     assert_eq!(found, [handler]);
 }

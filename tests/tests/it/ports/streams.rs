@@ -260,12 +260,12 @@ async fn streams_that_are_due_are_listed_by_part_in_order(store: impl Fixture) {
     store.index_settles().await;
     let mut found = 0;
     for part in Part::all() {
-        let due = store.due_streams(part, Timestamp(1_000_000), 99).await.unwrap();
+        let due = store.due_streams(part, Timestamp(1_000_000), None, 99).await.unwrap().all();
         let of_part = wanted.iter().map(|(_, id)| id).filter(|id| Part::of_stream(id) == part);
         assert!(due.iter().eq(of_part), "those without unsettled events are not due");
         found += due.len();
-        assert_eq!(store.due_streams(part, Timestamp(0), 99).await.unwrap(), []);
-        assert!(store.due_streams(part, Timestamp(1_000_000), 1).await.unwrap().len() <= 1);
+        assert_eq!(store.due_streams(part, Timestamp(0), None, 99).await.unwrap().all(), []);
+        assert!(store.due_streams(part, Timestamp(1_000_000), None, 1).await.unwrap().all().len() <= 1);
     }
     assert_eq!(found, wanted.len());
 }

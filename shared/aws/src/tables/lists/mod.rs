@@ -9,10 +9,13 @@ mod moves;
 mod stored;
 
 use aws_sdk_dynamodb::types::ReturnValue;
+use std::collections::HashSet;
+
 use groupage_core::domain::id::{ListId, Part, Token};
 use groupage_core::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
+use groupage_core::domain::shelf::Position;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Cleared, Freshness, Lists, Moved, PutOn, Result, Stored};
+use groupage_core::ports::{Cleared, Entries, Freshness, Lists, Moved, PutOn, Result, Stored};
 use head::{head_of, new_head_item};
 use moves::moving;
 use stored::{
@@ -163,20 +166,21 @@ impl Lists for Dynamo {
         })
     }
 
-    async fn due_lists(&self, part: Part, before: Timestamp, limit: usize) -> Result<Vec<ListId>> {
+    async fn due_lists(
+        &self,
+        part: Part,
+        before: Timestamp,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<Entries<ListId>> {
         let part = part.list_key();
         let part = Key::of(&self.tables.lists, Place::Lists, "Part", &part);
-        let index = (Tables::DUE_INDEX, LIST_ID);
-        let mut ids: Vec<ListId> = Vec::new();
-        for id in
-            self.due("query the lists that are due", part, index, before, limit).await?.into_iter().map(ListId::new)
-        {
-            // Both ends of a list may be due.
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
-        }
-        Ok(ids)
+        let index = (Tables::DUE_INDEX, LIST_ID, ListId::new as fn(String) -> ListId);
+        let mut lists = self.due("query the lists that are due", part, index, (before, after), limit).await?;
+        // Both ends of a list may be due.
+        let mut seen = HashSet::new();
+        lists.found.retain(|list| seen.insert(list.what.clone()));
+        Ok(lists)
     }
 
     async fn clear_list(&self, life: &Life) -> Result<Cleared> {

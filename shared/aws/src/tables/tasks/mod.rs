@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValu
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::shelf::Position;
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
@@ -24,6 +25,7 @@ use stored::{StoredTask, passed_over, ties_of};
 use crate::config::Tables;
 use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{decode, encode, number, text};
+use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::{Query, page_size};
 use crate::dynamo::transaction;
 use crate::dynamo::{Dynamo, Key, Written};
@@ -131,9 +133,9 @@ impl Tasks for Dynamo {
         &self,
         since: Timestamp,
         segment: Segment,
-        after: Option<&Cursor>,
+        after: Option<&Position>,
         limit: usize,
-    ) -> Result<WaitingPage<Cursor>> {
+    ) -> Result<WaitingPage> {
         const WHAT: &str = "scan the waiting tasks";
         let output = self
             .client
@@ -146,7 +148,7 @@ impl Tasks for Dynamo {
             .expression_attribute_names("#WaitsSince", WAITS_SINCE)
             .expression_attribute_values(":since", number(since.0))
             .limit(page_size(limit))
-            .set_exclusive_start_key(after.map(|cursor| cursor.0.clone()))
+            .set_exclusive_start_key(after.map(keys_at).transpose()?)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
             .await
@@ -154,7 +156,7 @@ impl Tasks for Dynamo {
         self.meter.count_read(Place::Tasks, output.consumed_capacity());
         let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
         let tasks = entries.map(|entry| entry.map(Entry::into_waiting)).collect::<Result<_>>()?;
-        Ok(WaitingPage { tasks, next: output.last_evaluated_key.map(Cursor) })
+        Ok(WaitingPage { tasks, next: output.last_evaluated_key.as_ref().map(position_of).transpose()? })
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {

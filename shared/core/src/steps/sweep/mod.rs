@@ -16,15 +16,21 @@
 //! | releases and discards of lists that somebody left; idle lists | index of lists | see [`list`] |
 //! | watermarks that nobody committed; streams that are over | index of streams | see [`stream`](super::stream) |
 //!
+//! It goes on where the sweep before it stopped, so that what cannot move starves nothing behind it (module `shelf`), and
+//! looks through all indexes at once, so that none waits for another.
+//!
 //! Before a batch's message is sent the batch says so (a *nudge*): an earlier message is superseded, and the batch is left
 //! alone for longer each time. What cannot be read or sent on is told at the end; it keeps nobody else waiting.
 //!
 //! A lock whose leader died needs no look of its own: its open batch is among the unfinished, its tasks among the
 //! waiting, and whoever is elected next takes it over.
 
+mod shelf;
 mod waiting;
 
-use futures::{StreamExt, stream};
+use std::ops::AddAssign;
+
+use futures::{StreamExt, join, stream};
 
 use super::Error;
 use super::keeper::lives_until;
@@ -36,9 +42,11 @@ use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
 use crate::domain::id::{BatchId, Part, Pool};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::session::{Holder, Session};
+use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::time::Timestamp;
-use crate::ports::{self, Ended, Env, Outbox, Outgoing, Store, Stored, send_all};
+use crate::ports::{Ended, Env, Outbox, Outgoing, Store, Stored, send_all};
 use crate::routes::{Route, Routes};
+use shelf::Tally;
 
 counts! {
     /// What one sweep sent on.
@@ -59,45 +67,25 @@ counts! {
         pub lists: list::Report,
         /// What became of streams.
         pub streams: super::stream::Report,
+        /// For how long some entry of an index was not visited.
+        pub oldest_unvisited: Longest,
     }
 }
 
-/// What has come of a sweep so far, and the first thing that went wrong.
-struct Tally {
-    report: Report,
-    failed: Result<(), Error>,
+/// A time in milliseconds. Of several, the longest counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Longest {
+    /// The time.
+    pub ms: u64,
 }
 
-impl Tally {
-    fn count(&mut self, swept: Result<Report, Error>) {
-        match swept {
-            Ok(swept) => self.report += swept,
-            Err(error) if self.failed.is_ok() => self.failed = Err(error),
-            Err(_) => {}
-        }
-    }
-
-    /// Counts what came of looks through parts, some at once.
-    async fn count_all(&mut self, looks: impl IntoIterator<Item = impl Future<Output = Vec<Result<Report, Error>>>>) {
-        let mut swept = stream::iter(looks).buffer_unordered(PARTS_AT_ONCE);
-        while let Some(of_part) = swept.next().await {
-            of_part.into_iter().for_each(|swept| self.count(swept));
-        }
+impl AddAssign for Longest {
+    fn add_assign(&mut self, other: Self) {
+        *self = other.max(*self);
     }
 }
 
-/// Looks after all that were found, one after the other: one that cannot be looked after keeps no other from it.
-async fn each<Id, F: Future<Output = Result<Report, Error>>>(
-    found: ports::Result<Vec<Id>>,
-    look_after: impl FnMut(Id) -> F,
-) -> Vec<Result<Report, Error>> {
-    match found {
-        Ok(ids) => stream::iter(ids).then(look_after).collect().await,
-        Err(error) => vec![Err(error.into())],
-    }
-}
-
-/// How much one sweep reads at most.
+/// How much one sweep does at most; the next goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Sessions of one pool.
@@ -106,17 +94,22 @@ pub struct Budget {
     pub batches: usize,
     /// Pages of the index of waiting tasks; each segment has one at least.
     pub pages: usize,
+    /// Entries of one such page.
+    pub page: usize,
     /// Trackers of one part.
     pub trackers: usize,
     /// Lists of one part.
     pub lists: usize,
     /// Streams of one part.
     pub streams: usize,
+    /// After so long it visits nothing more, in milliseconds: less than the time between two sweeps.
+    pub time_ms: u64,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { sessions: 500, batches: 100, pages: 20, trackers: 100, lists: 100, streams: 100 }
+        let (trackers, lists, streams) = (100, 100, 100);
+        Self { sessions: 500, batches: 100, pages: 400, page: 5_000, trackers, lists, streams, time_ms: 45_000 }
     }
 }
 
@@ -139,42 +132,45 @@ pub struct Sweep<'a, S, Q, E> {
     pub lifetimes: Lifetimes,
 }
 
-/// How many parts are looked through at once.
-const PARTS_AT_ONCE: usize = 8;
+/// How many routes' batches are looked through at once.
+const ROUTES_AT_ONCE: usize = 4;
 
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     /// Looks through everything once. Says what it sent on, and the first thing that went wrong: everything else was looked
     /// at all the same, and the next sweep finds what was missed.
     pub async fn run(&self) -> (Report, Result<(), Error>) {
-        let mut tally = Tally { report: Report::default(), failed: Ok(()) };
-        let pulled = self.routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name));
-        for pool in Pool::of_handlers().chain(pulled) {
-            tally.count(self.sessions(&pool).await);
+        let until = self.env.now().plus_ms(self.budget.time_ms);
+        let routes: Vec<_> = self.routes.iter().map(|route| self.batches(route, until)).collect();
+        let (sessions, tasks, batches, trackers, lists, streams) = join!(
+            self.sessions(until),
+            self.tasks(until),
+            stream::iter(routes).buffer_unordered(ROUTES_AT_ONCE).collect::<Vec<Tally>>(),
+            self.trackers(until),
+            self.lists(until),
+            self.streams(until),
+        );
+        let mut all = Tally::default();
+        for tally in [sessions, tasks, trackers, lists, streams].into_iter().chain(batches) {
+            all.add(tally);
         }
-        tally.count(self.tasks().await);
-        // A batch that wants to be pulled is its workers' affair, unless its route has none any more.
-        let shelves = self.routes.iter().flat_map(|route| {
-            let left_over = Part::all().map(Part::pulled).filter(|_| !route.is_pulled());
-            Part::all().chain(left_over).map(move |part| (route, part))
-        });
-        tally.count_all(shelves.map(|(route, part)| self.batches(route, part)).collect::<Vec<_>>()).await;
-        tally.count_all(Part::all().map(|part| self.trackers(part)).collect::<Vec<_>>()).await;
-        tally.count_all(Part::all().map(|part| self.lists(part)).collect::<Vec<_>>()).await;
-        tally.count_all(Part::all().map(|part| self.streams(part)).collect::<Vec<_>>()).await;
-        (tally.report, tally.failed)
+        (all.report, all.failed.map_or(Ok(()), Err))
     }
 
-    async fn sessions(&self, pool: &Pool) -> Result<Report, Error> {
-        let (mut report, mut failed) = (Report::default(), Ok(()));
-        for session in self.store.sessions(pool, self.budget.sessions).await? {
-            if let Holder::Expired(_) = Holder::of(Some(&session), self.env.now()) {
-                match self.free(&session).await {
-                    Ok(freed) => report += freed,
-                    Err(error) => failed = failed.and(Err(error)),
-                }
-            }
+    async fn sessions(&self, until: Timestamp) -> Tally {
+        let pulled = self.routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name));
+        let pools = Pool::of_handlers().chain(pulled).map(|pool| (pool.to_string(), pool));
+        let look = |pool: Pool, bookmark: Bookmark| async move {
+            let found = self.store.sessions(&pool, bookmark.after.as_ref(), self.budget.sessions).await;
+            self.visit(found, bookmark, until, |session| self.look_at_session(session)).await
+        };
+        self.look_through(&Shelf::Sessions, pools, until, look).await
+    }
+
+    async fn look_at_session(&self, session: Session) -> Result<Report, Error> {
+        match Holder::of(Some(&session), self.env.now()) {
+            Holder::Expired(_) => self.free(&session).await,
+            Holder::Lives(_) | Holder::Gone => Ok(Report::default()),
         }
-        failed.map(|()| report)
     }
 
     /// Sends the claims of a session that is over on, and then ends it: who dies in between is followed by the next
@@ -196,10 +192,17 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         Ok(report)
     }
 
-    async fn batches(&self, route: &Route, part: Part) -> Vec<Result<Report, Error>> {
+    async fn batches(&self, route: &Route, until: Timestamp) -> Tally {
         let now = self.env.now();
-        let found = self.store.unfinished(&route.name, part, now, self.budget.batches).await;
-        each(found, |id| async move { self.look_at(&id, now).await }).await
+        // A batch that wants to be pulled is its workers' affair, unless its route has none any more.
+        let left_over = Part::all().map(Part::pulled).filter(|_| !route.is_pulled());
+        let parts = Part::all().chain(left_over).map(|part| (part.key(&route.name), part));
+        let look = |part: Part, bookmark: Bookmark| async move {
+            let (after, limit) = (bookmark.after.as_ref(), self.budget.batches);
+            let found = self.store.unfinished(&route.name, part, now, after, limit).await;
+            self.visit(found, bookmark, until, |id| async move { self.look_at(&id, now).await }).await
+        };
+        self.look_through(&Shelf::Batches(route.name.clone()), parts, until, look).await
     }
 
     async fn look_at(&self, id: &BatchId, now: Timestamp) -> Result<Report, Error> {
@@ -248,33 +251,45 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         Ok(report)
     }
 
-    async fn trackers(&self, part: Part) -> Vec<Result<Report, Error>> {
+    async fn trackers(&self, until: Timestamp) -> Tally {
         let Self { store, outbox, env, lifetimes, .. } = *self;
-        let found = store.due_trackers(part, env.now(), self.budget.trackers).await;
         let look_after = |id| async move {
             let trackers = Tracking { store, outbox, env }.look_after(&id, lifetimes).await?;
             Ok(Report { trackers, ..Report::default() })
         };
-        each(found, look_after).await
+        let look = |part: Part, bookmark: Bookmark| async move {
+            let found = store.due_trackers(part, env.now(), bookmark.after.as_ref(), self.budget.trackers).await;
+            self.visit(found, bookmark, until, look_after).await
+        };
+        let parts = Part::all().map(|part| (part.tracker_key(), part));
+        self.look_through(&Shelf::Trackers, parts, until, look).await
     }
 
-    async fn lists(&self, part: Part) -> Vec<Result<Report, Error>> {
+    async fn lists(&self, until: Timestamp) -> Tally {
         let Self { store, outbox, env, lifetimes, .. } = *self;
-        let found = store.due_lists(part, env.now(), self.budget.lists).await;
         let look_after = |id| async move {
             let lists = Listing { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await?;
             Ok(Report { lists, ..Report::default() })
         };
-        each(found, look_after).await
+        let look = |part: Part, bookmark: Bookmark| async move {
+            let found = store.due_lists(part, env.now(), bookmark.after.as_ref(), self.budget.lists).await;
+            self.visit(found, bookmark, until, look_after).await
+        };
+        let parts = Part::all().map(|part| (part.list_key(), part));
+        self.look_through(&Shelf::Lists, parts, until, look).await
     }
 
-    async fn streams(&self, part: Part) -> Vec<Result<Report, Error>> {
+    async fn streams(&self, until: Timestamp) -> Tally {
         let Self { store, outbox, env, lifetimes, .. } = *self;
-        let found = store.due_streams(part, env.now(), self.budget.streams).await;
         let look_after = |id| async move {
             let streams = Streaming { store, outbox, env }.look_after(&id, lifetimes.retention_ms).await?;
             Ok(Report { streams, ..Report::default() })
         };
-        each(found, look_after).await
+        let look = |part: Part, bookmark: Bookmark| async move {
+            let found = store.due_streams(part, env.now(), bookmark.after.as_ref(), self.budget.streams).await;
+            self.visit(found, bookmark, until, look_after).await
+        };
+        let parts = Part::all().map(|part| (part.stream_key(), part));
+        self.look_through(&Shelf::Streams, parts, until, look).await
     }
 }

@@ -1,90 +1,116 @@
 //! Tasks that have waited for long, and the elections that are asked for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use futures::{StreamExt, stream};
+
+use super::shelf::{Looked, Tally};
 use super::{Report, Sweep};
 use crate::domain::id::Target;
 use crate::domain::message::MAX_TASKS;
+use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{Env, Outbox, Segment, Store, WaitingPage, send_all};
-use crate::steps::Error;
+use crate::ports::{Env, Outbox, Segment, Store, Waiting, WaitingPage, send_all};
 use crate::steps::ballot::{election_messages, elections, within_reach};
+use crate::steps::{CONCURRENCY, Error};
 
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
 /// it, unless its Target has more tasks than it gets through.
 pub const WAITED_MS: u64 = 60_000;
-/// The index of waiting tasks is scanned in so many segments, beginning with another each time: one that is too large
-/// for a single sweep does not keep the others from being looked at.
+/// The index of waiting tasks is scanned in so many segments. A Target's tasks lie in one of them.
 const SEGMENTS: u8 = 16;
-/// Entries of one page.
-const PAGE: usize = 5_000;
+
+/// What the segments of one scan have in common.
+struct Scan {
+    /// When it began.
+    now: Timestamp,
+    /// When it ends.
+    until: Timestamp,
+    /// Pages that segments may read beyond their first.
+    pages_left: AtomicUsize,
+    /// The Targets that it has looked into.
+    seen: Mutex<HashSet<Target>>,
+}
+
+impl Scan {
+    fn takes_another_page(&self) -> bool {
+        self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    fn is_new(&self, target: &Target) -> bool {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(target.clone())
+    }
+}
 
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
-    pub(super) async fn tasks(&self) -> Result<Report, Error> {
-        let now = self.env.now();
-        let since = Timestamp(now.0.saturating_sub(WAITED_MS));
-        let first = u8::try_from(now.0 / self.every_ms.max(1) % u64::from(SEGMENTS)).unwrap_or_default();
-        let mut waiting: BTreeMap<Target, Waiters> = BTreeMap::new();
-        let mut pages_left = self.budget.pages.saturating_sub(usize::from(SEGMENTS));
-        for index in (first..SEGMENTS).chain(0..first) {
-            let segment = Segment { index, of: SEGMENTS };
-            let mut after = None;
-            loop {
-                let WaitingPage { tasks, next } = self.store.waiting_long(since, segment, after.as_ref(), PAGE).await?;
-                for task in tasks {
-                    let waiters = waiting.entry(task.target).or_insert(Waiters { oldest: now, tasks: Vec::new() });
-                    waiters.oldest = waiters.oldest.min(task.since);
-                    // More would be the leader's to find.
-                    if waiters.tasks.len() < MAX_TASKS {
-                        waiters.tasks.push(task.candidate);
-                    }
-                }
-                after = next;
-                if after.is_none() || pages_left == 0 {
-                    break;
-                }
-                pages_left -= 1;
+    pub(super) async fn tasks(&self, until: Timestamp) -> Tally {
+        let pages_left = AtomicUsize::new(self.budget.pages.saturating_sub(usize::from(SEGMENTS)));
+        let scan = &Scan { now: self.env.now(), until, pages_left, seen: Mutex::default() };
+        let segments = (0..SEGMENTS).map(|index| (index.to_string(), Segment { index, of: SEGMENTS }));
+        let look = |segment, bookmark| self.scan(scan, segment, bookmark);
+        self.look_through(&Shelf::Waiting, segments, until, look).await
+    }
+
+    /// Goes on in one segment, page by page.
+    async fn scan(&self, scan: &Scan, segment: Segment, mut bookmark: Bookmark) -> Looked {
+        let since = Timestamp(scan.now.0.saturating_sub(WAITED_MS));
+        let unvisited_ms = bookmark.unvisited_ms(scan.now);
+        let mut results = Vec::new();
+        loop {
+            let page = self.store.waiting_long(since, segment, bookmark.after.as_ref(), self.budget.page).await;
+            let WaitingPage { tasks, next } = match page {
+                Ok(page) => page,
+                Err(error) => return Looked::failed(results, bookmark, error),
+            };
+            results.extend(self.elect(scan, tasks, unvisited_ms).await);
+            match next {
+                None => return Looked { results, bookmark: bookmark.ended() },
+                Some(next) => bookmark = bookmark.moved_to(next),
+            }
+            if self.env.now() >= scan.until || !scan.takes_another_page() {
+                return Looked { results, bookmark };
             }
         }
-        self.elect(waiting, now).await
     }
 
     /// Asks for a leader wherever none is alive.
-    async fn elect(&self, waiting: BTreeMap<Target, Waiters>, now: Timestamp) -> Result<Report, Error> {
-        let (mut report, mut failed) = (Report::default(), Ok(()));
-        for (target, Waiters { oldest, tasks }) in waiting {
-            let Some(route) = self.routes.get(&target.route()) else {
-                report.stranded += tasks.len();
+    async fn elect(&self, scan: &Scan, tasks: Vec<Waiting>, unvisited_ms: u64) -> Vec<Result<Report, Error>> {
+        let mut waiting: BTreeMap<Target, Waiters> = BTreeMap::new();
+        let mut stranded = 0;
+        for Waiting { target, candidate, since } in tasks {
+            if self.routes.get(&target.route()).is_none() {
+                stranded += 1;
                 continue;
-            };
-            if is_time(now.since(oldest), self.every_ms) {
-                match self.elect_one(&target, route.shards, &tasks, oldest).await {
-                    Ok(true) => report.tasks += tasks.len(),
-                    Ok(false) => {}
-                    Err(error) => failed = failed.and(Err(error)),
-                }
+            }
+            let waiters = waiting.entry(target).or_insert(Waiters { oldest: since, tasks: Vec::new() });
+            waiters.oldest = waiters.oldest.min(since);
+            // More would be the leader's to find.
+            if waiters.tasks.len() < MAX_TASKS {
+                waiters.tasks.push(candidate);
             }
         }
-        failed.map(|()| report)
+        // Those of earlier pages have their election, or were not to have one.
+        waiting.retain(|target, waiters| scan.is_new(target) && is_time(scan.now.since(waiters.oldest), unvisited_ms));
+        let mut results = vec![Ok(Report { stranded, ..Report::default() })];
+        let elected = stream::iter(waiting).map(|(target, waiters)| self.elect_one(target, waiters));
+        results.extend(elected.buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await);
+        results
     }
 
-    async fn elect_one(
-        &self,
-        target: &Target,
-        shards: u8,
-        tasks: &[Candidate],
-        oldest: Timestamp,
-    ) -> Result<bool, Error> {
-        let leads_it = |lock: &Target| lock == target || !target.stands_alone(shards);
-        for lock in within_reach(target).filter(leads_it) {
+    async fn elect_one(&self, target: Target, Waiters { oldest, tasks }: Waiters) -> Result<Report, Error> {
+        let shards = self.routes.get(&target.route()).map_or(1, |route| route.shards);
+        let leads_it = |lock: &Target| *lock == target || !target.stands_alone(shards);
+        for lock in within_reach(&target).filter(leads_it) {
             if self.store.lock(&lock).await?.is_some_and(|lock| lock.is_led(self.env.now())) {
-                return Ok(false);
+                return Ok(Report::default());
             }
         }
         // As if these workflows had lost before: they look whether their tasks still wait before they bid.
-        send_all(self.outbox, election_messages(elections(self.env, target, tasks, oldest, 1))).await?;
-        Ok(true)
+        send_all(self.outbox, election_messages(elections(self.env, &target, &tasks, oldest, 1))).await?;
+        Ok(Report { tasks: tasks.len(), ..Report::default() })
     }
 }
 
@@ -94,12 +120,12 @@ struct Waiters {
     tasks: Vec<Candidate>,
 }
 
-/// Whether tasks of which the oldest has waited for so long are sent on by this sweep, of all that come `every_ms`: when
-/// it has waited for [`WAITED_MS`], twice that, four and eight times that, and from then on every sixteen times. Each
-/// time adds messages, and while nobody handles them they must not add up.
-fn is_time(waited_ms: u64, every_ms: u64) -> bool {
+/// Whether tasks of which the oldest has waited for so long are sent on by a visit, if they were not visited for
+/// `unvisited_ms`: when it has waited for [`WAITED_MS`], twice that, four and eight times that, and from then on every
+/// sixteen times. Each time adds messages, and while nobody handles them they must not add up.
+fn is_time(waited_ms: u64, unvisited_ms: u64) -> bool {
     let doublings = (waited_ms / WAITED_MS).max(1).ilog2();
-    waited_ms % (WAITED_MS << doublings.min(4)) < every_ms
+    waited_ms % (WAITED_MS << doublings.min(4)) < unvisited_ms
 }
 
 #[cfg(test)]

@@ -1,0 +1,185 @@
+//! Tasks that wait behind many that cannot move.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use groupage_core::domain::id::{RouteName, Target, TaskId};
+use groupage_core::domain::message::Elect;
+use groupage_core::domain::shelf::{Bookmarks, Shelf};
+use groupage_core::domain::task::Task;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::memory::MemoryStore;
+use groupage_core::ports::{Destination, Env, Result, Shelves, Tasks, layer};
+use groupage_core::steps::sweep::Budget;
+use groupage_tests::faulty::Faulty;
+use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
+
+use super::Stand;
+
+/// A hundred entries of each segment.
+const SMALL: Budget = Budget {
+    sessions: 500,
+    batches: 100,
+    pages: 16,
+    page: 100,
+    trackers: 100,
+    lists: 100,
+    streams: 100,
+    time_ms: 45_000,
+};
+
+/// Lets a task wait under a route and a value.
+async fn waits(stand: &Stand, store: &MemoryStore, id: &str, route: &str, value: &str) {
+    let target = Target::of(&RouteName::new(route), value);
+    let task = Task::new(TaskId::new(id), target, "{}".to_owned(), id.to_owned(), stand.env.now());
+    store.register(&task).await.unwrap();
+}
+
+/// The Targets for which leaders were asked, and lost: elections fail for good.
+fn asked(stand: &Stand) -> BTreeSet<String> {
+    let lost = stand.queues.lose_everything().into_iter().filter(|message| message.to == Destination::Elect);
+    let targets = lost.flat_map(|message| match serde_json::from_str(&message.body).unwrap() {
+        Elect::Waiting(election) => vec![election.target],
+        Elect::Several(elections) => elections.into_iter().map(|election| election.target).collect(),
+        Elect::Returning(back) => panic!("nobody goes back: {back:?}"),
+    });
+    targets.map(|target| target.to_string()).collect()
+}
+
+/// A store that forgets where sweeps stopped, as if each began at the front.
+struct Forgetful<'a>(&'a MemoryStore);
+
+impl layer::Layer for Forgetful<'_> {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        self.0
+    }
+}
+
+impl layer::Tasks for Forgetful<'_> {
+    type Cursor = <MemoryStore as Tasks>::Cursor;
+}
+impl layer::Lanes for Forgetful<'_> {}
+impl layer::Locks for Forgetful<'_> {}
+impl layer::Batches for Forgetful<'_> {}
+impl layer::Sessions for Forgetful<'_> {}
+impl layer::Gates for Forgetful<'_> {}
+impl layer::Trackers for Forgetful<'_> {}
+impl layer::Lists for Forgetful<'_> {}
+impl layer::Streams for Forgetful<'_> {}
+impl layer::Shelves for Forgetful<'_> {
+    async fn keep_bookmarks(&self, _: &Shelf, _: &Bookmarks, _: Timestamp) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// 4,000 tasks that cannot move, about 250 in each segment, and one that lost its election behind them.
+async fn crowded() -> (Stand, MemoryStore) {
+    let (stand, store) = (Stand::new(SMALL), MemoryStore::new());
+    for n in 0..4_000 {
+        // Of some nobody knows the route any more, of others each election is lost.
+        let route = if n % 2 == 0 { "gone" } else { "parcels" };
+        waits(&stand, &store, &format!("a{n:05}"), route, &format!("stuck-{}", n % 400)).await;
+    }
+    waits(&stand, &store, "z", "parcels", "lost").await;
+    stand.wait().await;
+    (stand, store)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_task_behind_thousands_that_cannot_move_is_found_within_a_round() {
+    let (stand, store) = crowded().await;
+    let mut sweeps = 0;
+    loop {
+        stand.wait().await;
+        let (report, done) = stand.sweep(&store).await;
+        done.unwrap();
+        sweeps += 1;
+        assert!(sweeps <= 3, "4,001 tasks at 1,600 a sweep");
+        if asked(&stand).contains("parcels:lost") {
+            break;
+        }
+        assert!(report.oldest_unvisited.ms >= sweeps * super::EVERY_MS, "{report:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_place_sweep_never_comes_to_a_task_behind_those_that_cannot_move() {
+    let (stand, store) = crowded().await;
+    for _ in 0..30 {
+        stand.wait().await;
+        stand.sweep(&Forgetful(&store)).await.1.unwrap();
+        assert!(!asked(&stand).contains("parcels:lost"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_sweep_gets_through_leaves_no_bookmark_and_nothing_unvisited() {
+    let (stand, store) = (Stand::new(SMALL), MemoryStore::new());
+    for n in 0..300 {
+        waits(&stand, &store, &format!("t{n}"), "parcels", "x").await;
+    }
+    stand.wait().await;
+    stand.wait().await;
+    let (report, done) = stand.sweep(&store).await;
+    done.unwrap();
+    assert_eq!(report.oldest_unvisited.ms, 0);
+    assert_eq!(store.bookmarks(&Shelf::Waiting).await.unwrap(), Bookmarks::default());
+}
+
+/// A task that is visited each few sweeps only is sent on no less often for that.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_seldom_visited_gets_its_elections_all_the_same() {
+    let (stand, store) = crowded().await;
+    let mut elections = 0;
+    for _ in 0..64 {
+        stand.wait().await;
+        stand.sweep(&store).await.1.unwrap();
+        elections += usize::from(asked(&stand).contains("parcels:lost"));
+    }
+    // After 1, 2, 4, 8 minutes, and then each sixteen; once more for each round whose length is not known exactly.
+    assert!((6..=16).contains(&elections), "{elections} elections within 64 minutes");
+}
+
+/// One of 600 Targets for each task, in pages of ten.
+async fn scattered() -> (Stand, MemoryStore) {
+    let (stand, store) = (Stand::new(Budget { page: 10, ..SMALL }), MemoryStore::new());
+    for n in 0..600 {
+        waits(&stand, &store, &format!("t{n:04}"), "parcels", &format!("v{n}")).await;
+    }
+    stand.wait().await;
+    stand.wait().await;
+    (stand, store)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_dies_midway_or_meets_another_skips_nothing_for_good() {
+    let (stand, store) = scattered().await;
+    let points = {
+        let fate = Arc::new(Fate::new(Plan::Nothing, stand.env.clone(), false));
+        let process = Process::new("sweep", stand.env.clone(), Arc::clone(&fate), 4);
+        stand.sweep_by(&Faulty::new(&store, &process), &Faulty::new(&stand.queues, &process)).await.1.unwrap();
+        fate.count()
+    };
+    assert!(points > 300, "{points} calls");
+    for point in (0..points).step_by(17) {
+        for side in [Side::Before, Side::After] {
+            let (stand, store) = scattered().await;
+            let mut found = BTreeSet::new();
+            for sweep in 0..7 {
+                let plan = if sweep == 1 { Plan::At(point, side, Fault::Death) } else { Plan::Nothing };
+                let fate = Arc::new(Fate::new(plan, stand.env.clone(), false));
+                let process = Process::new("sweep", stand.env.clone(), fate, 4);
+                let (tables, queues) = (Faulty::new(&store, &process), Faulty::new(&stand.queues, &process));
+                // Each goes on where the one before it stopped, and is slower or faster than the other.
+                let one = process.run(stand.sweep_by(&tables, &queues), || {});
+                let (_, (_, done)) = tokio::join!(one, stand.sweep(&store));
+                done.unwrap();
+                found.extend(asked(&stand));
+                stand.wait().await;
+            }
+            assert_eq!(found.len(), 600, "a death {side:?} call {point}");
+        }
+    }
+}
