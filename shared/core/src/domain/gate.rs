@@ -197,6 +197,35 @@ mod tests {
         assert_eq!(said, Admission::Admitted(None, Timestamp(100)));
     }
 
+    #[test]
+    fn each_gate_has_a_key_of_its_own_and_none_that_a_target_has() {
+        let route = RouteName::new("r");
+        let scopes = [Scope::Route(route.clone()), Scope::Target(Target::of(&route, ""))];
+        assert_eq!(scopes.map(|scope| scope.key()), ["#route:r", "#target:r:"]);
+    }
+
+    #[test]
+    fn a_place_that_is_given_back_changes_nothing_else() {
+        let (a, b) = (BatchId::new("a"), BatchId::new("b"));
+        let (taken, _) = admitted(&Gate::default(), &a, ONE, 0);
+        let paused = taken.paused(Timestamp(50)).unwrap();
+        assert!(paused.counts(&a) && !paused.counts(&b));
+        assert_eq!((paused.paused(Timestamp(50)), paused.without(&b)), (None, None));
+        let left = paused.without(&a).unwrap();
+        assert_eq!((left.paused_until, left.in_flight.len()), (Timestamp(50), 0));
+        let revisions = [&Gate::default(), &taken, &paused, &left].map(|gate| gate.revision);
+        assert!(revisions.is_sorted_by(|before, after| before < after), "each is a write");
+    }
+
+    #[test]
+    fn a_batch_that_comes_too_early_is_back_just_when_its_time_may_be_reserved() {
+        let paced = Limits { in_flight: None, gap_ms: Some(100) };
+        let busy = Gate { next_call: Timestamp(5_000), ..Gate::default() };
+        let ask = |now| busy.admit(&BatchId::new("a"), paced, Timestamp(now), Timestamp(now));
+        assert_eq!(ask(0), Admission::NotBefore(Timestamp(5_000 - MAX_AHEAD_MS)));
+        assert!(matches!(ask(5_000 - MAX_AHEAD_MS), Admission::Admitted(Some(_), Timestamp(5_000))));
+    }
+
     proptest! {
         #[test]
         fn calls_keep_their_distance_whenever_they_come(

@@ -405,6 +405,15 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_ends_before_its_call_uses_up_no_attempt() {
+        let claim = || Claim { session: SessionId::new("r/s") };
+        let first = batch().frozen(batch().members).claimed(claim());
+        let second = first.paused(Timestamp(9)).claimed(claim());
+        assert_eq!([first.attempts, second.attempts], [1, 2]);
+        assert_eq!(second.held_back(Timestamp(9)), Batch { attempts: 1, ..second.paused(Timestamp(9)) });
+    }
+
+    #[test]
     fn a_claimed_batch_is_asked_for_by_its_session() {
         let session = SessionId::new("#handlers-1/s");
         let claimed = batch().frozen(batch().members).claimed(Claim { session: session.clone() });

@@ -168,6 +168,7 @@ mod tests {
         // Open for a moment, with what a fifth of a second brought.
         assert_eq!(next_look_ms(6_000, 0, 50, 50, Pace::UNKNOWN), 50);
         assert_eq!(next_look_ms(6_000, 0, 20, 80, Pace::UNKNOWN), 50);
+        assert_eq!(next_look_ms(6_000, 0, 5, 2, Pace::UNKNOWN), 40, "half of the 80 ms that it should take");
         assert_eq!(next_look_ms(6_000, 0, 5, 95, Pace::UNKNOWN), 50);
         assert_eq!(next_look_ms(20_000, 0, 4, 96, Pace::UNKNOWN), 4_000);
         assert_eq!(next_look_ms(6_000, 0, 4, 96, Pace::UNKNOWN), 3_000);
