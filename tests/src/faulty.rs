@@ -6,8 +6,8 @@ use std::fmt::Debug;
 
 use groupage_core::domain::task::Task;
 use groupage_core::ports::{
-    Answer, Batches, Call, Destination, Downstream, Gates, Inbox, Lanes, Lists, Locks, NoAnswer, Outbox, Outgoing,
-    Registered, Result, Sessions, Shelves, Streams, Tasks, Trackers, layer, postpone_one,
+    Answer, Batches, Call, Destination, Downstream, Error, Gates, Inbox, Lanes, Lists, Locks, NoAnswer, Outbox,
+    Outgoing, Registered, Result, Sessions, Shelves, Streams, Tasks, Trackers, layer, postpone_one,
 };
 
 use crate::process::Process;
@@ -65,7 +65,13 @@ impl<Q: Outbox> Outbox for Faulty<'_, Q> {
     async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
         let mut answers = Vec::new();
         for message in messages {
-            let send = async { self.inner.send(vec![message]).await.into_iter().collect() };
+            let is_refused = self.process.is_refused_by(&message.to);
+            let send = async {
+                if is_refused {
+                    return Err(Error::Broken { what: "send a message", why: "the queue refuses it".to_owned() });
+                }
+                self.inner.send(vec![message]).await.into_iter().collect()
+            };
             answers.push(self.process.around("send", send).await);
         }
         answers
@@ -86,7 +92,14 @@ impl<Q: Inbox> Inbox for Faulty<'_, Q> {
 
 impl<D: Downstream> Downstream for Faulty<'_, D> {
     async fn call(&self, call: &Call<'_>) -> std::result::Result<Answer, NoAnswer> {
-        let answer = async { Ok(self.inner.call(call).await) };
+        let answer = async {
+            let answer = self.inner.call(call).await;
+            if self.process.dies_of(&call.body) {
+                // The downstream has the call, and its worker never hears what became of it.
+                self.process.die().await;
+            }
+            Ok(answer)
+        };
         self.process.around("call", answer).await.unwrap_or(Err(NoAnswer::Connection))
     }
 }

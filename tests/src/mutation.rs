@@ -40,6 +40,10 @@ mutations! {
     LosersDoNotSignal,
     /// Nobody asks whether the session that has claimed a batch lives.
     TakesOverFromTheLiving,
+    /// Taking a batch over from a worker that is lost does not count as a call.
+    TakeoversDoNotCount,
+    /// How far a batch that lost its workers is taken apart is not written down.
+    ForgetsParts,
     /// A gate is written whatever revision it has.
     WritesGatesUnconditionally,
     /// A batch that was named but never written is passed over without a void in its place.
@@ -117,6 +121,11 @@ impl Mutation {
             }
             (Self::WritesBatchesUnconditionally, Assumes::At(_)) => Some((batch.clone(), anyway())),
             (Self::SettlesWithoutTheClaim, Assumes::At(_)) if is_outcome => Some((batch.clone(), anyway())),
+            (Self::TakeoversDoNotCount, Assumes::At(_)) if batch.claimed_by().is_some() => {
+                let attempts = old.filter(|old| old.claimed_by().is_some()).map_or(batch.attempts, |old| old.attempts);
+                Some((Batch { attempts, ..batch.clone() }, assumes))
+            }
+            (Self::ForgetsParts, _) => Some((Batch { apart: None, ..batch.clone() }, assumes)),
             (Self::LeavesNoVoid, Assumes::Absent) if batch.status == Status::Void => None,
             (Self::MarksAsDoneFirst, _) if is_outcome => {
                 Some((Batch { revision: batch.revision, ..batch.followed_up() }, assumes))

@@ -4,7 +4,7 @@ use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Env, Error, Result};
+use groupage_core::ports::{Destination, Env, Error, Result};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
@@ -46,6 +46,37 @@ pub enum Plan {
     Deaths(f64),
 }
 
+/// A call to a port that fails each time, until its port is well again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Whose call.
+    pub step: &'static str,
+    /// The port's method.
+    pub call: &'static str,
+    /// For so long from the beginning, in milliseconds.
+    pub for_ms: u64,
+}
+
+/// A queue that takes no message, until it is well again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusing {
+    /// Which.
+    pub queue: Destination,
+    /// For so long from the beginning, in milliseconds.
+    pub for_ms: u64,
+}
+
+/// What befalls every such call, not just one.
+#[derive(Clone, Debug, Default)]
+pub struct Lasting {
+    /// The call of a step that fails each time.
+    pub outage: Option<Outage>,
+    /// The task that kills each worker which calls the downstream with it.
+    pub deadly: Option<&'static str>,
+    /// Queues that take no message.
+    pub refusing: Vec<Refusing>,
+}
+
 /// A call to a port, as a run's log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
@@ -67,6 +98,8 @@ impl fmt::Display for Point {
 #[derive(Debug)]
 pub struct Fate {
     plan: Plan,
+    lasting: Lasting,
+    begun: Timestamp,
     env: TestEnv,
     points: Mutex<Vec<Point>>,
     faults: Mutex<Vec<String>>,
@@ -77,7 +110,14 @@ pub struct Fate {
 impl Fate {
     /// Calls go by `plan`, with dice of their own; `traced` keeps their answers.
     pub fn new(plan: Plan, env: TestEnv, traced: bool) -> Self {
-        Self { plan, env, points: Mutex::default(), faults: Mutex::default(), trace: traced.then(Mutex::default) }
+        let (points, faults, trace) = (Mutex::default(), Mutex::default(), traced.then(Mutex::default));
+        Self { plan, lasting: Lasting::default(), begun: env.now(), env, points, faults, trace }
+    }
+
+    /// With what befalls every such call, beside the plan.
+    #[must_use]
+    pub fn with(self, lasting: Lasting) -> Self {
+        Self { lasting, ..self }
     }
 
     /// Every call so far with its answer, if the run is traced.
@@ -113,6 +153,11 @@ impl Fate {
         let number = points.len();
         points.push(Point { at, step, call });
         drop(points);
+        let since_ms = self.env.now().since(self.begun);
+        let is_out = |outage: &Outage| (outage.step, outage.call) == (step, call) && since_ms < outage.for_ms;
+        if self.lasting.outage.as_ref().is_some_and(is_out) {
+            return (number, Some((Side::Before, Fault::Error)));
+        }
         let fault = match self.plan {
             Plan::Nothing => None,
             Plan::At(at, side, fault) => (at == number).then_some((side, fault)),
@@ -222,6 +267,20 @@ impl Process {
         answer
     }
 
+    /// Whether a call with this body kills its worker.
+    #[must_use]
+    pub fn dies_of(&self, body: &str) -> bool {
+        self.fate.lasting.deadly.is_some_and(|task| body.contains(&format!("\"{task}\"")))
+    }
+
+    /// Whether a queue refuses this process's messages now.
+    #[must_use]
+    pub fn is_refused_by(&self, queue: &Destination) -> bool {
+        let since_ms = self.env.now().since(self.fate.begun);
+        let refuses = |refusing: &Refusing| refusing.queue == *queue && since_ms < refusing.for_ms;
+        self.fate.lasting.refusing.iter().any(refuses)
+    }
+
     fn paused_ms(&self) -> u64 {
         std::mem::take(&mut *self.pause_ms.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -252,7 +311,7 @@ impl Process {
     }
 
     /// Never returns: whoever runs the process drops it.
-    async fn die(&self) {
+    pub async fn die(&self) {
         self.dead.notify_one();
         std::future::pending::<()>().await;
     }

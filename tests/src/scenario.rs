@@ -156,6 +156,12 @@ impl Scenario {
         self.setting(|setting| setting.sweeps = true)
     }
 
+    /// With a task that kills every worker which calls the downstream with it.
+    #[must_use]
+    pub fn killed_by(self, task: &'static str) -> Self {
+        self.setting(|setting| setting.lasting.deadly = Some(task))
+    }
+
     /// In another world.
     pub fn setting(mut self, change: impl FnOnce(&mut Setting)) -> Self {
         change(&mut self.setting);

@@ -2,7 +2,10 @@
 
 use crate::lag::Lag;
 use crate::mutation::Mutation;
-use crate::process::Plan;
+use crate::process::{Lasting, Plan};
+
+/// Half a day.
+pub(crate) const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
 
 /// What a world is like.
 #[derive(Clone, Debug)]
@@ -11,6 +14,8 @@ pub struct Setting {
     pub seed: u64,
     /// What befalls the calls to ports.
     pub plan: Plan,
+    /// What befalls every such call, beside that.
+    pub lasting: Lasting,
     /// How far indexes and replicas are behind.
     pub lag: Lag,
     /// The longest that a call to a port takes, in milliseconds.
@@ -31,6 +36,8 @@ pub struct Setting {
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
     pub traced: bool,
+    /// A world that is not at rest after so many milliseconds never will be.
+    pub patience_ms: u64,
     /// A world that makes so many calls to ports goes round in circles.
     pub most_calls: usize,
 }
@@ -40,6 +47,7 @@ impl Default for Setting {
         Self {
             seed: 1,
             plan: Plan::Nothing,
+            lasting: Lasting::default(),
             lag: Lag::default(),
             latency_ms: 0,
             skew_ms: 0,
@@ -50,6 +58,7 @@ impl Default for Setting {
             workers: None,
             mutation: None,
             traced: false,
+            patience_ms: PATIENCE_MS,
             most_calls: 1_000_000,
         }
     }

@@ -10,6 +10,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use clap::Subcommand;
 use groupage_aws::System;
+use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::ports::Env;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -41,7 +42,7 @@ enum Command {
         #[arg(long)]
         body: bool,
     },
-    /// Send messages again to the queue they came from.
+    /// Send messages again to the queue they came from. A notice that its queue refused goes to that queue.
     Send {
         /// For example rejected, or handle-dlq.
         queue: String,
@@ -96,7 +97,9 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
     match &options.command {
         None | Some(Command::List) => list(&client, &ended, output).await,
         Some(Command::Show { queue, most, body }) => show(&client, find(&ended, queue)?, *most, *body, output).await,
-        Some(Command::Send { queue, most }) => send(&client, find(&ended, queue)?, *most, output).await,
+        Some(Command::Send { queue, most }) => {
+            send(&client, find(&ended, queue)?, &connection.queues.notifications, *most, output).await
+        }
     }
 }
 
@@ -147,7 +150,13 @@ async fn show_again(client: &Client, queue: &Queue, receipts: Vec<String>) {
     }
 }
 
-async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output) -> Result<Ending> {
+async fn send(
+    client: &Client,
+    queue: &Queue,
+    notifications: &str,
+    most: Option<u64>,
+    output: &Output,
+) -> Result<Ending> {
     // Draws on a terminal only.
     let progress = ProgressBar::new_spinner().with_message(format!("sending {} again", queue.name));
     // Not more than were there at the start: what fails again at once must not go round for ever.
@@ -165,7 +174,7 @@ async fn send(client: &Client, queue: &Queue, most: Option<u64>, output: &Output
             let (message_id, receipt) = (original_id(queue, &message), message.receipt_handle.clone());
             match body_again(message.body.clone().unwrap_or_default(), message_id.clone(), takes) {
                 Ok(body) => {
-                    send_again(client, queue, message, body).await?;
+                    send_again(client, queue, notifications, message, body).await?;
                     sent += 1;
                     progress.set_position(sent);
                 }
@@ -201,8 +210,9 @@ impl Sent {
     }
 }
 
-async fn send_again(client: &Client, queue: &Queue, message: Message, body: String) -> Result<()> {
-    let source = queue.source.as_deref().unwrap_or_default();
+async fn send_again(client: &Client, queue: &Queue, notifications: &str, message: Message, body: String) -> Result<()> {
+    let source = source(queue, notifications, &message);
+    let source = source.as_str();
     let group = system_attribute(&message, &MessageSystemAttributeName::MessageGroupId);
     // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart.
     let group = group.filter(|_| source.ends_with(".fifo"));
@@ -214,6 +224,17 @@ async fn send_again(client: &Client, queue: &Queue, message: Message, body: Stri
     let deleted = client.delete_message().queue_url(&queue.url).set_receipt_handle(message.receipt_handle).send().await;
     deleted.map_err(|error| queues::Error::new("deleting from", &queue.name, error))?;
     Ok(())
+}
+
+/// Where to send a message again: to where its queue's messages come from, or to the queue that refused it as a notice. In any
+/// other queue than the rejected one an attribute of that name is the sender's, and says nothing.
+fn source(queue: &Queue, notifications: &str, message: &Message) -> String {
+    let refused_by = if queue.name == queues::REJECTED { attribute(message, "Queue") } else { None };
+    match refused_by.map(|queue| NotificationQueue::parse(&queue)) {
+        Some(Ok(NotificationQueue::Default)) => notifications.to_owned(),
+        Some(Ok(NotificationQueue::Url(url))) => url,
+        Some(Ok(NotificationQueue::None) | Err(_)) | None => queue.source.clone().unwrap_or_default(),
+    }
 }
 
 /// The id of the message as its sender sent it. A dead-letter queue keeps it. What is rejected is sent on as a message of
@@ -280,5 +301,20 @@ mod tests {
         let queue = |name: &str| Queue { name: name.to_owned(), url: String::new(), source: None };
         assert_eq!(original_id(&queue("rejected"), &message).as_deref(), Some("first"));
         assert_eq!(original_id(&queue("tasks-dlq"), &message).as_deref(), Some("m-1"));
+    }
+
+    #[test]
+    fn a_notice_goes_to_the_queue_that_refused_it_and_all_else_to_its_source() {
+        let to = |name: &str, queue: Option<&str>| {
+            let ended = Queue { name: name.to_owned(), url: "r".to_owned(), source: Some("tasks".to_owned()) };
+            let value = |queue: &str| MessageAttributeValue::builder().data_type("String").string_value(queue).build();
+            let attributes = queue.map(|queue| ("Queue".to_owned(), value(queue).unwrap()));
+            let message = Message::builder().body("{}").set_message_attributes(Some(attributes.into_iter().collect()));
+            source(&ended, "notifications", &message.build())
+        };
+        assert_eq!(to("rejected", None), "tasks");
+        assert_eq!(to("rejected", Some("default")), "notifications");
+        assert_eq!(to("rejected", Some("https://sqs.invalid/q")), "https://sqs.invalid/q");
+        assert_eq!(to("tasks-dlq", Some("https://sqs.invalid/q")), "tasks", "a sender's own attribute");
     }
 }

@@ -95,13 +95,13 @@ impl Printer {
         claimed: Claimed,
     ) -> Result<Option<Counts>, Failure> {
         let (mut labels, mut results) = (Vec::new(), Results::new());
-        for task in worker.tasks(&claimed).await? {
+        for task in claimed.tasks() {
             if let Some(label) = label_of(&task.payload) {
                 labels.push(self.put(&task.id, label)?);
             } else {
                 // Members that are not named here have succeeded.
                 let attempts = task.attempts + claimed.batch.attempts;
-                results.insert(task.id, Exception::Failed { reason: Reason::new("no_city"), attempts });
+                results.insert(task.id.clone(), Exception::Failed { reason: Reason::new("no_city"), attempts });
             }
         }
         let settled = claimed.batch.settled(results, stack.env.now());

@@ -21,8 +21,9 @@ use crate::downstream::{Scripted, Seen, ok};
 use crate::fan_out::FanOut;
 use crate::lag::Lag;
 use crate::mutation::Mutation;
-use crate::process::Plan;
+use crate::process::{Lasting, Plan};
 use crate::scenario::{Told, parcel};
+use crate::setting::PATIENCE_MS;
 use crate::shelf::Caller;
 use crate::world::{Setting, World};
 
@@ -45,6 +46,9 @@ pub struct Chaos {
     /// The tasks that are sent.
     sent: BTreeSet<String>,
 }
+
+/// Tasks of which one may kill every worker that calls the downstream with it.
+const DEADLY: [&str; 4] = ["p0", "p1", "p2", "p3"];
 
 /// What the downstream is like: chances of answers, in a hundred.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +79,7 @@ impl Chaos {
                 3 => Plan::Random(0.01),
                 _ => Plan::Random(0.03),
             },
+            lasting: Lasting::default(),
             lag: Lag {
                 index_ms: one_of(&mut dice, &[0, 500, 4_000]),
                 read_ms: one_of(&mut dice, &[0, 500, 2_000]),
@@ -89,6 +94,7 @@ impl Chaos {
             workers,
             mutation: None,
             traced: false,
+            patience_ms: PATIENCE_MS,
             most_calls: 1_000_000,
         };
         // Of dice of their own, so that the rest of a seed stays what it is.
@@ -148,6 +154,8 @@ impl Chaos {
         if stream.is_some() {
             events.clear();
         }
+        let mut dice = StdRng::seed_from_u64(seed ^ 0x0DEA_D1E5);
+        setting.lasting.deadly = dice.random_bool(0.15).then(|| DEADLY[dice.random_range(0..DEADLY.len())]);
         // A queue that keeps order gives records back in order, too.
         setting.mixes = express.mixes && order.is_none();
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
@@ -157,7 +165,8 @@ impl Chaos {
 
     /// The same with one rule broken.
     pub fn with(mut self, mutation: Mutation) -> Self {
-        self.setting.mutation = Some(mutation);
+        // Without its rule a run may go round in circles; no run with all of them makes a tenth of so many calls.
+        self.setting = Setting { mutation: Some(mutation), most_calls: 100_000, ..self.setting };
         self
     }
 

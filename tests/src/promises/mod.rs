@@ -14,7 +14,7 @@ use groupage_core::domain::task;
 use groupage_core::ports::{Census, Destination};
 
 use crate::limits;
-use crate::process::Plan;
+use crate::process::{Fault, Plan};
 use crate::world::World;
 
 /// What was broken in a world at rest in which these tasks were sent; each line begins with the promise's name.
@@ -24,6 +24,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(tasks_are_what_their_batch_says(world));
     broken.extend(calls_of_one_key_are_equal(world));
     broken.extend(nobody_is_accepted_twice(world));
+    broken.extend(attempts_hold(world));
     broken.extend(notifications_are_complete(world));
     broken.extend(each_round_is_in_one_batch(world));
     broken.extend(everything_is_at_rest(world));
@@ -117,6 +118,24 @@ fn nobody_is_accepted_twice(world: &World) -> Vec<String> {
         .filter(|(_, keys)| keys.len() > 1)
         .map(|(item, keys)| format!("one batch at a time: {item} was accepted under {keys:?}"))
         .collect()
+}
+
+/// No batch is called as a whole more often than its route says, however many of its workers are lost. (A worker that gets
+/// an error where it had recorded an outcome lives, and calls again.)
+fn attempts_hold(world: &World) -> Vec<String> {
+    let only_deaths = match world.setting().plan {
+        Plan::Nothing | Plan::Deaths(_) | Plan::At(_, _, Fault::Death | Fault::DeathBesideTwin) => true,
+        Plan::At(..) | Plan::Random(_) => false,
+    };
+    let most = world.routes.iter().map(|route| route.retry.attempts as usize).max().unwrap_or_default();
+    let mut attempts: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for seen in world.downstream.ledger() {
+        attempts.entry(seen.key).or_default().insert(seen.attempt);
+    }
+    let too_many = |(key, made): (String, BTreeSet<u32>)| {
+        (only_deaths && made.len() > most).then(|| format!("attempts hold: {key} was called {made:?} times"))
+    };
+    attempts.into_iter().filter_map(too_many).collect()
 }
 
 /// In one round a task is a member of one batch at most.

@@ -19,8 +19,18 @@ use crate::world::World;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [calls(), losses(), express::all(), fan_outs::all(), order::all(), shards::all(), streams::all(), lists::all()]
-        .concat()
+    [
+        calls(),
+        losses(),
+        deadly(),
+        express::all(),
+        fan_outs::all(),
+        order::all(),
+        shards::all(),
+        streams::all(),
+        lists::all(),
+    ]
+    .concat()
 }
 
 /// Stories of calls and what the downstream makes of them.
@@ -58,6 +68,28 @@ fn calls() -> Vec<Scenario> {
             .setting(|setting| setting.lag = Lag { index_ms: 3_000, read_ms: 1_000, slots_ms: 0 }),
         Scenario::new("slow calls under a session", 3, |world| world.send(&parcels(3, 1))).taking(4_500),
         Scenario::new("workers that pull", 6, six_of_one).pulled(2).taking(700).swept(),
+    ]
+}
+
+/// Stories of a task that kills every worker which calls the downstream with it.
+fn deadly() -> Vec<Scenario> {
+    vec![
+        Scenario::new("a task that kills its workers", 3, |world| world.send(&parcels(3, 1)))
+            .route("on_reject: bisect")
+            .killed_by("p1"),
+        Scenario::new("a batch that kills its workers", 3, |world| world.send(&parcels(3, 1))).killed_by("p1"),
+        Scenario::new("a batch that kills workers that pull", 3, |world| world.send(&parcels(3, 1)))
+            .pulled(2)
+            .killed_by("p1")
+            .swept(),
+        Scenario::new("a batch that kills its workers, and whose message is lost", 3, |world| {
+            world.send(&parcels(3, 1))
+        })
+        .then(|world| {
+            lose_everything_when(world, |batch| matches!(batch.status, Status::InProgress { .. })).boxed_local()
+        })
+        .killed_by("p1")
+        .swept(),
     ]
 }
 

@@ -77,8 +77,6 @@ pub const VISIBILITY_MS: u64 = 60_000;
 const LOOK_MS: u64 = 1_000;
 /// How often a person looks for lanes that a failure stopped, in milliseconds.
 const PERSON_MS: u64 = 600_000;
-/// A world that is not at rest after so many milliseconds never will be.
-const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
 
 impl World {
     /// An empty world. Must be made on a runtime whose clock is paused.
@@ -97,7 +95,10 @@ impl World {
             routes,
             leaders_routes,
             downstream,
-            fate: Arc::new(Fate::new(setting.plan.clone(), env.with_seed(setting.seed ^ 0xFA7E), setting.traced)),
+            fate: Arc::new(
+                Fate::new(setting.plan.clone(), env.with_seed(setting.seed ^ 0xFA7E), setting.traced)
+                    .with(setting.lasting.clone()),
+            ),
             env,
             setting,
             jobs: Mutex::default(),
@@ -226,14 +227,14 @@ impl World {
     /// Runs until nothing is left to do.
     ///
     /// # Errors
-    /// It cannot come to rest, or does not within half a day.
+    /// It cannot come to rest, or does not within its setting's patience.
     pub async fn run_to_rest(&self) -> Result<(), String> {
         self.run_while(|| true).await
     }
 
     /// Runs until nothing is left to do or `go_on` says stop; whoever is at work then dies.
     pub async fn run_while(&self, go_on: impl Fn() -> bool) -> Result<(), String> {
-        let end = self.env.now().plus_ms(PATIENCE_MS);
+        let end = self.env.now().plus_ms(self.setting.patience_ms);
         let mut running: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
         let mut background: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
         if self.setting.sweeps && self.setting.mutation != Some(Mutation::NeverSweeps) {

@@ -76,8 +76,7 @@ impl World {
                 let timing = Timing::default();
                 let step = HandleBatch { store, queue: queues, downstream, env, routes, timing, worker: "test" };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
-                let outcome = step.run(message, delivery).await?;
-                Ok(!matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost))
+                Ok(!step.run(message, delivery).await?.keeps_its_message())
             }
             Destination::Rejected | Destination::Notification(_) => Ok(true),
         }

@@ -68,6 +68,10 @@ pub enum Metric {
     TasksPassedOver,
     /// Events of settled tasks that no stream knows (any more).
     EventsUnknown,
+    /// Notices that their queue refused; they are sent again.
+    NoticesRefused,
+    /// Notices that their queue refused for a day; they are in the rejected queue.
+    NoticesUndeliverable,
     /// Watermarks that sweep committed because nobody else did.
     StreamsCommitted,
     /// Trackers that sweep completed, or told of, for somebody who died.
@@ -104,21 +108,23 @@ impl Counts {
     }
 
     /// Adds what a recorded outcome came to.
-    pub fn add_settled(&mut self, settled: follow_up::Counts) {
+    pub fn add_settled(&mut self, settled: &follow_up::Counts) {
         self.add(Metric::CallsSettled, 1);
         self.add(Metric::TasksSucceeded, settled.succeeded);
         self.add(Metric::TasksFailed, settled.failed);
         self.add(Metric::TasksReturned, settled.returned);
         self.add(Metric::ItemsUnknown, settled.unknown_items);
-        self.add_order(settled);
+        self.add_repeated(settled);
         self.add(Metric::EventsUnknown, settled.unknown_events);
     }
 
-    /// Adds what an outcome meant to those behind its members. Whoever repeats a follow-up that died counts it again, and
-    /// may be the only one who does.
-    pub fn add_order(&mut self, settled: follow_up::Counts) {
+    /// Adds what an outcome meant to those behind its members, and what became of its notices. Whoever repeats a follow-up
+    /// that died counts it again, and may be the only one who does.
+    pub fn add_repeated(&mut self, settled: &follow_up::Counts) {
         self.add(Metric::LanesStopped, settled.lanes_stopped);
         self.add(Metric::TasksPassedOver, settled.passed_over);
+        self.add(Metric::NoticesRefused, settled.untold);
+        self.add(Metric::NoticesUndeliverable, settled.undeliverable);
     }
 
     /// The value of a metric.

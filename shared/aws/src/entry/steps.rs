@@ -190,16 +190,25 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
                 debug!(%batch, ?outcome, "no call");
             }
         }
-        let keep = matches!(outcome, handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost);
-        Ok(if keep { Fate::Keep(outcome) } else { Fate::Done(outcome) })
+        if let handle::Outcome::Settled(counts) | handle::Outcome::FollowedUp(counts) = &outcome {
+            let follow_up::Counts { untold, undeliverable, refusal, .. } = counts;
+            let refusal = refusal.as_deref().unwrap_or_default();
+            if *untold > 0 {
+                warn!(%batch, untold, refusal, "notices are refused; the batch remembers which, and they are sent again");
+            }
+            if *undeliverable > 0 {
+                error!(%batch, undeliverable, refusal, "notices were refused for a day: they are in the rejected queue");
+            }
+        }
+        Ok(if outcome.keeps_its_message() { Fate::Keep(outcome) } else { Fate::Done(outcome) })
     })
     .await;
     summarise(fates, |outcome, counts| match outcome {
-        handle::Outcome::Settled(settled) => counts.add_settled(settled),
+        handle::Outcome::Settled(settled) => counts.add_settled(&settled),
         handle::Outcome::CallAgain { .. } => counts.add(Metric::CallsRetried, 1),
         handle::Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
         handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
-        handle::Outcome::FollowedUp(settled) => counts.add_order(settled),
+        handle::Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
         handle::Outcome::Nothing => {}
     })
 }

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
-use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Member, Status};
+use groupage_core::domain::batch::bisection::Bisection;
+use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Left, Member, Status};
 use groupage_core::domain::id::{BatchId, Fence, Part, Revision, Round, RouteName, SessionId, Target, TaskId};
 use groupage_core::domain::outcome::{Exception, Results};
 use groupage_core::domain::shelf;
@@ -44,6 +45,9 @@ struct StoredBatch {
     rounds: BTreeMap<Position, Round>,
     bytes: u64,
     attempts: u32,
+    /// How far a batch that lost its workers is taken apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    apart: Option<Box<Bisection>>,
     created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open_until: Option<Timestamp>,
@@ -67,6 +71,9 @@ struct StoredBatch {
     /// Whether a settled batch only waits for members to return.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     returning: bool,
+    /// What is left of a pending follow-up of which some could not be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<Box<Left>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
 }
@@ -84,6 +91,7 @@ impl StoredBatch {
             rounds: by_position(&batch.members, later),
             bytes: batch.bytes,
             attempts: batch.attempts,
+            apart: batch.apart.clone(),
             created_at: batch.created_at,
             open_until: None,
             session: None,
@@ -95,9 +103,11 @@ impl StoredBatch {
             nudges: batch.nudges,
             pulled: batch.pulled,
             returning: false,
+            left: batch.left.clone(),
             ttl: None,
         };
-        let expiry = |last: Timestamp| Some(last.plus_ms(retention_ms).as_secs());
+        // What is left to do never expires: nobody may have been told of it.
+        let expiry = |last: Timestamp| batch.unfinished().is_none().then(|| last.plus_ms(retention_ms).as_secs());
         match &batch.status {
             Status::Open { until } => stored.open_until = Some(*until),
             Status::Closing | Status::Frozen => {}
@@ -127,6 +137,8 @@ impl StoredBatch {
             members: members.map(|(position, id)| Member { id, round: round(position) }).collect(),
             bytes: self.bytes,
             attempts: self.attempts,
+            apart: self.apart,
+            left: self.left,
             created_at: self.created_at,
             due: self.due,
             nudges: self.nudges,
@@ -271,6 +283,8 @@ mod tests {
             members: vec![member("c", 0), member("a", 2), member("b", 0)],
             bytes: 1_234,
             attempts: 2,
+            apart: None,
+            left: None,
             created_at: Timestamp(1_700_000_000_000),
             due: Timestamp(1_700_000_061_000),
             nudges: 3,
@@ -306,6 +320,38 @@ mod tests {
     }
 
     #[test]
+    fn how_far_a_batch_is_taken_apart_survives_storage_and_costs_nothing_else() {
+        let frozen = batch(Status::Frozen);
+        assert!(!encode(TABLE, "", &StoredBatch::of(&frozen, 0)).unwrap().contains_key("Apart"));
+        let lost = Reason::new("worker_lost");
+        let mut apart = Bisection::of(3, 2, &lost);
+        let mut stages = vec![apart.clone()];
+        apart.begin();
+        stages.push(apart.clone());
+        apart.refused(&lost);
+        stages.push(apart.clone());
+        apart.begin();
+        apart.answered(&frozen.members, BTreeMap::new());
+        stages.push(apart);
+        for apart in stages {
+            let batch = Batch { apart: Some(Box::new(apart)), ..frozen.clone() };
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(batch_of(item).unwrap(), batch);
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_follow_up_survives_storage_and_costs_nothing_else() {
+        let settled = batch(all()[4].clone());
+        assert!(!encode(TABLE, "", &StoredBatch::of(&settled, 0)).unwrap().contains_key("Left"));
+        for left in [Left::all(3), Left { untold: [0, 2].into_iter().collect(), ..Left::default() }] {
+            let batch = settled.with_left(left);
+            let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+            assert_eq!(batch_of(item).unwrap(), batch);
+        }
+    }
+
+    #[test]
     fn the_index_shows_just_the_batches_with_work_left() {
         for status in all() {
             let batch = batch(status);
@@ -315,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_final_batch_expires() {
+    fn only_a_batch_of_which_nothing_is_left_to_do_expires() {
         for status in all() {
             let batch = batch(status);
             let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
-            assert_eq!(item.contains_key("Ttl"), batch.status.is_final(), "{:?}", batch.status);
+            assert_eq!(item.contains_key("Ttl"), batch.unfinished().is_none(), "{:?}", batch.status);
         }
-        let settled = StoredBatch::of(&batch(all()[4].clone()), 3_000);
+        let settled = StoredBatch::of(&batch(all()[6].clone()), 3_000);
         assert_eq!(settled.ttl, Some(10));
     }
 
@@ -341,6 +387,15 @@ mod tests {
         let results: Results = members.iter().map(|member| (member.id.clone(), failed.clone())).collect();
         let largest =
             Batch { members, ..batch(Status::Settled { at: Timestamp(1), results, follow_up: FollowUp::Pending }) };
+        let item = encode(TABLE, "", &StoredBatch::of(&largest, 0)).unwrap();
+        assert!(item::size(&item) < 400 * 1024, "{} bytes", item::size(&item));
+        assert_eq!(batch_of(item).unwrap(), largest);
+        let mut apart = Bisection::of(1_000, 50, &Reason::new("x".repeat(64)));
+        while !apart.is_over() {
+            apart.begin();
+            apart.refused(&Reason::new("x".repeat(64)));
+        }
+        let largest = Batch { apart: Some(Box::new(apart)), status: Status::Frozen, ..largest };
         let item = encode(TABLE, "", &StoredBatch::of(&largest, 0)).unwrap();
         assert!(item::size(&item) < 400 * 1024, "{} bytes", item::size(&item));
         assert_eq!(batch_of(item).unwrap(), largest);

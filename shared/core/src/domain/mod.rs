@@ -5,7 +5,6 @@
 
 pub mod answer;
 pub mod batch;
-pub mod bisection;
 pub mod destination;
 pub mod drain;
 pub mod gate;

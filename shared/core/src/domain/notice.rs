@@ -53,6 +53,17 @@ pub const SUCCEEDED: &str = "groupage.task.succeeded.v1";
 /// The event's `type` for a task that failed.
 pub const FAILED: &str = "groupage.task.failed.v1";
 
+/// Why a notice is in the rejected queue.
+pub const UNDELIVERABLE: &str = "notice_undeliverable";
+/// For so long a queue may refuse a notice, in milliseconds: a day.
+const UNDELIVERABLE_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Whether a notice of what was settled then, and is refused still, is to go to the rejected queue.
+#[must_use]
+pub fn is_undeliverable(settled_at: Timestamp, now: Timestamp) -> bool {
+    now.since(settled_at) >= UNDELIVERABLE_MS
+}
+
 /// A task that is settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Settled<'a> {
@@ -183,6 +194,12 @@ mod tests {
     use crate::domain::id::RouteName;
     use crate::domain::stream::{self, Watermark};
     use crate::domain::tracker;
+
+    #[test]
+    fn a_queue_may_refuse_a_notice_for_a_day() {
+        assert!(!is_undeliverable(Timestamp(5), Timestamp(5 + UNDELIVERABLE_MS - 1)));
+        assert!(is_undeliverable(Timestamp(5), Timestamp(5 + UNDELIVERABLE_MS)));
+    }
 
     #[test]
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {

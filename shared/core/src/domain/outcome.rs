@@ -45,8 +45,13 @@ impl fmt::Display for Reason {
     }
 }
 
+/// Why a member fails or goes round again of which an answer says nothing.
+pub const NO_RESULT: &str = "no_result";
+/// Why a task fails of which the last call that it may be part of has lost its worker.
+pub const WORKER_LOST: &str = "worker_lost";
+
 /// What a downstream said of one member.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
     /// Done.
     Succeeded,
@@ -138,33 +143,10 @@ pub fn judge(
     delay_ms: impl Fn(u32, Option<u64>) -> u64,
 ) -> Verdict {
     let exhausted = |member: &Attempted| member.attempts >= max_attempts;
-    let again = |member: &Attempted, reason: &Reason, asked_ms: Option<u64>| {
-        let attempts = member.attempts;
-        if exhausted(member) {
-            Exception::Failed { reason: reason.clone(), attempts }
-        } else {
-            Exception::Returned { attempts, delay_ms: delay_ms(attempts, asked_ms), bytes: member.bytes }
-        }
-    };
+    let again =
+        |member: &Attempted, reason: &Reason, asked_ms| again(member, reason, max_attempts, asked_ms, &delay_ms);
     match reply {
-        Reply::PerMember(mut said) => Verdict::Settle(
-            members
-                .iter()
-                .filter_map(|member| match said.remove(&member.id) {
-                    Some(Said::Succeeded) => None,
-                    Some(Said::Failed(reason)) => {
-                        Some((member.id.clone(), Exception::Failed { reason, attempts: member.attempts }))
-                    }
-                    Some(Said::Retry(reason)) => Some((member.id.clone(), again(member, &reason, None))),
-                    Some(Said::NotCalled) => {
-                        let attempts = member.attempts.saturating_sub(1);
-                        let delay_ms = delay_ms(1, None);
-                        Some((member.id.clone(), Exception::Returned { attempts, delay_ms, bytes: member.bytes }))
-                    }
-                    None => Some((member.id.clone(), again(member, &Reason::new("no_result"), None))),
-                })
-                .collect(),
-        ),
+        Reply::PerMember(said) => Verdict::Settle(results(said, members, max_attempts, &delay_ms)),
         Reply::Refused(reason) => Verdict::Settle(
             members
                 .iter()
@@ -182,6 +164,42 @@ pub fn judge(
                 Verdict::CallAgain { reason, retry_after_ms }
             }
         }
+    }
+}
+
+/// What is recorded of members of which each has been spoken; the rest is as in [`judge`].
+pub fn results(
+    mut said: BTreeMap<TaskId, Said>,
+    members: &[Attempted],
+    max_attempts: u32,
+    delay_ms: impl Fn(u32, Option<u64>) -> u64,
+) -> Results {
+    let mut of = |member: &Attempted| {
+        Some(match said.remove(&member.id).unwrap_or_else(|| Said::Retry(Reason::new(NO_RESULT))) {
+            Said::Succeeded => return None,
+            Said::Failed(reason) => Exception::Failed { reason, attempts: member.attempts },
+            Said::Retry(reason) => again(member, &reason, max_attempts, None, &delay_ms),
+            Said::NotCalled => {
+                let attempts = member.attempts.saturating_sub(1);
+                Exception::Returned { attempts, delay_ms: delay_ms(1, None), bytes: member.bytes }
+            }
+        })
+    };
+    members.iter().filter_map(|member| Some((member.id.clone(), of(member)?))).collect()
+}
+
+fn again(
+    member: &Attempted,
+    reason: &Reason,
+    max_attempts: u32,
+    asked_ms: Option<u64>,
+    delay_ms: impl Fn(u32, Option<u64>) -> u64,
+) -> Exception {
+    let attempts = member.attempts;
+    if attempts >= max_attempts {
+        Exception::Failed { reason: reason.clone(), attempts }
+    } else {
+        Exception::Returned { attempts, delay_ms: delay_ms(attempts, asked_ms), bytes: member.bytes }
     }
 }
 

@@ -1,20 +1,23 @@
 //! The call of one batch: its members' payloads, its body, its answer; and, where a downstream refused it as a whole,
 //! the search for the members that it refuses.
+//!
+//! That search is one claim. A batch that lost its workers is searched through with a write before and after each part's
+//! call, so that whoever takes it over knows which part it was.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::value::RawValue;
 
 use super::Error;
 use super::admit::Passed;
 use super::processor::Processor;
+use crate::domain::batch::bisection::{self, Bisection};
 use crate::domain::batch::{Batch, Member};
-use crate::domain::bisection::{self, Bisection};
 use crate::domain::id::{BatchId, TaskId};
 use crate::domain::outcome::{Attempted, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::time::Timestamp;
-use crate::ports::{Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Tasks};
+use crate::ports::{Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
 use crate::routes::{Item, OnReject, Route};
 
 /// One batch's call.
@@ -22,16 +25,33 @@ pub(super) struct Caller<'a, S, Q, D, E> {
     pub(super) processor: Processor<'a, S, Q, D, E>,
     pub(super) route: &'a Route,
     pub(super) batch: &'a Batch,
+    pub(super) tasks: &'a Members,
     /// No call of it lasts longer.
     pub(super) deadline: Timestamp,
 }
 
-/// What a call came to.
+/// What a claim's calls came to.
 pub(super) struct Called {
-    /// What was said of the members.
-    pub(super) reply: Reply,
+    /// The batch as it is now.
+    pub(super) batch: Batch,
+    /// What was said of the members; of a batch that lost its workers, only once it is known of each.
+    pub(super) said: Says,
     /// How long the downstream asked to be left alone, in milliseconds.
     pub(super) pause_ms: Option<u64>,
+}
+
+/// What is to be done after a claim's calls.
+pub(super) enum Says {
+    /// Judge this.
+    Reply(Reply),
+    /// Call the parts that are left under another claim: the downstream failed for now, or there is no time for more.
+    Later(Option<Reason>),
+}
+
+/// What one call came to.
+struct Answered {
+    reply: Reply,
+    pause_ms: Option<u64>,
 }
 
 /// The members' tasks, by id.
@@ -52,77 +72,116 @@ pub(super) async fn members(store: &impl Tasks, batch: &Batch) -> Result<Members
     Ok(tasks)
 }
 
-impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
-    /// The members as the verdict needs them.
-    pub(super) fn attempted(&self, tasks: &Members) -> Vec<Attempted> {
-        let attempted = |member: &Member| {
-            let task = tasks.get(&member.id);
-            Attempted {
-                id: member.id.clone(),
-                attempts: task.map_or(0, |task| task.attempts) + self.batch.attempts,
-                bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
-            }
-        };
-        self.batch.members.iter().map(attempted).collect()
-    }
-
-    /// Makes the call; takes the batch apart if it is refused as a whole and the route says so.
-    pub(super) async fn call(&self, tasks: &Members) -> Result<Called, Error> {
-        // Nobody deletes a task before it is settled; if somebody did, its neighbours go on without it.
-        let (there, gone): (Vec<TaskId>, Vec<TaskId>) =
-            self.batch.members.iter().map(|member| member.id.clone()).partition(|id| payload(tasks, id).is_some());
-        let mut called = self.call_part(&self.batch.id, &there, tasks).await?;
-        if let Reply::Refused(reason) = &called.reply
-            && self.route.on_reject == OnReject::Bisect
-            && there.len() > 1
-        {
-            called = self.take_apart(there, reason, tasks).await?;
+/// The members as a verdict on their batch needs them.
+pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
+    let attempted = |member: &Member| {
+        let task = tasks.get(&member.id);
+        Attempted {
+            id: member.id.clone(),
+            attempts: task.map_or(0, |task| task.attempts) + batch.calls_of_each(),
+            bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
         }
-        if let Reply::PerMember(said) = &mut called.reply {
-            said.extend(gone.into_iter().map(|id| (id, Said::Failed(Reason::new("task_missing")))));
+    };
+    batch.members.iter().map(attempted).collect()
+}
+
+impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
+    /// Makes the call; takes the batch apart if it is refused as a whole and the route says so, or if it is on its way to
+    /// that. `None`: another worker has the claim.
+    pub(super) async fn call(&self) -> Result<Option<Called>, Error> {
+        let mut called = match &self.batch.apart {
+            Some(apart) => self.take_apart(Bisection::clone(apart)).await?,
+            None => self.call_whole().await?,
+        };
+        if let Some(Called { said: Says::Reply(Reply::PerMember(said)), .. }) = &mut called {
+            // Nobody deletes a task before it is settled; if somebody did, its neighbours go on without it.
+            let gone = self.batch.members.iter().filter(|member| self.payload(&member.id).is_none());
+            said.extend(gone.map(|member| (member.id.clone(), Said::Failed(Reason::new("task_missing")))));
         }
         Ok(called)
     }
 
-    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. Who
-    /// is not called before the time is up goes round again, and it counts as no attempt.
-    async fn take_apart(&self, members: Vec<TaskId>, reason: &Reason, tasks: &Members) -> Result<Called, Error> {
-        let mut bisection = Bisection::of(members, reason);
-        let mut pause_ms = None;
-        while self.pass_again().await?
-            && let Some(part) = bisection.next_part()
-        {
-            let key = bisection::key(&self.batch.id, &part);
-            let called = self.call_part(&key, bisection.members(&part), tasks).await?;
-            match called.reply {
-                Reply::PerMember(said) => bisection.answered(said),
-                Reply::Refused(reason) => bisection.refused(&part, &reason),
-                Reply::Unavailable { reason, .. } => {
-                    bisection.failed_for_now(&part, &reason);
-                    pause_ms = called.pause_ms;
-                    break;
-                }
+    async fn call_whole(&self) -> Result<Option<Called>, Error> {
+        let Self { batch, route, .. } = self;
+        let Answered { reply, pause_ms } = self.call_part(&batch.id, &batch.members).await;
+        match reply {
+            Reply::Refused(reason) if route.on_reject == OnReject::Bisect && batch.members.len() > 1 => {
+                let before = batch.attempts.saturating_sub(1);
+                self.take_apart(Bisection::of(batch.members.len(), before, &reason)).await
             }
+            reply => Ok(Some(Called { batch: (*batch).clone(), said: Says::Reply(reply), pause_ms })),
         }
-        Ok(Called { reply: Reply::PerMember(bisection.finished()), pause_ms })
     }
 
-    /// Passes the gates for one call more, waiting for them while there is time for it; `false` if there is not.
-    async fn pass_again(&self) -> Result<bool, Error> {
+    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. Who
+    /// is not called before the time is up goes round again, and it counts as no attempt. Of a batch that lost its workers
+    /// it is called under another claim instead.
+    async fn take_apart(&self, mut apart: Bisection) -> Result<Option<Called>, Error> {
+        let (mut batch, mut pause_ms, mut failed) = ((*self.batch).clone(), None, None);
+        while failed.is_none() && !apart.is_over() {
+            if apart.calling().is_none() {
+                if !self.pass_again().await {
+                    break;
+                }
+                apart.begin();
+                let Some(noted) = self.note(batch, &apart).await? else { return Ok(None) };
+                batch = noted;
+            }
+            let part = apart.calling().cloned().unwrap_or_default();
+            let key = bisection::key(&batch.id, &part);
+            let answered = self.call_part(&key, batch.members.get(part).unwrap_or_default()).await;
+            match answered.reply {
+                Reply::PerMember(said) => apart.answered(&batch.members, said),
+                Reply::Refused(reason) => apart.refused(&reason),
+                Reply::Unavailable { reason, .. } => {
+                    apart.failed_for_now(&reason);
+                    (pause_ms, failed) = (answered.pause_ms, Some(reason));
+                }
+            }
+            // The last answer is recorded with the outcome.
+            if !apart.is_over() {
+                let Some(noted) = self.note(batch, &apart).await? else { return Ok(None) };
+                batch = noted;
+            }
+        }
+        let said = if batch.apart.is_some() && !apart.is_over() {
+            Says::Later(failed)
+        } else {
+            Says::Reply(Reply::PerMember(apart.finished(&batch.members)))
+        };
+        Ok(Some(Called { batch, said, pause_ms }))
+    }
+
+    /// Notes in a batch that lost its workers how far it is taken apart. `None`: another worker has the claim.
+    async fn note(&self, batch: Batch, apart: &Bisection) -> Result<Option<Batch>, Error> {
+        if self.batch.apart.is_none() {
+            return Ok(Some(batch));
+        }
+        let noted = batch.taken_apart(apart.clone());
+        Ok(match self.processor.put(&noted, batch.revision).await? {
+            Stored::Yes => Some(noted),
+            Stored::Conflict => None,
+        })
+    }
+
+    /// Passes the gates for one call more, waiting for them while there is time for it; `false` if there is not, or if they
+    /// do not answer: what is known by then counts for more than an error of theirs.
+    async fn pass_again(&self) -> bool {
         let env = self.processor.env;
         loop {
-            match self.pass_now().await? {
-                Passed::Yes { start, .. } => {
+            match self.pass_now().await {
+                Ok(Passed::Yes { start, .. }) => {
                     env.sleep(start.since(env.now())).await;
-                    return Ok(true);
+                    return true;
                 }
-                Passed::No { until } => {
+                Ok(Passed::No { until }) => {
                     let until = until.unwrap_or_else(|| env.now().plus_ms(LOOK_AGAIN_MS));
                     if !self.has_time_from(until) {
-                        return Ok(false);
+                        return false;
                     }
                     env.sleep(until.since(env.now())).await;
                 }
+                Err(_) => return false,
             }
         }
     }
@@ -141,34 +200,42 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
     }
 
     /// Makes one call; a connection that was refused or reset is tried once more at once, if the gates let it.
-    async fn call_part(&self, key: &BatchId, members: &[TaskId], tasks: &Members) -> Result<Called, Error> {
-        let items: Vec<Item<'_>> =
-            members.iter().filter_map(|id| Some(Item { id: id.as_str(), payload: payload(tasks, id)? })).collect();
+    async fn call_part(&self, key: &BatchId, members: &[Member]) -> Answered {
+        let (ids, items): (Vec<TaskId>, Vec<Item<'_>>) = members
+            .iter()
+            .filter_map(|member| {
+                let payload = self.payload(&member.id)?;
+                Some((member.id.clone(), Item { id: member.id.as_str(), payload }))
+            })
+            .unzip();
+        if ids.is_empty() {
+            return Answered { reply: Reply::PerMember(BTreeMap::new()), pause_ms: None };
+        }
         let Self { route, batch, processor, .. } = self;
         let Ok(body) = route.body(key, &batch.target, &items) else {
-            return Ok(Called { reply: Reply::Refused(Reason::new("body_template")), pause_ms: None });
+            return Answered { reply: Reply::Refused(Reason::new("body_template")), pause_ms: None };
         };
         let call =
             Call { downstream: &route.downstream, batch: key, fence: batch.fence, attempt: batch.attempts, body };
         let mut answer = processor.downstream.call(&call).await;
         if answer == Err(NoAnswer::Connection)
-            && let Passed::Yes { start, .. } = self.pass_now().await?
+            && let Ok(Passed::Yes { start, .. }) = self.pass_now().await
         {
             processor.env.sleep(start.since(processor.env.now())).await;
             answer = processor.downstream.call(&call).await;
         }
-        let reply = route.downstream.response().read(answer, members);
+        let reply = route.downstream.response().read(answer, &ids);
         let pause_ms = match &reply {
             Reply::Unavailable { retry_after_ms, .. } => *retry_after_ms,
             Reply::PerMember(_) | Reply::Refused(_) => None,
         };
-        Ok(Called { reply, pause_ms })
+        Answered { reply, pause_ms }
+    }
+
+    fn payload(&self, id: &TaskId) -> Option<&RawValue> {
+        serde_json::from_str(&self.tasks.get(id)?.payload).ok()
     }
 }
 
 /// How soon a full gate is looked at again within a batch that is being taken apart, in milliseconds.
 const LOOK_AGAIN_MS: u64 = 1_000;
-
-fn payload<'a>(tasks: &'a Members, id: &TaskId) -> Option<&'a RawValue> {
-    serde_json::from_str(&tasks.get(id)?.payload).ok()
-}

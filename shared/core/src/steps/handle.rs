@@ -18,7 +18,7 @@ use crate::routes::Routes;
 /// What became of a batch in this delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its outcome is recorded, by this delivery's call.
+    /// Its outcome is recorded, by this delivery's call. While a notice is untold the message must stay.
     Settled(Counts),
     /// The call failed for now. The message must stay: it comes again after the pause.
     CallAgain {
@@ -33,6 +33,18 @@ pub enum Outcome {
     Waits,
     /// There was nothing to do.
     Nothing,
+}
+
+impl Outcome {
+    /// Whether the message must stay: it comes again.
+    #[must_use]
+    pub const fn keeps_its_message(&self) -> bool {
+        match self {
+            Self::CallAgain { .. } | Self::ClaimLost => true,
+            Self::Settled(counts) | Self::FollowedUp(counts) => counts.untold > 0,
+            Self::Waits | Self::Nothing => false,
+        }
+    }
 }
 
 /// batch-handler, over its ports.
@@ -73,7 +85,9 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
     /// A port did not answer, the route is unknown, or another delivery is at work. The message comes again.
     pub async fn run(&self, message: Handle, delivery: Delivery<'_>) -> Result<Outcome, Error> {
         let outcome = self.handle(message, delivery.receipt).await;
-        if matches!(outcome, Err(_) | Ok(Outcome::ClaimLost)) {
+        let comes_soon =
+            |outcome: &Outcome| !matches!(outcome, Outcome::CallAgain { .. }) && outcome.keeps_its_message();
+        if outcome.as_ref().map_or(true, comes_soon) {
             // Its session is ended, so sweep will not find the batch by it: come back soon, if no sooner each time.
             let pause_ms = again_delay_ms(delivery.received, self.env.random());
             // If that fails too, the message comes when its visibility timeout ends.

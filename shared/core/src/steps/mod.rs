@@ -7,6 +7,7 @@
 mod admit;
 mod ballot;
 mod call;
+mod claim;
 mod drive_on;
 pub mod elect;
 mod fill;

@@ -35,6 +35,11 @@ impl Heard {
         Ok(Unknown { items: self.trackers.all()?, events: self.streams.all()? })
     }
 
+    /// What is unknown among those who have heard.
+    pub(super) const fn unknown(&self) -> Unknown {
+        Unknown { items: self.trackers.unknown, events: self.streams.unknown }
+    }
+
     /// Why one of these may not have heard.
     pub(super) fn error(&self, ties: &Ties) -> Option<&Error> {
         let tracker = ties.item.as_ref().and_then(|item| {

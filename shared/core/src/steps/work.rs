@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 
 use super::Error;
-use super::call::members;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
@@ -17,7 +16,6 @@ use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, Part, Pool, RouteName, SessionId};
 use crate::domain::outcome::Reason;
 use crate::domain::session::share;
-use crate::domain::task::Task;
 use crate::domain::time::Timestamp;
 use crate::ports::{Downstream, Env, Outbox, Store};
 
@@ -50,6 +48,14 @@ pub struct Worker<'a, S, Q, D, E> {
     left: Vec<BatchId>,
 }
 
+/// What a worker found.
+enum Found {
+    /// A batch that is to be called.
+    Claimed(Box<Claimed>),
+    /// A batch that ended with its lost worker.
+    Ended(Box<Batch>, Counts),
+}
+
 /// When a batch that could not be claimed is worth another look.
 #[derive(Debug)]
 struct Later {
@@ -76,9 +82,13 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// # Errors
     /// A port did not answer, or another worker came first; try again.
     pub async fn work(&mut self) -> Result<Worked, Error> {
-        let Some(claimed) = self.claim_next().await? else { return Ok(Worked::Idle) };
+        let claimed = match self.next().await? {
+            Some(Found::Claimed(claimed)) => claimed,
+            Some(Found::Ended(settled, counts)) => return Ok(Worked::Settled(*settled, counts)),
+            None => return Ok(Worked::Idle),
+        };
         let batch = claimed.batch.clone();
-        let processed = self.processor.finish(claimed, self.keeper).await;
+        let processed = self.processor.finish(*claimed, self.keeper).await;
         if processed.is_err() {
             self.left.push(batch.id.clone());
         }
@@ -94,20 +104,30 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     }
 
     /// Claims the next batch without calling anything: for a worker that does the work itself and records the outcome
-    /// in a transaction of its own. It reads the [`tasks`](Self::tasks), commits, and says what came of that:
+    /// in a transaction of its own. It does the [`tasks`](Claimed::tasks), commits, and says what came of that:
     /// [`committed`](Self::committed), [`lost`](Self::lost) or [`gave_up`](Self::gave_up).
     ///
     /// # Errors
     /// As [`work`](Self::work); a batch that cannot be read or claimed keeps no other from being so.
     pub async fn claim_next(&mut self) -> Result<Option<Claimed>, Error> {
+        loop {
+            match self.next().await? {
+                Some(Found::Claimed(claimed)) => return Ok(Some(*claimed)),
+                Some(Found::Ended(..)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Found>, Error> {
         let mut failed = Ok(None);
         // Whatever part they lie in, nobody else can claim them while this session lives.
         let mut left = std::mem::take(&mut self.left).into_iter();
         while let Some(id) = left.next() {
             match self.try_one(&id).await {
-                Ok(Some(claimed)) => {
+                Ok(Some(found)) => {
                     self.left.extend(left);
-                    return Ok(Some(claimed));
+                    return Ok(Some(found));
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -123,7 +143,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
                     continue;
                 }
                 match self.try_one(&id).await {
-                    Ok(Some(claimed)) => return Ok(Some(claimed)),
+                    Ok(Some(found)) => return Ok(Some(found)),
                     Ok(None) => {}
                     Err(error) => {
                         self.put_off(id, None, None);
@@ -135,8 +155,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         failed
     }
 
-    async fn try_one(&mut self, id: &BatchId) -> Result<Option<Claimed>, Error> {
-        let Processor { store, env, .. } = self.processor;
+    async fn try_one(&mut self, id: &BatchId) -> Result<Option<Found>, Error> {
+        let Processor { store, .. } = self.processor;
         // The index lags: what it shows may be done, or another's.
         let Some(batch) = store.batch(id).await? else {
             self.put_off(id.clone(), None, None);
@@ -144,9 +164,10 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         };
         let holder = batch.claimed_by().cloned();
         match self.processor.try_claim(batch, self.keeper).await? {
-            Tried::Claimed(claimed) => {
-                env.sleep(claimed.start.since(env.now())).await;
-                return Ok(Some(*claimed));
+            Tried::Claimed(claimed) => return Ok(Some(Found::Claimed(claimed))),
+            Tried::Not(Processed::Recorded(settled)) => {
+                let counts = self.follow_up(&settled).await?;
+                return Ok(Some(Found::Ended(Box::new(settled), counts)));
             }
             Tried::Not(Processed::Waits { until }) => self.put_off(id.clone(), until, holder),
             Tried::Not(_) => self.put_off(id.clone(), None, None),
@@ -177,15 +198,6 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     fn put_off(&mut self, id: BatchId, until: Option<Timestamp>, holder: Option<SessionId>) {
         let at = until.unwrap_or_else(|| self.processor.env.now().plus_ms(RETRY_MS));
         self.later.insert(id, Later { at, holder });
-    }
-
-    /// The tasks of a claimed batch, in the order of its members; one that somebody deleted is left out.
-    ///
-    /// # Errors
-    /// A port did not answer.
-    pub async fn tasks(&self, claimed: &Claimed) -> Result<Vec<Task>, Error> {
-        let mut tasks = members(self.processor.store, &claimed.batch).await?;
-        Ok(claimed.batch.members.iter().filter_map(|member| tasks.remove(&member.id)).collect())
     }
 
     /// Ends a claim whose outcome the worker has recorded itself: gives its places back and derives what follows.

@@ -18,6 +18,7 @@
 //! | `ExpressVoid` | a batch is to be called with a task that is not in it |
 //! | `PutIfAbsent`, `ReturnConditional` | a task is a member of two batches in one round |
 //! | `ClaimAtSettling` | an outcome is recorded twice |
+//! | `ClaimCounts`, `PartsNoted` | a batch is called more often than its route allows |
 //! | `FenceAtRelease`, `AcquireUnchanged`, `SignalAtRelease`, `SignalConditional` | a signal is left to a timer |
 //! | `BeatUnchanged` | a session is ended although it was renewed |
 //! | `AcknowledgeLast`, `LoserComesBack` | a task is lost, or a lock stays held |
@@ -32,7 +33,7 @@
 //! * An event comes again whole, beside itself, or its messages come again one by one; never in other company, and what of
 //!   it is acknowledged is acknowledged when all of it is.
 //!
-//! Not covered: gates, bisection, pulled routes, sweep, more than one Target, ports that answer with an error (a lost
+//! Not covered: gates, a downstream that refuses (only a batch that lost its workers is taken apart), pulled routes, sweep, more than one Target, ports that answer with an error (a lost
 //! answer is a crash after the write), and messages that might go round for ever: a run that stops before its end is
 //! found, one that never ends is not. A process dies only after a write; one that dies before its first is a message that
 //! comes twice. Two things are left to others: that all members have returned may be marked late, by sweep; and a leader

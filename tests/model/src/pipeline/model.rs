@@ -41,7 +41,7 @@ impl Groupage {
 
     /// What is fixed for this run, but for reads that may lag no more.
     pub(super) const fn laws(&self, lags: bool) -> Laws {
-        Laws { shards: self.setting.shards, removed: self.removed, lags }
+        Laws { shards: self.setting.shards, attempts: self.setting.attempts, removed: self.removed, lags }
     }
 
     /// The shard that a task waits in: that of its workflow.
@@ -140,7 +140,7 @@ impl Model for Groupage {
             batches: Vec::new(),
             sessions: Vec::new(),
         };
-        let world = World { tables, broken: None };
+        let world = World { tables, calls: Vec::new(), broken: None };
         let mut state = State {
             world,
             messages: Vec::new(),

@@ -8,7 +8,7 @@ use groupage_core::ports::Freshness;
 use groupage_core::routes::Routes;
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::group::GroupBatch;
-use groupage_core::steps::handle::{self, Delivery, HandleBatch};
+use groupage_core::steps::handle::{Delivery, HandleBatch};
 use groupage_core::steps::register::{Record, Register};
 
 use crate::harness::histories::{self, Calls};
@@ -134,16 +134,9 @@ impl Calls for Steps {
             Body::Handle(message) => {
                 let (store, queue, downstream, env, timing) = (ports, ports, ports, ports, Timing::default());
                 let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model" };
-                match step.run(message, Delivery { receipt: "", received: 1 }).await {
-                    // As the function's entry does: these messages must come again.
-                    Ok(handle::Outcome::CallAgain { .. } | handle::Outcome::ClaimLost) | Err(_) => false,
-                    Ok(
-                        handle::Outcome::Settled { .. }
-                        | handle::Outcome::FollowedUp(_)
-                        | handle::Outcome::Waits
-                        | handle::Outcome::Nothing,
-                    ) => true,
-                }
+                // As the function's entry does: what did not end well comes again.
+                let outcome = step.run(message, Delivery { receipt: "", received: 1 }).await;
+                outcome.is_ok_and(|outcome| !outcome.keeps_its_message())
             }
         }
     }

@@ -22,6 +22,8 @@ promises! {
     MembersName: "a batch is to be called with a task that is not in it",
     /// A call is made for a frozen batch, with just its members.
     CallsAsFrozen: "a call is not that of the frozen batch",
+    /// A batch is called as often as its route allows, however many workers it loses, and each of its parts once.
+    CalledAsAllowed: "a batch is called more often than its route allows",
     /// An outcome is recorded once, and never changed.
     OneOutcome: "an outcome is recorded twice",
     /// A task is settled only as its batch's recorded outcome says, and stays settled.

@@ -2,7 +2,7 @@
 
 use crate::harness::claims::rules;
 use crate::pipeline::promises::Promise;
-use crate::pipeline::setting::{COPY, CRASH, Mishaps, NONE, SLEEP, Setting, express, one, pair};
+use crate::pipeline::setting::{COPY, CRASH, Mishaps, NONE, SLEEP, Setting, apart, express, one, only, pair};
 
 rules! { Setting;
     /// A leader names its next batch only if the lock is still held under its fence.
@@ -13,6 +13,10 @@ rules! { Setting;
     Revision: pair(SLEEP) => MembersFixed,
     /// Recording an outcome is conditional on the revision that the claim made.
     ClaimAtSettling: one(Mishaps { sleeps: 1, ..COPY }) => OneOutcome,
+    /// A claim counts as a call, also one that is taken over.
+    ClaimCounts: only(CRASH) => CalledAsAllowed,
+    /// How far a batch that lost its workers is taken apart is written down.
+    PartsNoted: apart(Mishaps { crashes: 2, ..NONE }) => CalledAsAllowed,
     /// Candidates are written into the batch before any is moved.
     IntentFirst: pair(CRASH) => NamedIsMember,
     /// Whoever finishes a batch moves candidates that still wait, instead of leaving them out.

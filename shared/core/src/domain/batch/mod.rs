@@ -11,20 +11,27 @@
 //!
 //! A batch on the express path is frozen by its first write: its members named it before.
 //!
-//! A call that failed for now leaves the batch `paused`; when the pause is over it is claimed again.
+//! A call that failed for now leaves the batch `paused`; when the pause is over it is claimed again. A claim whose worker is
+//! lost counts as a call that was made; [`Batch::lost`] says what the batch comes to.
 //!
 //! Every write is conditional on the [`Revision`] its writer read, so two deliveries of one message cannot both
 //! write. Candidates are written *before* they are moved (intent first): whoever finds the batch later can drive each
 //! of them to a known fate. Once frozen, the members never change.
 
+pub mod bisection;
+mod left;
+mod lost;
 mod room;
 mod status;
 
+use self::bisection::Bisection;
 use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId};
 use super::outcome::Results;
 use super::task::{Candidate, Task};
 use super::time::Timestamp;
 
+pub use left::{Left, Positions};
+pub use lost::Lost;
 pub use room::{Limits, Pace, Room, next_look_ms};
 pub use status::{Claim, FollowUp, Status};
 
@@ -54,8 +61,12 @@ pub struct Batch {
     pub members: Vec<Member>,
     /// Bytes of the candidates' payloads.
     pub bytes: u64,
-    /// Calls made so far, the present one included.
+    /// Calls made so far, the present one included. Each claim is one: nothing that can fail lies between it and its call.
     pub attempts: u32,
+    /// How far it has been taken apart, once it has lost its workers.
+    pub apart: Option<Box<Bisection>>,
+    /// What is left of its pending follow-up, if some of it could not be done.
+    pub left: Option<Box<Left>>,
     /// When its first candidates were written.
     pub created_at: Timestamp,
     /// From when on somebody other than whoever is at work on it should look at it: sweep, or a worker that pulls.
@@ -120,6 +131,8 @@ impl Batch {
             members: Vec::new(),
             bytes: 0,
             attempts: 0,
+            apart: None,
+            left: None,
             created_at: now,
             due: now.plus_ms(wait_ms + GRACE_MS),
             nudges: 0,
@@ -238,10 +251,26 @@ impl Batch {
         }
     }
 
-    /// This batch, claimed for one more call.
+    /// How many calls of it each of its members was part of.
+    #[must_use]
+    pub fn calls_of_each(&self) -> u32 {
+        self.apart.as_deref().map_or(self.attempts, Bisection::attempts)
+    }
+
+    /// This batch, claimed for one more call: that of its next part, if it is being taken apart.
     #[must_use]
     pub fn claimed(&self, claim: Claim) -> Self {
-        Self { attempts: self.attempts + 1, ..self.revised(Status::InProgress { claim }) }
+        let mut claimed = Self { attempts: self.attempts + 1, ..self.revised(Status::InProgress { claim }) };
+        if let Some(apart) = &mut claimed.apart {
+            apart.begin();
+        }
+        claimed
+    }
+
+    /// This claimed batch, taken apart so far.
+    #[must_use]
+    pub fn taken_apart(&self, apart: Bisection) -> Self {
+        Self { apart: Some(Box::new(apart)), ..self.revised(self.status.clone()) }
     }
 
     /// This batch with its claim given up, for the same call to be made again after a pause.
@@ -250,16 +279,10 @@ impl Batch {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
-    /// This batch with its claim given up before a call was made: waiting is no attempt.
-    #[must_use]
-    pub fn held_back(&self, until: Timestamp) -> Self {
-        Self { attempts: self.attempts.saturating_sub(1), ..self.paused(until) }
-    }
-
     /// This batch with its outcome recorded.
     #[must_use]
     pub fn settled(&self, results: Results, at: Timestamp) -> Self {
-        self.revised(Status::Settled { at, results, follow_up: FollowUp::Pending })
+        Self { apart: None, ..self.revised(Status::Settled { at, results, follow_up: FollowUp::Pending }) }
     }
 
     /// This settled batch with nothing left to do; any other stays as it is, but for its revision.
@@ -274,8 +297,14 @@ impl Batch {
         self.with_follow_up(FollowUp::Returning).due_at(last.plus_ms(GRACE_MS))
     }
 
+    /// This settled batch, of whose follow-up only this is left.
+    #[must_use]
+    pub fn with_left(&self, left: Left) -> Self {
+        Self { left: Some(Box::new(left)), ..self.revised(self.status.clone()) }
+    }
+
     fn with_follow_up(&self, next: FollowUp) -> Self {
-        let mut revised = self.revised(self.status.clone());
+        let mut revised = Self { left: None, ..self.revised(self.status.clone()) };
         if let Status::Settled { follow_up, .. } = &mut revised.status {
             *follow_up = next;
         }
@@ -405,19 +434,21 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_ends_before_its_call_uses_up_no_attempt() {
-        let claim = || Claim { session: SessionId::new("r/s") };
-        let first = batch().frozen(batch().members).claimed(claim());
-        let second = first.paused(Timestamp(9)).claimed(claim());
-        assert_eq!([first.attempts, second.attempts], [1, 2]);
-        assert_eq!(second.held_back(Timestamp(9)), Batch { attempts: 1, ..second.paused(Timestamp(9)) });
-    }
-
-    #[test]
     fn a_claimed_batch_is_asked_for_by_its_session() {
         let session = SessionId::new("#handlers-1/s");
         let claimed = batch().frozen(batch().members).claimed(Claim { session: session.clone() });
         assert_eq!(claimed.duty(Timestamp(49)), Duty::AskFor { session });
+    }
+
+    #[test]
+    fn each_claim_counts_as_a_call_and_nothing_else_does() {
+        let claim = || Claim { session: SessionId::new("#handlers-1/s") };
+        let frozen = batch().frozen(batch().members);
+        let once = frozen.claimed(claim());
+        let twice = once.claimed(claim());
+        assert_eq!([frozen.attempts, once.attempts, twice.attempts], [0, 1, 2]);
+        let others = [once.paused(Timestamp(9)), once.nudged(Timestamp(9)), once.settled(Results::new(), Timestamp(9))];
+        assert!(others.iter().all(|other| other.attempts == 1));
     }
 
     #[test]

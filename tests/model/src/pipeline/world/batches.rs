@@ -1,5 +1,7 @@
 //! The batches: written, and called.
 
+use std::ops::Range;
+
 use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
 use groupage_core::domain::id::{BatchId, TaskId};
 use groupage_core::ports::Stored;
@@ -40,16 +42,48 @@ impl World {
         if let Some(promise) = broken_by_store(old.as_deref(), batch) {
             self.promise(false, promise);
         }
-        self.tables.put_batch(batch.clone());
+        self.tables.put_batch(as_written(old.as_deref(), batch, laws));
         Stored::Yes
     }
 
-    pub(super) fn call(&mut self, id: &BatchId, items: &[TaskId]) {
-        let as_frozen = self.tables.batch(id).is_some_and(|batch| {
+    pub(super) fn call(&mut self, key: &BatchId, items: &[TaskId], laws: Laws) {
+        let (id, part) = part_of(key);
+        let as_frozen = self.tables.batch(&id).is_some_and(|batch| {
             let called =
                 matches!(batch.status, Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. });
-            called && batch.members.iter().map(|member| &member.id).eq(items)
+            let members = part.map_or(Some(&batch.members[..]), |part| batch.members.get(part));
+            called && members.is_some_and(|members| members.iter().map(|member| &member.id).eq(items))
         });
         self.promise(as_frozen, Promise::CallsAsFrozen);
+        if laws.attempts == 1 {
+            let first = self.calls.binary_search(key);
+            if let Err(at) = first {
+                self.calls.insert(at, key.clone());
+            }
+            self.promise(first.is_err(), Promise::CalledAsAllowed);
+        }
+    }
+}
+
+/// The batch of a call's key, and the part, if it is not the whole.
+fn part_of(key: &BatchId) -> (BatchId, Option<Range<usize>>) {
+    let part = key.as_str().split_once('.').and_then(|(id, part)| {
+        let (first, last) = part.split_once('-')?;
+        Some((BatchId::new(id), first.parse::<usize>().ok()?.checked_sub(1)?..last.parse().ok()?))
+    });
+    part.map_or_else(|| (key.clone(), None), |(id, part)| (id, Some(part)))
+}
+
+/// A batch as its table has it after a write.
+fn as_written(old: Option<&Batch>, batch: &Kept<Batch>, laws: Laws) -> Kept<Batch> {
+    let claims = matches!(batch.status, Status::InProgress { .. });
+    match old {
+        Some(old) if claims && !laws.keeps(Rule::ClaimCounts) => {
+            Kept::new(Batch { attempts: old.attempts, ..(**batch).clone() })
+        }
+        Some(_) if batch.apart.is_some() && !laws.keeps(Rule::PartsNoted) => {
+            Kept::new(Batch { apart: None, ..(**batch).clone() })
+        }
+        Some(_) | None => batch.clone(),
     }
 }

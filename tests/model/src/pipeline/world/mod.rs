@@ -5,6 +5,7 @@ mod locks;
 mod sessions;
 mod tasks;
 
+use groupage_core::domain::id::BatchId;
 use groupage_core::domain::lock::Term;
 use groupage_core::domain::task::Task;
 
@@ -18,6 +19,8 @@ use crate::pipeline::tables::Tables;
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct World {
     pub tables: Tables,
+    /// The keys of calls that were made, where a batch may be called once: each is to be called just so often.
+    pub calls: Vec<BatchId>,
     /// The first promise that was broken.
     pub broken: Option<Promise>,
 }
@@ -47,6 +50,8 @@ pub struct Asker {
 pub struct Laws {
     /// How many shards the only Target has.
     pub shards: u8,
+    /// How often a batch may be called.
+    pub attempts: u8,
     /// The rule that is not kept.
     pub removed: Option<Rule>,
     /// Whether reads may lag behind the writes of now.
@@ -89,7 +94,7 @@ impl World {
             Op::EndSession(id, beat) => Answer::Ended(Kept::new(self.end_session(id, *beat, laws))),
             Op::Session(id) => Answer::Session(self.tables.session(id).cloned()),
             Op::Call(id, items) => {
-                self.call(id, items);
+                self.call(id, items, laws);
                 match comes {
                     Comes::Saying(says) => Answer::Reply(says),
                     Comes::AsIs | Comes::Lagging(_) => Answer::Reply(Says::Accepted),

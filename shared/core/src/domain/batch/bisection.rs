@@ -1,0 +1,212 @@
+//! Finding the members for which a downstream refuses a whole batch, or whose call kills its worker, by halving it.
+//!
+//! A refused call of more than one member is made again for each half, until only single members are refused. Members
+//! keep their order and halves follow from it, so a repeat makes the same calls under the same keys. One poison
+//! member among n costs about 2·log2(n) calls more, k of them at most k times that.
+//!
+//! It knows members by their positions. So a batch that lost its workers carries it: whoever takes that batch over goes on
+//! from there, and the part whose call was under way counts as refused.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::Member;
+use crate::domain::id::{BatchId, TaskId};
+use crate::domain::outcome::{NO_RESULT, Reason, Said};
+
+/// A batch on its way to being taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Bisection {
+    /// Calls that were made of the whole batch before. All calls of its parts together count as one more.
+    whole: u32,
+    /// The part whose call has begun and is not answered yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    calling: Option<Range<usize>>,
+    /// Parts to call, the next one last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pending: Vec<Range<usize>>,
+    /// What was said of the members of answered parts, by position, unless they succeeded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    said: Vec<(usize, Said)>,
+}
+
+impl Bisection {
+    /// Begins with a batch of so many members, called as a whole so many times and refused for `reason`.
+    #[must_use]
+    pub fn of(members: usize, whole: u32, reason: &Reason) -> Self {
+        let mut bisection = Self { whole, calling: Some(0..members), pending: Vec::new(), said: Vec::new() };
+        bisection.refused(reason);
+        bisection
+    }
+
+    /// How many calls each member was part of in this batch, all those of parts counted as one.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.whole + 1
+    }
+
+    /// Whether no call is left to make, and none is under way.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.calling.is_none() && self.pending.is_empty()
+    }
+
+    /// The part whose call is under way.
+    #[must_use]
+    pub const fn calling(&self) -> Option<&Range<usize>> {
+        self.calling.as_ref()
+    }
+
+    /// Begins the next part's call, unless one is under way.
+    pub fn begin(&mut self) {
+        if self.calling.is_none() {
+            self.calling = self.pending.pop();
+        }
+    }
+
+    /// The part under way was refused as a whole, or its worker was lost: a single member has failed, more are halved.
+    pub fn refused(&mut self, reason: &Reason) {
+        let Some(part) = self.calling.take() else { return };
+        if part.len() > 1 {
+            let middle = part.start + part.len() / 2;
+            self.pending.extend([middle..part.end, part.start..middle]);
+        } else {
+            self.said.extend(part.map(|position| (position, Said::Failed(reason.clone()))));
+        }
+    }
+
+    /// The downstream answered for the members of the part under way. One that it passed over goes round again.
+    pub fn answered(&mut self, members: &[Member], mut answer: BTreeMap<TaskId, Said>) {
+        let part = self.calling.take().unwrap_or_default();
+        let said = part.clone().zip(members.get(part).unwrap_or_default()).filter_map(|(position, member)| {
+            let said = answer.remove(&member.id).unwrap_or_else(|| Said::Retry(Reason::new(NO_RESULT)));
+            (said != Said::Succeeded).then_some((position, said))
+        });
+        self.said.extend(said);
+    }
+
+    /// The call under way failed for now: the members of its part go round again for `reason`.
+    pub fn failed_for_now(&mut self, reason: &Reason) {
+        let part = self.calling.take().unwrap_or_default();
+        self.said.extend(part.map(|position| (position, Said::Retry(reason.clone()))));
+    }
+
+    /// What was said of each of the members. Those of parts that were not called any more were not asked.
+    #[must_use]
+    pub fn finished(&self, members: &[Member]) -> BTreeMap<TaskId, Said> {
+        self.with_the_rest(members, &Said::NotCalled)
+    }
+
+    /// The same for a batch of which no part is called any more: the members of the others fail for `reason`.
+    #[must_use]
+    pub fn given_up(&self, members: &[Member], reason: &Reason) -> BTreeMap<TaskId, Said> {
+        self.with_the_rest(members, &Said::Failed(reason.clone()))
+    }
+
+    fn with_the_rest(&self, members: &[Member], rest: &Said) -> BTreeMap<TaskId, Said> {
+        let mut said: BTreeMap<usize, &Said> = self.said.iter().map(|(position, said)| (*position, said)).collect();
+        said.extend(self.calling.iter().chain(&self.pending).cloned().flatten().map(|position| (position, rest)));
+        let of = |position| said.get(&position).map_or(Said::Succeeded, |said| (*said).clone());
+        members.iter().enumerate().map(|(position, member)| (member.id.clone(), of(position))).collect()
+    }
+}
+
+/// The `Idempotency-Key` of a part's call: the batch and the positions, counted from 1.
+#[must_use]
+pub fn key(batch: &BatchId, part: &Range<usize>) -> BatchId {
+    BatchId::new(format!("{batch}.{}-{}", part.start + 1, part.end))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::id::Round;
+
+    fn members(count: usize) -> Vec<Member> {
+        (0..count).map(|n| Member { id: TaskId::new(format!("t{n:03}")), round: Round(0) }).collect()
+    }
+
+    /// The next part, whose call begins.
+    fn next(bisection: &mut Bisection) -> Option<Range<usize>> {
+        bisection.begin();
+        bisection.calling().cloned()
+    }
+
+    fn succeeded(members: &[Member], part: Range<usize>) -> BTreeMap<TaskId, Said> {
+        members[part].iter().map(|member| (member.id.clone(), Said::Succeeded)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn only_poison_fails_and_calls_stay_few(
+            count in 1_usize..200, poison in proptest::collection::btree_set(0_usize..200, 0..4),
+        ) {
+            let members = members(count);
+            let poison: Vec<_> = poison.into_iter().filter(|n| *n < count).collect();
+            prop_assume!(!poison.is_empty());
+            let reason = Reason::new("http_400");
+            let mut bisection = Bisection::of(count, 1, &reason);
+            let mut calls = 0;
+            while let Some(part) = next(&mut bisection) {
+                calls += 1;
+                if poison.iter().any(|n| part.contains(n)) {
+                    bisection.refused(&reason);
+                } else {
+                    bisection.answered(&members, succeeded(&members, part));
+                }
+            }
+            prop_assert!(bisection.is_over());
+            let said = bisection.finished(&members);
+            for (n, member) in members.iter().enumerate() {
+                let expected = if poison.contains(&n) { Said::Failed(reason.clone()) } else { Said::Succeeded };
+                prop_assert_eq!(&said[&member.id], &expected);
+            }
+            let depth = usize::try_from(count.next_power_of_two().ilog2()).unwrap_or_default();
+            prop_assert!(calls <= 2 * depth * poison.len(), "{} calls", calls);
+        }
+    }
+
+    #[test]
+    fn whoever_was_not_reached_was_not_asked() {
+        let members = members(2);
+        let mut bisection = Bisection::of(2, 1, &Reason::new("http_400"));
+        next(&mut bisection).expect("two halves");
+        bisection.failed_for_now(&Reason::new("http_503"));
+        let said = bisection.finished(&members);
+        assert_eq!(said[&members[0].id], Said::Retry(Reason::new("http_503")));
+        assert_eq!(said[&members[1].id], Said::NotCalled);
+    }
+
+    #[test]
+    fn a_member_that_its_parts_answer_passes_over_goes_round_again() {
+        let members = members(4);
+        let mut bisection = Bisection::of(4, 1, &Reason::new("http_400"));
+        next(&mut bisection).expect("two halves");
+        bisection.answered(&members, succeeded(&members, 0..1));
+        let said = bisection.finished(&members);
+        assert_eq!(said[&members[0].id], Said::Succeeded);
+        assert_eq!(said[&members[1].id], Said::Retry(Reason::new(NO_RESULT)));
+    }
+
+    #[test]
+    fn a_call_under_way_is_not_begun_again_and_its_members_are_not_known() {
+        let members = members(2);
+        let mut bisection = Bisection::of(2, 1, &Reason::new("http_400"));
+        assert_eq!(next(&mut bisection), Some(0..1));
+        assert_eq!(next(&mut bisection), Some(0..1));
+        assert!(!bisection.is_over());
+        assert_eq!(bisection.finished(&members)[&members[0].id], Said::NotCalled);
+        bisection.answered(&members, succeeded(&members, 0..1));
+        assert_eq!(next(&mut bisection), Some(1..2));
+    }
+
+    #[test]
+    fn a_parts_key_says_where_it_lies() {
+        assert_eq!(key(&BatchId::new("b"), &(0..50)).as_str(), "b.1-50");
+    }
+}

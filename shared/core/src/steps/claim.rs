@@ -1,0 +1,266 @@
+//! Claiming a frozen batch under a session: the last write before its call.
+//!
+//! Whatever can fail comes before the claim: passing the gates, naming the batch in the session, reading the members,
+//! waiting for the call's time, looking whether a pause has begun. So a claim is a call, and an error of ours, for however
+//! long, uses up no attempt. A claim whose worker is lost is a call that may have been made: it counts, and whoever takes
+//! it over asks [`Batch::lost`] what the batch comes to.
+//!
+//! The session names the batch, then one conditional write claims it. Taking over a claim whose session is over is the same
+//! conditional write as a first claim, so a late worker's outcome is refused; losing a claim is an outcome, not an
+//! error. One write does what a transaction over session and batch would, for half the price: the batch's revision is
+//! all that has to hold.
+
+use super::admit::{Gatekeeper, Passed};
+use super::call::{Members, attempted, members};
+use super::keeper::{Keeper, lives_until};
+use super::processor::Processor;
+use super::{Error, follow_up, let_others_go_first};
+use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
+use crate::domain::gate::Scope;
+use crate::domain::id::Revision;
+use crate::domain::outcome::{Reason, Results, results};
+use crate::domain::retry::Retryable;
+use crate::domain::task::Task;
+use crate::domain::time::Timestamp;
+use crate::ports::{Downstream, Env, Outbox, Store, Stored};
+use crate::routes::{OnReject, Route};
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Processed {
+    /// Its outcome is recorded, by this worker. What follows from it is still to be done.
+    Recorded(Batch),
+    /// The call failed for now; the batch is paused.
+    CallAgain {
+        /// Why.
+        reason: Reason,
+        /// When the pause is over.
+        until: Timestamp,
+    },
+    /// Another worker has taken the claim over, or this one's session is over: the call's result is dropped.
+    ClaimLost,
+    /// Another worker recorded the outcome; what follows from it was derived once more.
+    FollowedUp(follow_up::Counts),
+    /// It waits for a place, a pause's end or another worker; no call was made.
+    Waits {
+        /// Not before this time, if that is known.
+        until: Option<Timestamp>,
+    },
+    /// There was nothing to do.
+    Nothing,
+}
+
+/// A batch that this worker has claimed. Its call comes next.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// As its claim left it.
+    pub batch: Batch,
+    /// Its members' tasks.
+    pub(super) tasks: Members,
+    pub(super) held: Vec<Scope>,
+    pub(super) lease_until: Timestamp,
+}
+
+impl Claimed {
+    /// The tasks of its members, in their order; one that somebody deleted is left out.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.batch.members.iter().filter_map(|member| self.tasks.get(&member.id))
+    }
+}
+
+/// What came of trying to claim a batch.
+#[derive(Debug)]
+pub enum Tried {
+    /// It is claimed.
+    Claimed(Box<Claimed>),
+    /// It is not, and this is why.
+    Not(Processed),
+}
+
+/// What came of everything between the gates and the claim.
+enum Prepared {
+    /// The members' tasks: the batch can be claimed.
+    Ready(Members),
+    /// There is no claim to be made.
+    Not(Processed),
+}
+
+/// Added to a call's timeout for everything around it, in milliseconds: waiting for its time, recording the outcome.
+const MARGIN_MS: u64 = 10_000;
+/// A batch is taken apart for so long at most, in milliseconds: as long as the longest calls of other routes may take.
+const BISECTION_MS: u64 = 70_000;
+/// So often a write of a claimed batch is tried again that got no answer.
+const TRIES: u32 = 6;
+
+impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
+    /// Claims a batch that is to be called, if its gates let it through. The call may be made at once.
+    ///
+    /// # Errors
+    /// A port did not answer, the route is unknown, or another worker is at work.
+    pub async fn try_claim(&self, batch: Batch, keeper: &Keeper<'_, S, E>) -> Result<Tried, Error> {
+        match batch.duty(self.env.now()) {
+            Duty::Nothing => Ok(Tried::Not(Processed::Nothing)),
+            Duty::LookAgain { at } => Ok(Tried::Not(Processed::Waits { until: Some(at) })),
+            Duty::FollowUp => {
+                let route = self.route(&batch)?;
+                // Whoever recorded the outcome may have died before it gave its places back.
+                self.gatekeeper().clear(route, &batch).await?;
+                let counts = follow_up::follow_up(self.store, self.outbox, self.env, route, &batch).await?;
+                Ok(Tried::Not(Processed::FollowedUp(counts)))
+            }
+            // Our own claim, which an error left behind, is as good as none; one that is in hand is not.
+            Duty::AskFor { session } if session == *keeper.id() => {
+                if keeper.names(&batch.id).await {
+                    return Ok(Tried::Not(Processed::Waits { until: None }));
+                }
+                self.claim(batch, keeper).await
+            }
+            Duty::AskFor { session } => match lives_until(self.store, self.env, &session).await? {
+                Some(until) => Ok(Tried::Not(Processed::Waits { until: Some(until) })),
+                None => self.take_over(batch, keeper).await,
+            },
+            Duty::Call => self.claim(batch, keeper).await,
+        }
+    }
+
+    /// Takes over a claim whose worker is lost.
+    async fn take_over(&self, batch: Batch, keeper: &Keeper<'_, S, E>) -> Result<Tried, Error> {
+        let route = self.route(&batch)?;
+        match batch.lost(route.retry.attempts, route.on_reject == OnReject::Bisect) {
+            Lost::CallAgain => self.claim(batch, keeper).await,
+            Lost::TakeApart(apart) => self.claim(Batch { apart: Some(Box::new(apart)), ..batch }, keeper).await,
+            Lost::Settle(said) => {
+                let tasks = members(self.store, &batch).await?;
+                let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
+                let results = results(said, &attempted(&batch, &tasks), route.retry.attempts, delay_ms);
+                let recorded = self.record(&batch, results).await?;
+                // The lost worker's places; if this fails, they are free when their lease is over.
+                let _ = self.gatekeeper().clear(route, &batch).await;
+                Ok(Tried::Not(recorded))
+            }
+        }
+    }
+
+    /// Claims a batch whose gates let it through.
+    async fn claim(&self, batch: Batch, keeper: &Keeper<'_, S, E>) -> Result<Tried, Error> {
+        let route = self.route(&batch)?;
+        let lease_until = self.env.now().plus_ms(self.lease_ms(route));
+        let (held, start) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
+            Passed::No { until } => return Ok(Tried::Not(Processed::Waits { until })),
+            Passed::Yes { held, start } => (held, start),
+        };
+        let tried = match self.prepare(route, &batch, start, keeper).await {
+            Ok(Prepared::Ready(tasks)) => {
+                let claimed = batch.claimed(Claim { session: keeper.id().clone() });
+                match self.put(&claimed, batch.revision).await {
+                    Ok(Stored::Yes) => {
+                        let claimed = Claimed { batch: claimed, tasks, held, lease_until };
+                        return Ok(Tried::Claimed(Box::new(claimed)));
+                    }
+                    Ok(Stored::Conflict) => None,
+                    Err(error) => Some(Err(error)),
+                }
+            }
+            Ok(Prepared::Not(why)) => Some(Ok(Tried::Not(why))),
+            Err(error) => Some(Err(error)),
+        };
+        // Not in hand, even if only the answer was lost: then the claim is there, and made again.
+        keeper.forget(&batch.id).await;
+        let Some(tried) = tried else {
+            self.leave_unless_called(&held, &batch, lease_until).await?;
+            return Err(Error::Conflict("claiming a batch"));
+        };
+        let left = self.gatekeeper().leave(&held, &batch.id, lease_until).await;
+        // The first error counts; the places' lease is over soon.
+        let tried = tried?;
+        left.map(|()| tried)
+    }
+
+    /// All that can fail or take time between the gates and the claim.
+    async fn prepare(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        start: Timestamp,
+        keeper: &Keeper<'_, S, E>,
+    ) -> Result<Prepared, Error> {
+        if keeper.name(&batch.id).await?.is_err() {
+            return Ok(Prepared::Not(Processed::ClaimLost));
+        }
+        let tasks = members(self.store, batch).await?;
+        self.env.sleep(start.since(self.env.now())).await;
+        // A pause may have begun since the batch was let through.
+        if let Some(until) = self.gatekeeper().paused_until(route, batch).await? {
+            return Ok(Prepared::Not(Processed::Waits { until: Some(until) }));
+        }
+        Ok(if keeper.is_trusted().await { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
+    }
+
+    /// Records the outcome of a claimed batch: the acknowledgement.
+    ///
+    /// # Errors
+    /// A port did not answer.
+    pub async fn record(&self, batch: &Batch, results: Results) -> Result<Processed, Error> {
+        let settled = batch.settled(results, self.env.now());
+        Ok(match self.put(&settled, batch.revision).await? {
+            Stored::Yes => Processed::Recorded(settled),
+            Stored::Conflict => Processed::ClaimLost,
+        })
+    }
+
+    /// Writes a claimed batch. Tries again for a moment if there is no answer: a claim without its call, or a call without
+    /// its outcome, costs an attempt.
+    pub(super) async fn put(&self, batch: &Batch, revision: Revision) -> Result<Stored, Error> {
+        let mut tries = 0;
+        loop {
+            match self.store.store(batch, Assumes::At(revision)).await {
+                Err(error) if tries < TRIES && error.retryable() == Retryable::Yes => {
+                    let_others_go_first(self.env, tries).await;
+                    tries += 1;
+                }
+                stored => return Ok(stored?),
+            }
+        }
+    }
+
+    async fn leave_unless_called(&self, held: &[Scope], batch: &Batch, lease: Timestamp) -> Result<(), Error> {
+        if held.is_empty() {
+            return Ok(());
+        }
+        match self.store.batch(&batch.id).await? {
+            Some(Batch { status: Status::InProgress { .. }, .. }) => Ok(()),
+            Some(_) | None => self.gatekeeper().leave(held, &batch.id, lease).await,
+        }
+    }
+
+    /// Gives a claim's places at the gates back.
+    ///
+    /// # Errors
+    /// A port did not answer; the places are free when their lease is over.
+    pub(super) async fn leave(&self, claimed: &Claimed) -> Result<(), Error> {
+        self.gatekeeper().leave(&claimed.held, &claimed.batch.id, claimed.lease_until).await
+    }
+
+    pub(super) const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {
+        Gatekeeper { store: self.store, env: self.env }
+    }
+
+    /// How long all calls of a claim may take, and so how long its places last if its worker dies: twice the timeout,
+    /// since a reset connection is tried again; and time to take a batch apart, where the route says so.
+    fn lease_ms(&self, route: &Route) -> u64 {
+        let calls_ms = 2 * self.timeout_ms(route) + MARGIN_MS;
+        match route.on_reject {
+            OnReject::Fail => calls_ms,
+            OnReject::Bisect => calls_ms.max(BISECTION_MS),
+        }
+    }
+
+    pub(super) fn timeout_ms(&self, route: &Route) -> u64 {
+        route.downstream.timeout_ms().unwrap_or(self.patience_ms)
+    }
+
+    pub(super) fn route(&self, batch: &Batch) -> Result<&Route, Error> {
+        let name = batch.target.route();
+        self.routes.get(&name).ok_or(Error::UnknownRoute(name))
+    }
+}

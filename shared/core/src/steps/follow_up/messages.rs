@@ -1,0 +1,78 @@
+//! The messages that follow from an outcome, each with the positions of the members that it is about.
+
+use std::collections::BTreeMap;
+
+use crate::domain::batch::{Batch, Positions};
+use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
+use crate::domain::notice::{self, Failure, NotificationQueue};
+use crate::domain::outcome::{Exception, Results};
+use crate::domain::task::Candidate;
+use crate::domain::time::Timestamp;
+use crate::ports::{Destination, Outgoing};
+use crate::routes::Notify;
+
+/// A message, and whom it is about.
+pub(super) type About = (Vec<usize>, Outgoing);
+
+/// The way back to waiting: one message for each set of these members with the same pause.
+pub(super) fn returns(batch: &Batch, results: &Results, of: &Positions) -> Vec<About> {
+    let mut by_delay: BTreeMap<u64, Vec<(usize, Returning)>> = BTreeMap::new();
+    for (position, member) in batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position)) {
+        if let Some(Exception::Returned { attempts, delay_ms, bytes }) = results.get(&member.id) {
+            let task = Candidate { id: member.id.clone(), round: member.round, bytes: *bytes };
+            let returning = (position, Returning { task, attempts: *attempts });
+            // Whole seconds, as SQS counts them: members that come back together can share a batch again.
+            by_delay.entry(delay_ms.div_ceil(1_000)).or_default().push(returning);
+        }
+    }
+    let message = |seconds: u64, returning: &[(usize, Returning)]| {
+        let (positions, tasks) = returning.iter().cloned().unzip();
+        let message = Return { batch: batch.id.clone(), target: batch.target.clone(), tasks };
+        (positions, Outgoing::elect(&Elect::Returning(message), seconds * 1_000))
+    };
+    let chunks = by_delay.iter().flat_map(|(seconds, all)| all.chunks(MAX_TASKS).map(|chunk| (*seconds, chunk)));
+    chunks.map(|(seconds, chunk)| message(seconds, chunk)).collect()
+}
+
+/// A notice of each of these members that settles, if anybody wants to be told.
+pub(super) fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Timestamp, of: &Positions) -> Vec<About> {
+    let notice = |position: usize, queue: &NotificationQueue, failure: Option<&Failure>| {
+        let task = &batch.members.get(position)?.id;
+        let settled = notice::Settled { task, target: &batch.target, batch: Some(&batch.id) };
+        let event = notice::of_task(settled, failure, at);
+        let wanted = *queue != NotificationQueue::None;
+        wanted.then(|| (vec![position], Outgoing::json(Destination::Notification(queue.clone()), &event, 0)))
+    };
+    let members = batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position));
+    members
+        .filter_map(|(position, member)| match results.get(&member.id) {
+            None => notice(position, &notify.success, None),
+            Some(Exception::Failed { reason, attempts }) => {
+                let failure = Failure { reason: reason.clone(), attempts: *attempts };
+                notice(position, &notify.failure, Some(&failure))
+            }
+            Some(Exception::Returned { .. }) => None,
+        })
+        .collect()
+}
+
+/// A notice that its queue has refused for too long, as it goes to the rejected queue: with the queue, for whoever sends it
+/// again.
+pub(super) fn undeliverable(notice: Outgoing) -> Outgoing {
+    let queue = match &notice.to {
+        Destination::Notification(queue) => queue.to_string(),
+        Destination::Tasks
+        | Destination::InOrder(_)
+        | Destination::Gather(_)
+        | Destination::Elect
+        | Destination::Group
+        | Destination::Handle
+        | Destination::Rejected => String::new(),
+    };
+    let attributes = vec![
+        ("Reason", notice::UNDELIVERABLE.to_owned()),
+        ("Detail", "its notification queue has refused it for a day: mend the queue, then redrive".to_owned()),
+        ("Queue", queue),
+    ];
+    Outgoing { to: Destination::Rejected, attributes, ..notice }
+}

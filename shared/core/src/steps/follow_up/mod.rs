@@ -1,0 +1,294 @@
+//! What follows from a recorded outcome: the members' own statuses, notifications, acks of the items that they are for,
+//! the turns of those behind them, and the way back to waiting.
+//!
+//! All of it is derived from the settled batch, so it can be repeated: statuses are conditional on the batch, notices
+//! carry derived ids, an item is acked once, a turn is handed over once, and a member that went back already has moved on.
+//!
+//! Nothing of it keeps the rest from being done. If something could not be done, the batch remembers what, by one write, and
+//! a repeat does just that. A notice that its queue refuses for a day goes to the rejected queue instead. The batch is not
+//! done before all of it is, and what is not done never expires.
+
+mod messages;
+
+use futures::{StreamExt, stream};
+
+use self::messages::About;
+use super::lane::{HandedOver, Ordering};
+use super::ties;
+use super::{CONCURRENCY, Error};
+use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Positions, Status};
+use crate::domain::id::TaskId;
+use crate::domain::notice::is_undeliverable;
+use crate::domain::outcome::{Exception, Results};
+use crate::domain::task::{self, Ties};
+use crate::domain::time::Timestamp;
+use crate::domain::tracker;
+use crate::ports::{
+    self, Batches, Env, Freshness, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all,
+};
+use crate::routes::Route;
+
+/// What an outcome came to, counted in members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Succeeded.
+    pub succeeded: usize,
+    /// Failed for good.
+    pub failed: usize,
+    /// On their way back to waiting.
+    pub returned: usize,
+    /// Items of settled members that no tracker counts (any more).
+    pub unknown_items: usize,
+    /// Events of settled members that no stream knows (any more).
+    pub unknown_events: usize,
+    /// Lanes that a failed member stopped.
+    pub lanes_stopped: usize,
+    /// Tasks that failed because a member before them in their lane did.
+    pub passed_over: usize,
+    /// Members whose notice went to the rejected queue, since its own has refused it for a day.
+    pub undeliverable: usize,
+    /// Members whose notice was refused; the batch remembers them.
+    pub untold: usize,
+    /// What the first queue that refused one said.
+    pub refusal: Option<String>,
+}
+
+/// What one pass came to.
+#[derive(Default)]
+struct Came {
+    /// What it leaves.
+    left: Left,
+    /// The first error that was no queue's refusal of a notice.
+    failed: Option<Error>,
+    counts: Counts,
+}
+
+impl Came {
+    fn fail(&mut self, error: impl Into<Error>) {
+        self.failed.get_or_insert_with(|| error.into());
+    }
+}
+
+/// One batch's follow-up, over its ports.
+struct Following<'a, S, Q, E> {
+    store: &'a S,
+    outbox: &'a Q,
+    env: &'a E,
+    route: &'a Route,
+    batch: &'a Batch,
+    results: &'a Results,
+    at: Timestamp,
+}
+
+/// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
+/// members that return is done when they have: [`returned`]. Notices that were refused are [counted](Counts::untold): then
+/// it is not done, and the call is to be repeated.
+///
+/// # Errors
+/// A port did not answer; the call may be repeated.
+pub async fn follow_up(
+    store: &(impl Tasks + Batches + Lanes + Trackers + Streams),
+    outbox: &impl Outbox,
+    env: &impl Env,
+    route: &Route,
+    batch: &Batch,
+) -> Result<Counts, Error> {
+    let Status::Settled { at, results, follow_up } = &batch.status else {
+        return Ok(Counts::default());
+    };
+    match follow_up {
+        FollowUp::Pending => {}
+        FollowUp::Returning => {
+            if !returned(store, batch).await? {
+                let all = (0..batch.members.len()).collect();
+                let returns = messages::returns(batch, results, &all).into_iter().map(|(_, message)| message);
+                send_all(outbox, returns.collect()).await?;
+            }
+            return Ok(count(batch, results));
+        }
+        FollowUp::Done => return Ok(count(batch, results)),
+    }
+    let todo = batch.left.as_deref().cloned().unwrap_or_else(|| Left::all(batch.members.len()));
+    let following = Following { store, outbox, env, route, batch, results, at: *at };
+    let mut came = Came { counts: count(batch, results), ..Came::default() };
+    following.send(&todo, &mut came).await;
+    // A notification queue that does not answer must not keep the members' statuses from being written.
+    following.settle(&todo.unsettled, &mut came).await;
+    if came.left.is_empty() {
+        mark(store, env, batch, last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms))).await?;
+    } else if came.left != todo {
+        // Whoever wrote the batch meanwhile has done the same, or does it again.
+        store.store(&batch.with_left(came.left), Assumes::At(batch.revision)).await?;
+    }
+    came.failed.map_or(Ok(came.counts), Err)
+}
+
+impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
+    /// Sends members back to waiting, and notices.
+    async fn send(&self, todo: &Left, came: &mut Came) {
+        let returns = messages::returns(self.batch, self.results, &todo.unreturned);
+        let (returns, notices) = futures::join!(self.send_each(returns), self.send_each(self.notices(&todo.untold)));
+        if let Some(error) = returns.1 {
+            came.fail(error);
+        }
+        came.left.unreturned = returns.0;
+        let (mut untold, refusal) = notices;
+        let refused = self.notices(&untold);
+        if !refused.is_empty() && is_undeliverable(self.at, self.env.now()) {
+            let count = refused.len();
+            let given_up = refused.into_iter().map(|(of, notice)| (of, messages::undeliverable(notice)));
+            untold = self.send_each(given_up.collect()).await.0;
+            came.counts.undeliverable = count - self.notices(&untold).len();
+        }
+        came.counts.untold = self.notices(&untold).len();
+        came.counts.refusal = refusal.map(|refusal| refusal.to_string());
+        came.left.untold = untold;
+    }
+
+    fn notices(&self, of: &Positions) -> Vec<About> {
+        messages::notices(&self.route.notify, self.batch, self.results, self.at, of)
+    }
+
+    /// Whose messages were not sent, and what was the first to say so.
+    async fn send_each(&self, messages: Vec<About>) -> (Positions, Option<ports::Error>) {
+        let (about, messages): (Vec<Vec<usize>>, Vec<_>) = messages.into_iter().unzip();
+        let (mut unsent, mut first) = (Vec::new(), None);
+        for (positions, answer) in about.into_iter().zip(self.outbox.send(messages).await) {
+            if let Err(error) = answer {
+                unsent.extend(positions);
+                first.get_or_insert(error);
+            }
+        }
+        (unsent.into_iter().collect(), first)
+    }
+
+    /// Writes members' statuses, hands their turns over, and tells who must hear of them.
+    async fn settle(&self, of: &Positions, came: &mut Came) {
+        let members = self.batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position));
+        let settlements: Vec<(usize, Member, Settlement)> = members
+            .filter_map(|(position, member)| Some((position, member.clone(), settlement(self.results, member)?)))
+            .collect();
+        let settle = |(position, member, settlement): (usize, Member, Settlement)| async move {
+            let ties = self.store.settle(&member, &self.batch.id, &settlement, self.at).await;
+            (position, member.id, ties, outcome(&settlement))
+        };
+        let writes: Vec<_> = settlements.into_iter().map(settle).collect();
+        let mut writes = stream::iter(writes).buffer_unordered(CONCURRENCY);
+        let (mut settled, mut unsettled) = (Vec::new(), Vec::new());
+        while let Some((position, task, ties, outcome)) = writes.next().await {
+            match ties {
+                Ok(ties) => settled.push(Settled { position, task, ties, outcome }),
+                Err(error) => {
+                    came.fail(error);
+                    unsettled.push(position);
+                }
+            }
+        }
+        unsettled.extend(self.tell(settled, came).await);
+        came.left.unsettled = unsettled.into_iter().collect();
+    }
+
+    /// The positions of those of whom somebody may not have heard.
+    async fn tell(&self, settled: Vec<Settled>, came: &mut Came) -> Vec<usize> {
+        let Self { store, outbox, env, route, .. } = *self;
+        let turn = |of: &Settled| Some((of.task.clone(), of.ties.lane.clone()?, of.outcome));
+        let turns: Vec<_> = settled.iter().filter_map(turn).collect();
+        let handed = Ordering { store, outbox, env }.hand_over(&turns, route.on_failure(), &route.notify).await;
+        let ties = settled.iter().map(|of| (of.ties.clone(), of.outcome)).collect();
+        let heard = ties::tell(store, outbox, env, ties).await;
+        let mut unheard = Vec::new();
+        for Settled { position, ties, .. } in &settled {
+            let waits_for_its_turn = ties.lane.is_some() && handed.is_err();
+            let error = heard.error(ties);
+            if let Some(error) = error {
+                came.fail(error.clone());
+            }
+            unheard.extend((waits_for_its_turn || error.is_some()).then_some(*position));
+        }
+        let ties::Unknown { items, events } = heard.unknown();
+        (came.counts.unknown_items, came.counts.unknown_events) = (items, events);
+        match handed {
+            Ok(HandedOver { stopped, passed_over }) => {
+                (came.counts.lanes_stopped, came.counts.passed_over) = (stopped, passed_over);
+            }
+            Err(error) => came.fail(error),
+        }
+        unheard
+    }
+}
+
+/// A member whose status is written.
+struct Settled {
+    position: usize,
+    task: TaskId,
+    ties: Ties,
+    outcome: tracker::Outcome,
+}
+
+/// Writes that all of this is done, or that it will be once the last member has returned. Whoever wrote the batch meanwhile
+/// has done the same or sent a message for it.
+async fn mark(
+    store: &(impl Tasks + Batches),
+    env: &impl Env,
+    batch: &Batch,
+    last_return: Option<Timestamp>,
+) -> Result<(), Error> {
+    let next = last_return.map_or_else(|| batch.followed_up(), |at| batch.returning(at));
+    let stored = store.store(&next, Assumes::At(batch.revision)).await?;
+    // Members without a pause may have come back before this was written, and found nothing to mark.
+    if stored == Stored::Yes && last_return.is_some_and(|at| at <= env.now()) {
+        returned(store, &next).await?;
+    }
+    Ok(())
+}
+
+/// Marks a batch that waits for members to return as done if all of them have; says whether it is.
+///
+/// # Errors
+/// A port did not answer; it may be repeated.
+pub async fn returned(store: &(impl Tasks + Batches), batch: &Batch) -> Result<bool, Error> {
+    let Status::Settled { results, follow_up: FollowUp::Returning, .. } = &batch.status else { return Ok(false) };
+    let is_returning = |member: &&Member| matches!(results.get(&member.id), Some(Exception::Returned { .. }));
+    let returning: Vec<&Member> = batch.members.iter().filter(is_returning).collect();
+    let ids: Vec<TaskId> = returning.iter().map(|member| member.id.clone()).collect();
+    let tasks = store.read(&ids, Freshness::Latest).await?;
+    let named = task::Status::Batched { batch: batch.id.clone() };
+    let still_there = returning.iter().any(|member| {
+        tasks.iter().any(|task| task.id == member.id && task.round == member.round && task.status == named)
+    });
+    if !still_there {
+        store.store(&batch.followed_up(), Assumes::At(batch.revision)).await?;
+    }
+    Ok(!still_there)
+}
+
+/// When the last member returns, in milliseconds from the outcome; SQS delays for a quarter of an hour at most.
+fn last_return_ms(results: &Results) -> Option<u64> {
+    const MAX_DELAY_MS: u64 = 15 * 60 * 1000;
+    let delays = results.values().filter_map(|exception| match exception {
+        Exception::Returned { delay_ms, .. } => Some((*delay_ms).min(MAX_DELAY_MS)),
+        Exception::Failed { .. } => None,
+    });
+    delays.max()
+}
+
+fn settlement(results: &Results, member: &Member) -> Option<Settlement> {
+    match results.get(&member.id) {
+        None => Some(Settlement::Succeeded),
+        Some(Exception::Failed { reason, .. }) => Some(Settlement::Failed(reason.clone())),
+        Some(Exception::Returned { .. }) => None,
+    }
+}
+
+const fn outcome(settlement: &Settlement) -> tracker::Outcome {
+    match settlement {
+        Settlement::Succeeded => tracker::Outcome::Succeeded,
+        Settlement::Failed(_) => tracker::Outcome::Failed,
+    }
+}
+
+fn count(batch: &Batch, results: &Results) -> Counts {
+    let returned = results.values().filter(|exception| matches!(exception, Exception::Returned { .. })).count();
+    let failed = results.len() - returned;
+    Counts { succeeded: batch.members.len() - results.len(), failed, returned, ..Counts::default() }
+}
