@@ -5,10 +5,13 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Result, Shelves};
 use serde::{Deserialize, Serialize};
 
+use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{decode, encode};
 use crate::dynamo::{Dynamo, Key};
 use crate::meter::Place;
 use crate::tables::locks::{IDLE_MS, TABLE, TARGET};
+
+const REVISION: &str = "Revision";
 
 /// A shelf's bookmarks as their item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,7 +42,8 @@ impl Shelves for Dynamo {
         let ttl = now.plus_ms(IDLE_MS).as_secs();
         let stored = StoredBookmarks { target: key.clone(), bookmarks: bookmarks.clone(), ttl };
         let item = encode(TABLE, &key, &stored)?;
-        self.put("write bookmarks", self.shelf_key(&key), item, &[]).await.map(|_| ())
+        // No condition, but DynamoDB takes no empty one: a gate's item, which has a revision, is never there.
+        self.put("write bookmarks", self.shelf_key(&key), item, &[Clause::Absent(REVISION)]).await.map(|_| ())
     }
 }
 

@@ -23,6 +23,7 @@ mod race;
 mod routes;
 mod samples;
 mod sessions;
+mod shelves;
 mod streams;
 mod tasks;
 mod trackers;

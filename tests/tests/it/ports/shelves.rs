@@ -1,0 +1,112 @@
+//! What sweep needs of the indexes that it looks through: positions to go on from, and bookmarks.
+
+use std::collections::BTreeMap;
+
+use groupage_core::domain::batch::Assumes;
+use groupage_core::domain::id::{BatchId, Beat, Part, Pool, RouteName, SessionId, TrackerId};
+use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::session::Session;
+use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position, Shelf};
+use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::tracker::{Options, Tracker};
+use groupage_core::ports::{Batches, Entries, Opened, Result, Sessions, Shelves, Stored, Trackers};
+
+use super::fixture::{Fixture, conformance};
+use super::samples::{batch, target};
+
+conformance![without_lag:
+    bookmarks_are_read_as_they_were_written_last,
+    each_shelf_has_bookmarks_of_its_own,
+    unfinished_batches_go_on_behind_any_entry,
+    sessions_go_on_behind_any_entry,
+    trackers_go_on_behind_any_entry,
+];
+
+const END: Timestamp = Timestamp(9_000_000_000_000);
+
+fn bookmarks(after: Option<&str>) -> Bookmarks {
+    let after = after.map(|after| Position(after.to_owned()));
+    let bookmark = Bookmark { after, began: Timestamp(1_700_000_000_001), since: Timestamp(1_700_000_000_000) };
+    Bookmarks(BTreeMap::from([("7".to_owned(), bookmark)]))
+}
+
+async fn bookmarks_are_read_as_they_were_written_last(store: impl Fixture) {
+    assert_eq!(store.bookmarks(&Shelf::Waiting).await.unwrap(), Bookmarks::default());
+    for written in [bookmarks(Some("x")), bookmarks(None), Bookmarks::default(), bookmarks(Some("y"))] {
+        store.keep_bookmarks(&Shelf::Waiting, &written, END).await.unwrap();
+        assert_eq!(store.bookmarks(&Shelf::Waiting).await.unwrap(), written);
+    }
+}
+
+async fn each_shelf_has_bookmarks_of_its_own(store: impl Fixture) {
+    let batches = |route| Shelf::Batches(RouteName::new(route));
+    let shelves =
+        [Shelf::Sessions, Shelf::Waiting, batches("a"), batches("b"), Shelf::Trackers, Shelf::Lists, Shelf::Streams];
+    let written = |n: usize| bookmarks(Some(&n.to_string()));
+    for (n, shelf) in shelves.iter().enumerate() {
+        store.keep_bookmarks(shelf, &written(n), END).await.unwrap();
+    }
+    for (n, shelf) in shelves.iter().enumerate() {
+        assert_eq!(store.bookmarks(shelf).await.unwrap(), written(n), "{shelf:?}");
+    }
+}
+
+/// Walks through an index in pages of three, and from each page takes only the first two entries before it goes on.
+async fn walked<T>(
+    look: impl AsyncFn(Option<&Position>) -> Result<Entries<T>>,
+    id: impl Fn(&T) -> String,
+) -> Vec<String> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let Entries { found: page, are_last } = look(after.as_ref()).await.unwrap();
+        let ends = are_last && page.len() <= 2;
+        for entry in page.into_iter().take(2) {
+            found.push(id(&entry.what));
+            after = Some(entry.at);
+        }
+        if ends {
+            return found;
+        }
+    }
+}
+
+async fn unfinished_batches_go_on_behind_any_entry(store: impl Fixture) {
+    // Two are due at the same time.
+    let due = [("0a", 10), ("0b", 20), ("0c", 20), ("0d", 30), ("0e", 40), ("0f", 50), ("00", 60)];
+    for (id, due) in due {
+        let batch = batch(id, &target("a"), 1).due_at(Timestamp(due));
+        assert_eq!(store.store(&batch, Assumes::Absent).await.unwrap(), Stored::Yes);
+    }
+    let (route, part) = (RouteName::new("parcels"), Part::of(&BatchId::new("0a")));
+    let look = async |after: Option<&Position>| store.unfinished(&route, part, END, after, 3).await;
+    let mut walked = walked(look, ToString::to_string).await;
+    // Of those that are due at the same time either may come first.
+    walked[1..3].sort();
+    assert_eq!(walked, due.map(|(id, _)| id));
+}
+
+async fn sessions_go_on_behind_any_entry(store: impl Fixture) {
+    let pool = Pool::new("r");
+    let ids: Vec<String> = (0..7).map(|n| format!("r/s{n}")).collect();
+    for id in &ids {
+        let (id, claims, worker) = (SessionId::new(id), Vec::new(), "w".to_owned());
+        let session = Session { id, beat: Beat(1), expires_at: Timestamp(5_000), claims, worker };
+        assert_eq!(store.open_session(&session).await.unwrap(), Stored::Yes);
+    }
+    let look = async |after: Option<&Position>| store.sessions(&pool, after, 3).await;
+    assert_eq!(walked(look, |session: &Session| session.id.to_string()).await, ids);
+}
+
+async fn trackers_go_on_behind_any_entry(store: impl Fixture) {
+    let part = Part::of_tracker(&TrackerId::new("t0"));
+    let ids = (0..).map(|n| format!("t{n}")).filter(|id| Part::of_tracker(&TrackerId::new(id)) == part);
+    let ids: Vec<String> = ids.take(7).collect();
+    for (n, id) in ids.iter().enumerate() {
+        let options = Options { deadline: None, notify: NotificationQueue::None };
+        let tracker = Tracker::open(TrackerId::new(id), options, Timestamp(1_000));
+        let tracker = Tracker { due: Timestamp(2_000 + n as u64), ..tracker };
+        assert_eq!(store.open_tracker(&tracker).await.unwrap(), Opened::New);
+    }
+    let look = async |after: Option<&Position>| store.due_trackers(part, END, after, 3).await;
+    assert_eq!(walked(look, ToString::to_string).await, ids);
+}
