@@ -4,6 +4,7 @@
 //! this one: the crash `matrix`, the `simulation`, and bursts, which the clock drives and nothing else should slow down.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
+mod bodies;
 mod contracts;
 mod edges;
 mod elections;

@@ -1,18 +1,20 @@
 //! The body of a call: the default JSON, or the route's own template.
+//!
+//! A body is the same on every attempt, since an API may refuse another body under the `Idempotency-Key` of an earlier
+//! one. So the members that cannot be in one, and the parts that a body that is too large falls into, follow from the
+//! batch and its route alone.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::io::{self, Write};
 
-use minijinja::{Environment, UndefinedBehavior};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Route;
 use crate::domain::id::{BatchId, Target};
+use crate::domain::outcome::Reason;
 
 /// One member as the downstream sees it.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Item<'a> {
     /// The task's id.
     pub id: &'a str,
@@ -20,8 +22,7 @@ pub struct Item<'a> {
     pub payload: &'a RawValue,
 }
 
-/// What a body says; also what a template sees. The same on every attempt: an API may refuse another body under the
-/// `Idempotency-Key` of an earlier one. The attempt's number goes into a header.
+/// What a body says; also what a template sees. The attempt's number goes into a header, lest the body change.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     batch: &'a str,
@@ -29,55 +30,217 @@ struct Body<'a> {
     items: &'a [Item<'a>],
 }
 
-/// A body could not be made: the template failed on this batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the route's body template failed")]
-pub struct TemplateFailed;
+/// Why there is no body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unmade {
+    /// The template failed on these members. The reason names the template's line and the kind of its error; the error
+    /// itself could quote a payload and is not passed on.
+    Template(Reason),
+    /// It would be larger than [`MAX_BODY_BYTES`].
+    TooLarge,
+}
 
-/// A compiled body template.
-#[derive(Clone, Debug)]
-pub struct Template(Arc<Environment<'static>>);
+impl Unmade {
+    /// The reason for which a member fails that cannot be in any body.
+    #[must_use]
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Template(reason) => reason,
+            Self::TooLarge => Reason::new("body_too_large"),
+        }
+    }
+}
 
-const NAME: &str = "body";
+/// Members that can be in a body together, and those that cannot be in any. Positions count from 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renderable {
+    /// Those that can, in their order.
+    pub sound: Vec<usize>,
+    /// Those on which the template fails, and why.
+    pub broken: Vec<(usize, Reason)>,
+}
+
+/// The largest body of a call, in bytes: what Lambda takes in one invocation, and a small part of batch-handler's memory.
+pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 
 impl Route {
     /// The body of a call under this key with these members.
     ///
     /// # Errors
-    /// [`TemplateFailed`]; its cause could quote a payload and is not passed on.
-    pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<String, TemplateFailed> {
-        let body = Body { batch: key.as_str(), target: target.value(), items };
-        match &self.body {
-            None => serde_json::to_string(&body).map_err(|_| TemplateFailed),
-            Some(Template(environment)) => {
-                // Templates look into payloads, so these are parsed here and only here.
-                let context = serde_json::to_value(&body).map_err(|_| TemplateFailed)?;
-                let context = minijinja::Value::from(minijinja::value::Serde(context));
-                environment.get_template(NAME).and_then(|t| t.render(context)).map_err(|_| TemplateFailed)
+    /// [`Unmade`]: the template failed, or the body is too large. No more than the limit is held in memory either way.
+    pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<String, Unmade> {
+        let mut bounded = Bounded::new(MAX_BODY_BYTES);
+        let made = match &self.body {
+            None => {
+                let body = Body { batch: key.as_str(), target: target.value(), items };
+                // Strings and JSON that was read before can always be written.
+                serde_json::to_writer(&mut bounded, &body).map_err(|_| Reason::new("body_unwritable"))
+            }
+            Some(template) => template.render(key.as_str(), target.value(), items, &mut bounded),
+        };
+        bounded.finish(made)
+    }
+
+    /// Finds the members on which the template fails alone, after it failed on all of these together. If it fails on none
+    /// of them alone, or on the others still, it is the template that is wrong, and every member is broken for `reason`.
+    #[must_use]
+    pub fn renderable(&self, key: &BatchId, target: &Target, items: &[Item<'_>], reason: &Reason) -> Renderable {
+        let mut found = Renderable::default();
+        for (position, item) in items.iter().enumerate() {
+            match self.body(key, target, std::slice::from_ref(item)) {
+                Err(Unmade::Template(reason)) => found.broken.push((position, reason)),
+                Ok(_) | Err(Unmade::TooLarge) => found.sound.push(position),
             }
         }
+        let sound: Vec<Item<'_>> = found.sound.iter().filter_map(|position| items.get(*position).copied()).collect();
+        let still_fails = match self.body(key, target, &sound) {
+            Err(Unmade::Template(reason)) => Some(reason),
+            Ok(_) | Err(Unmade::TooLarge) => None,
+        };
+        if let Some(why) = still_fails.or_else(|| found.broken.is_empty().then(|| reason.clone())) {
+            found.broken.extend(found.sound.drain(..).map(|position| (position, why.clone())));
+        }
+        found
     }
 }
 
-impl<'de> Deserialize<'de> for Template {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let source = String::deserialize(deserializer)?;
-        let mut environment = Environment::new();
-        // A misspelt field must fail the batch, not send an empty string in its place.
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment
-            .add_template_owned(NAME, source)
-            .map_err(|error| de::Error::custom(format!("`body` is no template: {error:#}")))?;
-        Ok(Self(Arc::new(environment)))
+/// A writer that takes so many bytes and no more.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_over: bool,
+}
+
+impl Bounded {
+    const fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), limit, is_over: false }
+    }
+
+    /// What was written, unless it was too much or `made` says that its writer failed.
+    fn finish(self, made: Result<(), Reason>) -> Result<String, Unmade> {
+        if self.is_over {
+            return Err(Unmade::TooLarge);
+        }
+        made.map_err(Unmade::Template)?;
+        // Both kinds of body are written from strings.
+        String::from_utf8(self.bytes).map_err(|_| Unmade::Template(Reason::new("body_unwritable")))
     }
 }
 
-impl JsonSchema for Template {
-    fn schema_name() -> Cow<'static, str> {
-        "Template".into()
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.limit {
+            self.is_over = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": "A Jinja template, for example `{% for i in items %}{{ i.payload | tojson }}\n{% endfor %}`." })
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::RouteName;
+    use crate::routes::Routes;
+
+    /// A route with this template.
+    fn route(template: &str) -> Route {
+        let yaml = serde_json::json!({
+            "version": 1,
+            "routes": [{
+                "name": "r",
+                "target": "'t'",
+                "downstream": { "http": { "url": "http://downstream.invalid/", "body": template } },
+            }],
+        });
+        // JSON is YAML.
+        Routes::parse(&yaml.to_string()).unwrap().get(&RouteName::new("r")).unwrap().clone()
+    }
+
+    fn place() -> (BatchId, Target) {
+        (BatchId::new("b"), Target::of(&RouteName::new("r"), "t"))
+    }
+
+    fn items<'a>(payloads: &'a [&'a str]) -> Vec<Item<'a>> {
+        payloads.iter().map(|payload| Item { id: "a", payload: serde_json::from_str(payload).unwrap() }).collect()
+    }
+
+    fn body(template: &str, payloads: &[&str]) -> Result<String, Unmade> {
+        let (key, target) = place();
+        route(template).body(&key, &target, &items(payloads))
+    }
+
+    fn failed(reason: &str) -> Result<String, Unmade> {
+        Err(Unmade::Template(Reason::new(reason)))
+    }
+
+    #[test]
+    fn what_is_missing_fails_wherever_it_is_used_unless_the_template_has_a_default() {
+        for missing in [
+            "{{ items[0].payload.nope }}",
+            "{{ items[0].payload.nope | tojson }}",
+            "{{ items[0].payload.nope | tojson(indent=2) }}",
+            "{{ {'a': [items[0].payload.nope]} | tojson }}",
+            "{{ nope | tojson }}",
+        ] {
+            assert_eq!(body(missing, &["{}"]), failed("template_error:1:undefined"), "{missing}");
+        }
+        assert_eq!(body("{{ items[0].payload.nope | default(7) | tojson }}", &["{}"]), Ok("7".to_owned()));
+        assert_eq!(body("{{ items[0].payload.n | tojson }}", &[r#"{"n":null}"#]), Ok("null".to_owned()));
+    }
+
+    #[test]
+    fn the_reason_names_the_line_and_quotes_no_payload() {
+        assert_eq!(
+            body("\n\n{{ items[0].payload.n + 1 }}", &[r#"{"n":"secret"}"#]),
+            failed("template_error:3:operation")
+        );
+        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+        assert_eq!(body("{{ items[0].payload | tojson }}", &[&deep]), failed("template_error:1:payload"));
+    }
+
+    #[test]
+    fn a_template_sees_batch_target_and_every_item() {
+        let template = "{{ batch }} {{ target }} {{ items | length }}{% for i in items %} {{ loop.index }}{{ i.id }}{{ i.payload }}{% endfor %}";
+        assert_eq!(body(template, &["1", "2"]), Ok("b t 2 1a1 2a2".to_owned()));
+        assert_eq!(body("{{ items | tojson }}", &["[1]"]), Ok(r#"[{"id": "a", "payload": [1]}]"#.to_owned()));
+        assert_eq!(body("{{ items[-1].payload }}", &["1", "2"]), Ok("2".to_owned()));
+    }
+
+    #[test]
+    fn a_body_is_cut_off_at_its_limit_while_it_is_made() {
+        let grown = "{% for n in range(100000) %}{{ items[0].payload | tojson }}{% endfor %}";
+        let payload = serde_json::to_string(&"x".repeat(1_000)).unwrap();
+        assert_eq!(body(grown, &[&payload]), Err(Unmade::TooLarge));
+        let mut bounded = Bounded::new(3);
+        assert!(bounded.write_all(b"abc").is_ok() && bounded.write_all(b"d").is_err());
+        assert_eq!(bounded.bytes, b"abc");
+    }
+
+    #[test]
+    fn only_members_on_which_a_template_fails_are_broken() {
+        let (key, target) = place();
+        let route = route("{% for i in items %}{{ i.payload.n }}{% endfor %}");
+        let payloads = [r#"{"n":1}"#, "{}", r#"{"n":3}"#];
+        let items = items(&payloads);
+        let Err(Unmade::Template(reason)) = route.body(&key, &target, &items) else { panic!("it has no field") };
+        let broken = vec![(1, Reason::new("template_error:1:undefined"))];
+        assert_eq!(route.renderable(&key, &target, &items, &reason), Renderable { sound: vec![0, 2], broken });
+    }
+
+    #[test]
+    fn a_template_that_fails_on_sound_members_together_breaks_them_all() {
+        let (key, target) = place();
+        let payloads = ["1", "2"];
+        let items = items(&payloads);
+        let route = route("{% if items | length > 1 %}{{ nope }}{% endif %}");
+        let Err(Unmade::Template(reason)) = route.body(&key, &target, &items) else { panic!("it fails on two") };
+        let broken = vec![(0, reason.clone()), (1, reason.clone())];
+        assert_eq!(route.renderable(&key, &target, &items, &reason), Renderable { sound: vec![], broken });
     }
 }

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 use super::answer::ResponseMapping;
-use super::body;
 use super::limited::Limited;
+use super::template::Template;
 
 /// Where a call goes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ pub struct Http {
     timeout_ms: Limited<1, 30_000>,
     /// The body as a Jinja template over `batch`, `target` and `items` (each with `id` and `payload`).
     /// Absent: that same object as JSON.
-    body: Option<body::Template>,
+    body: Option<Template>,
     /// How to read the answer, if it is not in one of Groupage's own forms.
     #[serde(default)]
     pub response: ResponseMapping,
@@ -127,7 +127,7 @@ impl Downstream {
         }
     }
 
-    pub(super) fn body(&self) -> Option<body::Template> {
+    pub(super) fn body(&self) -> Option<Template> {
         match self {
             Self::Http(http) => http.body.clone(),
             Self::Lambda(_) | Self::Pull => None,

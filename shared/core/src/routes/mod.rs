@@ -9,9 +9,10 @@ pub mod downstream;
 mod expression;
 mod file;
 mod limited;
+mod template;
 
 pub use answer::ResponseMapping;
-pub use body::{Item, TemplateFailed};
+pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
 pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
@@ -58,7 +59,7 @@ pub struct Route {
     pub express: bool,
     /// Where the call goes.
     pub downstream: Downstream,
-    body: Option<body::Template>,
+    body: Option<template::Template>,
     /// When and how often to try again.
     pub retry: retry::Policy,
     /// How many calls may be in flight.

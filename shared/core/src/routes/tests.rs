@@ -229,5 +229,8 @@ fn a_template_makes_a_body_of_its_own_shape_and_a_missing_field_fails() {
     let yaml = GOOD.replacen("url: \"https", "body: \"{{ items[0].payload.nope }}\"\n        url: \"https", 1);
     let routes = Routes::parse(&yaml).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
-    assert_eq!(route.body(&key, &target, &[Item { id: "a", payload }]), Err(super::body::TemplateFailed));
+    assert_eq!(
+        route.body(&key, &target, &[Item { id: "a", payload }]),
+        Err(super::Unmade::Template(Reason::new("template_error:1:undefined")))
+    );
 }

@@ -18,7 +18,7 @@ use crate::domain::outcome::{Attempted, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::time::Timestamp;
 use crate::ports::{Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
-use crate::routes::{Item, OnReject, Route};
+use crate::routes::{Item, OnReject, Route, Unmade};
 
 /// One batch's call.
 pub(super) struct Caller<'a, S, Q, D, E> {
@@ -52,6 +52,17 @@ pub(super) enum Says {
 struct Answered {
     reply: Reply,
     pause_ms: Option<u64>,
+    /// Whether the halves of what was refused are called.
+    is_halved: bool,
+}
+
+/// What one call is made of.
+struct Made<'a> {
+    /// The members that are in it.
+    items: Vec<Item<'a>>,
+    /// Those on which the body's template fails.
+    broken: BTreeMap<TaskId, Said>,
+    body: Result<String, Unmade>,
 }
 
 /// The members' tasks, by id.
@@ -86,8 +97,8 @@ pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
 }
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
-    /// Makes the call; takes the batch apart if it is refused as a whole and the route says so, or if it is on its way to
-    /// that. `None`: another worker has the claim.
+    /// Makes the call; takes the batch apart if it is refused as a whole and the route says so, if its body is too large, or
+    /// if it is on its way to that. `None`: another worker has the claim.
     pub(super) async fn call(&self) -> Result<Option<Called>, Error> {
         let mut called = match &self.batch.apart {
             Some(apart) => self.take_apart(Bisection::clone(apart)).await?,
@@ -102,14 +113,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
     }
 
     async fn call_whole(&self) -> Result<Option<Called>, Error> {
-        let Self { batch, route, .. } = self;
-        let Answered { reply, pause_ms } = self.call_part(&batch.id, &batch.members).await;
+        let batch = self.batch;
+        let Answered { reply, pause_ms, is_halved } = self.call_part(&batch.id, &batch.members).await;
         match reply {
-            Reply::Refused(reason) if route.on_reject == OnReject::Bisect && batch.members.len() > 1 => {
+            Reply::Refused(reason) if is_halved && batch.members.len() > 1 => {
                 let before = batch.attempts.saturating_sub(1);
                 self.take_apart(Bisection::of(batch.members.len(), before, &reason)).await
             }
-            reply => Ok(Some(Called { batch: (*batch).clone(), said: Says::Reply(reply), pause_ms })),
+            reply => Ok(Some(Called { batch: batch.clone(), said: Says::Reply(reply), pause_ms })),
         }
     }
 
@@ -132,7 +143,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             let answered = self.call_part(&key, batch.members.get(part).unwrap_or_default()).await;
             match answered.reply {
                 Reply::PerMember(said) => apart.answered(&batch.members, said),
-                Reply::Refused(reason) => apart.refused(&reason),
+                Reply::Refused(reason) if answered.is_halved => apart.refused(&reason),
+                Reply::Refused(reason) => apart.failed(&reason),
                 Reply::Unavailable { reason, .. } => {
                     apart.failed_for_now(&reason);
                     (pause_ms, failed) = (answered.pause_ms, Some(reason));
@@ -201,20 +213,17 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
 
     /// Makes one call; a connection that was refused or reset is tried once more at once, if the gates let it.
     async fn call_part(&self, key: &BatchId, members: &[Member]) -> Answered {
-        let (ids, items): (Vec<TaskId>, Vec<Item<'_>>) = members
-            .iter()
-            .filter_map(|member| {
-                let payload = self.payload(&member.id)?;
-                Some((member.id.clone(), Item { id: member.id.as_str(), payload }))
-            })
-            .unzip();
+        let Made { items, broken, body } = self.make(key, members);
+        let ids: Vec<TaskId> = items.iter().map(|item| TaskId::new(item.id)).collect();
         if ids.is_empty() {
-            return Answered { reply: Reply::PerMember(BTreeMap::new()), pause_ms: None };
+            return Answered { reply: Reply::PerMember(broken), pause_ms: None, is_halved: false };
         }
-        let Self { route, batch, processor, .. } = self;
-        let Ok(body) = route.body(key, &batch.target, &items) else {
-            return Answered { reply: Reply::Refused(Reason::new("body_template")), pause_ms: None };
+        let body = match body {
+            Ok(body) => body,
+            // Halves are smaller.
+            Err(why) => return Answered { reply: Reply::Refused(why.reason()), pause_ms: None, is_halved: true },
         };
+        let Self { route, batch, processor, .. } = self;
         let call =
             Call { downstream: &route.downstream, batch: key, fence: batch.fence, attempt: batch.attempts, body };
         let mut answer = processor.downstream.call(&call).await;
@@ -224,12 +233,34 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             processor.env.sleep(start.since(processor.env.now())).await;
             answer = processor.downstream.call(&call).await;
         }
-        let reply = route.downstream.response().read(answer, &ids);
+        let mut reply = route.downstream.response().read(answer, &ids);
+        if let Reply::PerMember(said) = &mut reply {
+            said.extend(broken);
+        }
         let pause_ms = match &reply {
             Reply::Unavailable { retry_after_ms, .. } => *retry_after_ms,
             Reply::PerMember(_) | Reply::Refused(_) => None,
         };
-        Answered { reply, pause_ms }
+        Answered { reply, pause_ms, is_halved: route.on_reject == OnReject::Bisect }
+    }
+
+    /// The body of a call of these members. One on which the body's template fails is in none, lest it harm the others.
+    fn make(&self, key: &BatchId, members: &[Member]) -> Made<'_> {
+        let Self { route, batch, .. } = self;
+        let item = |member: &Member| {
+            let (id, task) = self.tasks.get_key_value(&member.id)?;
+            Some(Item { id: id.as_str(), payload: serde_json::from_str(&task.payload).ok()? })
+        };
+        let items: Vec<Item<'_>> = members.iter().filter_map(item).collect();
+        let body = route.body(key, &batch.target, &items);
+        let Err(Unmade::Template(reason)) = &body else { return Made { items, broken: BTreeMap::new(), body } };
+        let found = route.renderable(key, &batch.target, &items, reason);
+        let of = |position: usize| items.get(position).copied();
+        let failed = |(position, why)| Some((TaskId::new(of(position)?.id), Said::Failed(why)));
+        let broken = found.broken.into_iter().filter_map(failed).collect();
+        let items: Vec<Item<'_>> = found.sound.into_iter().filter_map(of).collect();
+        let body = route.body(key, &batch.target, &items);
+        Made { items, broken, body }
     }
 
     fn payload(&self, id: &TaskId) -> Option<&RawValue> {

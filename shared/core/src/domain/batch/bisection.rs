@@ -1,4 +1,5 @@
-//! Finding the members for which a downstream refuses a whole batch, or whose call kills its worker, by halving it.
+//! Finding the members for which a downstream refuses a whole batch, whose call kills its worker, or which make its body too
+//! large, by halving it.
 //!
 //! A refused call of more than one member is made again for each half, until only single members are refused. Members
 //! keep their order and halves follow from it, so a repeat makes the same calls under the same keys. One poison
@@ -74,8 +75,15 @@ impl Bisection {
             let middle = part.start + part.len() / 2;
             self.pending.extend([middle..part.end, part.start..middle]);
         } else {
-            self.said.extend(part.map(|position| (position, Said::Failed(reason.clone()))));
+            self.calling = Some(part);
+            self.failed(reason);
         }
+    }
+
+    /// The part under way was refused as a whole, and its halves are not called: its members have failed.
+    pub fn failed(&mut self, reason: &Reason) {
+        let part = self.calling.take().unwrap_or_default();
+        self.said.extend(part.map(|position| (position, Said::Failed(reason.clone()))));
     }
 
     /// The downstream answered for the members of the part under way. One that it passed over goes round again.
@@ -180,6 +188,16 @@ mod tests {
         let said = bisection.finished(&members);
         assert_eq!(said[&members[0].id], Said::Retry(Reason::new("http_503")));
         assert_eq!(said[&members[1].id], Said::NotCalled);
+    }
+
+    #[test]
+    fn a_part_whose_halves_are_not_called_fails_as_a_whole() {
+        let members = members(4);
+        let mut bisection = Bisection::of(4, 1, &Reason::new("body_too_large"));
+        next(&mut bisection).expect("two halves");
+        bisection.failed(&Reason::new("http_400"));
+        assert_eq!(next(&mut bisection), Some(2..4));
+        assert_eq!(bisection.finished(&members)[&members[1].id], Said::Failed(Reason::new("http_400")));
     }
 
     #[test]
