@@ -161,6 +161,10 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         Code::BadEvent => Some("event"),
         Code::NotAnObject
         | Code::NotJson
+        | Code::DuplicateField
+        | Code::BadText
+        | Code::BadNumber
+        | Code::TooDeep
         | Code::UnknownField
         | Code::TooLarge
         | Code::ListClosed

@@ -5,7 +5,8 @@ use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, Read};
 
 use groupage_core::domain::id::{MAX_TRACKER_ID_BYTES, TaskId, digest};
-use groupage_core::domain::task_message::{MAX_MESSAGE_BYTES, TaskMessage, compact, parse};
+use groupage_core::domain::json::compact;
+use groupage_core::domain::task_message::{MAX_MESSAGE_BYTES, TaskMessage, parse};
 
 /// The longest line that is looked at. White space may make it longer than a message may be, within reason.
 const MAX_LINE_BYTES: u64 = 1024 * 1024;

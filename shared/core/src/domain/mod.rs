@@ -9,6 +9,7 @@ pub mod destination;
 pub mod drain;
 pub mod gate;
 pub mod id;
+pub mod json;
 pub mod lane;
 pub mod list;
 pub mod lock;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::id::{self, ListId, TaskId};
+use super::json::{self, Flaw, compact};
 use super::stream::EventId;
 use super::tracker::ItemId;
 
@@ -107,6 +108,14 @@ pub enum Code {
     MissingField,
     /// A field has the wrong type or an impossible value.
     BadField,
+    /// An object has two fields of one name.
+    DuplicateField,
+    /// A string holds NUL or half of a surrogate pair.
+    BadText,
+    /// A number is out of range.
+    BadNumber,
+    /// Arrays and objects lie too deep within each other.
+    TooDeep,
     /// The id breaks the rules for ids.
     BadId,
     /// The item is none of any tracker's.
@@ -141,6 +150,10 @@ impl fmt::Display for Code {
             Self::UnknownField => "unknown_field",
             Self::MissingField => "missing_field",
             Self::BadField => "bad_field",
+            Self::DuplicateField => "duplicate_field",
+            Self::BadText => "bad_text",
+            Self::BadNumber => "bad_number",
+            Self::TooDeep => "too_deep",
             Self::BadId => "bad_id",
             Self::BadItem => "bad_item",
             Self::BadList => "bad_list",
@@ -192,6 +205,9 @@ pub fn parse(body: &str, message_id: &str) -> Result<TaskMessage, Rejection> {
     if body.len() > MAX_MESSAGE_BYTES {
         return Err(Rejection::new(Code::TooLarge, format!("the message is over {MAX_MESSAGE_BYTES} bytes")));
     }
+    // Some editors and tools put a byte order mark before any text.
+    let body = body.strip_prefix('\u{feff}').unwrap_or(body);
+    sound(syntax(body)?)?;
     parse_stored(body, message_id)
 }
 
@@ -272,50 +288,33 @@ fn list(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Option<ListId>, Reje
 
 fn object(body: &str) -> Result<BTreeMap<String, Box<RawValue>>, Rejection> {
     // Whether it is JSON at all is asked first: serde's own message for a wrong type would quote the value.
-    let whole: &RawValue = serde_json::from_str(body).map_err(|error| {
-        Rejection::new(
-            Code::NotJson,
-            format!("the body is not JSON (line {}, column {})", error.line(), error.column()),
-        )
-    })?;
-    serde_json::from_str(whole.get()).map_err(|_| Rejection::new(Code::NotAnObject, "the body must be a JSON object"))
+    let not_an_object = |_| Rejection::new(Code::NotAnObject, "the body must be a JSON object");
+    serde_json::from_str(syntax(body)?.get()).map_err(not_an_object)
+}
+
+fn syntax(body: &str) -> Result<&RawValue, Rejection> {
+    serde_json::from_str(body).map_err(|error| {
+        let place = format!("the body is not JSON (line {}, column {})", error.line(), error.column());
+        Rejection::new(Code::NotJson, place)
+    })
+}
+
+/// Refuses what no part of a message from outside may hold.
+fn sound(whole: &RawValue) -> Result<(), Rejection> {
+    json::check(whole.get()).map_err(|(flaw, place)| Rejection::new(code(flaw), format!("`{place}` {flaw}")))
+}
+
+const fn code(flaw: Flaw) -> Code {
+    match flaw {
+        Flaw::DuplicateField => Code::DuplicateField,
+        Flaw::Nul | Flaw::UnpairedSurrogate => Code::BadText,
+        Flaw::NumberOutOfRange => Code::BadNumber,
+        Flaw::TooDeep => Code::TooDeep,
+    }
 }
 
 fn present<'a>(fields: &'a BTreeMap<String, Box<RawValue>>, name: &str) -> Option<&'a RawValue> {
     fields.get(name).map(AsRef::as_ref).filter(|raw| raw.get() != "null")
-}
-
-/// JSON as every queue takes it: two characters that JSON may hold are refused by SQS, or replaced, and stand as escapes
-/// here. They occur within strings only.
-#[must_use]
-pub fn sendable(json: String) -> String {
-    if !json.contains(UNSENDABLE) {
-        return json;
-    }
-    json.replace(UNSENDABLE[0], "\\ufffe").replace(UNSENDABLE[1], "\\uffff")
-}
-
-/// By the API reference of SQS, `SendMessage`, a message holds #x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to
-/// #x10FFFF; the control characters below these are escaped in any JSON.
-const UNSENDABLE: [char; 2] = ['\u{fffe}', '\u{ffff}'];
-
-/// The same JSON without insignificant white space, and [sendable]. Numbers and strings stay as they were written: a payload may hold
-/// numbers that no float can carry, and the downstream must see the sender's.
-#[must_use]
-pub fn compact(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    let (mut in_string, mut escaped) = (false, false);
-    for c in json.chars() {
-        if in_string {
-            out.push(c);
-            in_string = escaped || c != '"';
-            escaped = !escaped && c == '\\';
-        } else if !c.is_ascii_whitespace() {
-            in_string = c == '"';
-            out.push(c);
-        }
-    }
-    sendable(out)
 }
 
 #[cfg(test)]
@@ -359,6 +358,11 @@ mod tests {
         assert_eq!(code(r#"{"payload":{},"color":1}"#), Code::UnknownField);
         assert_eq!(code(r#"{"payload":{},"version":2}"#), Code::BadField);
         assert_eq!(code(r#"{"payload":{},"id":7}"#), Code::BadId);
+        assert_eq!(code(r#"{"payload":{},"payload":{}}"#), Code::DuplicateField);
+        assert_eq!(code(r#"{"payload":{"truck":"a\u0000"}}"#), Code::BadText);
+        assert_eq!(code(r#"{"payload":{"truck":"\ud800"}}"#), Code::BadText);
+        assert_eq!(code(r#"{"payload":{"kg":1e400}}"#), Code::BadNumber);
+        assert_eq!(code(&format!(r#"{{"payload":{{"a":{}{}}}}}"#, "[".repeat(200), "]".repeat(200))), Code::TooDeep);
         assert_eq!(code(r#"{"payload":{},"list":7}"#), Code::BadList);
         assert_eq!(code(r#"{"payload":{},"list":"a b"}"#), Code::BadList);
         assert_eq!(code(r#"{"payload":{},"event":7}"#), Code::BadEvent);
@@ -431,6 +435,11 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        assert_eq!(parse("\u{feff}{\"payload\":{}}", "m"), parse("{\"payload\":{}}", "m"));
+    }
+
+    #[test]
     fn a_refusal_stays_short_whatever_the_field_is_called() {
         let body = format!(r#"{{"payload":{{}},"{}":1}}"#, "x".repeat(200_000));
         assert!(parse(&body, "m").unwrap_err().detail.len() < 1_000);
@@ -446,15 +455,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn compacting_keeps_the_value_and_is_idempotent(key in ".*", text in ".*", number in any::<f64>()) {
-            let value = serde_json::json!({ key: { "s": text, "n": number }, "l": [1, null, true] });
-            let pretty = serde_json::to_string_pretty(&value).unwrap();
-            let compacted = compact(&pretty);
-            prop_assert_eq!(&compacted, &sendable(value.to_string()));
-            prop_assert_eq!(compact(&compacted), compacted.clone());
-        }
-
         #[test]
         fn no_body_makes_the_parser_panic(body in ".*") {
             let _ = parse(&body, "m");

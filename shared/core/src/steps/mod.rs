@@ -30,10 +30,10 @@ pub mod track;
 pub mod work;
 
 use crate::domain::id::RouteName;
+use crate::domain::json::sendable;
 use crate::domain::message::{Elect, Group, Handle};
 use crate::domain::retry::Retryable;
 use crate::domain::task::{Candidate, Status};
-use crate::domain::task_message::sendable;
 use crate::ports::{self, Destination, Env, Freshness, Outgoing, Tasks};
 
 /// A step could not finish; its message comes again.
