@@ -142,4 +142,17 @@ mod tests {
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
     }
+
+    #[test]
+    fn the_runbooks_commands_exist() {
+        let commands: Vec<&str> = include_str!("../../docs/operations.md")
+            .lines()
+            .filter_map(|line| line.strip_prefix("$ groupage"))
+            .collect();
+        assert!(commands.len() > 5, "these are not the runbook's commands: {commands:?}");
+        for command in commands {
+            let words = std::iter::once("groupage").chain(command.split_whitespace());
+            assert!(Args::try_parse_from(words).is_ok(), "`groupage{command}` is no command");
+        }
+    }
 }

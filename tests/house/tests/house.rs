@@ -1,6 +1,7 @@
 //! The house is in order.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use groupage_house::modules::{Modules, Use};
@@ -82,4 +83,17 @@ fn the_readme_says_of_each_kind_of_downstream_what_the_template_must_allow() {
 
 fn uses(root: &Path) -> Vec<Use> {
     Modules::read(root).unwrap().uses()
+}
+
+#[test]
+fn every_alarm_has_an_entry_in_the_runbook_and_every_entry_an_alarm() {
+    let read = |path: &str| std::fs::read_to_string(cargo::workspace().join(path)).unwrap();
+    let (template, runbook) = (read("infra/alarms.yaml"), read("docs/operations.md"));
+    let lines: Vec<&str> = template.lines().collect();
+    let is_alarm = |pair: &[&str]| pair[1].trim() == "Type: AWS::CloudWatch::Alarm";
+    let alarms: BTreeSet<&str> =
+        lines.windows(2).filter(|pair| is_alarm(pair)).map(|pair| pair[0].trim().trim_end_matches(':')).collect();
+    let entries: BTreeSet<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert!(alarms.len() > 5, "these are not the alarms: {alarms:?}");
+    assert_eq!(alarms, entries);
 }
