@@ -5,6 +5,7 @@
 mod cost;
 mod delay;
 mod fill;
+mod gates;
 mod hot_key;
 mod lists;
 mod paper;
@@ -54,6 +55,7 @@ enum Benchmark {
     Delay(delay::Args),
     Fill(fill::Args),
     HotKey(hot_key::Args),
+    Gates(gates::Args),
 }
 
 #[tokio::main]
@@ -83,6 +85,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Delay(options) => delay::run(options, output).await,
         Benchmark::Fill(options) => fill::run(options, output).await,
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
+        Benchmark::Gates(options) => gates::run(options, output).await,
     }
 }
 

@@ -27,7 +27,7 @@ pub mod world;
 
 pub use downstream::Accepting;
 pub use keys::Keys;
-pub use report::Outcome;
+pub use report::{GateRequests, Outcome};
 pub use run::{run, run_steps};
 pub use store::Store;
-pub use world::{Function, Real, Setting, Steps};
+pub use world::{CallLimits, Function, Real, Setting, Steps};

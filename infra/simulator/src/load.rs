@@ -104,6 +104,11 @@ pub(crate) fn message(number: usize, target: usize) -> (String, Outgoing) {
     (id, Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() })
 }
 
+/// The id in a message that hands a batch on.
+pub(crate) fn batch_of(body: &str) -> Option<&str> {
+    body.strip_prefix(r#"{"batch":""#)?.split('"').next()
+}
+
 /// The id in a task's message.
 pub(crate) fn task_of(body: &str) -> Option<&str> {
     body.strip_prefix(r#"{"id":""#)?.split('"').next()

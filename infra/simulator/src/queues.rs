@@ -17,6 +17,8 @@ use crate::clock::TestEnv;
 use crate::latency::Hop;
 use crate::machine::Machine;
 
+/// SQS delays a message for 15 minutes at most.
+const MAX_DELAY_S: u64 = 900;
 /// A receive brings so many messages at most, and a delete takes as many.
 pub const MESSAGES_AT_ONCE: usize = 10;
 
@@ -192,7 +194,7 @@ impl Queues {
         // Nobody here reads the others.
         let Some(step) = Step::of(&message.to) else { return };
         let now = Instant::now();
-        let visible_at = now + Duration::from_secs(message.delay_ms.div_ceil(1_000));
+        let visible_at = now + Duration::from_secs(message.delay_ms.div_ceil(1_000).min(MAX_DELAY_S));
         let mut queues = self.queues();
         queues.0 += 1;
         let receipt = queues.0;

@@ -9,7 +9,7 @@ use groupage_aws::entry::{Counts, Metric};
 use tokio::time::Instant;
 
 use crate::downstream::Seen;
-use crate::load::task_of;
+use crate::load::{batch_of, task_of};
 use crate::queues::{Message, Step};
 
 /// What a function's invocations came to.
@@ -37,6 +37,15 @@ pub(crate) fn billed_ms(took: &[Duration]) -> u64 {
     took.iter().map(|took| u64::try_from(took.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)).sum()
 }
 
+/// Requests for gates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GateRequests {
+    /// Reads.
+    pub reads: u64,
+    /// Writes, those included that were refused.
+    pub writes: u64,
+}
+
 /// What a run came to.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -56,6 +65,10 @@ pub struct Outcome {
     pub calls: Vec<Seen>,
     /// When each task was in the task queue, and when its event was cut, by the task's id.
     pub tasks_at: HashMap<String, (Instant, Option<Instant>)>,
+    /// When each batch first came to batch-handler, by the batch's id.
+    pub handed_on: HashMap<String, Instant>,
+    /// Reads and writes of gates.
+    pub gates: GateRequests,
     /// What the functions counted.
     pub counts: Counts,
     /// Requests that a partition refused.
@@ -73,6 +86,7 @@ pub(crate) struct Notes {
     pub(crate) functions: BTreeMap<Step, Invocations>,
     pub(crate) sweeps: Vec<Duration>,
     pub(crate) tasks_at: HashMap<String, (Instant, Option<Instant>)>,
+    pub(crate) handed_on: HashMap<String, Instant>,
     pub(crate) counts: Counts,
 }
 
@@ -91,6 +105,11 @@ impl Report {
         let mut notes = self.notes();
         let waited = messages.iter().map(|message| at.saturating_duration_since(message.visible_at));
         notes.functions.entry(step).or_default().waited.extend(waited);
+        if step == Step::BatchHandler {
+            for batch in messages.iter().filter_map(|message| batch_of(&message.body)) {
+                notes.handed_on.entry(batch.to_owned()).or_insert(at);
+            }
+        }
         if step == Step::RegisterTask {
             for task in messages.iter().filter_map(|message| task_of(&message.body)) {
                 if let Some((_, cut)) = notes.tasks_at.get_mut(task) {

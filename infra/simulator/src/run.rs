@@ -105,6 +105,8 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         sweeps: notes.sweeps,
         calls: world.downstream.seen(),
         tasks_at: notes.tasks_at,
+        handed_on: notes.handed_on,
+        gates: world.tables.gate_requests(),
         counts: notes.counts,
         throttled: capacity.map_or(0, |capacity| capacity.throttled()),
     })

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::downstream::Seen;
 use crate::report::Outcome;
-use crate::world::Setting;
+use crate::world::{CallLimits, Setting};
 
 /// A median and a 99th percentile, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -114,6 +114,41 @@ pub fn flow(outcome: &Outcome, seconds: u64) -> Flow {
     Flow { offered: a_second(offered), reached: a_second(reached), left }
 }
 
+/// How much of its route's limit a run used, from its first call to its last: of the calls that could have started, or
+/// of the time for which calls could have been in flight; `None` without a limit.
+#[must_use]
+pub fn share_used(setting: &Setting, outcome: &Outcome) -> Option<f64> {
+    let (first, last) =
+        (outcome.calls.iter().map(|call| call.at).min()?, outcome.calls.iter().map(|call| call.at).max()?);
+    let (took, calls) = (last.saturating_duration_since(first).as_secs_f64(), outcome.calls.len() as f64);
+    let call_s = setting.call_ms as f64 / 1_000.0;
+    let CallLimits { in_flight, per_second } = setting.calls;
+    let of_rate = per_second.map(|limit| (calls - 1.0) / (took * f64::from(limit)));
+    let of_places = in_flight.map(|limit| calls * call_s / ((took + call_s) * f64::from(limit)));
+    of_rate.into_iter().chain(of_places).reduce(f64::max)
+}
+
+/// By how many batches that came to batch-handler after it each batch was overtaken.
+#[must_use]
+pub fn overtaken(outcome: &Outcome) -> Vec<usize> {
+    let mut first_calls: HashMap<&str, Instant> = HashMap::new();
+    for call in &outcome.calls {
+        first_calls.entry(&call.key).or_insert(call.at);
+    }
+    let came = outcome.handed_on.iter();
+    let mut batches: Vec<(Instant, Instant)> =
+        came.filter_map(|(batch, came)| Some((*came, *first_calls.get(batch.as_str())?))).collect();
+    // From the last that came: those behind are in `later`, by their calls.
+    batches.sort_unstable_by(|one, other| other.cmp(one));
+    let mut later: Vec<Instant> = Vec::with_capacity(batches.len());
+    let count = |(_, called): (Instant, Instant)| {
+        let before = later.partition_point(|other| *other < called);
+        later.insert(before, called);
+        before
+    };
+    batches.into_iter().map(count).collect()
+}
+
 /// The fewest calls that could carry all tasks, if they were all there at once.
 pub fn fewest_calls(setting: &Setting, outcome: &Outcome) -> usize {
     let mut by_target: HashMap<&str, usize> = HashMap::new();
@@ -132,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::load::Load;
+    use crate::report::GateRequests;
 
     /// Tasks that arrived and calls of tasks, each at its second.
     fn outcome(arrived: &[(&str, u64)], calls: &[(&str, u64)]) -> Outcome {
@@ -152,6 +188,8 @@ mod tests {
             sweeps: Vec::new(),
             calls: calls.iter().map(call).collect(),
             tasks_at: arrived.iter().map(|(task, s)| ((*task).to_owned(), (at(*s), Some(at(*s))))).collect(),
+            handed_on: HashMap::new(),
+            gates: GateRequests::default(),
             counts: Counts::default(),
             throttled: 0,
         }
@@ -172,6 +210,35 @@ mod tests {
         let outcome = outcome(&[("a", 0), ("b", 0)], &[("a", 5), ("b", 7)]);
         let late = [(0, 5), (1, 7)].map(|(by, after)| Late { by: s(by), after: s(after) }).to_vec();
         assert_eq!(delays(&setting, &outcome), Delays { late, early: 1 });
+    }
+
+    #[test]
+    fn a_batch_is_overtaken_by_those_that_came_later_and_were_called_before() {
+        let mut outcome = outcome(&[], &[]);
+        let begun = Instant::now();
+        for (batch, came, called) in [("a", 0, 9), ("b", 1, 5), ("c", 2, 6), ("d", 3, 10)] {
+            let at = |second| begun + Duration::from_secs(second);
+            outcome.handed_on.insert(batch.to_owned(), at(came));
+            outcome.calls.push(Seen {
+                at: at(called),
+                key: batch.to_owned(),
+                target: String::new(),
+                items: Vec::new(),
+            });
+        }
+        let mut counts = overtaken(&outcome);
+        counts.sort_unstable();
+        assert_eq!(counts, [0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn the_share_of_a_limit_is_that_of_the_calls_it_allows() {
+        let calls = outcome(&[], &[("a", 0), ("b", 1), ("c", 2), ("d", 4)]);
+        let setting = Setting::of(Load::Burst { tasks: 4, targets: 1 });
+        let used = |calls_allowed| share_used(&Setting { calls: calls_allowed, ..setting.clone() }, &calls);
+        assert_eq!(used(CallLimits::default()), None);
+        assert_eq!(used(CallLimits { per_second: Some(1), in_flight: None }), Some(0.75));
+        assert_eq!(used(CallLimits { per_second: None, in_flight: Some(1) }), Some(0.8));
     }
 
     #[test]

@@ -57,6 +57,15 @@ impl Steps for Real {
     }
 }
 
+/// What the route's gate lets through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CallLimits {
+    /// Calls in flight; `None` is no limit.
+    pub in_flight: Option<u32>,
+    /// Calls that start in a second; `None` is no limit.
+    pub per_second: Option<u32>,
+}
+
 /// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -74,6 +83,8 @@ pub struct Setting {
     pub call_ms: u64,
     /// Whether tasks that fill batches by themselves become such at once.
     pub express: bool,
+    /// What the route's gate lets through.
+    pub calls: CallLimits,
     /// How many shards each Target has.
     pub shards: u8,
     /// What the tables bear; `None` bears everything.
@@ -93,6 +104,7 @@ impl Setting {
             max_items: 100,
             call_ms: 1_000,
             express: false,
+            calls: CallLimits { in_flight: None, per_second: None },
             shards: 1,
             limits: None,
             stop_after_s: None,
@@ -101,9 +113,11 @@ impl Setting {
 
     pub(crate) fn routes(&self) -> String {
         let Self { max_items, wait_ms, express, shards, .. } = self;
+        let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
+        let calls = limit("in_flight", self.calls.in_flight) + &limit("calls_per_second", self.calls.per_second);
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
-             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}\n    \
+             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}\n    limits: {{ {calls} }}\n    \
              downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n"
         )
     }

@@ -64,10 +64,12 @@ impl Locks for Store {
 
 impl Gates for Store {
     async fn gate(&self, scope: &Scope) -> Result<Gate> {
+        self.tables.count_gate(|requests| requests.reads += 1);
         self.look(keys(&scope.key()), self.gate_image(scope), self.inner.gate(scope)).await
     }
 
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
+        self.tables.count_gate(|requests| requests.writes += 1);
         let write = self.inner.store_gate(scope, gate, now);
         let did = |stored: &Stored| *stored == Stored::Yes;
         self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await

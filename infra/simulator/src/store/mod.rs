@@ -9,7 +9,7 @@ mod locks;
 mod sessions;
 mod tasks;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Meter, Units};
@@ -23,6 +23,7 @@ use crate::lag::Lagging;
 use crate::latency::Hop;
 use crate::limits::Capacity;
 use crate::machine::Machine;
+use crate::report::GateRequests;
 
 /// How long a settled task and its batch stay readable: as deployed.
 const RETENTION_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
@@ -34,6 +35,7 @@ pub struct Tables {
     env: TestEnv,
     meter: Arc<Meter>,
     capacity: Option<Arc<Capacity>>,
+    gate_requests: Arc<Mutex<GateRequests>>,
 }
 
 impl Tables {
@@ -44,7 +46,17 @@ impl Tables {
         meter: Arc<Meter>,
         capacity: Option<Arc<Capacity>>,
     ) -> Self {
-        Self { inner: Arc::new(inner), env, meter, capacity }
+        Self { inner: Arc::new(inner), env, meter, capacity, gate_requests: Arc::default() }
+    }
+
+    /// Reads and writes of gates so far.
+    #[must_use]
+    pub fn gate_requests(&self) -> GateRequests {
+        *self.gate_requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_gate(&self, count: impl FnOnce(&mut GateRequests)) {
+        count(&mut self.gate_requests.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The tables as one environment sees them.

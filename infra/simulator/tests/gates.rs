@@ -1,0 +1,40 @@
+//! Many batches wait behind one limit: what that costs, and how much of the limit they use.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use simulator::load::Load;
+use simulator::timing::{overtaken, share_used};
+use simulator::{CallLimits, GateRequests, Setting, run};
+
+const BATCHES: usize = 300;
+
+/// What a run with this limit comes to: requests for the gate a call, the share of the limit, and how far a batch was
+/// overtaken.
+fn behind(calls: CallLimits) -> (f64, f64, usize) {
+    let load = Load::Burst { tasks: BATCHES, targets: 1 };
+    let setting = Setting { calls, max_items: 1, express: true, ..Setting::of(load) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    assert_eq!(outcome.calls.len(), BATCHES, "each batch is called once");
+    let GateRequests { reads, writes } = outcome.gates;
+    let (requests, share) = ((reads + writes) as f64 / BATCHES as f64, share_used(&setting, &outcome).unwrap());
+    let most_overtaken = overtaken(&outcome).into_iter().max().unwrap();
+    println!(
+        "{calls:?}: {reads} reads and {writes} writes of the gate, {share:.3} used, overtaken by {most_overtaken}"
+    );
+    (requests, share, most_overtaken)
+}
+
+#[test]
+fn a_rate_is_used_whole_at_a_flat_price_in_the_order_of_arrival() {
+    let (requests, share, most_overtaken) = behind(CallLimits { per_second: Some(10), in_flight: None });
+    assert!(requests <= 5.1, "{requests} reads and writes of gates a call");
+    assert!(share >= 0.98, "{share} of the rate");
+    assert!(most_overtaken <= 20, "overtaken by {most_overtaken}");
+}
+
+#[test]
+fn places_in_flight_are_handed_on_at_a_flat_price_in_the_order_of_arrival() {
+    let (requests, share, most_overtaken) = behind(CallLimits { per_second: None, in_flight: Some(10) });
+    assert!(requests <= 12.0, "{requests} reads and writes of gates a call");
+    assert!(share >= 0.85, "{share} of the places");
+    assert!(most_overtaken <= 40, "overtaken by {most_overtaken}");
+}
