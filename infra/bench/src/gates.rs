@@ -1,24 +1,23 @@
 //! What a limit costs: requests for its gate, by how many batches wait behind it.
 
+use anyhow::Result;
 use groupage_aws::Capacity;
 use serde::Serialize;
 use simulator::load::Load;
 use simulator::timing::{overtaken, share_used};
 use simulator::{CallLimits, Outcome, Setting};
 
-use crate::error::Error;
 use crate::plot::{Labels, by_name};
 use crate::print::{self, Output, grouped};
 use crate::ranges::some_tasks;
-use crate::simulated;
-use crate::simulated::Files;
+use crate::simulated::{self, Common};
 
 /// What waiting behind one limit costs, in a simulation of AWS: batches that are all there at once, behind a limit on calls a
 /// second and behind one on calls in flight.
 ///
 /// Each batch has one task and takes the express path, so that nothing but the limit holds it up. The share is that of the
 /// calls that the limit allows from the first call to the last or, of places in flight, of the time for which the
-/// downstream may be at work. A batch is overtaken by those that came to batch-handler after it and were called before it.
+/// downstream may be at work. Pauses are those of the route; the default, those of a Target, is shown beside. A batch is overtaken by those that came to batch-handler after it and were called before it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Batches that come at once.
@@ -33,11 +32,8 @@ pub struct Args {
     /// How long a call takes, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(0..=25_000))]
     call_ms: u64,
-    /// Everything random follows from it.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    files: Files,
+    common: Common,
 }
 
 /// One run's figures.
@@ -62,14 +58,13 @@ struct Figures {
 }
 
 /// Runs all scenarios and prints their figures.
-///
-/// # Errors
-/// [`Error`]
-pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
-    let Args { per_second, in_flight, call_ms, seed, .. } = *options;
+pub async fn run(options: &Args, output: Output) -> Result<()> {
+    let Args { per_second, in_flight, call_ms, .. } = *options;
+    let seed = options.common.seed;
     let limits = [
-        (RATE, CallLimits { per_second: Some(per_second), in_flight: None }),
-        (PLACES, CallLimits { per_second: None, in_flight: Some(in_flight) }),
+        (RATE, CallLimits { per_second: Some(per_second), pauses_route: true, ..CallLimits::default() }),
+        (RATE_BY_TARGET, CallLimits { per_second: Some(per_second), ..CallLimits::default() }),
+        (PLACES, CallLimits { in_flight: Some(in_flight), pauses_route: true, ..CallLimits::default() }),
     ];
     let mut all = Vec::new();
     for (limit, calls) in limits {
@@ -88,10 +83,12 @@ pub async fn run(options: &Args, output: Output) -> Result<(), Error> {
         let requests = figures.gate_reads_per_call + figures.gate_writes_per_call;
         (figures.limit, (figures.batches as f64, requests))
     }));
-    simulated::publish(&all, || table(&all), labels, &lines, &options.files, output)
+    simulated::publish(&all, || table(&all), labels, &lines, &options.common, output)
 }
 
 const RATE: &str = "calls a second";
+/// Pauses of a Target have a gate of their own, which is looked at as well.
+const RATE_BY_TARGET: &str = "the same, pause: target";
 const PLACES: &str = "calls in flight";
 
 fn figures(limit: &'static str, batches: usize, setting: &Setting, outcome: &Outcome) -> Figures {

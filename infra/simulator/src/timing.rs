@@ -122,7 +122,7 @@ pub fn share_used(setting: &Setting, outcome: &Outcome) -> Option<f64> {
         (outcome.calls.iter().map(|call| call.at).min()?, outcome.calls.iter().map(|call| call.at).max()?);
     let (took, calls) = (last.saturating_duration_since(first).as_secs_f64(), outcome.calls.len() as f64);
     let call_s = setting.call_ms as f64 / 1_000.0;
-    let CallLimits { in_flight, per_second } = setting.calls;
+    let CallLimits { in_flight, per_second, .. } = setting.calls;
     let of_rate = per_second.map(|limit| (calls - 1.0) / (took * f64::from(limit)));
     let of_places = in_flight.map(|limit| calls * call_s / ((took + call_s) * f64::from(limit)));
     of_rate.into_iter().chain(of_places).reduce(f64::max)
@@ -237,8 +237,8 @@ mod tests {
         let setting = Setting::of(Load::Burst { tasks: 4, targets: 1 });
         let used = |calls_allowed| share_used(&Setting { calls: calls_allowed, ..setting.clone() }, &calls);
         assert_eq!(used(CallLimits::default()), None);
-        assert_eq!(used(CallLimits { per_second: Some(1), in_flight: None }), Some(0.75));
-        assert_eq!(used(CallLimits { per_second: None, in_flight: Some(1) }), Some(0.8));
+        assert_eq!(used(CallLimits { per_second: Some(1), ..CallLimits::default() }), Some(0.75));
+        assert_eq!(used(CallLimits { in_flight: Some(1), ..CallLimits::default() }), Some(0.8));
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct CallLimits {
     pub in_flight: Option<u32>,
     /// Calls that start in a second; `None` is no limit.
     pub per_second: Option<u32>,
+    /// Whether a pause holds back the whole route, and not just a Target.
+    pub pauses_route: bool,
 }
 
 /// What is simulated.
@@ -104,7 +106,7 @@ impl Setting {
             max_items: 100,
             call_ms: 1_000,
             express: false,
-            calls: CallLimits { in_flight: None, per_second: None },
+            calls: CallLimits { in_flight: None, per_second: None, pauses_route: false },
             shards: 1,
             limits: None,
             stop_after_s: None,
@@ -115,9 +117,10 @@ impl Setting {
         let Self { max_items, wait_ms, express, shards, .. } = self;
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
         let calls = limit("in_flight", self.calls.in_flight) + &limit("calls_per_second", self.calls.per_second);
+        let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
-             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}\n    limits: {{ {calls} }}\n    \
+             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
              downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n"
         )
     }

@@ -25,16 +25,18 @@ fn behind(calls: CallLimits) -> (f64, f64, usize) {
 
 #[test]
 fn a_rate_is_used_whole_at_a_flat_price_in_the_order_of_arrival() {
-    let (requests, share, most_overtaken) = behind(CallLimits { per_second: Some(10), in_flight: None });
-    assert!(requests <= 5.1, "{requests} reads and writes of gates a call");
+    let limits = CallLimits { per_second: Some(10), pauses_route: true, ..CallLimits::default() };
+    let (requests, share, most_overtaken) = behind(limits);
+    assert!(requests <= 4.2, "{requests} reads and writes of gates a call");
     assert!(share >= 0.98, "{share} of the rate");
     assert!(most_overtaken <= 20, "overtaken by {most_overtaken}");
 }
 
 #[test]
 fn places_in_flight_are_handed_on_at_a_flat_price_in_the_order_of_arrival() {
-    let (requests, share, most_overtaken) = behind(CallLimits { per_second: None, in_flight: Some(10) });
-    assert!(requests <= 12.0, "{requests} reads and writes of gates a call");
-    assert!(share >= 0.85, "{share} of the places");
-    assert!(most_overtaken <= 40, "overtaken by {most_overtaken}");
+    let (requests, share, most_overtaken) =
+        behind(CallLimits { in_flight: Some(10), pauses_route: true, ..CallLimits::default() });
+    assert!(requests <= 15.5, "{requests} reads and writes of gates a call");
+    assert!(share >= 0.78, "{share} of the places");
+    assert!(most_overtaken <= 60, "overtaken by {most_overtaken}");
 }

@@ -54,6 +54,10 @@ fn calls() -> Vec<Scenario> {
             .route("limits: { in_flight_per_target: 1, in_flight: 2 }")
             .taking(1_500),
         Scenario::new("a call per second", 6, six_of_one).route("limits: { calls_per_second: 1 }"),
+        Scenario::new("turns at a rate", 6, six_targets).route("limits: { calls_per_second: 1 }"),
+        Scenario::new("turns for one place", 6, six_targets).route("limits: { in_flight: 1 }").taking(1_500),
+        Scenario::new("turns at a rate and for a place", 6, six_of_one)
+            .route("limits: { in_flight_per_target: 1, in_flight: 2, calls_per_second: 1 }"),
         Scenario::new("a pause for the whole route", 6, six).route("limits: { pause: route }").answering(
             |seen, before| match (seen.target.as_str(), before) {
                 ("t0", 0) => Ok(status(429, Some(20_000))),
@@ -136,6 +140,11 @@ fn losses() -> Vec<Scenario> {
 /// Sends everything as one event.
 fn six(world: &World) {
     world.send(&parcels(6, 2));
+}
+
+/// One of each of six Targets: six batches.
+fn six_targets(world: &World) {
+    world.send(&parcels(6, 6));
 }
 
 /// Six of one Target, in two events: two batches.

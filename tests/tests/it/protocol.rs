@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use futures::FutureExt;
 use groupage_core::domain::batch;
-use groupage_core::domain::gate::{Admission, Gate, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Gate, Limits, Scope};
 use groupage_core::domain::id::{BatchId, Target};
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::task::Status;
@@ -261,7 +261,7 @@ async fn a_batch_waits_for_a_place_without_using_up_attempts() {
     let now = world.env.now();
     let scope = Scope::Target(Target::new("parcels:t0"));
     let limits = Limits { in_flight: Some(1), gap_ms: None };
-    let admission = Gate::default().admit(&BatchId::new("another"), limits, now, now.plus_ms(100_000));
+    let admission = Gate::default().admit(&BatchId::new("another"), Asks::Anew, limits, now, now.plus_ms(100_000));
     let Admission::Admitted(Some(taken), _) = admission else { panic!("{admission:?}") };
     world.tables().store_gate(&scope, &taken, now).await.unwrap();
 

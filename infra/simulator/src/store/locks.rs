@@ -74,4 +74,10 @@ impl Gates for Store {
         let did = |stored: &Stored| *stored == Stored::Yes;
         self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }
+
+    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+        self.tables.count_gate(|requests| requests.writes += 1);
+        let write = self.inner.take_ticket(scope, seen, now);
+        self.write(keys(&scope.key()), || self.gate_image(scope), write, Option::is_some).await
+    }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use groupage_core::domain::batch::bisection::Bisection;
 use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Left, Member, Status};
+use groupage_core::domain::gate::Ticket;
 use groupage_core::domain::id::{BatchId, Fence, Part, Revision, Round, RouteName, SessionId, Target, TaskId};
 use groupage_core::domain::outcome::{Exception, Results};
 use groupage_core::domain::shelf;
@@ -68,6 +69,8 @@ struct StoredBatch {
     nudges: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pulled: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ticket: Option<Ticket>,
     /// Whether a settled batch only waits for members to return.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     returning: bool,
@@ -102,6 +105,7 @@ impl StoredBatch {
             due: batch.due,
             nudges: batch.nudges,
             pulled: batch.pulled,
+            ticket: batch.ticket,
             returning: false,
             left: batch.left.clone(),
             ttl: None,
@@ -143,6 +147,7 @@ impl StoredBatch {
             due: self.due,
             nudges: self.nudges,
             pulled: self.pulled,
+            ticket: self.ticket,
         })
     }
 
@@ -268,6 +273,7 @@ impl Dynamo {
 mod tests {
     use super::*;
     use crate::dynamo::item;
+    use groupage_core::domain::gate::Of;
     use groupage_core::domain::id::RouteName;
     use groupage_core::domain::outcome::Reason;
     use groupage_core::ports::Error;
@@ -289,6 +295,7 @@ mod tests {
             due: Timestamp(1_700_000_061_000),
             nudges: 3,
             pulled: true,
+            ticket: Some(Ticket { of: Of::Route, number: 1_764_000_000_000, attempts: 2 }),
         }
     }
 

@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::gate::{Gate, Scope};
+use aws_sdk_dynamodb::types::ReturnValue;
+use groupage_core::domain::gate::{Gate, IN_PLACE_MS, Line, Pace, Scope, Shift};
 use groupage_core::domain::id::{BatchId, Revision};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Gates, Result, Stored};
+use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
 
-use crate::dynamo::expression::Clause;
+use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{Item, decode, encode, number};
-use crate::dynamo::{Dynamo, Key};
+use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
-use crate::tables::locks::{IDLE_MS, TABLE, TARGET};
+use crate::tables::locks::{IDLE_MS, TABLE, TARGET, TTL};
 
 const REVISION: &str = "Revision";
+const NEXT_CALL: &str = "NextCall";
+const NEXT_TICKET: &str = "NextTicket";
+const GAP_MS: &str = "GapMs";
 
 /// A gate as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,23 +29,65 @@ struct StoredGate {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     in_flight: BTreeMap<BatchId, Timestamp>,
     paused_until: Timestamp,
+    /// The time of the next ticket.
     next_call: Timestamp,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    next_ticket: u64,
+    /// Tickets before this one are past.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    first_ticket: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    gap_ms: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shifts: Vec<StoredShift>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    next_start: Timestamp,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    turn: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    places_taken: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    places_since: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latest: Option<BatchId>,
     ttl: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredShift {
+    from: u64,
+    by_ms: u64,
+}
+
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl StoredGate {
     fn of(key: &str, gate: &Gate, now: Timestamp) -> Self {
         // An idle item may expire only after everything in it is over.
         let leases = gate.in_flight.values().copied();
-        let last_use = leases.chain([gate.paused_until, gate.next_call]).fold(now, Timestamp::max);
+        let last_use = leases.chain([gate.paused_until, gate.line.next_at]).fold(now, Timestamp::max);
         Self {
             target: key.to_owned(),
             revision: gate.revision,
             in_flight: gate.in_flight.clone(),
             paused_until: gate.paused_until,
-            next_call: gate.next_call,
+            next_call: gate.line.next_at,
+            next_ticket: gate.line.next,
+            first_ticket: gate.line.from,
+            gap_ms: gate.line.gap_ms,
+            shifts: gate
+                .line
+                .shifts
+                .iter()
+                .map(|Shift { from, by_ms }| StoredShift { from: *from, by_ms: *by_ms })
+                .collect(),
+            next_start: gate.next_start,
+            turn: gate.turn,
+            places_taken: gate.pace.entries,
+            places_since: gate.pace.since,
             latest: gate.latest.clone(),
             ttl: last_use.plus_ms(IDLE_MS).as_secs(),
         }
@@ -53,8 +99,24 @@ pub(crate) fn item_of(key: &str, gate: &Gate, now: Timestamp) -> Result<Item> {
 }
 
 fn gate_of(key: &str, item: Item) -> Result<Gate> {
-    let StoredGate { revision, in_flight, paused_until, next_call, latest, .. } = decode(TABLE, key, item)?;
-    Ok(Gate { revision, in_flight, paused_until, next_call, latest })
+    let stored: StoredGate = decode(TABLE, key, item)?;
+    let line = Line {
+        next: stored.next_ticket,
+        next_at: stored.next_call,
+        gap_ms: stored.gap_ms,
+        from: stored.first_ticket,
+        shifts: stored.shifts.into_iter().map(|StoredShift { from, by_ms }| Shift { from, by_ms }).collect(),
+    };
+    Ok(Gate {
+        revision: stored.revision,
+        in_flight: stored.in_flight,
+        paused_until: stored.paused_until,
+        line,
+        next_start: stored.next_start,
+        turn: stored.turn,
+        pace: Pace { since: stored.places_since, entries: stored.places_taken },
+        latest: stored.latest,
+    })
 }
 
 impl Dynamo {
@@ -80,6 +142,24 @@ impl Gates for Dynamo {
         };
         self.replace("write a gate", self.gate_key(&key), (gate, item), &[clause], |old| gate_of(&key, old)).await
     }
+
+    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+        const WHAT: &str = "take a ticket of a gate";
+        let key = scope.key();
+        let gap_ms = seen.line.gap_ms;
+        let change = Change::default()
+            .add(NEXT_TICKET, number(1))
+            .add(NEXT_CALL, number(gap_ms))
+            .add(REVISION, number(1))
+            .set(TTL, number(StoredGate::of(&key, seen, now).ttl));
+        let is_busy = Clause::AtLeast(NEXT_CALL, number(now.plus_ms(IN_PLACE_MS + 1).0));
+        let assumes = [Clause::Equals(GAP_MS, number(gap_ms)), is_busy];
+        match self.update(WHAT, self.gate_key(&key), change, &assumes, ReturnValue::AllNew).await? {
+            Written::Done(Some(new)) => gate_of(&key, new).map(Some),
+            Written::Done(None) => Err(Error::Broken { what: WHAT, why: "the answer has no item".to_owned() }),
+            Written::Refused(_) => Ok(None),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -90,14 +170,35 @@ mod tests {
     fn a_gate_survives_storage_and_outlives_what_is_in_it() {
         let in_flight = BTreeMap::from([(BatchId::new("b"), Timestamp(9_000)), (BatchId::new("c"), Timestamp(5))]);
         let latest = Some(BatchId::new("c"));
-        let gate =
-            Gate { revision: Revision(3), in_flight, paused_until: Timestamp(7), next_call: Timestamp(8), latest };
+        let shifts = vec![Shift { from: 41, by_ms: 100 }, Shift { from: 43, by_ms: 7_000 }];
+        let line = Line { next: 44, next_at: Timestamp(8), gap_ms: 100, from: 40, shifts };
+        let pace = Pace { since: Timestamp(6), entries: 3 };
+        let gate = Gate {
+            revision: Revision(3),
+            in_flight,
+            paused_until: Timestamp(7),
+            line,
+            next_start: Timestamp(4),
+            turn: 42,
+            pace,
+            latest,
+        };
         let stored = StoredGate::of("#route:r", &gate, Timestamp(1_000));
         assert_eq!(stored.ttl, Timestamp(9_000).plus_ms(IDLE_MS).as_secs());
         let item = encode(TABLE, "", &stored).unwrap();
         assert_eq!(gate_of("#route:r", item).unwrap(), gate);
         let paused = Gate { paused_until: Timestamp(70_000), ..gate };
         assert!(StoredGate::of("#route:r", &paused, Timestamp(0)).ttl > stored.ttl);
+    }
+
+    #[test]
+    fn an_item_of_a_version_without_tickets_is_a_gate_that_nobody_waits_at() {
+        let gate = Gate { line: Line { next_at: Timestamp(8), ..Line::default() }, ..Gate::default() };
+        let item = encode(TABLE, "", &StoredGate::of("#route:r", &gate, Timestamp(0))).unwrap();
+        let mut fields: Vec<&str> = item.keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, ["NextCall", "PausedUntil", "Revision", "Target", "Ttl"]);
+        assert_eq!(gate_of("#route:r", item).unwrap(), gate);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::{Batch, Pace};
+use super::gate::Ticket;
 use super::id::{BatchId, Fence, Revision, Shard, Target, TaskId, WorkflowId};
 use super::lock::Term;
 use super::task::Candidate;
@@ -172,13 +173,22 @@ pub struct Handle {
     /// The batch's number of nudges when this message was first sent: sweep may have sent a newer one since.
     #[serde(default)]
     pub nudge: u32,
+    /// Its number in the line of the gate that it waits at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<Ticket>,
 }
 
 impl Handle {
     /// The message about a batch as it is now.
     #[must_use]
     pub fn about(batch: &Batch) -> Self {
-        Self { batch: batch.id.clone(), target: batch.target.clone(), waits: 0, nudge: batch.nudges }
+        Self {
+            batch: batch.id.clone(),
+            target: batch.target.clone(),
+            waits: 0,
+            nudge: batch.nudges,
+            ticket: batch.ticket,
+        }
     }
 }
 

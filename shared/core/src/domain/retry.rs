@@ -53,6 +53,16 @@ pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
     floor + scale(floor, random)
 }
 
+/// The pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: 0.25 to 1.25 s before
+/// that time, as near to it as whole seconds come, since SQS counts in those. A longer pause than 15 minutes SQS cuts short;
+/// then the batch goes round once more.
+#[must_use]
+pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
+    const EARLY_MS: u64 = 250;
+    let whole_s = ahead_ms.saturating_sub(EARLY_MS) / 1_000;
+    if whole_s == 0 { 1_000 } else { whole_s * 1_000 }
+}
+
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -88,6 +98,12 @@ mod tests {
             let pause = policy.backoff_ms(attempt, asked, random);
             prop_assert!(pause >= asked.unwrap_or(0));
             prop_assert!(pause <= asked.unwrap_or(0) + cap);
+        }
+
+        #[test]
+        fn a_batch_with_a_ticket_is_back_before_its_time(ahead in 1_250_u64..50_000_000) {
+            let pause = turn_delay_ms(ahead);
+            prop_assert!((250..=1_250).contains(&(ahead - pause)) && pause.is_multiple_of(1_000));
         }
 
         #[test]

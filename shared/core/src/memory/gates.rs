@@ -22,4 +22,14 @@ impl Gates for MemoryStore {
             Ok(Stored::Conflict)
         }
     }
+
+    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+        let mut tables = self.tables();
+        let gate = tables.gates.get(scope).filter(|gate| gate.line.gap_ms == seen.line.gap_ms);
+        let taken = gate.and_then(|gate| gate.with_ticket(now));
+        if let Some(taken) = &taken {
+            tables.gates.insert(scope.clone(), taken.clone());
+        }
+        Ok(taken)
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::value::RawValue;
 
 use super::Error;
-use super::admit::Passed;
+use super::admit::{Passed, Wait};
 use super::processor::Processor;
 use crate::domain::batch::bisection::{self, Bisection};
 use crate::domain::batch::{Batch, Member};
@@ -186,8 +186,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
                     env.sleep(start.since(env.now())).await;
                     return true;
                 }
-                Ok(Passed::No { until }) => {
-                    let until = until.unwrap_or_else(|| env.now().plus_ms(LOOK_AGAIN_MS));
+                Ok(Passed::No(wait)) => {
+                    let until = wait.until.unwrap_or_else(|| env.now().plus_ms(LOOK_AGAIN_MS));
                     if !self.has_time_from(until) {
                         return false;
                     }
@@ -200,10 +200,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
 
     async fn pass_now(&self) -> Result<Passed, Error> {
         if !self.has_time_from(self.processor.env.now()) {
-            return Ok(Passed::No { until: Some(self.deadline) });
+            return Ok(Passed::No(Wait { until: Some(self.deadline), ticket: None }));
         }
         // The same lease: places are given back by it.
-        self.processor.gatekeeper().admit(self.route, self.batch, self.deadline).await
+        self.processor.gatekeeper().admit_again(self.route, self.batch, self.deadline).await
     }
 
     /// Whether a call that starts then may take all of its time.

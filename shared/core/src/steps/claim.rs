@@ -10,7 +10,7 @@
 //! error. One write does what a transaction over session and batch would, for half the price: the batch's revision is
 //! all that has to hold.
 
-use super::admit::{Gatekeeper, Passed};
+use super::admit::{Gatekeeper, Passed, Wait};
 use super::call::{Members, attempted, members};
 use super::keeper::{Keeper, lives_until};
 use super::processor::Processor;
@@ -42,10 +42,7 @@ pub enum Processed {
     /// Another worker recorded the outcome; what follows from it was derived once more.
     FollowedUp(follow_up::Counts),
     /// It waits for a place, a pause's end or another worker; no call was made.
-    Waits {
-        /// Not before this time, if that is known.
-        until: Option<Timestamp>,
-    },
+    Waits(Wait),
     /// There was nothing to do.
     Nothing,
 }
@@ -100,7 +97,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     pub async fn try_claim(&self, batch: Batch, keeper: &Keeper<'_, S, E>) -> Result<Tried, Error> {
         match batch.duty(self.env.now()) {
             Duty::Nothing => Ok(Tried::Not(Processed::Nothing)),
-            Duty::LookAgain { at } => Ok(Tried::Not(Processed::Waits { until: Some(at) })),
+            Duty::LookAgain { at } => Ok(Tried::Not(Processed::Waits(Wait::until(at)))),
             Duty::FollowUp => {
                 let route = self.route(&batch)?;
                 // Whoever recorded the outcome may have died before it gave its places back.
@@ -111,12 +108,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             // Our own claim, which an error left behind, is as good as none; one that is in hand is not.
             Duty::AskFor { session } if session == *keeper.id() => {
                 if keeper.names(&batch.id).await {
-                    return Ok(Tried::Not(Processed::Waits { until: None }));
+                    return Ok(Tried::Not(Processed::Waits(Wait::default())));
                 }
                 self.claim(batch, keeper).await
             }
             Duty::AskFor { session } => match lives_until(self.store, self.env, &session).await? {
-                Some(until) => Ok(Tried::Not(Processed::Waits { until: Some(until) })),
+                Some(until) => Ok(Tried::Not(Processed::Waits(Wait::until(until)))),
                 None => self.take_over(batch, keeper).await,
             },
             Duty::Call => self.claim(batch, keeper).await,
@@ -146,7 +143,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let route = self.route(&batch)?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
         let (held, start) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
-            Passed::No { until } => return Ok(Tried::Not(Processed::Waits { until })),
+            Passed::No(wait) => {
+                self.remember(&batch, wait).await?;
+                return Ok(Tried::Not(Processed::Waits(wait)));
+            }
             Passed::Yes { held, start } => (held, start),
         };
         let tried = match self.prepare(route, &batch, start, keeper).await {
@@ -191,9 +191,22 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         self.env.sleep(start.since(self.env.now())).await;
         // A pause may have begun since the batch was let through.
         if let Some(until) = self.gatekeeper().paused_until(route, batch).await? {
-            return Ok(Prepared::Not(Processed::Waits { until: Some(until) }));
+            return Ok(Prepared::Not(Processed::Waits(Wait::until(until))));
         }
         Ok(if keeper.is_trusted().await { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
+    }
+
+    /// Writes a ticket into its batch if the wait is so long that others would look at the batch meanwhile: sweep, which
+    /// would take the batch's message for lost, or a worker that pulls, which has no message.
+    async fn remember(&self, batch: &Batch, wait: Wait) -> Result<(), Error> {
+        let Some((until, ticket)) = wait.until.zip(wait.ticket) else { return Ok(()) };
+        if !batch.pulled && until < batch.due {
+            return Ok(());
+        }
+        // If another delivery was faster, it has claimed the batch, or its ticket is as good.
+        let waiting = batch.waiting(ticket, until);
+        let _: Stored = self.store.store(&waiting, Assumes::At(batch.revision)).await?;
+        Ok(())
     }
 
     /// Records the outcome of a claimed batch: the acknowledgement.

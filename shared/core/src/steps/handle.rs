@@ -1,16 +1,18 @@
 //! batch-handler: processes a batch that a message hands on, under a session of its own.
 //!
 //! Waiting is not failing: for a place, for a pause's end or for another worker, the message goes round by a delayed copy
-//! and no attempt is counted. A call that failed for now comes back by the message's visibility timeout.
+//! and no attempt is counted. With a ticket it comes back once, just before its time. A call that failed for now comes back by the message's visibility timeout.
 
 use super::Error;
+use super::admit::Wait;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Processed, Processor};
+use crate::domain::batch::Batch;
 use crate::domain::id::SessionId;
 use crate::domain::message::Handle;
 use crate::domain::outcome::Reason;
-use crate::domain::retry::{again_delay_ms, gate_delay_ms};
+use crate::domain::retry::{again_delay_ms, gate_delay_ms, turn_delay_ms};
 use crate::domain::session::Timing;
 use crate::ports::{Destination, Downstream, Env, Inbox, Outbox, Outgoing, Store, postpone_one, send_all};
 use crate::routes::Routes;
@@ -112,6 +114,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
             // It waits for a worker, who finds it in the index.
             return Ok(Outcome::Nothing);
         }
+        let batch = Batch { ticket: message.ticket.or(batch.ticket), ..batch };
         let session = SessionId::of_handler(&env.fresh_id());
         let keeper = Keeper::new(store, env, self.timing, session, self.worker);
         let processor = Processor { store, outbox: queue, downstream, env, routes, patience_ms: PATIENCE_MS };
@@ -123,10 +126,14 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
                 postpone_one(queue, &Destination::Handle, receipt, until.since(env.now())).await?;
                 Ok(Outcome::CallAgain { reason })
             }
-            Processed::Waits { until } => {
-                let jittered_ms = gate_delay_ms(message.waits, env.random());
-                let delay_ms = until.map_or(0, |until| until.since(env.now())) + jittered_ms;
-                let again = Handle { waits: message.waits.saturating_add(1), ..message };
+            Processed::Waits(Wait { until, ticket }) => {
+                let ahead_ms = until.map_or(0, |until| until.since(env.now()));
+                let delay_ms = match ticket {
+                    Some(_) => turn_delay_ms(ahead_ms),
+                    None => ahead_ms + gate_delay_ms(message.waits, env.random()),
+                };
+                let again =
+                    Handle { waits: message.waits.saturating_add(1), ticket: ticket.or(message.ticket), ..message };
                 send_all(queue, vec![Outgoing::handle(&again, delay_ms)]).await?;
                 Ok(Outcome::Waits)
             }

@@ -5,6 +5,7 @@
 //! made: the acknowledgement.
 
 use super::Error;
+use super::admit::Wait;
 use super::call::{Called, Caller, Says, attempted};
 pub use super::claim::{Claimed, Processed, Tried};
 use super::keeper::Keeper;
@@ -64,7 +65,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Says::Later(Some(reason)) => Verdict::CallAgain { reason, retry_after_ms: pause_ms },
             Says::Later(None) => {
                 let until = self.env.now();
-                return self.give_up(&batch, until, Processed::Waits { until: Some(until) }).await;
+                return self.give_up(&batch, until, Processed::Waits(Wait::until(until))).await;
             }
         };
         let processed = match verdict {

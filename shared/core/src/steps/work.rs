@@ -99,7 +99,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
             }
             Processed::CallAgain { reason, .. } => Ok(Worked::CallAgain { batch, reason }),
             Processed::ClaimLost => Ok(Worked::ClaimLost(batch)),
-            Processed::FollowedUp(_) | Processed::Waits { .. } | Processed::Nothing => Ok(Worked::Idle),
+            Processed::FollowedUp(_) | Processed::Waits(_) | Processed::Nothing => Ok(Worked::Idle),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
                 let counts = self.follow_up(&settled).await?;
                 return Ok(Some(Found::Ended(Box::new(settled), counts)));
             }
-            Tried::Not(Processed::Waits { until }) => self.put_off(id.clone(), until, holder),
+            Tried::Not(Processed::Waits(wait)) => self.put_off(id.clone(), wait.back_at(), holder),
             Tried::Not(_) => self.put_off(id.clone(), None, None),
         }
         Ok(None)

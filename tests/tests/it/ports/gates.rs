@@ -1,6 +1,6 @@
 //! What every `Gates` must do.
 
-use groupage_core::domain::gate::{Admission, Gate, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Gate, Limits, Line, Scope};
 use groupage_core::domain::id::{BatchId, Revision, RouteName};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Gates, Locks, Stored};
@@ -16,6 +16,8 @@ conformance![
     a_write_that_skips_a_revision_is_refused,
     each_scope_has_a_gate_of_its_own,
     the_gate_of_a_target_does_not_touch_its_lock,
+    a_ticket_is_handed_out_whatever_was_written_since,
+    a_line_that_is_not_busy_hands_out_no_ticket,
 ];
 
 const NOW: Timestamp = Timestamp(1_000);
@@ -27,7 +29,7 @@ fn route() -> Scope {
 
 /// The gate with one more batch in flight.
 fn admit(gate: &Gate, batch: &str) -> Gate {
-    match gate.admit(&BatchId::new(batch), LIMITS, NOW, NOW.plus_ms(30_000)) {
+    match gate.admit(&BatchId::new(batch), Asks::Anew, LIMITS, NOW, NOW.plus_ms(30_000)) {
         Admission::Admitted(Some(next), _) => next,
         other => panic!("not admitted: {other:?}"),
     }
@@ -44,10 +46,11 @@ async fn a_gate_that_nobody_wrote_is_open(store: impl Fixture) {
 async fn a_gate_is_read_as_it_was_written(store: impl Fixture) {
     let one = admit(&Gate::default(), "b1");
     let two = admit(&one, "b2");
-    let paused = two.paused(NOW.plus_ms(7_000)).expect("it was open");
+    let paused = two.paused(NOW.plus_ms(7_000), NOW).expect("it was open");
     let back = paused.without(&BatchId::new("b1")).expect("b1 is in flight");
     let none = back.without(&BatchId::new("b2")).expect("b2 is in flight");
-    for gate in [one, two, paused, back, none] {
+    let waits = none.with_ticket(NOW).expect("the line is busy during the pause");
+    for gate in [one, two, paused, back, none, waits] {
         assert_eq!(store.store_gate(&route(), &gate, NOW).await.unwrap(), Stored::Yes);
         assert_eq!(store.gate(&route()).await.unwrap(), gate);
     }
@@ -98,4 +101,34 @@ async fn the_gate_of_a_target_does_not_touch_its_lock(store: impl Fixture) {
     let scope = Scope::Target(target("a"));
     store.store_gate(&scope, &admit(&Gate::default(), "b1"), NOW).await.unwrap();
     assert_eq!(store.lock(&target("a")).await.unwrap(), lock);
+}
+
+/// A gate whose calls may start again in seven seconds.
+fn busy() -> Gate {
+    admit(&Gate::default(), "b1").paused(NOW.plus_ms(7_000), NOW).expect("it was open")
+}
+
+async fn a_ticket_is_handed_out_whatever_was_written_since(store: impl Fixture) {
+    let (one, busy) = (admit(&Gate::default(), "b1"), busy());
+    for gate in [&one, &busy] {
+        assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
+    }
+    for written in [busy.with_ticket(NOW).unwrap(), busy.with_ticket(NOW).unwrap().with_ticket(NOW).unwrap()] {
+        let taken = store.take_ticket(&route(), &busy, NOW).await.unwrap();
+        // An answer that was lost costs a ticket.
+        assert!(taken.is_some_and(|taken| taken.last_ticket() >= written.last_ticket()));
+    }
+    let gate = store.gate(&route()).await.unwrap();
+    assert!(gate.line.next >= busy.line.next + 2 && gate.revision.0 >= busy.revision.0 + 2);
+    assert_eq!(store.store_gate(&route(), &busy.with_ticket(NOW).unwrap(), NOW).await.unwrap(), Stored::Conflict);
+}
+
+async fn a_line_that_is_not_busy_hands_out_no_ticket(store: impl Fixture) {
+    assert_eq!(store.take_ticket(&route(), &busy(), NOW).await.unwrap(), None);
+    let one = admit(&Gate::default(), "b1");
+    store.store_gate(&route(), &one, NOW).await.unwrap();
+    assert_eq!(store.take_ticket(&route(), &one, NOW).await.unwrap(), None);
+    store.store_gate(&route(), &one.paused(NOW.plus_ms(7_000), NOW).unwrap(), NOW).await.unwrap();
+    let other = Gate { line: Line { gap_ms: 5, ..one.line.clone() }, ..one };
+    assert_eq!(store.take_ticket(&route(), &other, NOW).await.unwrap(), None, "its gap is another");
 }

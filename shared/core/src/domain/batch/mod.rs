@@ -25,6 +25,7 @@ mod room;
 mod status;
 
 use self::bisection::Bisection;
+use super::gate::{IN_PLACE_MS, Ticket};
 use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId};
 use super::outcome::Results;
 use super::task::{Candidate, Task};
@@ -75,6 +76,8 @@ pub struct Batch {
     pub nudges: u32,
     /// Whether it waits, once frozen, for a worker that pulls.
     pub pulled: bool,
+    /// Its number in the line of the gate that it waits at, if the wait is long.
+    pub ticket: Option<Ticket>,
 }
 
 /// What a write of a batch assumes of what it overwrites.
@@ -137,6 +140,7 @@ impl Batch {
             due: now.plus_ms(wait_ms + GRACE_MS),
             nudges: 0,
             pulled: false,
+            ticket: None,
         };
         batch.add(candidates);
         batch
@@ -279,10 +283,32 @@ impl Batch {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
+    /// This batch, which is to be called and whose worker, if it has one, is gone, with a ticket for the time `at`. Workers that pull leave it alone until just before, sweep for a while longer.
+    #[must_use]
+    pub fn waiting(&self, ticket: Ticket, at: Timestamp) -> Self {
+        let due = if self.pulled { Timestamp(at.0.saturating_sub(IN_PLACE_MS)) } else { at.plus_ms(GRACE_MS) };
+        let status = match &self.status {
+            // Its worker is gone.
+            Status::InProgress { .. } => Status::Paused { until: Timestamp(at.0.saturating_sub(IN_PLACE_MS)) },
+            other @ (Status::Open { .. }
+            | Status::Closing
+            | Status::Frozen
+            | Status::Paused { .. }
+            | Status::Settled { .. }
+            | Status::Empty
+            | Status::Void) => other.clone(),
+        };
+        Self { ticket: Some(ticket), ..self.revised(status) }.due_at(due)
+    }
+
     /// This batch with its outcome recorded.
     #[must_use]
     pub fn settled(&self, results: Results, at: Timestamp) -> Self {
-        Self { apart: None, ..self.revised(Status::Settled { at, results, follow_up: FollowUp::Pending }) }
+        Self {
+            apart: None,
+            ticket: None,
+            ..self.revised(Status::Settled { at, results, follow_up: FollowUp::Pending })
+        }
     }
 
     /// This settled batch with nothing left to do; any other stays as it is, but for its revision.
@@ -484,6 +510,23 @@ mod tests {
             assert_eq!((open.members.len(), open.bytes), (2, 15));
         }
         assert_eq!(open.members, [joined, vec![Member { id: TaskId::new("t8"), round: Round(0) }]].concat());
+    }
+
+    #[test]
+    fn a_long_wait_is_written_down_with_its_ticket_and_settling_ends_it() {
+        use crate::domain::gate::Of;
+        let ticket = Ticket { of: Of::Route, number: 7, attempts: 0 };
+        let frozen = batch().frozen(batch().members);
+        let waiting = frozen.waiting(ticket, Timestamp(900_000));
+        assert_eq!((waiting.ticket, waiting.due), (Some(ticket), Timestamp(900_000 + GRACE_MS)));
+        assert_eq!((waiting.duty(Timestamp(1)), waiting.attempts), (Duty::Call, 0));
+        let pulled = frozen.clone().pulled_from(Timestamp(1)).waiting(ticket, Timestamp(900_000));
+        assert_eq!(pulled.due, Timestamp(900_000 - IN_PLACE_MS), "a worker finds it in time to wait in place");
+        let left =
+            frozen.claimed(Claim { session: SessionId::new("#handlers-1/s") }).waiting(ticket, Timestamp(900_000));
+        assert_eq!(left.claimed_by(), None);
+        assert_eq!(left.duty(Timestamp(900_000 - IN_PLACE_MS)), Duty::Call);
+        assert_eq!(waiting.settled(Results::new(), Timestamp(1)).ticket, None);
     }
 
     #[test]

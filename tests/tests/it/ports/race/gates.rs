@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use groupage_core::domain::gate::{Admission, Gate, Limits, MAX_AHEAD_MS, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, Limits, Scope};
 use groupage_core::domain::id::{BatchId, RouteName};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Store, Stored};
@@ -23,17 +23,37 @@ fn in_flight() -> Limits {
     Limits { in_flight: Some(IN_FLIGHT), gap_ms: None }
 }
 
-/// Tries to pass until the gate itself says yes, with the call's start, or no.
-async fn pass(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Limits) -> Option<Timestamp> {
+/// Tries to pass until the gate itself says yes or no.
+async fn pass(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Limits) -> Option<()> {
     loop {
-        match store.gate(scope).await.unwrap().admit(batch, limits, NOW, NOW.plus_ms(60_000)) {
-            Admission::Admitted(next, start) => {
+        match store.gate(scope).await.unwrap().admit(batch, Asks::Anew, limits, NOW, NOW.plus_ms(60_000)) {
+            Admission::Admitted(next, _) => {
                 let next = next.expect("something is limited");
                 if store.store_gate(scope, &next, NOW).await.unwrap() == Stored::Yes {
-                    return Some(start);
+                    return Some(());
                 }
             }
-            Admission::Full | Admission::NotBefore(_) => return None,
+            Admission::LinesUp | Admission::Later { .. } => return None,
+        }
+    }
+}
+
+/// Asks until the gate is written: the time of the call or of the ticket, and the ticket.
+async fn line_up(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Limits) -> (Timestamp, Option<u64>) {
+    loop {
+        let gate = store.gate(scope).await.unwrap();
+        let (next, time) = match gate.admit(batch, Asks::Anew, limits, NOW, NOW.plus_ms(60_000)) {
+            Admission::Admitted(next, start) => (next, (start, None)),
+            Admission::Later { gate: next, ticket, at } => (next, (at, ticket)),
+            Admission::LinesUp => {
+                let Some(taken) = store.take_ticket(scope, &gate, NOW).await.unwrap() else { continue };
+                let (ticket, at) = taken.last_ticket();
+                return (at, Some(ticket));
+            }
+        };
+        let next = next.expect("each of them takes a time");
+        if store.store_gate(scope, &next, NOW).await.unwrap() == Stored::Yes {
+            return time;
         }
     }
 }
@@ -63,13 +83,13 @@ pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>
     let scope = scope("paced", round);
     let starts = all_at_once(|n| {
         let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
-        async move { pass(&*store, &scope, &batch, Limits { in_flight: None, gap_ms: Some(GAP_MS) }).await }
+        async move { line_up(&*store, &scope, &batch, Limits { in_flight: None, gap_ms: Some(GAP_MS) }).await }
     });
-    let mut starts: Vec<Timestamp> = starts.await.into_iter().flatten().collect();
+    let mut starts: Vec<(Timestamp, Option<u64>)> = starts.await;
     starts.sort();
-    assert!(!starts.is_empty());
-    assert!(starts.windows(2).all(|pair| pair[1].since(pair[0]) >= GAP_MS), "{starts:?}");
-    assert!(starts.iter().all(|start| start.since(NOW) <= MAX_AHEAD_MS), "{starts:?}");
+    assert!(starts.windows(2).all(|pair| pair[1].0.since(pair[0].0) >= GAP_MS), "{starts:?}");
+    let waits = |(start, ticket): &(Timestamp, Option<u64>)| ticket.is_some() == (start.since(NOW) > IN_PLACE_MS);
+    assert!(starts.iter().all(waits), "{starts:?}");
 }
 
 /// Whoever finds the gate full waits until somebody leaves: nobody waits in vain, and there are never too many inside.
