@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # For bash scripts to source: pinned tools in folders of their own under target/tools, installed when first needed.
-# Nothing outside the repository is touched.
+# Nothing outside the repository is touched, except by debian_package.
 
 tools=target/tools
 
@@ -56,4 +56,14 @@ cargo_tool() {
     local folder=$tools/$1
     [ -x "$folder/bin/$1" ] || echo "Compiling $1 $2 into $folder"
     cargo install --quiet --locked --debug "$1" --version "$2" --root "$folder"
+}
+
+# debian_package PROGRAM PACKAGE: installs a package of the distribution that brings a program. Only root may; others are told.
+debian_package() {
+    command -v "$1" >/dev/null && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "$1 is needed for the tests: install it, on Debian with 'sudo apt-get install $2'." >&2
+        return 1
+    fi
+    apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends "$2"
 }

@@ -1,10 +1,13 @@
-//! The HTTP API on a loopback port, as `groupage local` serves it.
+//! The HTTP API on a loopback port, as `groupage local` serves it: for those that know the stack's key.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
+use embedded::guard::{Door, Guard, Key};
 use groupage_aws::entry::AwsStack;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -25,12 +28,15 @@ pub struct Server {
 
 impl Server {
     /// Takes requests from now on; port 0 stands for any free one.
-    pub async fn start(port: u16, stack: Arc<AwsStack>) -> Result<Self, Error> {
+    pub async fn start(port: u16, key: &Key, stack: Arc<AwsStack>) -> Result<Self, Error> {
         let failed = |source| Error { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        // It never ends by itself.
-        let serving = tokio::spawn(async move { drop(axum::serve(listener, api::router(stack)).await) });
+        let guard = Guard::new(Door::Api, key.clone());
+        let service = TowerToHyperService::new(api::router(stack));
+        // It is cut off when this is dropped.
+        let serving = embedded::serve(listener, guard, service, std::future::pending::<()>(), Duration::ZERO);
+        let serving = tokio::spawn(serving);
         Ok(Self { address, serving })
     }
 

@@ -5,7 +5,6 @@
 //! queues run here, and the steps in processes of their own, which can die alone.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +26,8 @@ use crate::{check, stack, steps};
 
 /// Run the whole stack on this machine, on a data folder, until it is stopped.
 ///
-/// Prints the environment lines with which this command and any AWS SDK use it. What it has accepted is in the data
+/// Prints the environment lines with which this command and any AWS SDK use it. They hold the key of the data folder: who
+/// does not know it, and every web page, is refused. What it has accepted is in the data
 /// folder before the sender has its answer, and survives any end of the process, `kill -9` too: start it again, and it
 /// goes on. To survive a power cut as well, give --fsync.
 #[derive(Debug, clap::Args)]
@@ -47,8 +47,8 @@ pub struct Args {
     /// The loopback port of the HTTP API; 0 for any free one.
     ///
     /// Over it, programs send tasks, count fan-outs with trackers, hold tasks on lists, feed streams, and ask where tasks and
-    /// batches stand. Its address is among the lines printed, as GROUPAGE_API_URL; GET $GROUPAGE_API_URL/openapi.json describes every request. It asks
-    /// for no credentials: only this machine can reach it.
+    /// batches stand. Its address is among the lines printed, as GROUPAGE_API_URL; GET $GROUPAGE_API_URL/openapi.json describes
+    /// every request. Each but that one needs the header "Authorization: Bearer $GROUPAGE_API_TOKEN".
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     http_port: u16,
     /// Wait for the disk at every write, so that what is acknowledged survives a power cut. Each send then takes as long as
@@ -64,6 +64,8 @@ pub struct Args {
 const ENVIRONMENT_FILE: &str = "env";
 /// The environment line that says where the HTTP API is.
 const API_URL: &str = "GROUPAGE_API_URL";
+/// The environment line with the HTTP API's key.
+const API_TOKEN: &str = "GROUPAGE_API_TOKEN";
 
 /// The stack did not start.
 #[derive(Debug, thiserror::Error)]
@@ -140,9 +142,9 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
         Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),
         revived => revived?,
     };
-    let api = Server::start(options.http_port, Arc::clone(&steps)).await?;
+    let api = Server::start(options.http_port, stack.key(), Arc::clone(&steps)).await?;
     let mut environment = stack.environment();
-    environment.push((API_URL, api.url()));
+    environment.extend([(API_URL, api.url()), (API_TOKEN, stack.key().reveal().to_owned())]);
     let stop = Stop::listen(None);
     if options.no_steps {
         announce(&environment, options, revived, *output)?;
@@ -197,7 +199,7 @@ fn announce(
 ) -> Result<(), Error> {
     let lines = exports(environment);
     let file = options.data.join(ENVIRONMENT_FILE);
-    fs::write(&file, &lines).map_err(|source| Error::Environment { file: file.clone(), source })?;
+    embedded::write_privately(&file, &lines).map_err(|source| Error::Environment { file: file.clone(), source })?;
     let driven_on = revived.waiting_tasks + revived.batches + revived.leaders;
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
     let started = Started { environment, environment_file: file.clone(), revived };

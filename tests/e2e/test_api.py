@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -35,10 +36,11 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
     type or body; bad ones are refused, good ones are not, and every operation has answered well, too."""
     config, har = tmp_path / "schemathesis.toml", tmp_path / "requests.har"
     with local_stack(tmp_path, ANY_TASK) as environment:
-        url = environment["GROUPAGE_API_URL"]
+        url, token = environment["GROUPAGE_API_URL"], environment["GROUPAGE_API_TOKEN"]
+        get = partial(ask, token)
         dictionaries = {
             "tasks": ["known"],
-            "batches": [batch_of_a_task(url, "known")],
+            "batches": [batch_of_a_task(get, url, "known")],
             "trackers": ["known"],
             "streams": ["known"],
             "lists": ["known"],
@@ -58,7 +60,7 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
         done = subprocess.run(
             [
                 SCHEMATHESIS, "--config-file", config, "run", f"{url}/openapi.json", "--continue-on-failure",
-                "--no-color", "--report", "har", "--report-har-path", har,
+                "--no-color", "--header", f"Authorization: Bearer {token}", "--report", "har", "--report-har-path", har,
             ],
             # A proxy of the machine's must not see requests to itself.
             env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "NO_PROXY": "*"},
@@ -73,14 +75,15 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
     report += [f"  {operation:<30} {dict(sorted(counts.items()))}" for operation, counts in sorted(statuses.items())]
 
 
-def get(url: str, body: dict | None = None) -> dict:
+def ask(token: str, url: str, body: dict | None = None) -> dict:
     """What a GET, or a POST of this body, is answered. A proxy of the machine's must not see requests to itself."""
-    request = Request(url, json.dumps(body).encode() if body else None, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    request = Request(url, json.dumps(body).encode() if body else None, headers)
     with build_opener(ProxyHandler({})).open(request) as response:
         return json.load(response)
 
 
-def batch_of_a_task(url: str, task: str) -> str:
+def batch_of_a_task(get, url: str, task: str) -> str:
     """Sends a task and waits until it is in a batch."""
     get(f"{url}/tasks", {"tasks": [{"id": task, "payload": {}}]})
     deadline = time.monotonic() + PATIENCE_S

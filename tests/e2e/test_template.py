@@ -174,7 +174,7 @@ def test_the_tables_are_those_of_the_embedded_stack(stack, tmp_path):
         endpoint = environment["AWS_ENDPOINT_URL_DYNAMODB"]
         local = boto3.client(
             "dynamodb", endpoint_url=endpoint, region_name="us-east-1",
-            aws_access_key_id="test", aws_secret_access_key="test",
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"], aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         )
         for word, name in TABLES.items():
             embedded = environment[f"GROUPAGE_{word}_TABLE"]

@@ -45,10 +45,10 @@ impl Tables {
             streams: variable("GROUPAGE_STREAM_TABLE"),
             routes: variable("GROUPAGE_ROUTE_TABLE"),
         };
-        let dynamo = sdk_config(stand.variable("AWS_ENDPOINT_URL_DYNAMODB"));
+        let dynamo = sdk_config(stand, "AWS_ENDPOINT_URL_DYNAMODB");
         Self {
             store: Dynamo::new(&dynamo, tables, 1, Arc::new(Meter::new())),
-            sqs: aws_sdk_sqs::Client::new(&sdk_config(stand.variable("AWS_ENDPOINT_URL_SQS"))),
+            sqs: aws_sdk_sqs::Client::new(&sdk_config(stand, "AWS_ENDPOINT_URL_SQS")),
             notifications: variable("GROUPAGE_NOTIFICATION_QUEUE"),
         }
     }
@@ -104,12 +104,14 @@ impl Tables {
     }
 }
 
-fn sdk_config(endpoint: &str) -> SdkConfig {
+fn sdk_config(stand: &Stand, endpoint: &str) -> SdkConfig {
+    let key = |name| stand.variable(name).to_owned();
+    let credentials = Credentials::new(key("AWS_ACCESS_KEY_ID"), key("AWS_SECRET_ACCESS_KEY"), None, None, "soak");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("us-east-1"))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::new("soak", "soak", None, None, "soak")))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(groupage_aws::http_client())
-        .endpoint_url(endpoint)
+        .endpoint_url(stand.variable(endpoint))
         .build()
 }

@@ -31,8 +31,13 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process has the data folder open.
-    #[error("the data folder {} is in use by another process", .0.display())]
-    FolderInUse(PathBuf),
+    #[error("the data folder {} is in use by process {holder}: stop that first, or use another folder", path.display())]
+    FolderInUse {
+        /// The folder.
+        path: PathBuf,
+        /// Its process id.
+        holder: String,
+    },
     /// The database file is damaged, or of a newer version.
     #[error("cannot open the database: {0}")]
     Database(String),

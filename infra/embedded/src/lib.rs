@@ -9,11 +9,11 @@
 //! - [`pipeline`] runs the four steps on it, by
 //! - [`mapping`], which does between a queue and a step what Lambda does: gather, invoke, delete what succeeded.
 //!
-//! Every server listens on 127.0.0.1 only and takes any credentials: it is a stand-in for one machine, not a
-//! service for others.
+//! Every server listens on 127.0.0.1 only, behind a [`guard`]: it is a stand-in for one machine, and for its owner.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod dynamo;
+pub mod guard;
 pub mod mapping;
 pub mod pipeline;
 pub mod sqs;
@@ -26,6 +26,7 @@ mod place;
 mod server;
 
 pub use error::Error;
-pub use folder::Durability;
+pub use folder::{Durability, write_privately};
 pub use pipeline::{Pipeline, Processes};
+pub use server::serve;
 pub use stack::{Ports, Stack, Storage};

@@ -1,17 +1,114 @@
-//! A server on a thread and runtime of its own.
+//! Listening on loopback: HTTP/1.1 behind a guard, and servers on a thread and runtime of their own.
 //!
 //! SQLite runs synchronously, and the steps run on the caller's runtime: sharing one would let a slow write hold up
 //! every step. The thread ends when it is told to stop, or when its [`Server`] is dropped.
 
 use std::{
+    convert::Infallible,
+    error::Error as StdError,
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
+    pin::pin,
+    sync::Arc,
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
-use tokio::{net::TcpListener, sync::oneshot, task};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{Either, Full};
+use hyper::{
+    body::{Body, Incoming},
+    server::conn::http1,
+    service::{Service, service_fn},
+};
+use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
+use tokio::{net::TcpListener, sync::oneshot, task, time};
 
-use crate::Error;
+use crate::{
+    Error,
+    guard::{Guard, keep_to_oneself},
+};
+
+/// How long to wait when no connection can be accepted.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// Serves those that `guard` admits until `stopped` resolves. What is under way then has `grace` to finish.
+pub async fn serve<S, B>(listener: TcpListener, guard: Guard, service: S, stopped: impl Future, grace: Duration)
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
+    let Ok(address) = listener.local_addr() else { return };
+    let (guard, connections) = (Arc::new(guard), GracefulShutdown::new());
+    let mut stopped = pin!(stopped);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stopped => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            // Out of file descriptors, say: others may be closed by the time of the next turn.
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                time::sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
+        // Answers are small and waited for: without this each would wait for the kernel to fill a packet.
+        let _ = stream.set_nodelay(true);
+        let guarded = guarded(address.port(), Arc::clone(&guard), service.clone());
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), guarded);
+        let connection = connections.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                // A client that goes away in the middle of a long poll is how every shutdown looks from here.
+                tracing::debug!(%error, "a connection ended");
+            }
+        });
+    }
+    // A client that sent half a request would hold the server for ever.
+    let _ = time::timeout(grace, connections.shutdown()).await;
+}
+
+/// The service behind its guard.
+fn guarded<S, B>(
+    port: u16,
+    guard: Arc<Guard>,
+    service: S,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<Either<B, Full<Bytes>>>,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<Either<B, Full<Bytes>>>, Infallible>> + Send,
+>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
+    service_fn(move |request: Request<Incoming>| {
+        let admitted = guard.admit(port, &request);
+        let answer = match admitted {
+            Ok(()) => Ok(service.call(request)),
+            Err(refusal) => Err(guard.refuse::<Full<Bytes>>(refusal)),
+        };
+        async move {
+            match answer {
+                Ok(answer) => {
+                    let mut response = answer.await?;
+                    keep_to_oneself(&mut response);
+                    Ok(response.map(Either::Left))
+                }
+                Err(refused) => Ok(refused.map(Either::Right)),
+            }
+        }
+    })
+}
 
 /// A running server. Dropping it stops it without waiting; [`Server::shutdown`] waits.
 #[derive(Debug)]
@@ -20,7 +117,6 @@ pub(crate) struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
-
 impl Server {
     /// Listens on the loopback `port` (0: any free one) and runs `serve` on a new thread until it returns.
     ///

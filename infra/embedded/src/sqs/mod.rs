@@ -15,27 +15,22 @@ use groupage_aws::{Meter, Requests, SqsRequest};
 use hyper::{
     HeaderMap, Request,
     body::{Body, Incoming},
-    server::conn::http1,
     service::{Service, service_fn},
 };
-use hyper_util::rt::TokioIo;
 use rustack_sqs_core::{config::SqsConfig, handler::RustackSqsHandler, provider::RustackSqs};
 use rustack_sqs_http::{
     dispatch::SqsHandler,
     service::{SqsHttpConfig, SqsHttpService},
 };
 use rustack_sqs_model::operations::SqsOperation;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::oneshot,
-    time,
-};
+use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
     Error,
     folder::Folder,
+    guard::Guard,
     journal::{Journal, Opened, Writer},
-    server::Server,
+    server::{Server, serve},
 };
 use kept::{Answer, KeptHandler, Queues, now_ms};
 
@@ -43,9 +38,6 @@ type SqsService = SqsHttpService<Handler>;
 
 /// The account that owns the embedded queues, as in their URLs and ARNs.
 pub const ACCOUNT: &str = "000000000000";
-
-/// How long to wait when no connection can be accepted.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 const JOURNAL_FILE: &str = "queues.sqlite";
 
@@ -63,13 +55,13 @@ impl Sqs {
     ///
     /// # Errors
     /// [`Error::Listen`] if the port is taken.
-    pub fn in_memory(port: u16, region: &'static str) -> Result<Self, Error> {
+    pub fn in_memory(port: u16, guard: Guard, region: &'static str) -> Result<Self, Error> {
         let meter = Arc::new(Meter::new());
         let counted = Arc::clone(&meter);
         let serve = move |listener: TcpListener, stopped| async move {
             let Ok(address) = listener.local_addr() else { return };
             let handler = Handler::Volatile(Arc::new(RustackSqsHandler::new(provider(address.port(), region))));
-            serve(listener, service(handler, region), counted, stopped).await;
+            answer(listener, guard, service(handler, region), counted, stopped).await;
         };
         Ok(Self { server: Server::start("sqs", port, serve)?, meter, writer: None, is_new: true })
     }
@@ -78,8 +70,13 @@ impl Sqs {
     ///
     /// # Errors
     /// [`Error::Listen`] if the port is taken, [`Error::Journal`] if the journal is damaged or of a newer version.
-    pub(crate) async fn in_folder(port: u16, region: &'static str, folder: &Folder) -> Result<Self, Error> {
-        let path = folder.file(JOURNAL_FILE);
+    pub(crate) async fn in_folder(
+        port: u16,
+        guard: Guard,
+        region: &'static str,
+        folder: &Folder,
+    ) -> Result<Self, Error> {
+        let path = folder.file(JOURNAL_FILE)?;
         let (durability, opened) = (folder.durability, path.clone());
         let open = move || Journal::open(&opened, durability, now_ms());
         let gone = |source: tokio::task::JoinError| Error::Server { name: "journal", source: source.into() };
@@ -93,7 +90,7 @@ impl Sqs {
             let filled = restore::restore(&queues, found, now_ms()).await;
             let is_filled = filled.is_ok();
             if ready.send(filled).is_ok() && is_filled {
-                serve(listener, service(Handler::Kept(KeptHandler(queues)), region), counted, stopped).await;
+                answer(listener, guard, service(Handler::Kept(KeptHandler(queues)), region), counted, stopped).await;
             }
         };
         let server = Server::start("sqs", port, serve)?;
@@ -162,31 +159,14 @@ fn service(handler: Handler, region: &str) -> SqsService {
     SqsHttpService::new(Arc::new(handler), http)
 }
 
-async fn serve(listener: TcpListener, service: SqsService, meter: Arc<Meter>, stopped: oneshot::Receiver<()>) {
-    tokio::select! {
-        () = accept(listener, service, meter) => {}
-        _ = stopped => {}
-    }
-}
-
-async fn accept(listener: TcpListener, service: SqsService, meter: Arc<Meter>) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(connection(stream, service.clone(), Arc::clone(&meter)));
-            }
-            // Out of file descriptors, say: others may be closed by the time of the next turn.
-            Err(error) => {
-                tracing::warn!(%error, "the embedded SQS could not accept a connection");
-                time::sleep(ACCEPT_RETRY).await;
-            }
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, service: SqsService, meter: Arc<Meter>) {
-    // Answers are small and waited for: without this each would wait for the kernel to fill a packet.
-    let _ = stream.set_nodelay(true);
+/// Answers and counts. Requests under way are cut off at the end: what was answered is in the journal.
+async fn answer(
+    listener: TcpListener,
+    guard: Guard,
+    service: SqsService,
+    meter: Arc<Meter>,
+    stopped: oneshot::Receiver<()>,
+) {
     let counted = service_fn(move |request: Request<Incoming>| {
         let (service, meter) = (service.clone(), Arc::clone(&meter));
         async move {
@@ -199,10 +179,7 @@ async fn connection(stream: TcpStream, service: SqsService, meter: Arc<Meter>) {
             Ok::<_, Infallible>(response)
         }
     });
-    if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), counted).await {
-        // A client that goes away in the middle of a long poll is how every shutdown looks from here.
-        tracing::debug!(%error, "a connection to the embedded SQS ended");
-    }
+    serve(listener, guard, counted, stopped, Duration::ZERO).await;
 }
 
 /// What a request does to messages; `None` for the rest: making queues, reading their attributes.

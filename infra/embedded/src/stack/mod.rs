@@ -14,15 +14,13 @@ use crate::{
     Error,
     dynamo::Dynamo,
     folder::{Durability, Folder},
+    guard::{Door, Guard, Key},
     place::REGION,
     sqs::Sqs,
 };
 
 mod queues;
 mod tables;
-
-/// The embedded servers take any credentials; SDKs refuse to send none.
-const ACCESS_KEY: &str = "embedded";
 
 /// Where tables and queues live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +46,7 @@ pub struct Stack {
     dynamo: Dynamo,
     sqs: Sqs,
     connection: Connection,
+    key: Key,
 }
 
 impl Stack {
@@ -56,22 +55,34 @@ impl Stack {
     /// # Errors
     /// A port that is taken, a folder that cannot be used, a damaged database or journal: see [`Error`].
     pub async fn start(storage: Storage, ports: Ports) -> Result<Self, Error> {
-        let (dynamo, sqs) = match storage {
-            Storage::Memory => (Dynamo::in_memory(ports.dynamo)?, Sqs::in_memory(ports.sqs, REGION)?),
+        let (dynamo, sqs, key) = match storage {
+            Storage::Memory => {
+                let key = Key::random();
+                let guard = || Guard::new(Door::Aws, key.clone());
+                (Dynamo::in_memory(ports.dynamo, guard())?, Sqs::in_memory(ports.sqs, guard(), REGION)?, key)
+            }
             Storage::Folder(path, durability) => {
                 let folder = Arc::new(Folder::take(&path, durability)?);
-                (Dynamo::in_folder(ports.dynamo, &folder)?, Sqs::in_folder(ports.sqs, REGION, &folder).await?)
+                let key = folder.key()?;
+                let guard = || Guard::new(Door::Aws, key.clone());
+                let dynamo = Dynamo::in_folder(ports.dynamo, guard(), &folder)?;
+                (dynamo, Sqs::in_folder(ports.sqs, guard(), REGION, &folder).await?, key)
             }
         };
-        let config = sdk_config(Endpoints { dynamo: dynamo.url(), sqs: sqs.url() });
+        let config = sdk_config(&key, Endpoints { dynamo: dynamo.url(), sqs: sqs.url() });
         let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config)).await?;
         let queues = queues::create(&aws_sdk_sqs::Client::new(&config)).await?;
-        Ok(Self { dynamo, sqs, connection: Connection { config, tables, queues } })
+        Ok(Self { dynamo, sqs, connection: Connection { config, tables, queues }, key })
     }
 
     /// The way to its tables and queues.
     pub fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// What a program must know to use the stack. It is the same as long as the folder is there.
+    pub fn key(&self) -> &Key {
+        &self.key
     }
 
     /// Configures any SDK client of DynamoDB or SQS for this stack, each with its own endpoint. It reads nothing from
@@ -108,8 +119,9 @@ impl Stack {
             ("AWS_ENDPOINT_URL_SQS", self.sqs.url()),
             ("AWS_REGION", REGION.to_owned()),
             ("AWS_DEFAULT_REGION", REGION.to_owned()),
-            ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY.to_owned()),
+            ("AWS_ACCESS_KEY_ID", self.key.reveal().to_owned()),
+            // Nobody looks at the signature that is made with it.
+            ("AWS_SECRET_ACCESS_KEY", self.key.reveal().to_owned()),
             ("GROUPAGE_TASK_TABLE", tables.tasks.clone()),
             ("GROUPAGE_LOCK_TABLE", tables.locks.clone()),
             ("GROUPAGE_BATCH_TABLE", tables.batches.clone()),
@@ -137,8 +149,8 @@ impl Stack {
     }
 }
 
-fn sdk_config(endpoints: Endpoints) -> SdkConfig {
-    let credentials = Credentials::new(ACCESS_KEY, ACCESS_KEY, None, None, "embedded");
+fn sdk_config(key: &Key, endpoints: Endpoints) -> SdkConfig {
+    let credentials = Credentials::new(key.reveal(), key.reveal(), None, None, "embedded");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static(REGION))

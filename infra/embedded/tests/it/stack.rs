@@ -98,7 +98,7 @@ async fn a_folder_and_a_port_belong_to_one_stack_at_a_time() {
     let storage = Storage::Folder(folder.path().to_owned(), Durability::Process);
     let stack = Stack::start(storage.clone(), Ports::default()).await.unwrap();
     let error = Stack::start(storage, Ports::default()).await.unwrap_err();
-    assert!(matches!(error, Error::FolderInUse(_)), "{error}");
+    assert!(matches!(error, Error::FolderInUse { .. }), "{error}");
 
     let url = stack.environment()[0].1.clone();
     let taken = url.rsplit(':').next().unwrap().parse().unwrap();

@@ -4,15 +4,19 @@
 //! write-ahead log, which the operating system holds. The log is synced at checkpoints, not at every write, which makes
 //! writes more than ten times as fast; with [`Durability::Machine`] it is synced at every write.
 
-use std::{sync::Arc, time::Duration};
+mod protocol;
 
-use dynoxide::{Database, server};
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use dynoxide::Database;
+use hyper::service::service_fn;
 use tokio::{net::TcpListener, sync::oneshot, time};
 
 use crate::{
     Error,
     folder::{Durability, Folder},
-    server::Server,
+    guard::Guard,
+    server::{Server, serve},
 };
 
 /// How long requests may take to finish once the server is told to stop.
@@ -34,18 +38,18 @@ impl Dynamo {
     ///
     /// # Errors
     /// [`Error::Listen`] if the port is taken, [`Error::Database`] if SQLite refuses.
-    pub fn in_memory(port: u16) -> Result<Self, Error> {
+    pub fn in_memory(port: u16, guard: Guard) -> Result<Self, Error> {
         let database = Database::memory().map_err(|error| Error::Database(error.to_string()))?;
-        Self::serve(port, database, None)
+        Self::serve(port, guard, database, None)
     }
 
     /// Starts it on the data in `folder`.
     ///
     /// # Errors
     /// [`Error::Database`] if the file in it is damaged or of a newer version, [`Error::Listen`] if the port is taken.
-    pub(crate) fn in_folder(port: u16, folder: &Arc<Folder>) -> Result<Self, Error> {
+    pub(crate) fn in_folder(port: u16, guard: Guard, folder: &Arc<Folder>) -> Result<Self, Error> {
         let database = open(folder)?;
-        Self::serve(port, database, Some(Arc::clone(folder)))
+        Self::serve(port, guard, database, Some(Arc::clone(folder)))
     }
 
     /// Where it listens, for example `http://127.0.0.1:40123`.
@@ -58,9 +62,9 @@ impl Dynamo {
         self.server.shutdown().await;
     }
 
-    fn serve(port: u16, database: Database, folder: Option<Arc<Folder>>) -> Result<Self, Error> {
+    fn serve(port: u16, guard: Guard, database: Database, folder: Option<Arc<Folder>>) -> Result<Self, Error> {
         let serve = move |listener, stopped| async move {
-            run(listener, database, stopped).await;
+            run(listener, guard, database, stopped).await;
             // Held until the database is closed: only then may another process open the folder.
             drop(folder);
         };
@@ -68,25 +72,15 @@ impl Dynamo {
     }
 }
 
-async fn run(listener: TcpListener, database: Database, stopped: oneshot::Receiver<()>) {
-    let (stop, stopping) = oneshot::channel::<()>();
-    let serving = server::serve_with_shutdown(listener, database.clone(), async {
-        let _ = stopping.await;
+async fn run(listener: TcpListener, guard: Guard, database: Database, stopped: oneshot::Receiver<()>) {
+    let answering = database.clone();
+    let service = service_fn(move |request| {
+        let database = answering.clone();
+        async move { Ok::<_, Infallible>(protocol::answer(&database, request).await) }
     });
-    let mut serving = std::pin::pin!(serving);
-    let ended = tokio::select! {
-        ended = &mut serving => Some(ended),
-        () = sweep_expired(&database) => None,
-        _ = stopped => None,
-    };
-    drop(stop);
-    let ended = match ended {
-        Some(ended) => ended,
-        // A client that sent half a request would hold the server for ever.
-        None => time::timeout(GRACE, serving).await.unwrap_or(Ok(())),
-    };
-    if let Err(error) = ended {
-        tracing::error!(error, "the embedded DynamoDB ended");
+    tokio::select! {
+        () = serve(listener, guard, service, stopped, GRACE) => {}
+        () = sweep_expired(&database) => {}
     }
 }
 
@@ -104,7 +98,7 @@ async fn sweep_expired(database: &Database) {
 
 fn open(folder: &Folder) -> Result<Database, Error> {
     let refused = |error: dynoxide::DynoxideError| Error::Database(error.to_string());
-    let path = folder.file(DATABASE_FILE);
+    let path = folder.file(DATABASE_FILE)?;
     let path = path.to_str().ok_or_else(|| Error::Database(format!("{} is not valid UTF-8", path.display())))?;
     let database = Database::new(path).map_err(refused)?;
     match folder.durability {
