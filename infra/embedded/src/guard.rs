@@ -123,7 +123,7 @@ impl Guard {
         let status = match refusal {
             Refusal::Host | Refusal::Page => StatusCode::FORBIDDEN,
             Refusal::NoKey | Refusal::OtherKey => match self.door {
-                // A client of AWS tries a 401 no differently, and knows this name.
+                // SDKs show the name of the error and its message.
                 Door::Aws => StatusCode::FORBIDDEN,
                 Door::Api => StatusCode::UNAUTHORIZED,
             },
