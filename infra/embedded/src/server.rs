@@ -60,7 +60,8 @@ where
         };
         // Answers are small and waited for: without this each would wait for the kernel to fill a packet.
         let _ = stream.set_nodelay(true);
-        let guarded = guarded(address.port(), Arc::clone(&guard), service.clone());
+        let (guard, service) = (Arc::clone(&guard), service.clone());
+        let guarded = service_fn(move |request| ask(address.port(), Arc::clone(&guard), service.clone(), request));
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), guarded);
         let connection = connections.watch(connection);
         tokio::spawn(async move {
@@ -74,40 +75,24 @@ where
     let _ = time::timeout(grace, connections.shutdown()).await;
 }
 
-/// The service behind its guard.
-fn guarded<S, B>(
+/// One request through the guard.
+async fn ask<S, B>(
     port: u16,
     guard: Arc<Guard>,
     service: S,
-) -> impl Service<
-    Request<Incoming>,
-    Response = Response<Either<B, Full<Bytes>>>,
-    Error = Infallible,
-    Future = impl Future<Output = Result<Response<Either<B, Full<Bytes>>>, Infallible>> + Send,
->
+    request: Request<Incoming>,
+) -> Result<Response<Either<B, Full<Bytes>>>, Infallible>
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-    B: Body<Data = Bytes> + Send,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    service_fn(move |request: Request<Incoming>| {
-        let admitted = guard.admit(port, &request);
-        let answer = match admitted {
-            Ok(()) => Ok(service.call(request)),
-            Err(refusal) => Err(guard.refuse::<Full<Bytes>>(refusal)),
-        };
-        async move {
-            match answer {
-                Ok(answer) => {
-                    let mut response = answer.await?;
-                    keep_to_oneself(&mut response);
-                    Ok(response.map(Either::Left))
-                }
-                Err(refused) => Ok(refused.map(Either::Right)),
-            }
-        }
-    })
+    if let Err(refusal) = guard.admit(port, &request) {
+        return Ok(guard.refuse::<Full<Bytes>>(refusal).map(Either::Right));
+    }
+    let mut response = service.call(request).await?;
+    keep_to_oneself(&mut response);
+    Ok(response.map(Either::Left))
 }
 
 /// A running server. Dropping it stops it without waiting; [`Server::shutdown`] waits.
