@@ -93,7 +93,8 @@ pub struct NewEvent {
     /// Where it is in the source, in the source's own words; another one than that of the event before it.
     #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
     offset: String,
-    /// Its task. One that cannot be registered is rejected, and settled as failed.
+    /// Its task, as it is sent with `POST /tasks`. One that cannot be registered is rejected, and settled as failed.
+    #[schema(value_type = Object)]
     task: crate::tasks::NewTask,
 }
 

@@ -49,7 +49,8 @@ pub struct NewTask {
     /// task gets an id that nobody has, and a call whose answer was lost cannot be repeated safely.
     #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
     id: Option<String>,
-    /// The work itself. Routes look into it for what to do; the downstream receives it as it is.
+    /// The work itself. Routes look into it for what to do; the downstream receives it as it is. No object in it has two
+    /// fields of one name, no string holds the character NUL, and nothing lies more than 100 levels deep.
     #[schema(value_type = Object)]
     payload: serde_json::Map<String, serde_json::Value>,
     /// The item of a tracker that is acked when the task settles.
