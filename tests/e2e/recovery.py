@@ -17,7 +17,7 @@ class Loss:
     target: str
     """Their Target's value."""
     bound: str
-    """How long recovery may take with the template's defaults, as docs/PROMISES.md states it."""
+    """How long recovery may take with the template's defaults, as docs/design/recovery.md states it."""
     tasks: list[str]
     lost_at: float = 0.0
     recovered_after_s: float | None = None

@@ -1,5 +1,5 @@
 """`groupage local` is for its owner's programs alone: web pages in a real browser try to use it, and so do programs that do
-not know the key. Beside them, what README says of boto3, the AWS CLI, curl and the browser still works."""
+not know the key. Beside them, what docs/guides/laptop.md says of boto3, the AWS CLI, curl and the browser still works."""
 
 import json
 import shutil

@@ -65,15 +65,15 @@ fn every_path_in_the_docs_leads_somewhere() {
 
 /// The schema is generated from the types, so a new kind of downstream appears here by itself.
 #[test]
-fn the_readme_says_of_each_kind_of_downstream_what_the_template_must_allow() {
+fn the_guide_says_of_each_kind_of_downstream_what_the_template_must_allow() {
     let read = |file: &str| std::fs::read_to_string(cargo::workspace().join(file)).unwrap();
-    let (readme, template) = (read("README.md"), read("template.yaml"));
+    let (guide, template) = (read("docs/guides/downstreams.md"), read("template.yaml"));
     let kinds = docs::downstream_kinds(&read("infra/schemas/routes.json"));
     assert!(kinds.contains(&"pull".to_owned()), "not the kinds of downstream: {kinds:?}");
     for kind in kinds {
         let start = format!("| `{kind}");
-        let row = readme.lines().find(|line| line.starts_with(&start));
-        let row = row.unwrap_or_else(|| panic!("README.md has no row for `downstream: {kind}`"));
+        let row = guide.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("docs/guides/downstreams.md has no row for `downstream: {kind}`"));
         let allowed = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap();
         for word in allowed.split('`').skip(1).step_by(2) {
             assert!(template.contains(word), "template.yaml has no `{word}`, which `downstream: {kind}` needs");
