@@ -59,9 +59,6 @@ impl Folder {
     }
 
     /// The path of a file in it, which is there from now on and its owner's alone, as is what SQLite puts beside it.
-    ///
-    /// # Errors
-    /// [`Error::Folder`]
     pub(crate) fn file(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.path.join(name);
         private_file(&path).map_err(failed(&self.path))?;
@@ -74,9 +71,6 @@ impl Folder {
     }
 
     /// The key with which the stack on this folder is used; made when it is first asked for.
-    ///
-    /// # Errors
-    /// [`Error::Folder`]
     pub(crate) fn key(&self) -> Result<Key, Error> {
         let failed = failed(&self.path);
         let mut file = private_file(&self.path.join(KEY_FILE)).map_err(&failed)?;

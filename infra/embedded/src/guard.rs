@@ -92,9 +92,6 @@ impl Guard {
     }
 
     /// Whether a request may come to the listener on this port.
-    ///
-    /// # Errors
-    /// [`Refusal`]
     pub fn admit<B>(&self, port: u16, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
         let host = host(headers, request.uri()).filter(|host| is_known(host, port)).ok_or(Refusal::Host)?;

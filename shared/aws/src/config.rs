@@ -65,9 +65,6 @@ impl Tables {
     pub const STOPPED_INDEX: &str = "Stopped";
 
     /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,LIST,LANE,STREAM,ROUTE}_TABLE`.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] names the first variable that is not set.
     pub fn from_env() -> Result<Self, Error> {
         Ok(Self {
             tasks: required("GROUPAGE_TASK_TABLE")?,
@@ -104,9 +101,6 @@ pub struct Queues {
 
 impl Queues {
     /// Reads `GROUPAGE_{TASK,IN_ORDER,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] names the first variable that is not set.
     pub fn from_env() -> Result<Self, Error> {
         Ok(Self {
             tasks: required("GROUPAGE_TASK_QUEUE")?,

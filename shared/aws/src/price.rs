@@ -23,7 +23,7 @@ pub use crate::sqs::requests;
 /// A read unit reads this many bytes, or twice as many if the read may be stale.
 const READ_UNIT_BYTES: u64 = 4096;
 
-/// An item as its table holds it.
+/// An item as its table holds it. Only a bug makes one that cannot be encoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
     place: Place,
@@ -42,9 +42,6 @@ const fn index(of: Place) -> Option<(&'static [&'static str], &'static [&'static
 
 impl Image {
     /// A task; if it is settled, as one that was settled at `now`.
-    ///
-    /// # Errors
-    /// The item cannot be encoded: a bug.
     pub fn task(task: &Task, retention_ms: u64, now: Timestamp) -> Result<Self> {
         let item = crate::tables::tasks::item_of(task, retention_ms, now)?;
         Ok(Self { place: Place::Tasks, item })
@@ -56,25 +53,16 @@ impl Image {
     }
 
     /// A batch.
-    ///
-    /// # Errors
-    /// The item cannot be encoded: a bug.
     pub fn batch(batch: &Batch, retention_ms: u64) -> Result<Self> {
         Ok(Self { place: Place::Batches, item: crate::tables::batches::item_of(batch, retention_ms)? })
     }
 
     /// A session.
-    ///
-    /// # Errors
-    /// The item cannot be encoded: a bug.
     pub fn session(session: &Session) -> Result<Self> {
         Ok(Self { place: Place::Sessions, item: crate::tables::sessions::item_of(session)? })
     }
 
     /// A gate as it is written at `now`.
-    ///
-    /// # Errors
-    /// The item cannot be encoded: a bug.
     pub fn gate(scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Self> {
         Ok(Self { place: Place::Locks, item: crate::tables::gates::item_of(&scope.key(), gate, now)? })
     }

@@ -83,9 +83,6 @@ impl Journal {
     }
 
     /// Writes a change. Changes take effect in the order of these calls; the future ends once this one is durable.
-    ///
-    /// # Errors
-    /// [`NotWritten`]
     pub(crate) fn write(&self, change: Change) -> impl Future<Output = Result<(), NotWritten>> + use<> {
         let (done, written) = oneshot::channel();
         let asked = self.requests.send(Request { change, done });

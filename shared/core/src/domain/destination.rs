@@ -32,7 +32,6 @@ pub enum Destination {
 
 impl Destination {
     /// The lane whose order the message keeps.
-    #[must_use]
     pub const fn lane(&self) -> Option<&LaneId> {
         match self {
             Self::InOrder(lane) => Some(lane),
@@ -47,7 +46,6 @@ impl Destination {
     }
 
     /// The message group, if it goes to a FIFO queue. SQS takes no names of over 128 characters, and not all characters.
-    #[must_use]
     pub fn group(&self) -> Option<String> {
         match self {
             Self::InOrder(lane) => Some(digest(&["lane", lane.as_str()])),

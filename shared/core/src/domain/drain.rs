@@ -89,7 +89,6 @@ impl<C: Clone> Drain<C> {
     }
 
     /// Whether candidates must be read before they are moved.
-    #[must_use]
     pub const fn verifies(&self) -> bool {
         self.verify
     }
@@ -112,7 +111,6 @@ impl<C: Clone> Drain<C> {
     }
 
     /// What is queued and not yet used, at most `most`; the leader's own tasks come first.
-    #[must_use]
     pub fn rest(&self, most: usize) -> Vec<Candidate> {
         self.queue.iter().take(most).cloned().collect()
     }

@@ -179,7 +179,6 @@ fn shown(place: &[Step]) -> String {
 
 /// JSON as every queue takes it: two characters that JSON may hold are refused by SQS, or replaced, and stand as escapes
 /// here. They occur within strings only.
-#[must_use]
 pub fn sendable(json: String) -> String {
     if !json.contains(UNSENDABLE) {
         return json;
@@ -193,7 +192,6 @@ const UNSENDABLE: [char; 2] = ['\u{fffe}', '\u{ffff}'];
 
 /// The same JSON without insignificant white space, and [sendable]. Numbers and strings stay as they were written: a payload may hold
 /// numbers that no float can carry, and the downstream must see the sender's.
-#[must_use]
 pub fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);

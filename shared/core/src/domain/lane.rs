@@ -121,7 +121,6 @@ pub const MAX_AHEAD: u64 = 1_000_000;
 impl Lane {
     /// A lane that nobody has ever been in. Its revisions begin at `now`, so that they differ from those of a lane of this id
     /// that was forgotten.
-    #[must_use]
     pub const fn open(id: LaneId, numbering: Numbering, now: Timestamp) -> Self {
         let (head, by_sequence) = match numbering {
             Numbering::ByArrival => (Turn(0), false),
@@ -132,7 +131,6 @@ impl Lane {
     }
 
     /// The lane after these tasks have come to it, in this order, and what each of them finds; `None` if it has not changed.
-    #[must_use]
     pub fn lined_up(&self, tasks: &[(TaskId, Option<Turn>)], now: Timestamp) -> (Option<Self>, Vec<Place>) {
         let mut lane = self.clone();
         let mut used = BTreeSet::new();
@@ -170,14 +168,12 @@ impl Lane {
     }
 
     /// The number whose task has its turn when the one at the head is settled.
-    #[must_use]
     pub const fn following(&self) -> Turn {
         self.head.next()
     }
 
     /// The lane after a task was settled; `next` is the task with the number that follows, if it has come. `None` if that
     /// task does not have the turn: its successor was let in already.
-    #[must_use]
     pub fn settled(
         &self,
         task: &TaskId,
@@ -199,7 +195,6 @@ impl Lane {
     }
 
     /// The lane after a person let it go on; `None` if nothing stops it.
-    #[must_use]
     pub fn resumed(&self, next: Option<&Queued>, now: Timestamp) -> Option<Self> {
         match &self.state {
             State::Free | State::Taken(_) => None,
@@ -209,13 +204,11 @@ impl Lane {
     }
 
     /// The lane after the task was let in that has the turn; `None` if nobody doubted that.
-    #[must_use]
     pub fn entered(&self, now: Timestamp) -> Option<Self> {
         self.is_resuming.then(|| self.written(now))
     }
 
     /// Whether a failure stopped it, until a person has let it go on.
-    #[must_use]
     pub const fn is_stopped(&self) -> bool {
         match self.state {
             State::Free | State::Taken(_) => self.is_resuming,
@@ -224,7 +217,6 @@ impl Lane {
     }
 
     /// Whether this task's failure stopped it.
-    #[must_use]
     pub fn is_stopped_by(&self, task: &TaskId) -> bool {
         match &self.state {
             State::Free | State::Taken(_) => false,
@@ -233,13 +225,11 @@ impl Lane {
     }
 
     /// Whether it may be forgotten once nothing has happened for long.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.state == State::Free && !self.by_sequence
     }
 
     /// Who has the turn and has not had it before: the task at the head, if it still waits there.
-    #[must_use]
     pub fn has_turn(&self, queued: &Queued) -> bool {
         queued.turn == self.head && self.state == State::Taken(queued.candidate.id.clone())
     }
@@ -256,7 +246,6 @@ impl Lane {
 
 impl Queued {
     /// A task that waits for this turn.
-    #[must_use]
     pub fn of(task: &Task, target: Target, turn: Turn) -> Self {
         Self { turn, target, candidate: task.candidate() }
     }

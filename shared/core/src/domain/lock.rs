@@ -82,6 +82,7 @@ pub struct Acquisition {
 
 /// What a workflow that wants a lock should do.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Bid {
     /// Try this write.
     Acquire(Acquisition),
@@ -104,7 +105,6 @@ pub struct Held {
 ///
 /// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's old
 /// image comes back with the failure and is `seen` in the next decision.
-#[must_use]
 pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp) -> Bid {
     let next = |fence: Fence, open: Option<BatchId>, signals: u64| Lock {
         holder: Some(bidder.clone()),
@@ -131,14 +131,12 @@ pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp
 
 impl Lock {
     /// Whether somebody leads by it whom others leave alone.
-    #[must_use]
     pub fn is_led(&self, now: Timestamp) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
     }
 
     /// When the window of the term's first batch begins, before the first is made: with its tasks' wait, lest what the way to the
     /// leader takes is added to what the route asks for.
-    #[must_use]
     pub fn first_window(&self) -> Option<Timestamp> {
         self.holder.as_ref().filter(|_| self.seq == Seq(0)).map(|holder| holder.waits_since)
     }
@@ -150,13 +148,11 @@ impl Lock {
     /// leader is at its third batch or beyond says that it has not just come: the first tasks of a burst are registered
     /// by many at once, and a leader at its beginning will come to them; two who reach for the same tasks pay for refused
     /// moves. No rate is asked for: the average of a long term says nothing about now, and clocks differ.
-    #[must_use]
     pub fn needs_help(&self, now: Timestamp) -> bool {
         self.is_led(now) && self.seq >= Seq(2)
     }
 
     /// Whether this lock is held under just this term.
-    #[must_use]
     pub fn is_led_by(&self, term: &Term) -> bool {
         self.fence == term.fence && self.holder.as_ref().is_some_and(|holder| holder.workflow == term.workflow)
     }
@@ -164,7 +160,6 @@ impl Lock {
 
 impl Term {
     /// The id of this term's `seq`-th batch.
-    #[must_use]
     pub fn batch_id(&self, seq: Seq) -> BatchId {
         BatchId::derive(&self.target, self.fence, seq)
     }

@@ -50,7 +50,6 @@ pub struct Election {
 
 impl Elect {
     /// Elections in as few messages as hold them, in their order; each message with the keys of those in it.
-    #[must_use]
     pub fn packed<K>(elections: impl IntoIterator<Item = (K, Election)>) -> Vec<(Vec<K>, Self)> {
         let mut packs: Vec<(Vec<K>, Vec<Election>)> = Vec::new();
         let mut tasks = 0;
@@ -112,7 +111,6 @@ pub enum Group {
 
 impl Group {
     /// What it is about.
-    #[must_use]
     pub const fn target(&self) -> &Target {
         match self {
             Self::Lead(lead) => &lead.term.target,
@@ -180,7 +178,6 @@ pub struct Handle {
 
 impl Handle {
     /// The message about a batch as it is now.
-    #[must_use]
     pub fn about(batch: &Batch) -> Self {
         Self {
             batch: batch.id.clone(),

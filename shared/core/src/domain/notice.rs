@@ -59,7 +59,6 @@ pub const UNDELIVERABLE: &str = "notice_undeliverable";
 const UNDELIVERABLE_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Whether a notice of what was settled then, and is refused still, is to go to the rejected queue.
-#[must_use]
 pub fn is_undeliverable(settled_at: Timestamp, now: Timestamp) -> bool {
     now.since(settled_at) >= UNDELIVERABLE_MS
 }
@@ -76,7 +75,6 @@ pub struct Settled<'a> {
 }
 
 /// The notice of one settled task; `failure` is `None` if it succeeded.
-#[must_use]
 pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -> CloudEvent<OfTask> {
     let Settled { task, target, batch } = settled;
     CloudEvent {
@@ -116,7 +114,6 @@ pub struct OfTracker {
 }
 
 /// The notice of a tracker's end, with the first of its failed items; it is the same however often it is made.
-#[must_use]
 pub fn of_tracker(tracker: &Tracker, end: &End, failed_items: Vec<ItemId>) -> CloudEvent<OfTracker> {
     let named = end.missing_items.iter().map(ItemRange::len).sum::<u64>();
     let more = end.failed > failed_items.len() as u64 || end.missing > named;
@@ -159,7 +156,6 @@ pub struct OfStream {
 }
 
 /// The notice of a stream's last commit. Notices may come in another order than they were sent: the highest watermark counts.
-#[must_use]
 pub fn of_stream(stream: &Stream) -> CloudEvent<OfStream> {
     let (life, watermark, state) = (&stream.life, &stream.watermark, stream.state.word());
     CloudEvent {

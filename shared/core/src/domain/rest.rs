@@ -37,14 +37,12 @@ const MAX_TASKS: usize = 1_000;
 
 impl Rest {
     /// Whether one message takes so many task messages of so many bytes together.
-    #[must_use]
     pub const fn holds(tasks: usize, bytes: usize) -> bool {
         // A comma for each.
         tasks <= MAX_TASKS && bytes + tasks + FRAME_BYTES <= MAX_MESSAGE_BYTES
     }
 
     /// The message with these task messages, of this shard of their Target.
-    #[must_use]
     pub fn body(tasks: &[String], stage: Stage, shard: Shard) -> String {
         let stage = match stage {
             Stage::Failed => r#""failed""#.to_owned(),
@@ -55,20 +53,17 @@ impl Rest {
     }
 
     /// Reads a message, unless it is a task's own. What is malformed is left to be refused as a task.
-    #[must_use]
     pub fn parse(body: &str) -> Option<Self> {
         let rest: Self = body.starts_with(BEGINNING).then(|| serde_json::from_str(body).ok()).flatten()?;
         (rest.rest.len() <= MAX_TASKS).then_some(rest)
     }
 
     /// How far its tasks have come.
-    #[must_use]
     pub const fn stage(&self) -> Stage {
         self.stage
     }
 
     /// The shard that its tasks were drawn into.
-    #[must_use]
     pub const fn shard(&self) -> Shard {
         self.shard
     }

@@ -21,7 +21,6 @@ pub struct Policy {
 impl Policy {
     /// The pause before the next attempt: uniform in `0..=min(cap, base · 2^(attempt-1))` by `random`, a number in
     /// `0.0..1.0`, but never less than what the downstream asked for with `Retry-After`.
-    #[must_use]
     pub fn backoff_ms(&self, attempt: u32, retry_after_ms: Option<u64>, random: f64) -> u64 {
         let doublings = attempt.saturating_sub(1).min(32);
         let ceiling = self.base_ms.saturating_mul(1 << doublings).min(self.cap_ms);
@@ -33,21 +32,18 @@ impl Policy {
 
 /// The pause before a workflow that lost an election looks again: 2–4 s at first, then twice as long each time up to
 /// 16–32 s. Its signal on the lock does the work meanwhile; this is for leaders that died and indexes that lag.
-#[must_use]
 pub fn election_delay_ms(attempt: u32, random: f64) -> u64 {
     let floor = 2_000 << attempt.min(3);
     floor + scale(floor, random)
 }
 
 /// The pause before a message that could not be handled comes again: 2–4 s, twice as long each time up to 4–8 minutes.
-#[must_use]
 pub fn again_delay_ms(received: u32, random: f64) -> u64 {
     let floor = 1_000 << received.clamp(1, 8);
     floor + scale(floor, random)
 }
 
 /// The pause before a batch that found a gate closed looks again: 1–2 s, growing to 4–8 s.
-#[must_use]
 pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
     let floor = 1_000 << (waits / 4).min(2);
     floor + scale(floor, random)
@@ -56,7 +52,6 @@ pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
 /// The pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: 0.25 to 1.25 s before
 /// that time, as near to it as whole seconds come, since SQS counts in those. A longer pause than 15 minutes SQS cuts short;
 /// then the batch goes round once more.
-#[must_use]
 pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
     const EARLY_MS: u64 = 250;
     let whole_s = ahead_ms.saturating_sub(EARLY_MS) / 1_000;

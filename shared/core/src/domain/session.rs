@@ -40,7 +40,6 @@ impl Default for Timing {
 impl Timing {
     /// How long a worker may go on after the *start* of its last successful renewal, in milliseconds. It stops before
     /// others may take over: a tenth of the expiry is left for clocks that differ and for a write that is under way.
-    #[must_use]
     pub const fn trust_ms(&self) -> u64 {
         self.expiry_ms - self.expiry_ms / 10
     }
@@ -74,7 +73,6 @@ pub enum Holder {
 
 impl Holder {
     /// Judges what was found of a session.
-    #[must_use]
     pub fn of(found: Option<&Session>, now: Timestamp) -> Self {
         match found {
             None => Self::Gone,
@@ -86,7 +84,6 @@ impl Holder {
 
 impl Session {
     /// A new session.
-    #[must_use]
     pub const fn open(id: SessionId, worker: String, claims: Vec<BatchId>, now: Timestamp, timing: Timing) -> Self {
         Self { id, beat: Beat(1), expires_at: now.plus_ms(timing.expiry_ms), claims, worker }
     }
@@ -103,7 +100,6 @@ impl Session {
 /// Neighbouring shares, by the order of the ids, as equal as they can be: everybody who sees the same sessions divides
 /// alike, without a word to each other. While they see different ones, two may work on one share, which costs a refused
 /// write and no more. With more sessions than shares some have to share one.
-#[must_use]
 pub fn share<T: Copy>(all: &[T], sessions: &[SessionId], me: &SessionId) -> Vec<T> {
     let mut ids: Vec<&SessionId> = sessions.iter().chain([me]).collect();
     ids.sort();

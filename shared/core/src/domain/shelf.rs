@@ -32,7 +32,6 @@ pub enum Shelf {
 
 impl Shelf {
     /// The key that its bookmarks are stored under, beside the locks and gates: no Target begins so.
-    #[must_use]
     pub fn key(&self) -> String {
         match self {
             Self::Sessions => "#sweep:sessions".to_owned(),
@@ -52,6 +51,7 @@ pub struct Position(pub String);
 /// Where sweeps stand in one part of a shelf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
+#[must_use]
 pub struct Bookmark {
     /// Behind which entry the next sweep goes on; none begins with the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,6 @@ pub struct Bookmarks(pub BTreeMap<String, Bookmark>);
 
 impl Bookmark {
     /// Where a sweep that comes each `every_ms` begins. Without a bookmark the sweep before it visited everything.
-    #[must_use]
     pub fn taken_up(kept: Option<&Self>, now: Timestamp, every_ms: u64) -> Self {
         match kept {
             None => Self { after: None, began: now, since: Timestamp(now.0.saturating_sub(every_ms)) },
@@ -78,31 +77,26 @@ impl Bookmark {
     }
 
     /// All entries up to this one were visited.
-    #[must_use]
     pub fn moved_to(self, visited: Position) -> Self {
         Self { after: Some(visited), ..self }
     }
 
     /// The last entry was visited, and the round is over.
-    #[must_use]
     pub fn ended(self) -> Self {
         Self { after: None, since: self.began, ..self }
     }
 
     /// The index does not know the position (any more): a new round begins, and the old one has not ended.
-    #[must_use]
     pub fn lost(self, now: Timestamp) -> Self {
         Self { after: None, began: now, ..self }
     }
 
     /// Whether the next sweep needs it, after one that began at `now`.
-    #[must_use]
     pub fn is_needed(&self, now: Timestamp) -> bool {
         self.after.is_some() || self.since < now
     }
 
     /// For how long at most an entry was not visited, in milliseconds.
-    #[must_use]
     pub const fn unvisited_ms(&self, now: Timestamp) -> u64 {
         now.since(self.since)
     }

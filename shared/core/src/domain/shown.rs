@@ -25,7 +25,6 @@ pub enum Shown {
 
 impl Shown {
     /// How a task stands, given its batch if it is in one.
-    #[must_use]
     pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
         match &task.status {
             Status::Queued => Self::Queued,

@@ -45,7 +45,6 @@ pub struct Contract {
 }
 
 /// The JSON Schema of a task message.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(Contract)
 }
@@ -67,7 +66,6 @@ pub struct TaskMessage {
 
 impl TaskMessage {
     /// The message as it is sent. Its id is in it, so that whoever sends it again sends the same task.
-    #[must_use]
     pub fn body(&self) -> String {
         let id = serde_json::Value::from(self.id.as_str());
         // Quoted as they are: ids of items and lists hold nothing that JSON would write otherwise.
@@ -80,7 +78,6 @@ impl TaskMessage {
     }
 
     /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other.
-    #[must_use]
     pub fn digest(&self) -> String {
         // With another item or event it is another task, else somebody would wait for one that nobody acks.
         match (&self.item, &self.event) {
@@ -191,7 +188,6 @@ impl Rejection {
     }
 
     /// The same refusal, of a message that was for an item, or was an event.
-    #[must_use]
     pub fn of(self, item: Option<ItemId>, event: Option<EventId>) -> Self {
         Self { item, event: event.map(Box::new), ..self }
     }

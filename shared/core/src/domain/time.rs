@@ -12,19 +12,16 @@ pub struct Timestamp(pub u64);
 
 impl Timestamp {
     /// This moment plus `ms` milliseconds.
-    #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
     /// Milliseconds from `earlier` to this moment; zero if `earlier` is later.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
     /// Whole seconds since the epoch, as DynamoDB's TTL wants them.
-    #[must_use]
     pub const fn as_secs(self) -> u64 {
         self.0 / 1000
     }

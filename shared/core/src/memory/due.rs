@@ -8,7 +8,6 @@ use crate::ports::{Entries, Entry};
 
 /// The ids of up to `limit` entries that are due before `before` and come `after` that one, those that have been so for
 /// longest first: what an index in memory shows.
-#[must_use]
 pub fn due<'a, Id: Ord + Clone + Display + 'a>(
     entries: impl Iterator<Item = (Timestamp, &'a Id)>,
     before: Timestamp,

@@ -75,7 +75,6 @@ pub enum Error {
 
 impl Error {
     /// Whether the same request may succeed later.
-    #[must_use]
     pub const fn retryable(&self) -> Retryable {
         match self {
             Self::Throttled { .. } | Self::Unavailable { .. } => Retryable::Yes,

@@ -25,7 +25,6 @@ pub struct Entries<T> {
 
 impl<T> Entries<T> {
     /// What they show, by itself.
-    #[must_use]
     pub fn all(self) -> Vec<T> {
         self.found.into_iter().map(|entry| entry.what).collect()
     }

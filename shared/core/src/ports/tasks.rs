@@ -59,7 +59,6 @@ pub struct Page<C> {
 
 impl Page<TaskId> {
     /// Of the tasks that wait for one Target, if any do: up to `limit` that come after the one of this id.
-    #[must_use]
     pub fn of(waiting: Option<&BTreeMap<TaskId, Candidate>>, after: Option<&TaskId>, limit: usize) -> Self {
         let from = after.map_or(Unbounded, Excluded);
         let after = waiting.into_iter().flat_map(|waiting| waiting.range::<TaskId, _>((from, Unbounded)));
@@ -82,7 +81,6 @@ pub struct Waiting {
 
 impl Waiting {
     /// A task that waits under `target`.
-    #[must_use]
     pub fn new(task: &Task, target: &Target) -> Self {
         Self { target: target.clone(), candidate: task.candidate(), since: task.waits_since }
     }

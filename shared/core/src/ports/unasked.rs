@@ -35,7 +35,6 @@ pub struct Unasked;
 
 impl Unasked {
     /// What a call that nobody should make comes to.
-    #[must_use]
     pub fn was_asked(call: &'static str) -> Error {
         Error::Broken { what: call, why: "nobody asks for this here".to_owned() }
     }

@@ -42,7 +42,6 @@ pub enum Unmade {
 
 impl Unmade {
     /// The reason for which a member fails that cannot be in any body.
-    #[must_use]
     pub fn reason(self) -> Reason {
         match self {
             Self::Template(reason) => reason,
@@ -83,7 +82,6 @@ impl Route {
 
     /// Finds the members on which the template fails alone, after it failed on all of these together. If it fails on none
     /// of them alone, or on the others still, it is the template that is wrong, and every member is broken for `reason`.
-    #[must_use]
     pub fn renderable(&self, key: &BatchId, target: &Target, items: &[Item<'_>], reason: &Reason) -> Renderable {
         let mut found = Renderable::default();
         for (position, item) in items.iter().enumerate() {

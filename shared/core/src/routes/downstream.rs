@@ -99,7 +99,6 @@ pub enum Secret {
 
 impl Downstream {
     /// How long one call may take, in milliseconds; workers that pull decide for themselves.
-    #[must_use]
     pub const fn timeout_ms(&self) -> Option<u64> {
         match self {
             Self::Http(http) => Some(http.timeout_ms.0),
@@ -109,7 +108,6 @@ impl Downstream {
     }
 
     /// How its answers are read.
-    #[must_use]
     pub const fn response(&self) -> &ResponseMapping {
         match self {
             Self::Http(http) => &http.response,
@@ -119,7 +117,6 @@ impl Downstream {
     }
 
     /// Whether its batches wait for workers that pull them.
-    #[must_use]
     pub const fn is_pulled(&self) -> bool {
         match self {
             Self::Pull => true,

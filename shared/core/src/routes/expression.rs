@@ -55,7 +55,6 @@ impl Expression {
     }
 
     /// The expression as written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }

@@ -260,7 +260,6 @@ impl Order {
 }
 
 /// The JSON Schema of the routes file.
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(File)
 }

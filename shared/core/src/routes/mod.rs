@@ -105,13 +105,11 @@ pub struct InFlight {
 
 impl Route {
     /// Whether its batches wait for workers that pull them.
-    #[must_use]
     pub const fn is_pulled(&self) -> bool {
         self.downstream.is_pulled()
     }
 
     /// What a failed task means to those behind it; only a person lets tasks go on whose route is not ordered any more.
-    #[must_use]
     pub fn on_failure(&self) -> OnFailure {
         self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
     }
@@ -161,7 +159,6 @@ impl Route {
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.
-    #[must_use]
     pub fn pause_scope(&self, target: &Target) -> Scope {
         match self.pause {
             Pause::Target => Scope::Target(target.whole()),
@@ -180,13 +177,11 @@ impl Routes {
     }
 
     /// The route with this name.
-    #[must_use]
     pub fn get(&self, name: &RouteName) -> Option<&Route> {
         self.routes.iter().find(|route| route.name == *name)
     }
 
     /// Whether the batches of this Target's route wait for workers that pull them.
-    #[must_use]
     pub fn is_pulled(&self, target: &Target) -> bool {
         self.get(&target.route()).is_some_and(Route::is_pulled)
     }
@@ -198,7 +193,6 @@ impl Routes {
 
     /// The queue that a task is sent to: the one that keeps order, if its order is that of arrival. A message that makes no
     /// sense is rejected by whoever reads it.
-    #[must_use]
     pub fn intake(&self, message: &TaskMessage) -> Destination {
         match self.assign(&message.payload) {
             Ok(Assigned { order: Some(Order { lane, numbering: Numbering::ByArrival, .. }), .. }) => {

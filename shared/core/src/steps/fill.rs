@@ -27,9 +27,6 @@ const MIN_PAGE: usize = 200;
 
 impl Gathered {
     /// Gathers what fits into `room` from the drain and, behind it, the index, for the leader by the lock of `target`.
-    ///
-    /// # Errors
-    /// The store did not answer.
     pub async fn gather<S: Tasks + Locks>(
         store: &S,
         target: &Target,
@@ -118,9 +115,6 @@ impl Filling {
 
     /// An open batch that an earlier delivery began: it left word of its candidates' fates at just this revision, or
     /// each is driven to its fate now.
-    ///
-    /// # Errors
-    /// The store did not answer.
     pub async fn resume<S: Tasks>(store: &S, batch: Batch, left: Option<Resume>) -> Result<Self, Error> {
         let joined = match &left {
             Some(left) if left.batch == batch.id && left.revision == batch.revision => {

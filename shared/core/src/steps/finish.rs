@@ -63,9 +63,6 @@ pub async fn written(store: &impl Batches, id: &BatchId, target: &Target, now: T
 
 /// Sends a frozen batch to the batch-handler; one that was claimed before has its message already, and one that is
 /// pulled needs none.
-///
-/// # Errors
-/// The queue did not answer.
 pub async fn hand_on(outbox: &impl Outbox, routes: &Routes, batch: &Batch) -> Result<(), Error> {
     Ok(send_all(outbox, handing_on(routes, batch).into_iter().collect()).await?)
 }
@@ -93,9 +90,6 @@ async fn freeze<S: Tasks + Batches>(store: &S, routes: &Routes, batch: &Batch, n
 }
 
 /// Drives every candidate of a batch to a known fate; returns those that name it, in their order.
-///
-/// # Errors
-/// A port did not answer.
 pub async fn drive<S: Tasks>(store: &S, batch: &Batch) -> Result<Vec<Member>, Error> {
     // Most have joined already: reading that costs a read each instead of a failed write.
     let ids: Vec<_> = batch.members.iter().map(|member| member.id.clone()).collect();

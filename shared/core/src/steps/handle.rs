@@ -39,7 +39,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether the message must stay: it comes again.
-    #[must_use]
     pub const fn keeps_its_message(&self) -> bool {
         match self {
             Self::CallAgain { .. } | Self::ClaimLost => true,

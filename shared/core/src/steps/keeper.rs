@@ -86,9 +86,6 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     }
 
     /// Does `work` and renews the session meanwhile; drops the work where it is when the session is over.
-    ///
-    /// # Errors
-    /// [`Lost`].
     pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let lost = {
             let (work, beats) = (pin!(work), pin!(self.beats()));
@@ -172,9 +169,6 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
 }
 
 /// Ends a session if it is over; says until when it lives otherwise.
-///
-/// # Errors
-/// The store did not answer.
 pub async fn lives_until<S: Sessions>(
     store: &S,
     env: &impl Env,

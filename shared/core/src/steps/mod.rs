@@ -36,7 +36,8 @@ use crate::domain::retry::Retryable;
 use crate::domain::task::{Candidate, Status};
 use crate::ports::{self, Destination, Env, Freshness, Outgoing, Tasks};
 
-/// A step could not finish; its message comes again.
+/// A step or a call could not finish: its message comes again, or it may be repeated. Mostly a port did not answer, which
+/// the calls therefore do not say.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A port did not answer.
@@ -56,7 +57,6 @@ pub enum Error {
 
 impl Error {
     /// Whether the same message may succeed later without anybody's help.
-    #[must_use]
     pub const fn retryable(&self) -> Retryable {
         match self {
             Self::Port(error) => error.retryable(),

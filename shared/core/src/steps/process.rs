@@ -29,9 +29,6 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     /// Makes a claimed batch's call and records what came of it.
-    ///
-    /// # Errors
-    /// As [`process`](Self::process).
     pub async fn finish(&self, claimed: Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
         let processed = self.attempt(&claimed, keeper).await;
         keeper.forget(&claimed.batch.id).await;

@@ -16,7 +16,7 @@ pub type Outcome<T, R> = Result<Result<T, R>, Error>;
 /// A write that meets others is tried so many times.
 pub(super) const TRIES: u32 = 64;
 
-/// The tries of one write, each on what was read just before it.
+/// The tries of one write, each on what was read just before it. After the last one it is a conflict.
 pub(super) struct Tries<'a, E> {
     env: &'a E,
     doing: &'static str,
@@ -30,26 +30,17 @@ impl<'a, E: Env> Tries<'a, E> {
     }
 
     /// Lets whoever wrote in between go first, for longer each time.
-    ///
-    /// # Errors
-    /// That was the last try.
     pub(super) async fn give_way(&mut self) -> Result<(), Error> {
         let_others_go_first(self.env, self.used).await;
         self.again()
     }
 
     /// The same, but the first of two writers goes on at once: it has just seen what the other wrote.
-    ///
-    /// # Errors
-    /// That was the last try.
     pub(super) async fn give_way_later(&mut self) -> Result<(), Error> {
         if self.used == 0 { self.again() } else { self.give_way().await }
     }
 
     /// Goes on at once.
-    ///
-    /// # Errors
-    /// That was the last try.
     pub(super) const fn again(&mut self) -> Result<(), Error> {
         self.used += 1;
         if self.used < TRIES { Ok(()) } else { Err(Error::Conflict(self.doing)) }
@@ -83,9 +74,6 @@ impl<Id> Settled<Id> {
     }
 
     /// How much is unknown, if all others have heard.
-    ///
-    /// # Errors
-    /// One did not answer.
     pub fn all(self) -> Result<usize, Error> {
         self.unanswered.into_iter().next().map_or(Ok(self.unknown), |(_, error)| Err(error))
     }

@@ -28,9 +28,6 @@ pub(super) struct Unknown {
 
 impl Heard {
     /// What is unknown, if all others have heard.
-    ///
-    /// # Errors
-    /// A tracker or a stream did not answer.
     pub(super) fn all(self) -> Result<Unknown, Error> {
         Ok(Unknown { items: self.trackers.all()?, events: self.streams.all()? })
     }

@@ -72,7 +72,6 @@ const LOOK: usize = 10;
 
 impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A worker whose session lies in the pool of `route`. It may claim once the session is opened.
-    #[must_use]
     pub fn new(processor: Processor<'a, S, Q, D, E>, keeper: &'a Keeper<'a, S, E>, route: RouteName) -> Self {
         Self { processor, keeper, route, later: HashMap::new(), left: Vec::new() }
     }

@@ -36,7 +36,6 @@ pub struct Bisection {
 
 impl Bisection {
     /// Begins with a batch of so many members, called as a whole so many times and refused for `reason`.
-    #[must_use]
     pub fn of(members: usize, whole: u32, reason: &Reason) -> Self {
         let mut bisection = Self { whole, calling: Some(0..members), pending: Vec::new(), said: Vec::new() };
         bisection.refused(reason);
@@ -44,19 +43,16 @@ impl Bisection {
     }
 
     /// How many calls each member was part of in this batch, all those of parts counted as one.
-    #[must_use]
     pub const fn attempts(&self) -> u32 {
         self.whole + 1
     }
 
     /// Whether no call is left to make, and none is under way.
-    #[must_use]
     pub const fn is_over(&self) -> bool {
         self.calling.is_none() && self.pending.is_empty()
     }
 
     /// The part whose call is under way.
-    #[must_use]
     pub const fn calling(&self) -> Option<&Range<usize>> {
         self.calling.as_ref()
     }
@@ -103,13 +99,11 @@ impl Bisection {
     }
 
     /// What was said of each of the members. Those of parts that were not called any more were not asked.
-    #[must_use]
     pub fn finished(&self, members: &[Member]) -> BTreeMap<TaskId, Said> {
         self.with_the_rest(members, &Said::NotCalled)
     }
 
     /// The same for a batch of which no part is called any more: the members of the others fail for `reason`.
-    #[must_use]
     pub fn given_up(&self, members: &[Member], reason: &Reason) -> BTreeMap<TaskId, Said> {
         self.with_the_rest(members, &Said::Failed(reason.clone()))
     }
@@ -123,7 +117,6 @@ impl Bisection {
 }
 
 /// The `Idempotency-Key` of a part's call: the batch and the positions, counted from 1.
-#[must_use]
 pub fn key(batch: &BatchId, part: &Range<usize>) -> BatchId {
     BatchId::new(format!("{batch}.{}-{}", part.start + 1, part.end))
 }

@@ -21,14 +21,12 @@ pub struct Left {
 
 impl Left {
     /// All of it, for so many members.
-    #[must_use]
     pub fn all(members: usize) -> Self {
         let all: Positions = (0..members).collect();
         Self { unsettled: all.clone(), untold: all.clone(), unreturned: all }
     }
 
     /// Whether nothing is left.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.unsettled.is_empty() && self.untold.is_empty() && self.unreturned.is_empty()
     }
@@ -41,13 +39,11 @@ pub struct Positions(Vec<Range<usize>>);
 
 impl Positions {
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether this position is among them.
-    #[must_use]
     pub fn contain(&self, position: usize) -> bool {
         let after = self.0.partition_point(|range| range.end <= position);
         self.0.get(after).is_some_and(|range| range.contains(&position))

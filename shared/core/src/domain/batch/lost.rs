@@ -14,6 +14,7 @@ use crate::domain::outcome::{Reason, Said, WORKER_LOST};
 
 /// What to do with a batch whose worker is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Lost {
     /// Claim it and make the same call again.
     CallAgain,
@@ -25,7 +26,6 @@ pub enum Lost {
 
 impl Batch {
     /// What this batch comes to, whose worker is lost. `bisects` says whether its route takes batches apart.
-    #[must_use]
     pub fn lost(&self, max_attempts: u32, bisects: bool) -> Lost {
         let reason = Reason::new(WORKER_LOST);
         let apart = match &self.apart {

@@ -47,6 +47,7 @@ pub struct Member {
 
 /// A batch as its table holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Batch {
     /// Its id.
     pub id: BatchId,
@@ -91,6 +92,7 @@ pub enum Assumes {
 
 /// What a worker that was handed a batch should do with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Duty {
     /// Claim it and make the call.
     Call,
@@ -116,7 +118,6 @@ pub const GRACE_MS: u64 = 60_000;
 
 impl Batch {
     /// A new batch with its first candidates.
-    #[must_use]
     pub fn open(
         id: BatchId,
         target: Target,
@@ -148,7 +149,6 @@ impl Batch {
 
     /// The same open batch, for tasks of which the first has waited since then: its window began with that. It is not over before
     /// it is open.
-    #[must_use]
     pub fn waited_for_since(self, since: Timestamp, wait_ms: u64) -> Self {
         let until = since.min(self.created_at).plus_ms(wait_ms).max(self.created_at);
         Self { status: Status::Open { until }, ..self }
@@ -157,13 +157,11 @@ impl Batch {
     /// A batch whose members name it already: it needs no leader, and is frozen by its first write.
     ///
     /// It has the time in place of a leader's fence, as a leader that is elected now would.
-    #[must_use]
     pub fn express(id: BatchId, target: Target, members: &[Candidate], now: Timestamp) -> Self {
         Self { status: Status::Frozen, ..Self::open(id, target, Fence(now.0), members, now, 0) }
     }
 
     /// The item that takes the place of a batch that was never written.
-    #[must_use]
     pub fn void(id: BatchId, target: Target, now: Timestamp) -> Self {
         Self { status: Status::Void, ..Self::open(id, target, Fence(0), &[], now, 0) }
     }
@@ -173,7 +171,6 @@ impl Batch {
     ///
     /// Candidates that turned out to be elsewhere are left out. In that round nobody can move them in any more, and a
     /// batch that kept them would grow with every move that is refused, beyond its limits and what its item may hold.
-    #[must_use]
     pub fn with_candidates(&self, joined: &[Member], bytes: u64, candidates: &[Candidate]) -> Self {
         let mut next = Self { members: joined.to_vec(), bytes, ..self.revised(self.status.clone()) };
         next.add(candidates);
@@ -181,20 +178,17 @@ impl Batch {
     }
 
     /// This batch, taking no more candidates.
-    #[must_use]
     pub fn closing(&self) -> Self {
         self.revised(Status::Closing)
     }
 
     /// This batch with its final members: frozen, or empty if there are none.
-    #[must_use]
     pub fn frozen(&self, members: Vec<Member>) -> Self {
         let status = if members.is_empty() { Status::Empty } else { Status::Frozen };
         Self { members, ..self.revised(status) }
     }
 
     /// What is to be done with this batch by a worker that was handed it.
-    #[must_use]
     pub fn duty(&self, now: Timestamp) -> Duty {
         match &self.status {
             Status::Frozen => Duty::Call,
@@ -211,7 +205,6 @@ impl Batch {
     }
 
     /// Whether its members are final and its outcome is not recorded yet.
-    #[must_use]
     pub const fn is_callable(&self) -> bool {
         match self.status {
             Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } => true,
@@ -220,13 +213,11 @@ impl Batch {
     }
 
     /// Whether a task is among its candidates or members, in just the round that it is in.
-    #[must_use]
     pub fn has(&self, task: &Task) -> bool {
         self.members.iter().any(|member| member.round == task.round && member.id == task.id)
     }
 
     /// The session that has claimed it.
-    #[must_use]
     pub const fn claimed_by(&self) -> Option<&SessionId> {
         match &self.status {
             Status::InProgress { claim } => Some(&claim.session),
@@ -242,7 +233,6 @@ impl Batch {
 
     /// When somebody who finds it in the index of unfinished batches should look at it; `None` if nothing is left to
     /// do and the index does not show it.
-    #[must_use]
     pub const fn unfinished(&self) -> Option<Timestamp> {
         match self.status {
             Status::Open { .. }
@@ -256,13 +246,11 @@ impl Batch {
     }
 
     /// How many calls of it each of its members was part of.
-    #[must_use]
     pub fn calls_of_each(&self) -> u32 {
         self.apart.as_deref().map_or(self.attempts, Bisection::attempts)
     }
 
     /// This batch, claimed for one more call: that of its next part, if it is being taken apart.
-    #[must_use]
     pub fn claimed(&self, claim: Claim) -> Self {
         let mut claimed = Self { attempts: self.attempts + 1, ..self.revised(Status::InProgress { claim }) };
         if let Some(apart) = &mut claimed.apart {
@@ -272,19 +260,16 @@ impl Batch {
     }
 
     /// This claimed batch, taken apart so far.
-    #[must_use]
     pub fn taken_apart(&self, apart: Bisection) -> Self {
         Self { apart: Some(Box::new(apart)), ..self.revised(self.status.clone()) }
     }
 
     /// This batch with its claim given up, for the same call to be made again after a pause.
-    #[must_use]
     pub fn paused(&self, until: Timestamp) -> Self {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
     /// This batch, which is to be called and whose worker, if it has one, is gone, with a ticket for the time `at`. Workers that pull leave it alone until just before, sweep for a while longer.
-    #[must_use]
     pub fn waiting(&self, ticket: Ticket, at: Timestamp) -> Self {
         let due = if self.pulled { Timestamp(at.0.saturating_sub(IN_PLACE_MS)) } else { at.plus_ms(GRACE_MS) };
         let status = match &self.status {
@@ -302,7 +287,6 @@ impl Batch {
     }
 
     /// This batch with its outcome recorded.
-    #[must_use]
     pub fn settled(&self, results: Results, at: Timestamp) -> Self {
         Self {
             apart: None,
@@ -312,19 +296,16 @@ impl Batch {
     }
 
     /// This settled batch with nothing left to do; any other stays as it is, but for its revision.
-    #[must_use]
     pub fn followed_up(&self) -> Self {
         self.with_follow_up(FollowUp::Done)
     }
 
     /// This settled batch with nothing left to do but to wait for members to return, the last one then.
-    #[must_use]
     pub fn returning(&self, last: Timestamp) -> Self {
         self.with_follow_up(FollowUp::Returning).due_at(last.plus_ms(GRACE_MS))
     }
 
     /// This settled batch, of whose follow-up only this is left.
-    #[must_use]
     pub fn with_left(&self, left: Left) -> Self {
         Self { left: Some(Box::new(left)), ..self.revised(self.status.clone()) }
     }
@@ -339,27 +320,23 @@ impl Batch {
 
     /// This batch with its message sent again by sweep: earlier ones are superseded. The pause before the next time
     /// doubles with each, up to a quarter of an hour.
-    #[must_use]
     pub fn nudged(&self, now: Timestamp) -> Self {
         let pause_ms = GRACE_MS << self.nudges.min(4);
         Self { nudges: self.nudges + 1, ..self.revised(self.status.clone()) }.due_at(now.plus_ms(pause_ms))
     }
 
     /// The same write of a batch that workers pull: they may claim it from `due` on.
-    #[must_use]
     pub fn pulled_from(self, due: Timestamp) -> Self {
         Self { pulled: true, ..self.due_at(due) }
     }
 
     /// The part of its route in which the index of unfinished batches lists it.
-    #[must_use]
     pub fn part(&self) -> Part {
         let part = Part::of(&self.id);
         if self.pulled && self.is_callable() { part.pulled() } else { part }
     }
 
     /// The same write, with another time for others to look at the batch.
-    #[must_use]
     pub fn due_at(self, due: Timestamp) -> Self {
         Self { due, ..self }
     }

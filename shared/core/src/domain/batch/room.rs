@@ -38,14 +38,12 @@ pub struct Room {
 
 impl Limits {
     /// The room of an empty batch.
-    #[must_use]
     pub const fn room(&self) -> Room {
         Room { items: self.max_items, bytes: self.max_bytes, empty: true }
     }
 
     /// Carves full batches from the front of `candidates`, in their order; who is in none of them is left for a batch that
     /// waits for more. A batch is full as a leader's is ([`Room::take`]).
-    #[must_use]
     pub fn carve(&self, candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
         let mut queue = VecDeque::from(candidates);
         let mut batches = Vec::new();
@@ -59,7 +57,6 @@ impl Limits {
     }
 
     /// The room left beside `joined` members with `bytes` of payloads.
-    #[must_use]
     pub const fn room_beside(&self, joined: usize, bytes: u64) -> Room {
         Room {
             items: self.max_items.saturating_sub(joined),
@@ -71,7 +68,6 @@ impl Limits {
 
 impl Room {
     /// What is left of this room beside `candidates`.
-    #[must_use]
     pub fn beside(&self, candidates: &[Candidate]) -> Self {
         let bytes: u64 = candidates.iter().map(|candidate| u64::from(candidate.bytes)).sum();
         Self {
@@ -137,7 +133,6 @@ const AGES_BY: u64 = 40;
 /// half of the time that it should take, and a twentieth of a second at most. Never before the batch is older by a fortieth, but
 /// for that half: each look makes either what is left or the age another by a factor, so their number grows with the window's
 /// logarithm.
-#[must_use]
 pub fn next_look_ms(left_ms: u64, open_ms: u64, joined: usize, room: usize, before: Pace) -> u64 {
     let (so_far_ms, came) = (open_ms + before.ms, joined + before.members);
     let full_in_ms = so_far_ms.saturating_mul(room as u64) / (came.max(1) as u64);

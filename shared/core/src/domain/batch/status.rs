@@ -48,7 +48,6 @@ pub enum Status {
 
 impl Status {
     /// The word stored in the `Status` attribute.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Open { .. } => "open",
@@ -63,7 +62,6 @@ impl Status {
     }
 
     /// Whether nothing can happen to the batch any more that its table does not already say.
-    #[must_use]
     pub const fn is_final(&self) -> bool {
         match self {
             Self::Settled { .. } | Self::Empty | Self::Void => true,

@@ -28,7 +28,6 @@ macro_rules! string_id {
             }
 
             /// The id as text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -71,7 +70,6 @@ macro_rules! number {
 
         impl $name {
             /// The number after this one.
-            #[must_use]
             pub const fn next(self) -> Self {
                 Self(self.0 + 1)
             }
@@ -169,7 +167,6 @@ number! {
 
 impl Token {
     /// The token so many places on.
-    #[must_use]
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }
@@ -179,7 +176,6 @@ impl BatchId {
     /// The id of the `seq`-th batch that the leader with this fence makes for a Target.
     ///
     /// Derived, so that a repeat of the leader's message finds the batch it began instead of beginning another.
-    #[must_use]
     pub fn derive(target: &Target, fence: Fence, seq: Seq) -> Self {
         Self(digest(&["batch", target.as_str(), &fence.to_string(), &seq.to_string()]))
     }
@@ -187,7 +183,6 @@ impl BatchId {
     /// The id of a batch that needs no leader; nobody else has the id `unique`. No leader's batch has such an id.
     ///
     /// Not derived from what is in the batch: who repeats its registration may find its tasks in other batches.
-    #[must_use]
     pub fn express(unique: &str) -> Self {
         Self(digest(&["express", unique]))
     }
@@ -195,7 +190,6 @@ impl BatchId {
 
 /// The first 128 bits of SHA-256 over the parts, as 32 hex digits. Each part's length goes in too, so that no two
 /// lists of parts run together.
-#[must_use]
 pub fn digest(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

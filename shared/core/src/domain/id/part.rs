@@ -12,7 +12,6 @@ impl Pool {
     }
 
     /// The workers that pull a route's batches.
-    #[must_use]
     pub fn of_route(route: &RouteName) -> Self {
         Self(route.0.clone())
     }
@@ -24,20 +23,17 @@ impl Pool {
 
 impl SessionId {
     /// A session in a pool; nobody else has the id `unique`.
-    #[must_use]
     pub fn within(pool: &Pool, unique: &str) -> Self {
         Self(format!("{pool}/{unique}"))
     }
 
     /// A session of the batch-handler, in one of its pools.
-    #[must_use]
     pub fn of_handler(unique: &str) -> Self {
         let spread = unique.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
         Self::within(&Pool::handlers(spread % HANDLER_POOLS), unique)
     }
 
     /// Where it is found.
-    #[must_use]
     pub fn pool(&self) -> Pool {
         Pool(self.0.rsplit_once('/').map_or_else(String::new, |(pool, _)| pool.to_owned()))
     }
@@ -64,32 +60,27 @@ impl Part {
     }
 
     /// This part's batches that wait to be pulled.
-    #[must_use]
     pub const fn pulled(self) -> Self {
         Self { pulled: true, ..self }
     }
 
     /// The part that a batch lies in.
-    #[must_use]
     pub fn of(batch: &BatchId) -> Self {
         // Ids are digests; whatever else one may be still lies in some part.
         Self::of_digest(&batch.0)
     }
 
     /// The part that a tracker lies in.
-    #[must_use]
     pub fn of_tracker(tracker: &TrackerId) -> Self {
         Self::of_digest(&digest(&["tracker", &tracker.0]))
     }
 
     /// The part that a list lies in.
-    #[must_use]
     pub fn of_list(list: &ListId) -> Self {
         Self::of_digest(&digest(&["list", &list.0]))
     }
 
     /// The part that a stream lies in.
-    #[must_use]
     pub fn of_stream(stream: &StreamId) -> Self {
         Self::of_digest(&digest(&["stream", &stream.0]))
     }
@@ -100,25 +91,21 @@ impl Part {
     }
 
     /// The key under which the index of trackers lists this part.
-    #[must_use]
     pub fn tracker_key(self) -> String {
         format!("{:x}", self.number)
     }
 
     /// The key under which the index of lists lists this part.
-    #[must_use]
     pub fn list_key(self) -> String {
         format!("{:x}", self.number)
     }
 
     /// The key under which the index of streams lists this part.
-    #[must_use]
     pub fn stream_key(self) -> String {
         format!("{:x}", self.number)
     }
 
     /// The key under which the index of unfinished batches lists this part of a route.
-    #[must_use]
     pub fn key(self, route: &RouteName) -> String {
         let shelf = if self.pulled { "#pull" } else { "" };
         format!("{route}#{:x}{shelf}", self.number)

@@ -8,19 +8,16 @@ pub const MAX_TARGET_BYTES: usize = 512;
 
 impl LaneId {
     /// The stored form of the order key that `route` computed.
-    #[must_use]
     pub fn of(route: &RouteName, key: &str) -> Self {
         Self(format!("{route}:{key}"))
     }
 
     /// The route that orders these tasks.
-    #[must_use]
     pub fn route(&self) -> RouteName {
         RouteName(self.0.split_once(':').map_or(self.0.as_str(), |(route, _)| route).to_owned())
     }
 
     /// The order key.
-    #[must_use]
     pub fn key(&self) -> &str {
         self.0.split_once(':').map_or("", |(_, key)| key)
     }
@@ -31,7 +28,6 @@ impl Shard {
     pub const HOME: Self = Self(0);
 
     /// One of `count` shards by `draw`, a number in `0.0..1.0`.
-    #[must_use]
     pub fn drawn(count: u8, draw: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a number of eight bits")]
         let shard = (draw.clamp(0.0, 1.0) * f64::from(count)) as u8;
@@ -41,37 +37,31 @@ impl Shard {
 
 impl Target {
     /// The stored form of `value` as computed by `route`.
-    #[must_use]
     pub fn of(route: &RouteName, value: &str) -> Self {
         Self(format!("{route}:{value}"))
     }
 
     /// The route that computed this Target.
-    #[must_use]
     pub fn route(&self) -> RouteName {
         RouteName(self.split().0.to_owned())
     }
 
     /// What the route's `target` expression gave.
-    #[must_use]
     pub fn value(&self) -> &str {
         self.split().2
     }
 
     /// Which shard of the Target this is.
-    #[must_use]
     pub fn shard(&self) -> Shard {
         self.split().1
     }
 
     /// The Target without its shard: its name for people, and the key of its home.
-    #[must_use]
     pub fn whole(&self) -> Self {
         self.in_shard(Shard::HOME)
     }
 
     /// This shard of the Target.
-    #[must_use]
     pub fn in_shard(&self, shard: Shard) -> Self {
         let (route, _, value) = self.split();
         Self(if shard == Shard::HOME { format!("{route}:{value}") } else { format!("{route}/{shard}:{value}") })
@@ -84,7 +74,6 @@ impl Target {
 
     /// Whether this shard is led for itself alone, if its route has `count` shards: the Target's home is, and so is a shard
     /// that is left from a time when there were more, which home's leader does not come to any more.
-    #[must_use]
     pub fn stands_alone(&self, count: u8) -> bool {
         let shard = self.shard();
         shard == Shard::HOME || shard.0 >= count

@@ -27,14 +27,12 @@ impl Strand {
     }
 
     /// The strand of a caller's key.
-    #[must_use]
     pub fn of(key: &str) -> Self {
         let first = digest(&["strand", key]).chars().next().and_then(|digit| digit.to_digit(16));
         Self(first.unwrap_or_default() as usize % Self::COUNT)
     }
 
     /// Its number.
-    #[must_use]
     pub const fn number(self) -> usize {
         self.0
     }
@@ -42,19 +40,16 @@ impl Strand {
 
 impl Forgotten {
     /// These ends.
-    #[must_use]
     pub fn new(of: impl Fn(Strand) -> Token) -> Self {
         Self(std::array::from_fn(|number| of(Strand(number))))
     }
 
     /// The highest end that was forgotten in a strand; zero if none was.
-    #[must_use]
     pub fn in_strand(&self, strand: Strand) -> Token {
         self.0.get(strand.0).copied().unwrap_or_default()
     }
 
     /// The same for the strand of a key.
-    #[must_use]
     pub fn end(&self, key: &str) -> Token {
         self.in_strand(Strand::of(key))
     }

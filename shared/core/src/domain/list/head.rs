@@ -30,6 +30,7 @@ const FEW: usize = 4;
 
 /// The item that everybody who takes tasks writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Head {
     /// Which list.
     pub life: Life,
@@ -51,6 +52,7 @@ pub struct Head {
 
 /// One conditional write of the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Move {
     /// Take tokens.
     Reserve(Reserve),
@@ -93,7 +95,6 @@ pub struct Reserve {
 
 impl Reserve {
     /// When sweep looks for it, if it looks for nothing earlier.
-    #[must_use]
     pub fn due(&self) -> Timestamp {
         Reservation::due_of(self.at, self.count)
     }
@@ -101,7 +102,6 @@ impl Reserve {
 
 impl Head {
     /// The head of a new list.
-    #[must_use]
     pub fn open(life: Life) -> Self {
         let active_at = life.opened_at;
         let (taken, forgotten) = (Token(0), Forgotten::default());
@@ -111,7 +111,6 @@ impl Head {
 
     /// A reservation that whoever takes tasks works off in passing, since more linger than a few: their owners died, and
     /// each makes every write of the head larger. `pick`, from 0 to 1, chooses one, so that not everybody takes the same.
-    #[must_use]
     pub fn straggler(&self, now: Timestamp, pick: f64) -> Option<&str> {
         let lingering = self.reservations.iter().filter(|(_, found)| found.lingers(now));
         let lingering: Vec<&String> = lingering.map(|(key, _)| key).collect();
@@ -124,21 +123,18 @@ impl Head {
     }
 
     /// The write that forgets a reservation all of which is done; `None` if there is none under this key.
-    #[must_use]
     pub fn forgetting(&self, key: &str) -> Option<Move> {
         let end = self.reservations.get(key)?.end();
         Some(Move::Forget { key: key.to_owned(), end, below: self.forgotten.end(key) >= end })
     }
 
     /// The write that says when sweep looks next.
-    #[must_use]
     pub fn looking(&self) -> Move {
         let due = self.reservations.values().map(Reservation::due).min();
         Move::Look { was: self.due, reservations: self.reservations.len(), due }
     }
 
     /// Whether this head shows that just this write was made: its answer was lost, or it was not needed any more.
-    #[must_use]
     pub fn shows(&self, made: &Move) -> bool {
         match made {
             Move::Reserve(Reserve { key, purpose, count, at, .. }) => self
@@ -151,7 +147,6 @@ impl Head {
     }
 
     /// This head after a write, or `None` if the write assumes another.
-    #[must_use]
     pub fn after(&self, next: &Move) -> Option<Self> {
         let mut head = self.clone();
         match next {

@@ -143,7 +143,6 @@ const FIRST_LOOK_MS: u64 = 60 * 60 * 1_000;
 
 impl State {
     /// The word stored in the `State` attribute, and shown.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -153,7 +152,6 @@ impl State {
     }
 
     /// The state of this word.
-    #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Open, Self::Closed, Self::Removing].into_iter().find(|state| state.word() == word)
     }
@@ -161,7 +159,6 @@ impl State {
 
 impl Put {
     /// Whether the list is made by this.
-    #[must_use]
     pub fn is_new(&self) -> bool {
         self.tail.revision == FIRST
     }
@@ -169,7 +166,6 @@ impl Put {
 
 impl Tail {
     /// The tail of a new list.
-    #[must_use]
     pub fn open(life: Life, options: Options) -> Self {
         let active_at = life.opened_at;
         let due = active_at.plus_ms(options.ttl_ms.map_or(FIRST_LOOK_MS, |ttl_ms| ttl_ms.min(FIRST_LOOK_MS)));
@@ -202,32 +198,27 @@ impl Tail {
 
 impl List {
     /// How many tasks wait.
-    #[must_use]
     pub const fn waiting(&self) -> u64 {
         self.tail.given.0.saturating_sub(self.head.taken.0)
     }
 
     /// When somebody last put or took anything.
-    #[must_use]
     pub fn active_at(&self) -> Timestamp {
         self.tail.active_at.max(self.head.active_at)
     }
 
     /// Until when it may be idle: sweep removes it then, unless tasks wait for ever.
-    #[must_use]
     pub fn idle_until(&self, idle_ms: u64) -> Timestamp {
         self.active_at().plus_ms(self.tail.options.ttl_ms.unwrap_or(idle_ms))
     }
 
     /// Whether sweep removes it now.
-    #[must_use]
     pub fn is_over(&self, idle_ms: u64, now: Timestamp) -> bool {
         let may_go = self.tail.options.ttl_ms.is_some() || self.waiting() == 0;
         may_go && self.head.reservations.is_empty() && self.idle_until(idle_ms) <= now
     }
 
     /// The taking of the next tasks, as far as there are any; `None` if none waits.
-    #[must_use]
     pub fn taking(&self, key: &str, purpose: Purpose, now: Timestamp) -> Option<Reserve> {
         let count = match purpose {
             Purpose::Release { asked } => asked.min(self.waiting()),

@@ -47,7 +47,6 @@ pub struct Record {
 
 impl Purpose {
     /// Whether it takes from a list that is not open.
-    #[must_use]
     pub const fn is_discard(self) -> bool {
         match self {
             Self::Release { .. } => false,
@@ -58,14 +57,12 @@ impl Purpose {
 
 impl Reservation {
     /// The token after the last.
-    #[must_use]
     pub const fn end(&self) -> Token {
         self.start.plus(self.count)
     }
 
     /// Until when its owner is left alone: longer for more tasks, up to a minute. Feeding it on beside its owner does no
     /// harm; it only costs twice.
-    #[must_use]
     pub fn due(&self) -> Timestamp {
         Self::due_of(self.at, self.count)
     }
@@ -75,7 +72,6 @@ impl Reservation {
     }
 
     /// Whether it lingers: its owner is slow, or died, and whoever takes tasks next can work it off in passing.
-    #[must_use]
     pub const fn lingers(&self, now: Timestamp) -> bool {
         self.count <= SMALL && now.since(self.at) > SLOW_MS
     }
@@ -83,13 +79,11 @@ impl Reservation {
 
 impl Record {
     /// A record of which nothing is done yet.
-    #[must_use]
     pub fn of(key: &str, reservation: Reservation) -> Self {
         Self { key: key.to_owned(), reservation, done: reservation.start }
     }
 
     /// Whether all of it is done.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.done >= self.reservation.end()
     }

@@ -33,13 +33,11 @@ impl Bits {
     }
 
     /// The node, or an empty one.
-    #[must_use]
     pub fn node(&self, id: NodeId) -> Node {
         self.nodes.get(&id).cloned().unwrap_or_else(|| Node::empty(id))
     }
 
     /// Whether the node was read, and had bits.
-    #[must_use]
     pub fn has(&self, id: NodeId) -> bool {
         self.nodes.contains_key(&id)
     }
@@ -50,7 +48,6 @@ impl Bits {
     }
 
     /// Whether a node above this one says that all below is settled. The nodes above must have been read.
-    #[must_use]
     pub fn is_reported(&self, id: NodeId) -> bool {
         let mut below = id;
         while let Some((parent, bit)) = below.parent() {
@@ -63,7 +60,6 @@ impl Bits {
     }
 
     /// Whether an event is settled. The nodes on the way to it must have been read.
-    #[must_use]
     pub fn is_settled(&self, number: u64) -> bool {
         let Some(Place { group, index }) = Place::of(number) else { return false };
         let group = NodeId::group(group);
@@ -71,7 +67,6 @@ impl Bits {
     }
 
     /// How far all events from `at` on are settled, as far as the nodes [on the way](path) to it say.
-    #[must_use]
     pub fn run(&self, at: u64) -> Run {
         let Some(path) = path(at) else { return Run::Stops(at) };
         // From the top: what a node above says makes whatever lies below it void.
@@ -97,7 +92,6 @@ impl Bits {
 }
 
 /// The nodes on the way down to an event, from its group upwards; `None` if no stream has so many.
-#[must_use]
 pub fn path(number: u64) -> Option<[NodeId; MAX_LEVEL as usize + 1]> {
     if number >= MAX_NUMBER {
         return None;
@@ -109,7 +103,6 @@ pub fn path(number: u64) -> Option<[NodeId; MAX_LEVEL as usize + 1]> {
 }
 
 /// The first event below a node.
-#[must_use]
 pub fn first_below(id: NodeId) -> u64 {
     u64::from(id.index) * u64::from(GROUP_SIZE) * span(id.level)
 }

@@ -52,9 +52,6 @@ pub struct Trace {
 
 impl EventId {
     /// Reads an event's id.
-    ///
-    /// # Errors
-    /// [`NoEvent`]
     pub fn parse(text: &str) -> Result<Self, NoEvent> {
         const SHAPE: NoEvent = NoEvent("an event's id is stream:opened:number");
         let mut parts = text.split(':');
@@ -77,7 +74,6 @@ impl EventId {
     }
 
     /// The id of its task, if the task brings none of its own: the same however often the event is fed.
-    #[must_use]
     pub fn task(&self) -> TaskId {
         TaskId::new(self.to_string())
     }
@@ -97,7 +93,6 @@ impl Offset {
     }
 
     /// The offset as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -105,7 +100,6 @@ impl Offset {
 
 impl Trace {
     /// What an event leaves whose task is written like this.
-    #[must_use]
     pub fn of(offset: Offset, body: &str) -> Self {
         let digest = id::digest(&[offset.as_str(), body]);
         // Sixteen hex digits always are a number.
@@ -116,13 +110,11 @@ impl Trace {
 
 impl Page {
     /// The number after the last one's.
-    #[must_use]
     pub const fn end(&self) -> u64 {
         self.start + self.traces.len() as u64
     }
 
     /// What is known of an event, if it is one of these.
-    #[must_use]
     pub fn trace(&self, number: u64) -> Option<&Trace> {
         self.traces.get(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }

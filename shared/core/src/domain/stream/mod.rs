@@ -101,7 +101,6 @@ const MAX_LOOK_MS: u64 = 60_000;
 
 impl Stream {
     /// A new stream without events.
-    #[must_use]
     pub fn open(id: StreamId, options: Options, now: Timestamp) -> Self {
         Self {
             life: Life { id, opened_at: now },
@@ -119,13 +118,11 @@ impl Stream {
     }
 
     /// Events that are not settled, as far as the last commit knows: there may be fewer.
-    #[must_use]
     pub const fn unsettled(&self) -> u64 {
         self.next.saturating_sub(self.watermark.settled)
     }
 
     /// How many more events its window takes.
-    #[must_use]
     pub const fn room(&self) -> u64 {
         self.options.window.saturating_sub(self.unsettled())
     }
@@ -140,7 +137,6 @@ impl Stream {
     }
 
     /// Whether the watermark may be committed now, if all before this number is settled.
-    #[must_use]
     pub fn may_commit(&self, reached: u64, now: Timestamp) -> bool {
         let ahead = reached.saturating_sub(self.watermark.number);
         now.since(self.watermark.at) >= self.options.commit_ms
@@ -150,7 +146,6 @@ impl Stream {
     }
 
     /// This stream with what was found to be settled; `None` if that is nothing new.
-    #[must_use]
     pub fn reached(&self, found: Watermark) -> Option<Self> {
         let watermark = &self.watermark;
         if found.number < watermark.number {
@@ -206,7 +201,6 @@ impl Stream {
     }
 
     /// Whether it is forgotten now: it is over, and nothing has become of it for its retention.
-    #[must_use]
     pub fn is_forgotten(&self, retention_ms: u64, now: Timestamp) -> bool {
         self.state != State::Open && self.active_at.plus_ms(retention_ms) <= now
     }

@@ -27,7 +27,6 @@ impl State {
     pub const ALL: [Self; 4] = [Self::Open, Self::Ended, Self::Failed, Self::Completed];
 
     /// The word stored in the `State` attribute, and shown.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -38,7 +37,6 @@ impl State {
     }
 
     /// The state of this word.
-    #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.word() == word)
     }

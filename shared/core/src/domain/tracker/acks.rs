@@ -59,19 +59,16 @@ impl Acks {
     }
 
     /// How many items they are.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.groups.values().map(|indexes| indexes.len() as u64).sum()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
     /// The last item. A tracker that has it has them all.
-    #[must_use]
     pub fn last(&self) -> Option<Place> {
         let (group, indexes) = self.groups.last_key_value()?;
         indexes.last_key_value().map(|(index, _)| Place { group: *group, index: *index })

@@ -47,14 +47,12 @@ pub struct NoItem(pub &'static str);
 
 impl Place {
     /// The place of the `number`-th item of a tracker, counted from 0; `None` if no tracker has so many.
-    #[must_use]
     pub fn of(number: u64) -> Option<Self> {
         let size = u64::from(GROUP_SIZE);
         Some(Self { group: u32::try_from(number / size).ok()?, index: u16::try_from(number % size).ok()? })
     }
 
     /// How many items come before it.
-    #[must_use]
     pub fn number(self) -> u64 {
         u64::from(self.group) * u64::from(GROUP_SIZE) + u64::from(self.index)
     }
@@ -62,9 +60,6 @@ impl Place {
 
 impl ItemId {
     /// Reads an item's id.
-    ///
-    /// # Errors
-    /// [`NoItem`]
     pub fn parse(text: &str) -> Result<Self, NoItem> {
         let range = ItemRange::parse(text)?;
         if text.rsplit(':').next().is_some_and(|index| index.contains('-')) {
@@ -76,9 +71,6 @@ impl ItemId {
 
 impl ItemRange {
     /// Reads a range of items, or one item.
-    ///
-    /// # Errors
-    /// [`NoItem`]
     pub fn parse(text: &str) -> Result<Self, NoItem> {
         const SHAPE: NoItem = NoItem("an item's id is tracker:group:index, a range's tracker:group:first-last");
         let mut parts = text.split(':');
@@ -108,13 +100,11 @@ impl ItemRange {
     }
 
     /// How many items it has.
-    #[must_use]
     pub fn len(&self) -> u64 {
         u64::from(self.last - self.first) + 1
     }
 
     /// Never: a range has one item at least.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         false
     }

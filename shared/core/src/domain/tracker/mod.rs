@@ -186,7 +186,6 @@ const MAX_LOOK_MS: u64 = 60 * 60 * 1_000;
 
 impl State {
     /// The word stored in the `State` attribute, and shown.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -198,7 +197,6 @@ impl State {
 
 impl Ending {
     /// The word stored in the `State` attribute, and shown.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -224,7 +222,6 @@ impl Addition {
 
 impl Tracker {
     /// A new tracker without items.
-    #[must_use]
     pub fn open(id: TrackerId, options: Options, now: Timestamp) -> Self {
         let Options { deadline, notify } = options;
         Self {
@@ -244,14 +241,12 @@ impl Tracker {
     }
 
     /// What it was opened with.
-    #[must_use]
     pub fn options(&self) -> Options {
         Options { deadline: self.deadline, notify: self.notify.clone() }
     }
 
     /// This tracker with more items, and which they are; `None` if they are too many. Only an open tracker takes any:
     /// callers check that first.
-    #[must_use]
     pub fn grown(&self, key: &str, count: u64, now: Timestamp) -> Option<(Self, Addition)> {
         let items = self.items.checked_add(count).filter(|items| *items <= MAX_ITEMS)?;
         let addition = Addition { key: key.to_owned(), start: self.items, count };
@@ -312,7 +307,6 @@ impl Tracker {
     }
 
     /// Whether it ends now without being complete, if only `done` of its items are done.
-    #[must_use]
     pub fn is_over(&self, done: u64, patience: Patience, now: Timestamp) -> Option<Ending> {
         let patience_ms = match self.state {
             State::Open => patience.open_ms,
@@ -326,13 +320,11 @@ impl Tracker {
     }
 
     /// How many groups it has; the last one may still grow.
-    #[must_use]
     pub fn groups(&self) -> u32 {
         u32::try_from(self.items.div_ceil(u64::from(GROUP_SIZE))).unwrap_or(u32::MAX)
     }
 
     /// How many children a node has.
-    #[must_use]
     pub fn size_of(&self, node: NodeId) -> u16 {
         let size = u64::from(GROUP_SIZE);
         let children = self.items.div_ceil(size.pow(u32::from(node.level)));
@@ -341,13 +333,11 @@ impl Tracker {
     }
 
     /// Whether all items lie below a node.
-    #[must_use]
     pub fn is_below(&self, node: NodeId) -> bool {
         node.index == 0 && self.items <= u64::from(GROUP_SIZE).pow(u32::from(node.level) + 1)
     }
 
     /// Whether an item was added.
-    #[must_use]
     pub fn has(&self, place: Place) -> bool {
         place.number() < self.items
     }

@@ -38,13 +38,11 @@ pub struct NodeId {
 
 impl NodeId {
     /// The group of this number.
-    #[must_use]
     pub const fn group(number: u32) -> Self {
         Self { level: 0, index: number }
     }
 
     /// Where its own bit is: in which node, and which bit. `None` above the highest level.
-    #[must_use]
     pub fn parent(self) -> Option<(Self, u16)> {
         if self.level >= MAX_LEVEL {
             return None;
@@ -78,6 +76,7 @@ pub struct Mark {
 
 /// One write of a node. It assumes of each word that it changes that the word is as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Change {
     /// Which node.
     pub id: NodeId,
@@ -102,13 +101,11 @@ pub struct WordChange {
 
 impl Node {
     /// A node with no bit set.
-    #[must_use]
     pub const fn empty(id: NodeId) -> Self {
         Self { id, done: BTreeMap::new(), failed: BTreeMap::new(), failures: 0 }
     }
 
     /// The write that marks these children; `None` if all are marked already, whatever came of them.
-    #[must_use]
     pub fn marking(&self, marks: &[Mark]) -> Option<Change> {
         let mut change = Change { id: self.id, words: BTreeMap::new(), fresh: 0, failures: 0 };
         for Mark { bit, failures } in marks {
@@ -134,7 +131,6 @@ impl Node {
     }
 
     /// Whether what a change assumes holds.
-    #[must_use]
     pub fn is_as(&self, change: &Change) -> bool {
         change.words.iter().all(|(word, changed)| self.done.get(word) == changed.was.as_ref())
     }
@@ -153,13 +149,11 @@ impl Node {
     }
 
     /// How many of its children are done.
-    #[must_use]
     pub fn count(&self) -> u16 {
         self.done.values().map(count).sum()
     }
 
     /// How many bits are set, if they are its first and no others: only then can it be full.
-    #[must_use]
     pub fn leading(&self) -> Option<u16> {
         let count = self.count();
         let leads = |word: u8| {
@@ -170,7 +164,6 @@ impl Node {
     }
 
     /// The position of the first bit from `from` on that is not set; [`GROUP_SIZE`] if there is none.
-    #[must_use]
     pub fn first_clear(&self, from: u16) -> u16 {
         (from..GROUP_SIZE).find(|bit| !self.is_done(*bit)).unwrap_or(GROUP_SIZE)
     }
@@ -197,14 +190,12 @@ impl Node {
     }
 
     /// Whether a child is done.
-    #[must_use]
     pub fn is_done(&self, bit: u16) -> bool {
         let (word, position) = split(bit);
         self.done.get(&word).is_some_and(|word| is_set(word, position))
     }
 
     /// Whether a child is done and failed, or has failures in it.
-    #[must_use]
     pub fn has_failed(&self, bit: u16) -> bool {
         let (word, position) = split(bit);
         self.failed.get(&word).is_some_and(|word| is_set(word, position))

@@ -83,9 +83,6 @@ struct Following<'a, S, Q, E> {
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
 /// members that return is done when they have: [`returned`]. Notices that were refused are [counted](Counts::untold): then
 /// it is not done, and the call is to be repeated.
-///
-/// # Errors
-/// A port did not answer; the call may be repeated.
 pub async fn follow_up(
     store: &(impl Tasks + Batches + Lanes + Trackers + Streams),
     outbox: &impl Outbox,
@@ -243,9 +240,6 @@ async fn mark(
 }
 
 /// Marks a batch that waits for members to return as done if all of them have; says whether it is.
-///
-/// # Errors
-/// A port did not answer; it may be repeated.
 pub async fn returned(store: &(impl Tasks + Batches), batch: &Batch) -> Result<bool, Error> {
     let Status::Settled { results, follow_up: FollowUp::Returning, .. } = &batch.status else { return Ok(false) };
     let is_returning = |member: &&Member| matches!(results.get(&member.id), Some(Exception::Returned { .. }));

@@ -33,9 +33,6 @@ struct Handed {
 
 impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Hands the turns of settled tasks over to those behind them. May be repeated.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn hand_over(
         &self,
         settled: &[(TaskId, LaneId, Outcome)],

@@ -62,9 +62,6 @@ const PAGE: usize = 50;
 
 impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
     /// Looks at a lane and at up to `limit` of those who wait in it.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn show(&self, id: &LaneId, limit: usize) -> Result<Option<Shown>, Error> {
         let Some(lane) = self.store.lane(id).await? else { return Ok(None) };
         // Those below have had their turn, and so has who is at the head of a lane that is taken.
@@ -76,9 +73,6 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     }
 
     /// Lets a lane go on that a failure has stopped. What was to fail with the failed task does so first. May be repeated.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn resume(&self, id: &LaneId, notify: &Notify) -> Result<Resumed, Error> {
         let mut tries = Tries::of("letting a lane go on", self.env);
         loop {

@@ -36,9 +36,6 @@ pub struct Peeked {
 
 impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     /// How far a list is; two small reads, however long it is.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn progress(&self, id: &ListId) -> Outcome<Progress> {
         let Some(list) = self.shown(id).await? else { return Ok(Err(Refused::Unknown(id.clone()))) };
         let releases = list.head.reservations.values().filter(|reservation| !reservation.purpose.is_discard());
@@ -55,9 +52,6 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     }
 
     /// Looks at the next tasks without taking them, from a token on or from the first that waits.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn peek(&self, id: &ListId, from: Option<Token>, limit: usize) -> Outcome<Peeked> {
         if !(1..=MAX_PEEKED).contains(&limit) {
             return Ok(Err(Refused::BadLimit));

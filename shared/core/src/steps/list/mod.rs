@@ -114,9 +114,6 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     }
 
     /// Closes a list: from then on nothing is put on it or released from it. What is under way goes on.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn close(&self, id: &ListId) -> Outcome<List> {
         let mut tries = Tries::of("closing a list", self.env);
         loop {

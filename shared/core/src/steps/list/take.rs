@@ -39,9 +39,6 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
 
     /// Takes everything that waits and removes it; the trackers' items that the tasks carry fail. Sweep goes on with what
     /// is too much for one call.
-    ///
-    /// # Errors
-    /// As for a release.
     pub async fn discard(&self, id: &ListId, key: &str) -> Outcome<Taken> {
         self.take(id, key, Purpose::Discard).await
     }

@@ -90,9 +90,6 @@ pub type Outcome<T> = shape::Outcome<T, Refused>;
 
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// Opens a stream, or finds it if it was opened like this before; says whether it is new.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn open(&self, id: StreamId, options: Options) -> Outcome<(Stream, bool)> {
         if let Err(why) = options.check() {
             return Ok(Err(Refused::BadOption(why)));
@@ -106,17 +103,11 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     }
 
     /// A stream as it was committed last.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn stream(&self, id: &StreamId) -> Outcome<Stream> {
         Ok(self.store.stream(id).await?.ok_or_else(|| Refused::Unknown(id.clone())))
     }
 
     /// Ends a stream, and commits what is settled. Ending it again the same way changes nothing.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn end(&self, id: &StreamId, how: Ending) -> Outcome<Stream> {
         let mut tries = Tries::of("ending a stream", self.env);
         loop {
@@ -140,18 +131,12 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     }
 
     /// Commits what is settled, however long ago the last commit was.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn commit_now(&self, id: &StreamId) -> Outcome<Stream> {
         let stream = unless_refused!(self.stream(id).await?);
         Ok(Ok(self.commit(stream, commit::When::Now).await?))
     }
 
     /// Commits what is settled, if it is time.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn commit_if_due(&self, id: &StreamId) -> Outcome<Stream> {
         let stream = unless_refused!(self.stream(id).await?);
         Ok(Ok(self.commit(stream, commit::When::Due).await?))

@@ -29,9 +29,6 @@ pub(super) const GROUPS: usize = 50;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// Acks items; all of them or, if one cannot be acked, none.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn ack(&self, id: &TrackerId, ranges: &[(ItemRange, tracker::Outcome)]) -> Outcome<Acked> {
         let acks = match Acks::collect(id, ranges.iter().map(|(range, outcome)| (range, *outcome))) {
             Ok(acks) => acks,

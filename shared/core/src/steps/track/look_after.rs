@@ -59,9 +59,6 @@ const CLEARED_PAGES: usize = 100;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// Looks after a tracker that is due.
-    ///
-    /// # Errors
-    /// A port did not answer; the next sweep finds it again.
     pub async fn look_after(&self, id: &TrackerId, lifetimes: Lifetimes) -> Result<Report, Error> {
         let now = self.env.now();
         let Some(tracker) = self.store.look(id, &[], Freshness::Latest).await?.tracker else {

@@ -71,9 +71,6 @@ pub type Outcome<T> = shape::Outcome<T, Refused>;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// Opens a tracker, or finds it if it was opened like this before; says whether it is new.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn open(&self, id: TrackerId, options: Options) -> Outcome<(Tracker, bool)> {
         let tracker = Tracker::open(id, options, self.env.now());
         Ok(match self.store.open_tracker(&tracker).await? {
@@ -84,9 +81,6 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     }
 
     /// Adds items. A repeat under the same key finds what was added; says whether it was by this call.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn add(&self, id: &TrackerId, key: &str, count: u64) -> Outcome<(Addition, bool)> {
         if !is_key(key, MAX_KEY_BYTES) {
             return Ok(Err(Refused::BadKey));
@@ -122,9 +116,6 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     }
 
     /// Seals a tracker; one whose items are all acked is complete with that.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn seal(&self, id: &TrackerId) -> Outcome<Tracker> {
         let mut tries = Tries::of("sealing a tracker", self.env);
         loop {
@@ -148,9 +139,6 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     }
 
     /// Gives a tracker up. What was added and not acked counts as missing.
-    ///
-    /// # Errors
-    /// A port did not answer: the call may be repeated.
     pub async fn abandon(&self, id: &TrackerId) -> Outcome<Tracker> {
         let mut tries = Tries::of("abandoning a tracker", self.env);
         loop {

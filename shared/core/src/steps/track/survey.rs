@@ -84,9 +84,6 @@ pub(super) const MAX_RANGES: usize = 20;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// How far a tracker is. Reads all its groups, half a read unit for every four of them, unless it has ended.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn progress(&self, id: &TrackerId) -> Outcome<Progress> {
         let tracker = unless_refused!(self.tracker(id, Freshness::Latest).await?);
         let (done, failed) = match &tracker.state {
@@ -102,9 +99,6 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
 
     /// Some of a tracker's items: up to `limit`, from `from` on. Reads ten thousand groups at most; what comes back may be
     /// less than was asked for, and even nothing, before the end.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn items(
         &self,
         tracker: &Tracker,
