@@ -26,10 +26,11 @@ use crate::{check, stack, steps};
 
 /// Run the whole stack on this machine, on a data folder, until it is stopped.
 ///
-/// Prints the environment lines with which this command and any AWS SDK use it. They hold the key of the data folder: who
-/// does not know it, and every web page, is refused. What it has accepted is in the data
-/// folder before the sender has its answer, and survives any end of the process, `kill -9` too: start it again, and it
-/// goes on. To survive a power cut as well, give --fsync.
+/// It prints the environment lines with which this command and any AWS SDK use it. They hold the key of the data folder.
+/// A request without the key is refused, and so is every web page.
+///
+/// What it has accepted is in the data folder before the sender has its answer. That survives any end of the process,
+/// `kill -9` too: start it again, and it goes on. Give --fsync to survive a power cut as well.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The data folder; made if it is not there.

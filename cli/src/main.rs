@@ -21,6 +21,8 @@ mod output;
 mod push;
 mod queues;
 mod redrive;
+#[cfg(test)]
+mod reference;
 mod schema;
 mod send;
 mod stack;
@@ -59,9 +61,8 @@ enum Command {
     Local(local::Args),
     /// Run the steps and sweep in this process, on a stack that runs elsewhere, until it is stopped.
     ///
-    /// Several may run at once, and each may die at any time: the others go on with what it had in hand. Beside
-    /// `groupage local --no-steps` they are its workers. The first Ctrl-C or SIGTERM finishes what is in hand, a second
-    /// drops it.
+    /// Several may run at once, beside `groupage local --no-steps` for example. Each may die at any time: the others go on
+    /// with what it had in hand. The first Ctrl-C or SIGTERM finishes what is in hand. A second one drops it.
     Steps,
     Work(work::Args),
     Send(send::Args),

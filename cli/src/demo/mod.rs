@@ -40,9 +40,9 @@ use trucks::{Temper, Trucks};
 
 /// Watch many tasks become few calls: everything in this process, nothing to install, a few seconds.
 ///
-/// Parcels for trucks go onto the queue one by one. A truck loading API that is slow, takes few calls at once,
-/// fails some and refuses some parcels gets them in few, full calls. Ends with exit code 0 only if the API's own
-/// ledger agrees with every task's outcome.
+/// Parcels for trucks go onto the queue one by one. They reach a truck loading API in few, full calls. The API is slow,
+/// takes few calls at once, fails some and refuses some parcels. The exit code is 0 only if the API's own ledger agrees
+/// with every task's outcome.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How many parcels to send.

@@ -16,13 +16,13 @@ Examples:
 
 /// Feed an ordered file to a stream, event by event, and go on where it stood after any crash.
 ///
-/// Each line is a task: {"id": "…", "payload": {…}}; a task without an id gets one from its number in the file. The
-/// stream knows up to which line all are settled: its watermark. Feeding the same file again begins there. Lines after it
-/// that were fed before are recognised, and sent again only if they are not settled; a line that has changed since is
-/// refused. A line that is no task is rejected, counts as failed, and holds nobody up.
+/// Each line is a task: {"id": "…", "payload": {…}}. A task without an id gets one from its number in the file. The
+/// stream's watermark is the line up to which all are settled. Feeding the same file again begins there. Lines after it
+/// that were fed before are recognised, and sent again only if they are not settled. A line that has changed since is
+/// refused. A line that is no task is rejected, counts as failed, and holds no other up.
 ///
 /// When too many lines are unsettled (--window), it waits until some settle. Ctrl-C stops feeding and commits what is
-/// settled; a second drops everything.
+/// settled. A second one drops everything.
 ///
 /// The exit code is 0 if every line was fed, now or earlier, and none was rejected or has failed.
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub struct Args {
     /// The stream; opened if it is not there.
     #[arg(long, value_name = "NAME")]
     pub stream: String,
-    /// Feed so many lines a second at most.
+    /// Feed this many lines a second at most.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub rate: Option<u32>,
     /// End the stream when all lines are fed: it is completed when all are settled, and takes no more.
@@ -43,17 +43,17 @@ pub struct Args {
     /// Do not wait until all is settled.
     #[arg(long)]
     pub no_wait: bool,
-    /// How many events may be unsettled, of a stream that is opened now. 10000 if not given.
+    /// Of a stream that is opened now: how many events may be unsettled. 10000 if not given.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(*WINDOW.start()..=*WINDOW.end()))]
     pub window: Option<u64>,
-    /// The shortest time between two commits of the watermark, of a stream that is opened now. 1s if not given.
+    /// Of a stream that is opened now: the shortest time between two commits of the watermark. 1s if not given.
     #[arg(long, value_name = "TIME", value_parser = commit_time)]
     pub commit: Option<Duration>,
-    /// Commit whenever so many events more are settled, of a stream that is opened now.
+    /// Of a stream that is opened now: commit whenever this many more events are settled.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub commit_events: Option<u64>,
-    /// Who gets a message with each commit, of a stream that is opened now: default (the stack's own notification queue),
-    /// none, or the URL of an SQS queue that the stack's functions may send to. none if not given.
+    /// Of a stream that is opened now: the queue that gets a message with each commit. It is none (if not given), default
+    /// (the stack's own queue), or the URL of an SQS queue that the stack's functions may send to.
     #[arg(long, value_name = "QUEUE", value_parser = NotificationQueue::parse)]
     pub notify: Option<NotificationQueue>,
 }

@@ -19,27 +19,27 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show an order key: who has the turn, or what stopped it, and who waits.
+    /// Show an order key: the task that has the turn, or what stopped it, and the tasks that wait.
     Show {
         /// The route.
         route: String,
         /// The order key, as the route's `ordered_by` gives it.
         key: String,
-        /// Show so many of those who wait next.
+        /// Show this many of the tasks that wait next.
         #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
         limit: u64,
     },
-    /// List the order keys of a route that a failed task stopped, those first that have been so for longest.
+    /// List the order keys of a route that a failed task stopped, the longest stopped first.
     Stopped {
         /// The route.
         route: String,
-        /// List so many at most.
+        /// List this many at most.
         #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000))]
         limit: u64,
     },
     /// Let an order key go on that a failed task stopped: the next task has its turn. The failed one stays failed.
     ///
-    /// Repeating it is safe. What should take the failed task's place must be sent as another task, and comes last.
+    /// Repeating it is safe. Send the failed task's replacement as another task. It comes last.
     Resume {
         /// The route.
         route: String,

@@ -29,7 +29,7 @@ pub enum Command {
     /// Put tasks on a list, in the order of the lines: one JSON object a line, {"id": "…", "payload": {…}}.
     ///
     /// The list is made if it is not there. A task without an id gets one from its content. Putting the same file again
-    /// puts nothing: so repeat the command if it was interrupted. Bad lines are reported with their number, and the good
+    /// puts nothing, so repeat the command if it was interrupted. Bad lines are reported with their number, and the good
     /// ones are put all the same.
     Put {
         /// The list.
@@ -59,7 +59,7 @@ pub enum Command {
     Show {
         /// The list.
         name: String,
-        /// Show so many of the tasks that wait next.
+        /// Show this many of the tasks that wait next.
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100))]
         peek: Option<u64>,
     },
@@ -80,8 +80,8 @@ pub enum Command {
     Open {
         /// The list.
         name: String,
-        /// Remove the list, with all that waits on it, when nobody has put or released anything for so long, for example
-        /// 30days. Without it tasks wait for ever.
+        /// Remove the list, with all that waits on it, when it was not used for this long, for example 30days. Without it
+        /// tasks wait for ever.
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         ttl: Option<Duration>,
     },

@@ -14,12 +14,11 @@ Examples:
 
 /// Send tasks: one JSON object a line, {"id": "…", "payload": {…}}.
 ///
-/// A task without an id gets one from its content, so sending the same file again is safe: tasks that are settled
-/// are left alone, and the others are driven on. Bad lines are reported with their number, and the good ones are
-/// sent all the same.
+/// A task without an id gets one from its content. So sending the same file again is safe: settled tasks are left alone,
+/// and the others are driven on. Bad lines are reported with their number, and the good ones are sent all the same.
 ///
-/// By itself it ends when everything is sent, long before everything is done. With --track it waits for that: a tracker
-/// counts the tasks, one item for each, and is complete when every one has succeeded or failed.
+/// The command ends when everything is sent, long before everything is done. With --track it waits until every task has
+/// succeeded or failed. A tracker counts them then, one item for each.
 ///
 /// The exit code is 0 if every line was sent, now or earlier, and with --track if every task succeeded.
 #[derive(Debug, clap::Args)]
@@ -38,7 +37,7 @@ pub struct Args {
     /// tracker counts is refused under another. An input that was edited is another one: give it another name, or none.
     #[arg(long, value_name = "TRACKER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub track: Option<String>,
-    /// Who gets a message, once, when every task has succeeded or failed: default (the stack's own notification queue),
+    /// The queue that gets a message, once, when every task has succeeded or failed: default (the stack's own queue),
     /// none, or the URL of an SQS queue that the stack's functions may send to.
     #[arg(long, value_name = "QUEUE", requires = "track", default_value = "none", value_parser = NotificationQueue::parse)]
     pub notify: NotificationQueue,

@@ -42,22 +42,24 @@ Example, for a route `- { name: labels, target: printer, downstream: pull }`:
 ///
 ///   {"batch": "…", "target": "…", "items": [{"id": "…", "payload": {…}}, …]}
 ///
-/// and in its environment GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and
-/// GROUPAGE_ATTEMPT. What it prints says what became of the items. Nothing: all succeeded. Else one of these:
+/// Its environment has GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and GROUPAGE_ATTEMPT. It
+/// prints nothing if all items succeeded. Otherwise it prints one of these:
 ///
 ///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…"}, …]}
 ///
 ///   {"batchItemFailures": [{"itemIdentifier": "…"}, …]}
 ///
-/// If it fails (an exit code other than 0, no JSON, over 1 MiB, --timeout over), the batch is tried again by the
-/// route's retry policy. Any number of workers share a route. When one dies, another takes its batch over once its
-/// session has expired, after 5 s; so the command must bear being run again for the same batch.
+/// The batch is tried again by the route's retry policy if the command ends with another exit code than 0, prints no
+/// JSON or over 1 MiB, or outlasts --timeout.
 ///
-/// The first Ctrl-C or SIGTERM finishes the batch in hand; a second, or the end of --grace, gives it up to others.
+/// Any number of workers share a route. When one dies, another takes its batch over 5 s later, once its session has
+/// expired. So the command must bear being run again for the same batch.
+///
+/// The first Ctrl-C or SIGTERM finishes the batch in hand. A second one, or the end of --grace, gives it up to others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// Whose batches.
+    /// The route whose batches are worked on.
     #[arg(long, value_name = "NAME")]
     route: String,
     /// What to run for each batch.
@@ -69,7 +71,7 @@ pub struct Args {
     /// How long the batch in hand may go on after the first signal. Without it, to its end.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     grace: Option<Duration>,
-    /// Stop after so many batches.
+    /// Stop after this many batches.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batches: Option<u64>,
 }

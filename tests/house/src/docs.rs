@@ -89,7 +89,7 @@ fn fits(name: &str, pattern: &str) -> bool {
 }
 
 /// Where a link leads from a file.
-fn beside(file: &str, link: &str) -> String {
+pub fn beside(file: &str, link: &str) -> String {
     let mut path = PathBuf::from(file);
     path.pop();
     for part in link.split('/') {
@@ -122,4 +122,9 @@ pub fn downstream_kinds(schema: &str) -> Vec<String> {
     let name =
         |variant: &serde_json::Value| variant["const"].as_str().or(variant["required"][0].as_str()).map(str::to_owned);
     variants.iter().filter_map(name).collect()
+}
+
+/// The words in a source that stand between `start` and the next quotation mark.
+pub fn quoted_after(source: &str, start: &str) -> Vec<String> {
+    source.split(start).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }

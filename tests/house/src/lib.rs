@@ -9,3 +9,5 @@ pub mod circles;
 pub mod docs;
 pub mod modules;
 mod names;
+pub mod prose;
+pub mod reference;

@@ -1,11 +1,11 @@
 //! The house is in order.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use groupage_house::modules::{Modules, Use};
-use groupage_house::{cargo, circles, docs};
+use groupage_house::{cargo, circles, docs, prose, reference};
 
 /// Crates that the core must not know, by how their names begin: AWS, and what speaks to a network.
 const OUTSIDE: [&str; 4] = ["aws", "lambda", "hyper", "reqwest"];
@@ -96,4 +96,137 @@ fn every_alarm_has_an_entry_in_the_runbook_and_every_entry_an_alarm() {
     let entries: BTreeSet<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     assert!(alarms.len() > 5, "these are not the alarms: {alarms:?}");
     assert_eq!(alarms, entries);
+}
+
+/// README and docs, each with its path.
+fn pages() -> Vec<(String, String)> {
+    let top = cargo::workspace();
+    let tree = docs::Tree::read(&top).unwrap();
+    let names = tree.files(".md").filter(|file| file.starts_with("docs/") || *file == "README.md");
+    let pages: Vec<_> = names.map(|file| (file.to_owned(), std::fs::read_to_string(top.join(file)).unwrap())).collect();
+    assert!(pages.len() > 30, "only {} pages were read", pages.len());
+    pages
+}
+
+#[test]
+fn pages_are_short_and_their_lines_too() {
+    let mut found = String::new();
+    for (file, text) in pages() {
+        let (most, lines) = (if file == "README.md" { 200 } else { 300 }, text.lines().count());
+        if lines > most {
+            found += &format!("{file} has {lines} lines, more than {most}\n");
+        }
+        prose::long_lines(&text).iter().for_each(|line| found += &format!("{file}:{line} is longer than 120\n"));
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
+fn the_readme_is_read_in_one_sitting() {
+    let readme = std::fs::read_to_string(cargo::workspace().join("README.md")).unwrap();
+    let words = readme.split_whitespace().count();
+    assert!(words <= 1_800, "README.md has {words} words");
+}
+
+/// Nobody has to be told who is meant, and no sentence has to be read twice.
+#[test]
+fn sentences_are_short_and_plain() {
+    let mut found = String::new();
+    for (file, text) in pages() {
+        for sentence in prose::sentences(&text) {
+            let words = prose::words(&sentence);
+            if words > prose::LONGEST_SENTENCE {
+                found += &format!("{file}, {words} words: {sentence}\n");
+            }
+        }
+        prose::unplain(&text).iter().for_each(|phrase| found += &format!("{file} has \"{phrase}\"\n"));
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
+fn every_anchor_in_the_docs_exists() {
+    let pages: BTreeMap<_, _> = pages().into_iter().collect();
+    let mut dead = String::new();
+    for (file, text) in &pages {
+        for (link, anchor) in prose::anchored_links(text) {
+            let page = if link.is_empty() { file.clone() } else { docs::beside(file, link) };
+            if !pages.get(&page).is_some_and(|page| prose::anchors(page).contains(anchor)) {
+                dead += &format!("{file}: {link}#{anchor}\n");
+            }
+        }
+    }
+    assert!(dead.is_empty(), "these anchors are not there:\n{dead}");
+}
+
+#[test]
+fn every_page_is_two_clicks_from_the_index() {
+    let pages: BTreeMap<_, _> = pages().into_iter().collect();
+    let named = |file: &str| {
+        let links = prose::links(&pages[file]).into_iter().map(|link| docs::beside(file, link));
+        links.filter(|page| pages.contains_key(page)).collect::<BTreeSet<_>>()
+    };
+    let first = named("docs/README.md");
+    let second: BTreeSet<_> = first.iter().flat_map(|page| named(page)).collect();
+    let missed: Vec<_> = pages.keys().filter(|page| !first.contains(*page) && !second.contains(*page)).collect();
+    assert!(missed.is_empty(), "not named by docs/README.md, nor by a page that it names: {missed:?}");
+}
+
+/// `GROUPAGE_REWRITE=1 cargo test -p groupage-house` writes what has changed.
+#[test]
+fn the_generated_reference_is_what_the_code_says() {
+    let top = cargo::workspace();
+    let read = |file: &str| std::fs::read_to_string(top.join(file)).unwrap();
+    let json = |file: &str| serde_json::from_str(&read(file)).unwrap();
+    let make = |name: &str| match name {
+        "routes" => Some(reference::schema(&json("infra/schemas/routes.json"))),
+        "task-message" => Some(reference::schema(&json("infra/schemas/task-message.json"))),
+        "metrics" => Some(reference::metrics(&read("shared/aws/src/entry/metrics.rs"))),
+        "parameters" => Some(reference::parameters(&read("template.yaml"))),
+        "outputs" => Some(reference::outputs(&read("template.yaml"))),
+        _ => None,
+    };
+    let (mut parts, mut stale) = (0, Vec::new());
+    for (file, text) in pages() {
+        parts += text.matches("<!-- generated: ").count();
+        let made = reference::regenerate(&text, make).unwrap();
+        if made != text && std::env::var_os("GROUPAGE_REWRITE").is_some() {
+            std::fs::write(top.join(&file), made).unwrap();
+        } else if made != text {
+            stale.push(file);
+        }
+    }
+    assert_eq!(parts, 5, "not the parts that can be made");
+    assert!(stale.is_empty(), "stale, GROUPAGE_REWRITE=1 writes them: {stale:?}");
+}
+
+/// Codes that senders, callers and logs meet, wherever the code writes them.
+#[test]
+fn every_code_is_in_the_reference() {
+    let top = cargo::workspace();
+    let read = |file: &str| std::fs::read_to_string(top.join(file)).unwrap();
+    let codes = docs::quoted_after(&read("shared/core/src/domain/task_message.rs"), "=> \"");
+    let kinds = docs::quoted_after(&read("api/src/problem.rs"), "=> \"urn:");
+    let mut reasons = Vec::new();
+    for file in docs::Tree::read(&top)
+        .unwrap()
+        .files(".rs")
+        .filter(|file| file.starts_with("shared/") && !file.contains("/examples/"))
+    {
+        let source = read(file);
+        let source = source.split("#[cfg(test)]").next().unwrap();
+        let is_test = file.ends_with("tests.rs") || file.contains("/tests/");
+        let starts = ["Reason::new(\"", "_LOST: &str = \"", "NO_RESULT: &str = \"", "_FAILED: &str = \""];
+        starts.iter().filter(|_| !is_test).for_each(|start| reasons.extend(docs::quoted_after(source, start)));
+    }
+    assert!(codes.len() > 15 && kinds.len() > 8 && reasons.len() > 8, "{codes:?} {kinds:?} {reasons:?}");
+    let answers = docs::quoted_after(&read("shared/core/src/routes/answer.rs"), "\"answer_");
+    reasons.extend(answers.into_iter().map(|end| format!("answer_{end}")));
+    let calls = docs::quoted_after(&read("api/src/lib.rs"), ".route(\"");
+    let pages = [("task-message", codes), ("http-api", kinds), ("http-api", calls), ("reasons", reasons)];
+    for (page, words) in pages {
+        let text = read(&format!("docs/reference/{page}.md"));
+        let missing: Vec<_> = words.iter().filter(|word| !text.contains(word.as_str())).collect();
+        assert!(missing.is_empty(), "docs/reference/{page}.md does not have {missing:?}");
+    }
 }

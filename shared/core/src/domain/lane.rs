@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::id::{LaneId, Revision, Target, TaskId, Turn};
 use super::task::{Candidate, Task};
@@ -16,7 +16,7 @@ use super::time::Timestamp;
 use super::tracker::Outcome;
 
 /// What a failed task means to those behind it in its lane. Other lanes never notice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// They wait until a person lets the lane go on (`groupage lane resume`).

@@ -39,7 +39,7 @@ pub struct Contract {
     /// The list that the task waits on until it is released. Without it, the task goes on at once.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,64}$"))]
     list: Option<String>,
-    /// The event of a stream, `stream:opened:number`, that is settled with the task. Whoever feeds the stream gives it.
+    /// The event of a stream, `stream:opened:number`, that is settled with the task. The feeder of the stream gives it.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,40}:[0-9]{1,15}:[0-9]{1,15}$"))]
     event: Option<String>,
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use schemars::{JsonSchema, Schema, schema_for};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::downstream::Downstream;
 use super::expression::Expression;
@@ -40,9 +40,9 @@ struct RouteEntry {
     when: Option<Expression>,
     /// What a task is grouped by: JMESPath over the payload that gives a string.
     target: Expression,
-    /// How many shards each Target of this route has. For Targets that get more tasks than one partition of the index and
-    /// one leader take, some 500 a second: their waiting tasks are spread over the shards, and those get leaders of their
-    /// own while there is much to do. Not for ordered routes.
+    /// How many shards each Target of this route has. More than one is for Targets that get over 500 tasks a second, which is
+    /// what one partition of the index and one leader take. Waiting tasks are spread over the shards, and these get leaders
+    /// of their own while there is much to do. Not for ordered routes.
     #[serde(default = "one_shard")]
     shards: Limited<1, 64>,
     /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one after
@@ -145,7 +145,7 @@ struct CallLimits {
 }
 
 /// Whose calls a `Retry-After` holds back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pause {
     /// Those for the same Target.
@@ -155,8 +155,8 @@ pub enum Pause {
     Route,
 }
 
-/// What happens to a batch that the downstream refuses as a whole (400 to 499, but for 408, 425 and 429).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+/// What happens to a batch that the downstream refuses as a whole (400 to 499, except 408, 425 and 429).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnReject {
     /// Every member fails.

@@ -1,8 +1,8 @@
-"""A small batch API: POST /load loads the parcels of one truck.
+"""A small batch API for the documentation: each POST carries the items of one Target.
 
-Run it with `python3 examples/trucks/downstream.py [PORT]`. It prints one line for each call. A parcel over 1,000 kg fails
-for good. The first call for truck-3 is answered 503, so Groupage makes it again. A call that comes twice under one
-Idempotency-Key gets the first answer again and loads nothing.
+Run it with `python3 examples/downstream.py [PORT]`. It prints one line for each call. A parcel over 1,000 kg fails for
+good, and so does a payment over 1,000. The first call for truck-3 is answered 503, so Groupage makes it again. A call
+that comes twice under one Idempotency-Key gets the first answer again, and its items are not worked on twice.
 """
 
 import json
@@ -10,24 +10,24 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 
-LIMIT_KG = 1000
+LIMITS = {"kg": (1000, "too_heavy"), "amount": (1000, "over_limit")}
 
 
-class Trucks:
-    """What was loaded, and what each call was answered."""
+class Work:
+    """What each call was answered."""
 
     def __init__(self):
         self._lock = Lock()
         self._answers = {}
         self._busy = {"truck-3"}
 
-    def load(self, key: str, truck: str, items: list) -> tuple[int, dict]:
-        """Loads the parcels of one call. Returns the HTTP status and the answer."""
+    def do(self, key: str, target: str, items: list) -> tuple[int, dict]:
+        """Works on the items of one call. Returns the HTTP status and the answer."""
         with self._lock:
             if key in self._answers:
                 return 200, self._answers[key]
-            if truck in self._busy:
-                self._busy.discard(truck)
+            if target in self._busy:
+                self._busy.discard(target)
                 return 503, {}
             answer = {"results": [outcome(item) for item in items]}
             self._answers[key] = answer
@@ -35,20 +35,21 @@ class Trucks:
 
 
 def outcome(item: dict) -> dict:
-    if item["payload"].get("kg", 0) > LIMIT_KG:
-        return {"id": item["id"], "status": "failed", "reason": "too_heavy"}
+    for field, (limit, reason) in LIMITS.items():
+        if item["payload"].get(field, 0) > limit:
+            return {"id": item["id"], "status": "failed", "reason": reason}
     return {"id": item["id"], "status": "succeeded"}
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    trucks = Trucks()
+    work = Work()
 
     def do_POST(self):
         call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        truck, items = call["target"], call["items"]
-        status, answer = self.trucks.load(self.headers["Idempotency-Key"], truck, items)
-        print(f"{truck}: {len(items)} parcels in one call, answered {status}", flush=True)
+        target, items = call["target"], call["items"]
+        status, answer = self.work.do(self.headers["Idempotency-Key"], target, items)
+        print(f"{target}: {len(items)} items in one call, answered {status}", flush=True)
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
