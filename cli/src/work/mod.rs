@@ -225,7 +225,7 @@ impl Post {
 fn log(failure: &steps::Error) {
     match failure {
         steps::Error::Conflict(_) => tracing::debug!(%failure, "another worker was faster"),
-        steps::Error::Port(_) | steps::Error::UnknownRoute(_) | steps::Error::BadMessage(_) => {
+        steps::Error::Port(_) | steps::Error::NoTime | steps::Error::UnknownRoute(_) | steps::Error::BadMessage(_) => {
             match failure.retryable() {
                 Retryable::Yes => tracing::warn!(%failure, "trying again"),
                 Retryable::No => tracing::error!(%failure, "this cannot be done as things are; trying again"),

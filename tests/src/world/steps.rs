@@ -1,5 +1,6 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
+use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::session::Timing;
@@ -35,7 +36,8 @@ impl World {
 
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
-        Register { store: &store, queues: &queues, env: process.env(), routes }.run(records).await
+        let deadline = process.env().now().plus_ms(TASKS.timeout_s * 1_000 / 2);
+        Register { store: &store, queues: &queues, env: process.env(), routes, deadline }.run(records).await
     }
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {

@@ -10,6 +10,7 @@ mod edges;
 mod elections;
 mod express;
 mod fan_out;
+mod late;
 mod leader;
 mod lists;
 mod order;

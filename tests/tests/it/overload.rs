@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use groupage_core::domain::rest::{Rest, Stage};
 use groupage_core::domain::task::Task;
 use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{self, Destination, Outgoing, Registered, Result, Tasks, layer};
+use groupage_core::ports::{self, Destination, Env, Outgoing, Registered, Result, Tasks, layer};
 use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Record, Register, Report};
 use groupage_tests::clock::TestEnv;
@@ -68,7 +68,8 @@ impl layer::Streams for Full {}
 
 async fn register(store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> Report {
     let (routes, env) = (Routes::parse(ROUTES).unwrap(), TestEnv::new(1));
-    Register { store, queues, env: &env, routes: &routes }.run(records).await
+    let deadline = env.now().plus_ms(15_000);
+    Register { store, queues, env: &env, routes: &routes, deadline }.run(records).await
 }
 
 /// The messages that wait on the task queue.

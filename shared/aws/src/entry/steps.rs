@@ -49,13 +49,17 @@ pub struct Handled {
     pub counts: Counts,
 }
 
+/// How long register-task begins new puts, in milliseconds: half its function's timeout. The other half is for what
+/// drives on the tasks that it has put.
+const REGISTER_BUDGET_MS: u64 = 15_000;
 /// How long group-batch works before it goes on by another message, in milliseconds: half its function's timeout.
 const GROUP_BUDGET_MS: u64 = 30_000;
 
 /// register-task.
 pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let step = Register { store: &stack.store, queues: &stack.queues, env: &stack.env, routes: &routes };
+    let deadline = stack.env.now().plus_ms(REGISTER_BUDGET_MS);
+    let step = Register { store: &stack.store, queues: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let records = event
         .records
         .into_iter()
@@ -77,8 +81,13 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     counts.add(Metric::TasksGathered, report.gathered);
     counts.add(Metric::TasksYielded, report.yielded);
     counts.add(Metric::RecordsFailed, report.failed.len() + report.sent_back.len());
-    if let Some(error) = report.overloads.first() {
-        warn!(tasks = report.yielded, targets = report.overloads.len(), %error, "tasks wait on the queue: too many came");
+    match report.overloads.first() {
+        Some(error) => {
+            let targets = report.overloads.len();
+            warn!(tasks = report.yielded, targets, %error, "tasks wait on the queue: too many came");
+        }
+        None if report.yielded > 0 => warn!(tasks = report.yielded, "tasks wait on the queue: no time was left"),
+        None => {}
     }
     if report.batches > 0 {
         info!(batches = report.batches, members = report.members, "batches handed on");

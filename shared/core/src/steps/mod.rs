@@ -50,6 +50,9 @@ pub enum Error {
     /// A task or batch names a route that the routes file does not have (any more).
     #[error("no route is named `{0}`: push a routes file that has it, then redrive")]
     UnknownRoute(RouteName),
+    /// The invocation's time was up before its turn came.
+    #[error("no time was left for it")]
+    NoTime,
     /// A message between the steps does not parse.
     #[error("the message is not one of ours: {0}")]
     BadMessage(String),
@@ -60,7 +63,7 @@ impl Error {
     pub const fn retryable(&self) -> Retryable {
         match self {
             Self::Port(error) => error.retryable(),
-            Self::Conflict(_) => Retryable::Yes,
+            Self::Conflict(_) | Self::NoTime => Retryable::Yes,
             Self::UnknownRoute(_) | Self::BadMessage(_) => Retryable::No,
         }
     }

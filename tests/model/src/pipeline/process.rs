@@ -112,12 +112,12 @@ impl Calls for Steps {
         match (*origin.body).clone() {
             Body::Register(numbers) => {
                 let records = numbers.into_iter().map(|n| record(format!("m{n}"), text(n), 1));
-                let step = Register { store: ports, queues: ports, env: ports, routes };
+                let step = Register { store: ports, queues: ports, env: ports, routes, deadline: Timestamp(u64::MAX) };
                 step.run(records.collect()).await.kept().next().is_none()
             }
             Body::Rest(numbers, stage) => {
                 let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage, Shard::HOME);
-                let step = Register { store: ports, queues: ports, env: ports, routes };
+                let step = Register { store: ports, queues: ports, env: ports, routes, deadline: Timestamp(u64::MAX) };
                 // So often that it is not hidden any more: a message that is hidden comes again, as any may.
                 step.run(vec![record("rest".to_owned(), body, u32::MAX)]).await.kept().next().is_none()
             }

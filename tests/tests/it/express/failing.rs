@@ -3,7 +3,7 @@
 use groupage_core::domain::id::Shard;
 use groupage_core::domain::rest::{Rest, Stage};
 use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{self, Destination, Inbox, Outbox, Outgoing};
+use groupage_core::ports::{self, Destination, Env, Inbox, Outbox, Outgoing};
 use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Register, Report};
 use groupage_tests::clock::TestEnv;
@@ -66,7 +66,9 @@ async fn a_rest_whose_tasks_cannot_be_sent_back_comes_again() {
     let routes = Routes::parse(ROUTES).unwrap();
     let record = first("m", &Rest::body(&parcels(3, 1), WAITED, Shard::HOME));
     let (store, env) = (MemoryStore::new(), TestEnv::new(1));
-    let report = Register { store: &store, queues: &Unreachable, env: &env, routes: &routes }.run(vec![record]).await;
+    let deadline = env.now().plus_ms(15_000);
+    let step = Register { store: &store, queues: &Unreachable, env: &env, routes: &routes, deadline };
+    let report = step.run(vec![record]).await;
     assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m"]);
     assert_eq!((report.registered, report.sent_back.len()), (3, 0), "put, but nobody was asked to lead them");
 }

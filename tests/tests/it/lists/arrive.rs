@@ -41,7 +41,8 @@ impl World {
 
     async fn register(&self, bodies: &[String]) -> Report {
         let (store, queues, env) = (&self.store, &self.queues, &self.env);
-        Register { store, queues, env, routes: &self.routes }.run(records(bodies)).await
+        let deadline = env.now().plus_ms(15_000);
+        Register { store, queues, env, routes: &self.routes, deadline }.run(records(bodies)).await
     }
 
     const fn lists(&self) -> Listing<'_, MemoryStore, MemoryQueues, TestEnv> {

@@ -70,7 +70,8 @@ fn a_task_that_could_not_be_fed_on_with_its_id_is_refused_at_the_door() {
         // As long as SQS's are: it becomes the task's id, and takes more room than the list's name did.
         let message_id = |n| format!("6f9619ff-8b86-d011-b42d-00c04fc964f{n}");
         let records = bodies.iter().enumerate().map(|(n, body)| first(&message_id(n), body)).collect();
-        let report = Register { store, queues, env, routes }.run(records).await;
+        let deadline = env.now().plus_ms(15_000);
+        let report = Register { store, queues, env, routes, deadline }.run(records).await;
         assert_eq!((report.listed, report.rejected, report.failed.len()), (2, 1, 0));
         assert_eq!(reasons(queues), [["too_large", "with its id the message is over 256000 bytes"]]);
         let released = Listing { store, outbox: queues, env }.release(&id(), "r", 9).await;

@@ -92,7 +92,8 @@ async fn register(
     bodies: &[String],
 ) -> Report {
     let routes = Routes::parse(routes).unwrap();
-    Register { store, queues, env, routes: &routes }.run(records(bodies)).await
+    let deadline = env.now().plus_ms(15_000);
+    Register { store, queues, env, routes: &routes, deadline }.run(records(bodies)).await
 }
 
 fn parcel(id: &str, n: usize, item: &str) -> String {

@@ -4,11 +4,15 @@
 //! record counts as done when its task *and* the message that drives it on are durable; a crash in between brings the
 //! record again, which finds its task and drives it on from where it stands. Tasks that fill batches by themselves need
 //! no leader (module `express`), nor do those that the rests of several events have together (module `gather`).
+//!
+//! An event may be more than one invocation gets through (module `parts`). What is not begun when the time is up goes
+//! back. What comes again is worked through in smaller parts, each to its end before the next one begins.
 
 mod ack;
 mod came;
 mod express;
 mod gather;
+mod parts;
 mod plan;
 mod refused;
 mod sort;
@@ -31,6 +35,7 @@ use crate::domain::message::MAX_TASKS;
 use crate::domain::retry::Retryable;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::task_message::TaskMessage;
+use crate::domain::time::Timestamp;
 use crate::ports::{
     self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers, Waiting,
 };
@@ -78,7 +83,7 @@ pub struct Report {
     pub gathered: usize,
     /// Why rests could not gather; their tasks were put, to be elected.
     pub not_gathered: Vec<Error>,
-    /// Tasks that wait on the queue, since the index of their Target bears no more.
+    /// Tasks that go back to the queue: no time was left for them, or the index of their Target bears no more.
     pub yielded: usize,
     /// Why, once for each Target.
     pub overloads: Vec<Error>,
@@ -118,6 +123,8 @@ pub struct Register<'a, S, Q, E> {
     pub env: &'a E,
     /// The routes.
     pub routes: &'a Routes,
+    /// When this invocation should begin nothing more: what it has begun must still be sent on in time.
+    pub deadline: Timestamp,
 }
 
 /// How many shards a put leaves; if the next one does not take it either, its task or its record comes again.
@@ -141,13 +148,23 @@ enum Put {
     /// It was there, and is to be driven on.
     Repeated(Found),
     Refused(Refused),
-    /// It is not put: its Target's partition of the index bears no more. The first of its Target says why.
+    /// It is not put: no time is left, or its Target's partition of the index bears no more. The first of its Target says
+    /// why.
     Yields(Box<Parsed>, Option<Error>),
 }
 
 impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
     /// Registers records. Every record is answered for: one that the report does not [keep](Report::kept) is done.
     pub async fn run(&self, records: Vec<Record>) -> Report {
+        let mut all = Report::default();
+        for part in parts::parts(records) {
+            all.add(self.register(part).await);
+        }
+        all
+    }
+
+    /// Registers one part of an event.
+    async fn register(&self, records: Vec<Record>) -> Report {
         let mut report = Report::default();
         let mut plan = Plan::default();
         let records_came = records.len();
@@ -198,8 +215,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         let waits = parsed.task.status.batch().is_none();
         let mut moves = 0;
         loop {
-            if waits && spread.yields(&drawn) {
+            if waits && (self.is_late() || spread.yields(&drawn)) {
                 return Ok(Put::Yields(Box::new(parsed), None));
+            }
+            if self.is_late() {
+                return Err(Error::NoTime);
             }
             let task = &mut parsed.task;
             let (mut target, mut has_other) = (drawn.clone(), false);
@@ -257,8 +277,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
                 (record, Arrival { task, target, sequence: order.and_then(|order| order.sequence) })
             })
             .unzip();
-        let mut lined =
-            (Ordering { store, outbox, env }).line_up(&lane, numbering, &arrivals, &notify).await.into_iter();
+        let lined = match self.is_late() {
+            true => vec![Err(Error::NoTime)],
+            false => (Ordering { store, outbox, env }).line_up(&lane, numbering, &arrivals, &notify).await,
+        };
+        let mut lined = lined.into_iter();
         let mut last = Error::Conflict("a task before it in its lane");
         let mut done = Vec::with_capacity(records.len());
         for (record, Arrival { task, target, .. }) in records.into_iter().zip(arrivals) {
@@ -284,7 +307,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     async fn put_on_list(&self, list: ListId, arrived: Vec<Listed>) -> (Vec<Listed>, OnList) {
         let Self { store, queues: outbox, env, .. } = *self;
         let (records, tasks): (Vec<Record>, Vec<TaskMessage>) = arrived.into_iter().unzip();
-        let placed = (Listing { store, outbox, env }).put_each(&list, &tasks).await;
+        let placed = match self.is_late() {
+            true => Err(Error::NoTime),
+            false => (Listing { store, outbox, env }).put_each(&list, &tasks).await,
+        };
         (records.into_iter().zip(tasks).collect(), placed)
     }
 
