@@ -1,0 +1,151 @@
+"""The console, Python and JSON blocks of the documentation run as they are written, on one stack of a laptop, in their order.
+
+A console block that cannot run here says why in its info string; GitHub shows only the language before it. A line that does
+not begin with `$ ` is what the command before it prints."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from emulator import free_port
+from local import local_stack
+from stack import GROUPAGE, PATIENCE_S, ROOT
+
+AWS_CLI = ROOT / "target/tools/cli/bin/aws"
+
+NOT_RUN = {
+    "long": "builds something, runs until it is stopped, or kills something",
+    "laptop": "loads the environment that all blocks here have already",
+    "aws": "needs a stack on AWS",
+    "containers": "needs a container engine",
+    "work": "needs work that is under way: the stack is idle by then",
+}
+"""Why a console block is not run."""
+
+PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+
+RUNBOOK = "docs/operations.md"
+"""Its commands have placeholders for names; `the_runbooks_commands_exist` of the command parses them."""
+
+WAITS = re.compile(r"^groupage (status|lane) ")
+"""Commands that a person repeats until what they ask for is there."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code: its language, what else its first line says, and its lines."""
+
+    language: str
+    why: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    found = re.findall(r"^```(\w+)[ ]?(.*)\n((?:.*\n)*?)```$", (ROOT / page).read_text(), re.MULTILINE)
+    return [Block(*block) for block in found]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line that a person types, and what it prints; nothing if the page does not say."""
+
+    line: str
+    printed: str
+
+
+def commands(block: Block) -> list[Command]:
+    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert parts[0] == "", f"a console block begins with a command: {block.text}"
+    return [Command(line, printed) for line, _, printed in (part.partition("\n") for part in parts[1:])]
+
+
+@contextmanager
+def example_downstream():
+    """`examples/downstream.py` on a free port."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "examples/downstream.py", str(port)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    """The environment in which the blocks run: a stack with the routes of the guides, and the command on the path."""
+    folder = tmp_path_factory.mktemp("docs")
+    with example_downstream() as port:
+        routes = (ROOT / "examples/guides/routes.yaml").read_text()
+        assert "127.0.0.1:9000" in routes
+        with local_stack(folder, routes.replace("127.0.0.1:9000", f"127.0.0.1:{port}")) as environment:
+            tools = [GROUPAGE.parent, Path(sys.executable).parent, AWS_CLI.parent, "/usr/bin", "/bin"]
+            yield environment | {"PATH": ":".join(map(str, tools)), "HOME": str(folder)}
+
+
+def run(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+
+
+def run_patiently(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess:
+    """Repeats a command that asks until it is answered: a task is known some seconds after it was sent."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (done := run(command, environment)).returncode != 0 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return done
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_console_blocks_run_as_written(page, shell):
+    for block in blocks(page):
+        if block.language != "console" or page == RUNBOOK:
+            continue
+        if block.why:
+            assert block.why in NOT_RUN, f"{page}: {block.why!r} is no reason"
+            continue
+        for command in commands(block):
+            done = (run_patiently if WAITS.match(command.line) else run)(command.line, shell)
+            assert done.returncode == 0, f"{page}: {command.line}\n{done.stdout}{done.stderr}"
+            if command.printed:
+                assert done.stdout.strip() == command.printed.strip(), f"{page}: {command.line}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks_run_as_written(page, shell):
+    for block in blocks(page):
+        if block.language == "python":
+            done = subprocess.run([sys.executable, "-c", block.text], cwd=ROOT, env=shell, capture_output=True, text=True)
+            assert done.returncode == 0, f"{page}: {block.text}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_json_blocks_are_json_and_whole_routes_files_are_right(page, tmp_path):
+    for block in blocks(page):
+        if block.language == "json":
+            json.loads(block.text)
+        if block.language == "yaml" and "routes:" in block.text:
+            file = tmp_path / "routes.yaml"
+            file.write_text(block.text)
+            done = subprocess.run([GROUPAGE, "check", file], capture_output=True, text=True)
+            assert done.returncode == 0, f"{page}: {block.text}\n{done.stderr}"
+
+
+def test_every_file_of_the_examples_is_named_by_a_page():
+    text = "".join((ROOT / page).read_text() for page in PAGES)
+    files = [file.relative_to(ROOT) for file in (ROOT / "examples").rglob("*") if file.is_file()]
+    files = [str(file) for file in files if "__pycache__" not in file.parts]
+    assert len(files) > 8
+    assert [file for file in files if file not in text] == []
