@@ -21,8 +21,13 @@ pub struct Args {
 pub enum Error {
     #[error("cannot read {}: {source}", file.display())]
     Unreadable { file: PathBuf, source: io::Error },
-    #[error("{}:{}:{}: {}", file.display(), error.line, error.column, error.what)]
+    #[error("{}{}: {}", file.display(), place(error), error.what)]
     Wrong { file: PathBuf, error: routes::Error },
+}
+
+/// Line and column of a mistake; nothing if the file as a whole is meant.
+fn place(error: &routes::Error) -> String {
+    if error.line == 0 { String::new() } else { format!(":{}:{}", error.line, error.column) }
 }
 
 /// The file is right.
@@ -60,6 +65,31 @@ mod tests {
         let text = read(file.path()).unwrap_err().to_string();
         assert!(text.starts_with(&format!("{}:4:", file.path().display())), "{text}");
         assert!(text.contains("colour"), "{text}");
+    }
+
+    #[test]
+    fn a_mistake_is_told_in_words_and_at_its_line() {
+        let route = |name: &str, more: &str| format!("  - {{ name: {name}, target: b, {more} }}\n");
+        let file = |routes: &[String]| format!("version: 1\nroutes:\n{}", routes.concat());
+        let pull = || route("a", "downstream: pull");
+        let cases = [
+            (String::new(), "", "the file is empty"),
+            (file(&[pull(), pull()]), ":4:5", "two routes are named `a`"),
+            (file(&[pull()]).replace("version: 1", "version: 2"), ":1:10", "must be 1, not 2"),
+            (file(&[route("a", "downstream: { http: 'http://x' }")]), ":3", "`{ url: … }`"),
+            (
+                file(&[route("a", "downstream: { http: { url: 'http://x', headers: { A: [1] } } }")]),
+                ":3",
+                "{ secret: { env: NAME } }",
+            ),
+            ("version: 1\nroutes: []\n".to_owned(), ": ", "no task could ever be accepted"),
+        ];
+        for (yaml, place, words) in cases {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            write!(file, "{yaml}").unwrap();
+            let text = read(file.path()).unwrap_err().to_string();
+            assert!(text.starts_with(&format!("{}{place}", file.path().display())) && text.contains(words), "{text}");
+        }
     }
 
     #[test]

@@ -74,7 +74,17 @@ pub enum Error {
     /// The routes file cannot be used.
     #[error(transparent)]
     File(#[from] check::Error),
-    /// A port or the folder cannot be had, or the database is damaged.
+    /// A port is taken.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}. Choose another port with {option}, or 0 for any")]
+    Listen {
+        /// The port that was asked for.
+        port: u16,
+        /// The option that asks for another.
+        option: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The folder cannot be had, or the database is damaged.
     #[error(transparent)]
     Stack(#[from] embedded::Error),
     /// A variable makes no sense.
@@ -130,7 +140,8 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let yaml = options.routes.as_deref().map(check::read).transpose()?;
     let ports = Ports { dynamo: options.dynamodb_port, sqs: options.sqs_port };
     let durability = if options.fsync { Durability::Machine } else { Durability::Process };
-    let stack = embedded::Stack::start(Storage::Folder(options.data.clone(), durability), ports).await?;
+    let stack = embedded::Stack::start(Storage::Folder(options.data.clone(), durability), ports).await;
+    let stack = stack.map_err(|error| not_started(error, options))?;
 
     let meter = Arc::new(Meter::new());
     let table = stack.connection().routes(&meter);
@@ -160,6 +171,17 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     drop(api);
     stack.shutdown().await;
     Ok(Ending::Well)
+}
+
+/// Names the option that chooses another port.
+fn not_started(error: embedded::Error, options: &Args) -> Error {
+    match error {
+        embedded::Error::Listen { port, source } => {
+            let option = if port == options.dynamodb_port { "--dynamodb-port" } else { "--sqs-port" };
+            Error::Listen { port, option, source }
+        }
+        other => Error::Stack(other),
+    }
 }
 
 /// Drives everything on from the tables if its messages are lost. Messages that are there drive their own tasks on.

@@ -20,6 +20,7 @@ mod local;
 mod output;
 mod push;
 mod queues;
+mod reach;
 mod redrive;
 #[cfg(test)]
 mod reference;
@@ -129,7 +130,9 @@ fn init_logging(command: &Command, output: Output) {
     let is_long = matches!(command, Command::Local(_) | Command::Steps | Command::Work(_));
     let own = if is_long { "info" } else { "warn" };
     // The embedded database warns of every failed condition, which is how the protocol decides races.
-    let default = format!("warn,groupage={own},embedded={own},groupage_aws={own},groupage_core={own},dynoxide=error");
+    let default = format!(
+        "warn,groupage={own},embedded={own},groupage_aws={own},groupage_core={own},dynoxide=error,aws_config=error"
+    );
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     logs.with_ansi(output.has_color()).with_target(false).init();

@@ -16,14 +16,19 @@ use groupage_core::steps::list::Listing;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
 
-const HOW_TO_NAME_IT: &str = "Name a deployed stack with --stack, or set the variables that `groupage local` prints";
+use crate::reach::{self, HOW_TO_NAME_IT};
 
 /// Finds the tables and queues of a deployed stack, or those that the environment names. An error says what to do.
 pub async fn open(stack: Option<&str>) -> Result<Connection> {
     let Some(stack) = stack else {
-        return Connection::from_env().await.map_err(|error| anyhow!("{error}. {HOW_TO_NAME_IT}"));
+        reach::answers()?;
+        return Connection::from_env().await.map_err(|error| match error {
+            config::Error::Missing(name) => anyhow!("no stack is chosen ({name} is not set): {HOW_TO_NAME_IT}"),
+            wrong @ config::Error::Invalid { .. } => wrong.into(),
+        });
     };
     let config = groupage_aws::load_config().await;
+    reach::has_credentials(&config).await?;
     let (tables, queues) = from_outputs(stack, &outputs(&config, stack).await?)?;
     Ok(Connection { config, tables, queues })
 }

@@ -36,5 +36,34 @@ fn a_wrong_routes_file_ends_with_its_line_and_a_code() {
 fn a_command_without_a_stack_says_how_to_name_one() {
     let output = groupage(&["send", "-"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--stack"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--stack") && said.contains(". groupage-data/env"), "{said}");
+}
+
+#[test]
+fn a_stack_that_does_not_answer_is_named_with_a_question() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let command = env!("CARGO_BIN_EXE_groupage");
+    let output = Command::new(command).arg("status").env("AWS_ENDPOINT_URL_SQS", &address).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("nothing answers at {address}")) && said.contains("groupage local"), "{said}");
+}
+
+#[test]
+fn a_deployed_stack_without_credentials_says_where_they_may_come_from() {
+    let command = env!("CARGO_BIN_EXE_groupage");
+    let home = tempfile::tempdir().unwrap();
+    let mut asked = Command::new(command);
+    asked.env_clear().env("HOME", home.path()).env("AWS_EC2_METADATA_DISABLED", "true").env("AWS_REGION", "us-east-1");
+    let output = asked.args(["status", "--stack", "none"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no AWS credentials were found") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn a_target_without_its_route_is_told_how_to_write_it() {
+    let output = groupage(&["status", "target", "truck-7"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ROUTE:TARGET"));
 }

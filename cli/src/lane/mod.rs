@@ -2,8 +2,8 @@
 
 mod args;
 
-use anyhow::{Error, Result, anyhow};
-use groupage_aws::{Dynamo, Sqs, System};
+use anyhow::{Error, Result, anyhow, bail};
+use groupage_aws::{Connection, Dynamo, Sqs, System};
 use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, State};
 use groupage_core::ports::Lanes;
@@ -58,9 +58,18 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
     let access = Access::to(&connection);
     let ordering = access.ordering();
     match &options.command {
-        Command::Show { key, limit, .. } => show(&ordering, &route, key, *limit, output).await,
+        Command::Show { key, limit, .. } => {
+            let shown = show(&ordering, &route, key, *limit, output).await;
+            if shown.is_err() {
+                explain(&connection, &route).await?;
+            }
+            shown
+        }
         Command::Stopped { limit, .. } => {
             let lanes = access.store.stopped(&route, usize::try_from(*limit).unwrap_or(usize::MAX)).await?;
+            if lanes.is_empty() {
+                explain(&connection, &route).await?;
+            }
             let stopped = Stopped { route, keys: lanes.into_iter().map(|lane| lane.key().to_owned()).collect() };
             output.result(&stopped, || match stopped.keys.as_slice() {
                 [] => "no order key is stopped".to_owned(),
@@ -73,7 +82,10 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
             let notify = routes.get(&route).map(|route| route.notify.clone()).unwrap_or_default();
             match ordering.resume(&LaneId::of(&route, key), &notify).await? {
                 Resumed::Yes { .. } | Resumed::NotStopped(_) => show(&ordering, &route, key, 10, output).await,
-                Resumed::Unknown => Err(unknown(&route, key)),
+                Resumed::Unknown => {
+                    explain(&connection, &route).await?;
+                    Err(unknown(&route, key))
+                }
             }
         }
     }
@@ -91,6 +103,16 @@ async fn show(
     let status = LaneStatus::of(shown.ok_or_else(|| unknown(route, key))?);
     output.result(&status, || status.text());
     Ok(Ending::Well)
+}
+
+/// Fails if the route cannot have order keys: there is no such route, or it is not ordered.
+async fn explain(connection: &Connection, route: &RouteName) -> Result<()> {
+    let routes = stack::remote_steps(connection)?.routes.current().await?;
+    match routes.get(route) {
+        None => bail!("no route is named `{route}`"),
+        Some(found) if !found.is_ordered() => bail!("route `{route}` is not ordered: it has no `ordered_by`"),
+        Some(_) => Ok(()),
+    }
 }
 
 fn unknown(route: &RouteName, key: &str) -> Error {

@@ -14,6 +14,10 @@ const MAX_LINE_BYTES: u64 = 1024 * 1024;
 /// What an item adds to a message at most, in bytes.
 const MAX_ITEM_BYTES: usize = r#","item":"::""#.len() + MAX_TRACKER_ID_BYTES + "4294967295".len() + "7167".len();
 
+/// Said of a JSON list, whose lines would all be refused one by one.
+const ONE_A_LINE: &str =
+    "the input is a JSON list, and must be one JSON object a line: `jq -c '.[]' FILE` writes it so";
+
 /// One line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
@@ -62,6 +66,9 @@ impl<R: BufRead> Lines<R> {
             }
             self.number += 1;
             self.bytes += read;
+            if self.number == 1 && text.trim_ascii_start().starts_with(b"[") {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, ONE_A_LINE));
+            }
             let content = if read == MAX_LINE_BYTES && text.last() != Some(&b'\n') {
                 self.bytes += self.source.skip_until(b'\n')? as u64;
                 Content::Bad(format!("too_large: the line is over {MAX_LINE_BYTES} bytes"))
@@ -202,6 +209,13 @@ mod tests {
             let message = parse(&format!(r#"{{"id":"quote\"and\\slash","payload":{{"n":1.0}}{item}}}"#), "m").unwrap();
             assert_eq!(parse(&message.body(), "other").unwrap(), message);
         }
+    }
+
+    #[test]
+    fn a_json_list_is_refused_as_a_whole() {
+        let mut lines = Lines::new(&b"[\n {\"id\":\"a\",\"payload\":{}}\n]\n"[..]);
+        assert!(lines.next().unwrap().unwrap_err().to_string().contains("one JSON object a line"));
+        assert!(lines.next().is_none());
     }
 
     #[test]

@@ -62,9 +62,16 @@ enum Command {
     },
     /// One Target: who waits, who leads.
     Target {
-        /// As stored: route:value, for example parcels:truck-7.
+        /// The route, a colon and what its `target` gives, for example parcels:truck-7.
+        #[arg(value_parser = with_route)]
         target: String,
     },
+}
+
+/// A Target with its route.
+fn with_route(text: &str) -> Result<String, &'static str> {
+    let has_route = text.split_once(':').is_some_and(|(route, _)| !route.is_empty());
+    if has_route { Ok(text.to_owned()) } else { Err("a Target is ROUTE:TARGET, such as parcels:truck-7") }
 }
 
 #[derive(Serialize)]

@@ -76,7 +76,10 @@ pub enum Method {
 
 /// A header's value: text, or a secret that is read when the call is made.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected text, or `{ secret: { env: NAME } }`, or `{ secret: { secrets_manager: NAME } }`"
+)]
 pub enum HeaderValue {
     /// As written.
     Text(String),

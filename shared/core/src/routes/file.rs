@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_saphyr::Spanned;
 
 use super::downstream::Downstream;
 use super::expression::Expression;
@@ -25,7 +26,8 @@ pub struct File {
     version: Limited<1, 1>,
     /// A task takes the first route whose `when` holds.
     #[schemars(length(min = 1))]
-    routes: Vec<RouteEntry>,
+    #[schemars(with = "Vec<RouteEntry>")]
+    routes: Vec<Spanned<RouteEntry>>,
 }
 
 /// One kind of task.
@@ -188,18 +190,20 @@ impl File {
             let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
             let text = error.without_snippet().to_string();
             // The place is told once, in front.
-            let what = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text).to_owned();
-            Error { line, column, what }
+            let what = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text);
+            let what = if yaml.trim().is_empty() { "the file is empty" } else { in_words(what) };
+            Error { line, column, what: what.to_owned() }
         })
     }
 
     pub(super) fn compile(self) -> Result<Routes, Error> {
-        let whole = |what: String| Error { line: 0, column: 0, what };
         if self.routes.is_empty() {
-            return Err(whole("`routes` is empty: no task could ever be accepted".to_owned()));
+            let what = "`routes` is empty: no task could ever be accepted".to_owned();
+            return Err(Error { line: 0, column: 0, what });
         }
         let mut names = HashSet::new();
-        for entry in &self.routes {
+        for Spanned { value: entry, referenced, .. } in &self.routes {
+            let whole = |what: String| Error { line: referenced.line(), column: referenced.column(), what };
             if entry.downstream.is_pulled() && entry.on_reject == OnReject::Bisect {
                 let what = format!("`on_reject: bisect` of route `{}` needs a downstream that is called", entry.name);
                 return Err(whole(what));
@@ -215,7 +219,16 @@ impl File {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }
         }
-        Ok(Routes { routes: self.routes.into_iter().map(RouteEntry::compile).collect() })
+        Ok(Routes { routes: self.routes.into_iter().map(|entry| entry.value.compile()).collect() })
+    }
+}
+
+/// The parser's words, for people.
+fn in_words(text: &str) -> &str {
+    match text {
+        "expected mapping start" => "expected fields, such as `{ url: … }` of `http`, and not a single value",
+        "expected sequence start" => "expected a list, each entry with a `-`",
+        other => other,
     }
 }
 

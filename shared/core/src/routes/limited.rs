@@ -14,6 +14,8 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Limited<MIN, MAX>
         let value = u64::deserialize(deserializer)?;
         if (MIN..=MAX).contains(&value) {
             Ok(Self(value))
+        } else if MIN == MAX {
+            Err(de::Error::custom(format!("must be {MIN}, not {value}")))
         } else {
             Err(de::Error::custom(format!("must be from {MIN} to {MAX}, not {value}")))
         }

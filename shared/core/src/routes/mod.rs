@@ -109,6 +109,12 @@ impl Route {
         self.downstream.is_pulled()
     }
 
+    /// Whether its tasks have order keys.
+    #[must_use]
+    pub const fn is_ordered(&self) -> bool {
+        self.ordered.is_some()
+    }
+
     /// What a failed task means to those behind it; only a person lets tasks go on whose route is not ordered any more.
     pub fn on_failure(&self) -> OnFailure {
         self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
