@@ -49,7 +49,7 @@ fn each_mistake_is_reported_with_its_line_and_field() {
         ("name: parcels", "name: Parcels!", 3, "a-z"),
         ("https://trucks.example/load", "ftp://trucks.example", 9, "http"),
         ("X-Team: blue", "Idempotency-Key: mine", 10, "set by Groupage"),
-        ("version: 1", "version: 2", 1, "from 1 to 1"),
+        ("version: 1", "version: 2", 1, "must be 1, not 2"),
     ] {
         let error = error(from, to);
         assert!(error.what.contains(says), "{to}: {error}");
