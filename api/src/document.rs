@@ -10,12 +10,12 @@ use crate::{acks, batches, item_pages, items, lists, streams, tasks, trackers};
 #[openapi(
     info(
         title = "Groupage",
-        description = "Tasks are sent and looked up; trackers count the items of a fan-out; lists hold tasks \
-                       back until they are released; streams number the events of an ordered source, and say up to where all \
-                       is settled. Every call that brings its own ids may be repeated. Everything that goes wrong is answered as problem details (RFC \
-                       9457), which name the field. A deployed stack takes requests signed for IAM; before they \
-                       reach Groupage, AWS answers what is not signed with 403, and what is too much with 429, in a \
-                       form of its own.",
+        description = "Tasks are sent and looked up. Trackers count the items of a fan-out. Lists hold tasks back until they \
+                       are released. Streams number the events of an ordered source, and say up to where all of it is \
+                       settled. Every call that brings its own ids may be repeated. An error is answered as problem \
+                       details (RFC 9457), which name the field. A deployed stack takes requests signed for IAM. Before \
+                       they reach Groupage, AWS answers a request that is not signed with 403, and one too many with \
+                       429, in a form of its own.",
     ),
     paths(
         tasks::send,

@@ -37,6 +37,14 @@ fn questions_about_order_keys_say_what_the_route_lacks() {
 }
 
 #[test]
+fn a_task_that_is_not_known_may_be_young_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let stand = Stand::start(folder.path(), ROUTES, &[]);
+    let said = String::from_utf8(stand.command(&["status", "task", "t"]).output().unwrap().stderr).unwrap();
+    assert!(said.contains("ask again") && said.contains("redrive show rejected"), "{said}");
+}
+
+#[test]
 fn a_json_list_is_refused_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let stand = Stand::start(folder.path(), ROUTES, &[]);

@@ -5,6 +5,7 @@ not begin with `$ ` is what the command before it prints."""
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -82,28 +83,44 @@ def example_downstream():
         process.stdout.close()
 
 
+@dataclass(frozen=True)
+class Shell:
+    """Where the blocks run: a folder like the repository, and the environment of a stack with the routes of the guides."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *command: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+
+
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory):
-    """The environment in which the blocks run: a stack with the routes of the guides, and the command on the path."""
     folder = tmp_path_factory.mktemp("docs")
     with example_downstream() as port:
-        routes = (ROOT / "examples/guides/routes.yaml").read_text()
-        assert "127.0.0.1:9000" in routes
-        with local_stack(folder, routes.replace("127.0.0.1:9000", f"127.0.0.1:{port}")) as environment:
+        examples_calling(port, folder)
+        routes = (folder / "examples/guides/routes.yaml").read_text()
+        with local_stack(tmp_path_factory.mktemp("stack"), routes) as environment:
             tools = [GROUPAGE.parent, Path(sys.executable).parent, AWS_CLI.parent, "/usr/bin", "/bin"]
-            yield environment | {"PATH": ":".join(map(str, tools)), "HOME": str(folder)}
+            yield Shell(folder, environment | {"PATH": ":".join(map(str, tools)), "HOME": str(folder)})
 
 
-def run(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
-    )
+def examples_calling(port: int, folder: Path) -> None:
+    """Copies what the blocks name, with routes that call this port: blocks put routes files in force."""
+    shutil.copytree(ROOT / "infra", folder / "infra", ignore=lambda *_: ["src", "tests"])
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    for file in (folder / "examples").rglob("routes.yaml"):
+        text = file.read_text()
+        assert "127.0.0.1:9000" in text
+        file.write_text(text.replace("127.0.0.1:9000", f"127.0.0.1:{port}"))
 
 
-def run_patiently(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess:
+def run_patiently(shell: Shell, command: str) -> subprocess.CompletedProcess:
     """Repeats a command that asks until it is answered: a task is known some seconds after it was sent."""
     deadline = time.monotonic() + PATIENCE_S
-    while (done := run(command, environment)).returncode != 0 and time.monotonic() < deadline:
+    while (done := shell.run("bash", "-c", command)).returncode != 0 and time.monotonic() < deadline:
         time.sleep(0.2)
     return done
 
@@ -117,7 +134,8 @@ def test_console_blocks_run_as_written(page, shell):
             assert block.why in NOT_RUN, f"{page}: {block.why!r} is no reason"
             continue
         for command in commands(block):
-            done = (run_patiently if WAITS.match(command.line) else run)(command.line, shell)
+            is_asked_again = WAITS.match(command.line)
+            done = run_patiently(shell, command.line) if is_asked_again else shell.run("bash", "-c", command.line)
             assert done.returncode == 0, f"{page}: {command.line}\n{done.stdout}{done.stderr}"
             if command.printed:
                 assert done.stdout.strip() == command.printed.strip(), f"{page}: {command.line}"
@@ -127,7 +145,7 @@ def test_console_blocks_run_as_written(page, shell):
 def test_python_blocks_run_as_written(page, shell):
     for block in blocks(page):
         if block.language == "python":
-            done = subprocess.run([sys.executable, "-c", block.text], cwd=ROOT, env=shell, capture_output=True, text=True)
+            done = shell.run(sys.executable, "-c", block.text)
             assert done.returncode == 0, f"{page}: {block.text}\n{done.stderr}"
 
 
