@@ -62,7 +62,7 @@ pub struct Batch {
     target: Target,
     /// Where it stands.
     status: BatchState,
-    /// Who has claimed it.
+    /// The session that has claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     session: Option<SessionId>,

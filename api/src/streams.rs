@@ -34,14 +34,14 @@ pub struct NewStream {
     /// The shortest time between two commits of the watermark, in milliseconds; 1000 if it is missing.
     #[schema(minimum = 0, maximum = 3_600_000)]
     commit_ms: Option<u64>,
-    /// Commit whenever so many events more are settled.
+    /// Commit whenever this many more events are settled.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
     commit_events: Option<u64>,
     /// How many events may be unsettled; 10000 if it is missing.
     #[schema(minimum = 1, maximum = 1_000_000)]
     window: Option<u64>,
-    /// Who is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue that a route
-    /// names for notifications; `none` if it is missing.
+    /// The queue that is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue that a
+    /// route names for notifications; `none` if it is missing.
     #[schema(pattern = "^(default|none|https?://.+)$")]
     notify: Option<String>,
 }

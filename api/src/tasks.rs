@@ -211,7 +211,7 @@ impl From<Shown> for TaskState {
     }
 }
 
-/// A task, but for its payload.
+/// A task without its payload.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Task {
     /// Its id.

@@ -33,8 +33,8 @@ pub struct NewTracker {
     /// When it ends, complete or not; without one it never does by itself while it is used.
     #[schema(format = DateTime)]
     deadline: Option<String>,
-    /// Who is told of its end: `default` (the stack's own queue), `none`, or the URL of a queue that the routes file
-    /// names. `default` if it is missing.
+    /// The queue that is told of its end: `default` (the stack's own queue), `none`, or the URL of a queue that the routes
+    /// file names. `default` if it is missing.
     #[schema(pattern = "^(default|none|https?://.+)$")]
     notify: Option<String>,
 }
@@ -79,7 +79,7 @@ impl From<&Stored> for TrackerState {
     }
 }
 
-/// A tracker, but for how far it is.
+/// A tracker, without how far it is.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Tracker {
     /// Its id, with which its items' ids begin.
@@ -96,7 +96,7 @@ pub struct Tracker {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     deadline: Option<String>,
-    /// Who is told of its end.
+    /// The queue that is told of its end.
     notify: String,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]

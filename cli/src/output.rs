@@ -150,7 +150,9 @@ pub fn after_step(error: anyhow::Error, hint: &str) -> anyhow::Error {
 /// Nothing of this kind has the id.
 pub fn unknown(kind: &str, id: &str) -> anyhow::Error {
     let young = match kind {
-        "task" => " If it was sent just now, ask again in some seconds. `groupage redrive show rejected` shows refused ones.",
+        "task" => {
+            " If it was sent just now, ask again in some seconds. `groupage redrive show rejected` shows refused ones."
+        }
         _ => "",
     };
     anyhow!("no {kind} `{id}` is known.{young} Settled ones are forgotten after their retention time")
