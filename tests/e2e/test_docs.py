@@ -64,7 +64,9 @@ class Command:
 def commands(block: Block) -> list[Command]:
     parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
     assert parts[0] == "", f"a console block begins with a command: {block.text}"
-    return [Command(line, printed) for line, _, printed in (part.partition("\n") for part in parts[1:])]
+    # A line that ends with a backslash goes on in the next one.
+    typed = [re.match(r"((?:.*\\\n)*.*)\n([\s\S]*)", part) for part in parts[1:]]
+    return [Command(*line.groups()) for line in typed]
 
 
 @contextmanager
