@@ -9,7 +9,7 @@ use groupage_aws::{Dynamo, Meter};
 use groupage_core::domain::id::{Part, RouteName, TaskId};
 use groupage_core::domain::task::Task;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Census, Freshness, Tasks};
+use groupage_core::ports::{Batches, Census, Freshness, Look, Tasks};
 use serde::Deserialize;
 
 use super::stand::Stand;
@@ -69,13 +69,8 @@ impl Tables {
         let mut count = 0;
         for route in ["pulled", "called"].map(RouteName::new) {
             for part in Part::all() {
-                count += self
-                    .store
-                    .unfinished(&route, part, Timestamp(u64::MAX >> 12), None, 100)
-                    .await
-                    .unwrap()
-                    .found
-                    .len();
+                let look = Look::at(part, Timestamp(u64::MAX >> 12), 100);
+                count += self.store.unfinished(&route, look).await.unwrap().found.len();
             }
         }
         count

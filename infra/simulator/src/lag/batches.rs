@@ -4,10 +4,9 @@ use std::sync::PoisonError;
 
 use groupage_core::domain::batch::{Assumes, Batch};
 use groupage_core::domain::id::{BatchId, Part, RouteName, Target};
-use groupage_core::domain::shelf::Position;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory;
-use groupage_core::ports::{self, Batches, Env, Result, Stored, layer};
+use groupage_core::ports::{self, Batches, Env, Look, Result, Stored, layer};
 
 use super::Lagging;
 use super::versions::{Versions, push, shown};
@@ -27,23 +26,16 @@ impl<S: Batches, E: Env> layer::Batches for Lagging<S, E> {
         Ok(stored)
     }
 
-    async fn unfinished(
-        &self,
-        route: &RouteName,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<ports::Entries<BatchId>> {
+    async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<ports::Entries<BatchId>> {
         // The inner index is read as well, so that its cost is counted.
-        self.inner.unfinished(route, part, before, after, limit).await?;
+        self.inner.unfinished(route, look).await?;
         let now = self.clock.now();
         let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
         let due = unfinished
             .iter()
             .filter_map(|(id, entries)| Some((shown(entries, now)?.as_ref()?, id)))
-            .filter(|((target, shelf, _), _)| target.route() == *route && *shelf == part)
+            .filter(|((target, shelf, _), _)| target.route() == *route && *shelf == look.part)
             .map(|((_, _, due), id)| (*due, id));
-        Ok(memory::due(due, before, after, limit))
+        Ok(memory::due(due, look))
     }
 }

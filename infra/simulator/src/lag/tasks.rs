@@ -6,11 +6,11 @@ use std::sync::PoisonError;
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::shelf::Position;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
-    Env, Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
+    Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks,
+    WaitingPage,
 };
 
 use super::Lagging;
@@ -110,15 +110,9 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(Page::of(index.visible.get(target), after, limit))
     }
 
-    async fn waiting_long(
-        &self,
-        since: Timestamp,
-        segment: Segment,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<WaitingPage> {
+    async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         // What has waited for long was there long ago, whatever the lag.
-        self.inner.waiting_long(since, segment, after, limit).await
+        self.inner.waiting_long(look).await
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::id::{Part, TrackerId};
-use groupage_core::domain::shelf::Position;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use groupage_core::memory;
-use groupage_core::ports::{Added, Entries, Env, Freshness, Looked, Marked, Opened, Result, Stored, Trackers, layer};
+use groupage_core::ports::{
+    Added, Entries, Env, Freshness, Look, Looked, Marked, Opened, Result, Stored, Trackers, layer,
+};
 
 use super::Lagging;
 use super::versions::{Versions, push, shown};
@@ -97,17 +98,11 @@ impl<S: Trackers, E: Env> layer::Trackers for Lagging<S, E> {
         Ok(versions.filter_map(|versions| shown(versions, now).cloned()).take(limit).collect())
     }
 
-    async fn due_trackers(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<TrackerId>> {
+    async fn due_trackers(&self, look: Look<'_>) -> Result<Entries<TrackerId>> {
         let now = self.clock.now();
         let replica = self.trackers.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = replica.due.iter().filter_map(|(id, versions)| Some((*shown(versions, now)?, id)));
-        Ok(memory::due(entries.filter(|(_, id)| Part::of_tracker(id) == part), before, after, limit))
+        Ok(memory::due(entries.filter(|(_, id)| Part::of_tracker(id) == look.part), look))
     }
 
     async fn remove_tracker(&self, tracker: &Tracker) -> Result<Stored> {

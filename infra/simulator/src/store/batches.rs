@@ -3,10 +3,8 @@
 use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::domain::batch::{Assumes, Batch};
-use groupage_core::domain::id::{BatchId, Part, RouteName};
-use groupage_core::domain::shelf::Position;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Entries, Result, Stored};
+use groupage_core::domain::id::{BatchId, RouteName};
+use groupage_core::ports::{Batches, Entries, Look, Result, Stored};
 
 use super::{RETENTION_MS, Store};
 use crate::keys::Keys;
@@ -34,17 +32,10 @@ impl Batches for Store {
         self.write(keys, || self.batch_image(&batch.id), write, |stored| *stored == Stored::Yes).await
     }
 
-    async fn unfinished(
-        &self,
-        route: &RouteName,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<BatchId>> {
-        let key = part.key(route);
+    async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<Entries<BatchId>> {
+        let key = look.part.key(route);
         self.call(Hop::Page, keys(&key, Some(&key))).await?;
-        let found = self.inner.unfinished(route, part, before, after, limit).await?;
+        let found = self.inner.unfinished(route, look).await?;
         let mut bytes = 0;
         for entry in &found.found {
             bytes += self.batch_image(&entry.what).await?.map_or(0, |image| image.entry_bytes());

@@ -5,11 +5,10 @@ use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::shelf::Position;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
-    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
+    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
 };
 
 use super::{RETENTION_MS, Store};
@@ -119,21 +118,15 @@ impl Tasks for Store {
         Ok(page)
     }
 
-    async fn waiting_long(
-        &self,
-        since: Timestamp,
-        segment: Segment,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<WaitingPage> {
+    async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         let keys = Keys::of(Place::Tasks, "", None);
         self.call(Hop::Page, keys).await?;
         // Billed for all that was looked at, not for what is left of it.
-        let looked_at = self.memory().waiting_long(Timestamp(u64::MAX), segment, after, limit).await?.tasks;
+        let looked_at = self.memory().waiting_long(Look { before: Timestamp(u64::MAX), ..look }).await?.tasks;
         let bytes =
             |waits: &groupage_core::ports::Waiting| price::waiting_bytes(&waits.target, &waits.candidate, waits.since);
         self.paged(keys, looked_at.iter().map(bytes).sum());
-        self.inner.waiting_long(since, segment, after, limit).await
+        self.inner.waiting_long(look).await
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {

@@ -1,9 +1,7 @@
 //! Queries: items of one partition of a table, or of one of its indexes, in the order of their sort keys.
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
-use groupage_core::domain::shelf::Position;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Entries, Entry, Freshness, Result};
+use groupage_core::ports::{Entries, Entry, Freshness, Look, Result};
 
 use crate::dynamo::expression::{Clause, Terms};
 use crate::dynamo::item::{Item, nonsense, number, text, text_in};
@@ -111,11 +109,11 @@ impl Dynamo {
         what: &'static str,
         part: Key<'_>,
         (index, id, named): (&'static str, &'static str, fn(String) -> Id),
-        (before, after): (Timestamp, Option<&Position>),
-        limit: usize,
+        look: Look<'_>,
     ) -> Result<Entries<Id>> {
-        let due = Clause::Below("Due", number(before.0));
-        let query = Query::of(what, part, limit).by(index).only_if(due).after(after.map(keys_at).transpose()?);
+        let due = Clause::Below("Due", number(look.before.0));
+        let query = Query::of(what, part, look.limit).by(index).only_if(due);
+        let query = query.after(look.after.map(keys_at).transpose()?);
         let (found, next) = self.query(query).await?;
         let entry = |item: Item| Ok(Entry { what: named(id_of(what, &item, id)?), at: position_of(&item)? });
         Ok(Entries { found: found.into_iter().map(entry).collect::<Result<_>>()?, are_last: next.is_none() })

@@ -10,11 +10,10 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use groupage_core::domain::batch::bisection::Bisection;
 use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Left, Member, Status};
 use groupage_core::domain::gate::Ticket;
-use groupage_core::domain::id::{BatchId, Fence, Part, Revision, Round, RouteName, SessionId, Target, TaskId};
+use groupage_core::domain::id::{BatchId, Fence, Revision, Round, RouteName, SessionId, Target, TaskId};
 use groupage_core::domain::outcome::{Exception, Results};
-use groupage_core::domain::shelf;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Entries, Result, Stored};
+use groupage_core::ports::{Batches, Entries, Look, Result, Stored};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Tables;
@@ -238,18 +237,11 @@ impl Batches for Dynamo {
         self.replace("write a batch", self.batch_key(&batch.id), (batch, item), &[clause], batch_of).await
     }
 
-    async fn unfinished(
-        &self,
-        route: &RouteName,
-        part: Part,
-        before: Timestamp,
-        after: Option<&shelf::Position>,
-        limit: usize,
-    ) -> Result<Entries<BatchId>> {
-        let part = part.key(route);
+    async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<Entries<BatchId>> {
+        let part = look.part.key(route);
         let open = Key::of(&self.tables.batches, Place::Batches, "Open", &part);
         let index = (Tables::UNFINISHED_INDEX, BATCH_ID, BatchId::new as fn(String) -> BatchId);
-        self.due("query the unfinished batches", open, index, (before, after), limit).await
+        self.due("query the unfinished batches", open, index, look).await
     }
 }
 

@@ -3,10 +3,8 @@
 use super::MemoryStore;
 use super::due::due;
 use crate::domain::batch::{Assumes, Batch};
-use crate::domain::id::{BatchId, Part, RouteName};
-use crate::domain::shelf::Position;
-use crate::domain::time::Timestamp;
-use crate::ports::{Batches, Entries, Result, Stored};
+use crate::domain::id::{BatchId, RouteName};
+use crate::ports::{Batches, Entries, Look, Result, Stored};
 
 impl Batches for MemoryStore {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
@@ -30,16 +28,9 @@ impl Batches for MemoryStore {
         }
     }
 
-    async fn unfinished(
-        &self,
-        route: &RouteName,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<BatchId>> {
+    async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<Entries<BatchId>> {
         let tables = self.tables();
-        let of_part = tables.batches.values().filter(|b| b.target.route() == *route && b.part() == part);
-        Ok(due(of_part.filter_map(|batch| Some((batch.unfinished()?, &batch.id))), before, after, limit))
+        let of_part = tables.batches.values().filter(|b| b.target.route() == *route && b.part() == look.part);
+        Ok(due(of_part.filter_map(|batch| Some((batch.unfinished()?, &batch.id))), look))
     }
 }

@@ -4,18 +4,15 @@ use std::fmt::Display;
 
 use crate::domain::shelf::Position;
 use crate::domain::time::Timestamp;
-use crate::ports::{Entries, Entry};
+use crate::ports::{Entries, Entry, Look};
 
-/// The ids of up to `limit` entries that are due before `before` and come `after` that one, those that have been so for
-/// longest first: what an index in memory shows.
+/// What an index in memory shows to a look at its entries, those that have been due for longest first.
 pub fn due<'a, Id: Ord + Clone + Display + 'a>(
     entries: impl Iterator<Item = (Timestamp, &'a Id)>,
-    before: Timestamp,
-    after: Option<&Position>,
-    limit: usize,
+    look: Look<'_>,
 ) -> Entries<Id> {
-    let due = entries.filter(|(due, _)| *due < before);
-    in_order(due.map(|(due, id)| Entry { at: position(due, id), what: id.clone() }), after, limit)
+    let due = entries.filter(|(due, _)| *due < look.before);
+    in_order(due.map(|(due, id)| Entry { at: position(due, id), what: id.clone() }), look.after, look.limit)
 }
 
 /// Where an entry with this due time lies.

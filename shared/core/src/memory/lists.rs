@@ -6,9 +6,8 @@ use super::MemoryStore;
 use super::due::due;
 use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
-use crate::domain::shelf::Position;
 use crate::domain::time::Timestamp;
-use crate::ports::{Cleared, Entries, Lists, Moved, PutOn, Result, Stored};
+use crate::ports::{Cleared, Entries, Lists, Look, Moved, PutOn, Result, Stored};
 
 /// Everything that has one list's name.
 #[derive(Debug, Default)]
@@ -152,18 +151,12 @@ impl Lists for MemoryStore {
         }
     }
 
-    async fn due_lists(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<ListId>> {
+    async fn due_lists(&self, look: Look<'_>) -> Result<Entries<ListId>> {
         let tables = self.tables();
         let ends = tables.lists.values().filter_map(|listed| listed.ends.as_ref());
         let first_due = |ends: &List| ends.head.due.map_or(ends.tail.due, |due| due.min(ends.tail.due));
-        let of_part = ends.filter(|ends| Part::of_list(&ends.tail.life.id) == part);
-        Ok(due(of_part.map(|ends| (first_due(ends), &ends.tail.life.id)), before, after, limit))
+        let of_part = ends.filter(|ends| Part::of_list(&ends.tail.life.id) == look.part);
+        Ok(due(of_part.map(|ends| (first_due(ends), &ends.tail.life.id)), look))
     }
 
     async fn clear_list(&self, life: &Life) -> Result<Cleared> {

@@ -6,11 +6,9 @@ use super::MemoryStore;
 use super::due::due;
 use super::nodes::Nodes;
 use crate::domain::id::{Part, StreamId};
-use crate::domain::shelf::Position;
 use crate::domain::stream::{Bits, Life, Page, State, Stream};
-use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Change, Node, NodeId};
-use crate::ports::{Entries, Marked, Result, Seen, Stored, StreamOpened, Streams};
+use crate::ports::{Entries, Look, Marked, Result, Seen, Stored, StreamOpened, Streams};
 
 /// What belongs to one use of a stream's name.
 #[derive(Debug, Default)]
@@ -113,16 +111,10 @@ impl Streams for MemoryStore {
         Ok(())
     }
 
-    async fn due_streams(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<StreamId>> {
+    async fn due_streams(&self, look: Look<'_>) -> Result<Entries<StreamId>> {
         let tables = self.tables();
         let streams = tables.streams.values().filter_map(|stream| Some((stream.due?, &stream.life.id)));
-        Ok(due(streams.filter(|(_, id)| Part::of_stream(id) == part), before, after, limit))
+        Ok(due(streams.filter(|(_, id)| Part::of_stream(id) == look.part), look))
     }
 
     async fn remove_stream(&self, stream: &Stream) -> Result<Stored> {

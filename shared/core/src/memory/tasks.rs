@@ -10,7 +10,8 @@ use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::ports::{
-    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
+    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
+    WaitingPage,
 };
 
 impl Tables {
@@ -49,20 +50,15 @@ impl Tasks for MemoryStore {
         Ok(Page::of(self.tables().waiting.get(target), after, limit))
     }
 
-    async fn waiting_long(
-        &self,
-        since: Timestamp,
-        segment: Segment,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<WaitingPage> {
+    async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
+        let Look { part, before, after, limit } = look;
         let tables = self.tables();
         let waiting: BTreeMap<&TaskId, (&Target, &Candidate)> = tables
             .waiting
             .iter()
             .flat_map(|(target, waiting)| waiting.iter().map(move |(id, candidate)| (id, (target, candidate))))
             .filter(|(id, _)| {
-                segment_of(id, segment.of) == segment.index && after.is_none_or(|after| id.as_str() > after.0.as_str())
+                segment_of(id, part.of) == part.index && after.is_none_or(|after| id.as_str() > after.0.as_str())
             })
             .collect();
         let next =
@@ -75,7 +71,7 @@ impl Tasks for MemoryStore {
                 let since = waits_since(id)?;
                 Some(Waiting { target: target.clone(), candidate: candidate.clone(), since })
             })
-            .filter(|waiting| waiting.since < since)
+            .filter(|waiting| waiting.since < before)
             .collect();
         Ok(WaitingPage { tasks, next })
     }

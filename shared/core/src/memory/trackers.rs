@@ -6,10 +6,8 @@ use super::MemoryStore;
 use super::due::due;
 use super::nodes::Nodes;
 use crate::domain::id::{Part, TrackerId};
-use crate::domain::shelf::Position;
-use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use crate::ports::{Added, Cleared, Entries, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use crate::ports::{Added, Cleared, Entries, Freshness, Look, Looked, Marked, Opened, Result, Stored, Trackers};
 
 /// Everything that has one tracker's id.
 #[derive(Debug, Default)]
@@ -89,17 +87,11 @@ impl Trackers for MemoryStore {
         Ok(self.tables().trackers.get(id).map(|tracked| tracked.nodes.page(from, limit)).unwrap_or_default())
     }
 
-    async fn due_trackers(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<TrackerId>> {
+    async fn due_trackers(&self, look: Look<'_>) -> Result<Entries<TrackerId>> {
         let tables = self.tables();
         let trackers = tables.trackers.values().filter_map(|tracked| tracked.tracker.as_ref());
-        let of_part = trackers.filter(|tracker| Part::of_tracker(&tracker.id) == part);
-        Ok(due(of_part.map(|tracker| (tracker.due, &tracker.id)), before, after, limit))
+        let of_part = trackers.filter(|tracker| Part::of_tracker(&tracker.id) == look.part);
+        Ok(due(of_part.map(|tracker| (tracker.due, &tracker.id)), look))
     }
 
     async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {

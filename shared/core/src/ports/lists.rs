@@ -1,10 +1,9 @@
 //! The lists, the tasks on them, and the index by which sweep finds them.
 
 use super::declare::port;
-use super::{Cleared, Entries, Result, Stored};
-use crate::domain::id::{ListId, Part, Token};
+use super::{Cleared, Entries, Look, Result, Stored};
+use crate::domain::id::{ListId, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, Tail};
-use crate::domain::shelf::Position;
 use crate::domain::time::Timestamp;
 
 /// What putting tasks found.
@@ -62,15 +61,8 @@ port! {
         /// before.
         async fn store_tail(&self, tail: &Tail) -> Result<Stored>;
 
-        /// Looks up to `limit` lists of one part that have an end that is due before `before` and come `after` that one,
-        /// those that have been so for longest first. The index lags behind the lists.
-        async fn due_lists(
-            &self,
-            part: Part,
-            before: Timestamp,
-            after: Option<&Position>,
-            limit: usize,
-        ) -> Result<Entries<ListId>>;
+        /// Looks at the lists that have an end which is due. The index lags behind them.
+        async fn due_lists(&self, look: Look<'_>) -> Result<Entries<ListId>>;
 
         /// Removes some of what belongs to a list, but neither of its ends, and nothing of another list that has its
         /// name by now.

@@ -36,7 +36,7 @@ pub use lists::{Lists, Moved, PutOn};
 pub use locks::{Acquired, Advanced, Locks, Released, Signalled};
 pub use messages::{Inbox, Outbox, Outgoing, postpone_one, send_all};
 pub use sessions::{Ended, Renewed, Sessions};
-pub use shelves::{Entries, Entry, Shelves};
+pub use shelves::{Entries, Entry, Look, Shelves};
 pub use streams::{Seen, StreamOpened, Streams};
 pub use tasks::{
     Freshness, Joined, Page, PassedOver, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage,

@@ -2,8 +2,37 @@
 
 use super::Result;
 use super::declare::port;
+use crate::domain::id::Part;
 use crate::domain::shelf::{Bookmarks, Position, Shelf};
 use crate::domain::time::Timestamp;
+
+/// A look into one part of an index, or into a segment of it, where those lie first that have been due for longest.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a, P = Part> {
+    /// Where.
+    pub part: P,
+    /// What has been due, or has waited, since before that.
+    pub before: Timestamp,
+    /// What comes behind this entry; from the first one on if it is none.
+    pub after: Option<&'a Position>,
+    /// At so many entries at most.
+    pub limit: usize,
+}
+
+impl<'a, P> Look<'a, P> {
+    /// A look at the first entries.
+    pub const fn at(part: P, before: Timestamp, limit: usize) -> Self {
+        Self { part, before, after: None, limit }
+    }
+
+    /// A look at those behind this one.
+    pub const fn behind(self, after: Option<&'a Position>) -> Self
+    where
+        P: Copy,
+    {
+        Self { after, ..self }
+    }
+}
 
 /// An entry of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]

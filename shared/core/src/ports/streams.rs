@@ -1,11 +1,9 @@
 //! The streams, their bits, what was fed, and the index by which sweep finds streams.
 
 use super::declare::port;
-use super::{Entries, Marked, Result, Stored};
-use crate::domain::id::{Part, StreamId};
-use crate::domain::shelf::Position;
+use super::{Entries, Look, Marked, Result, Stored};
+use crate::domain::id::StreamId;
 use crate::domain::stream::{Bits, Life, Page, Stream};
-use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Change, Node, NodeId};
 
 /// What opening a stream found.
@@ -63,15 +61,8 @@ port! {
         /// Removes the pages that begin at these numbers.
         async fn drop_pages(&self, life: &Life, starts: &[u64]) -> Result<()>;
 
-        /// Looks up to `limit` streams of one part that are due before `before` and come `after` that one, those that have
-        /// been so for longest first. The index lags behind the streams.
-        async fn due_streams(
-            &self,
-            part: Part,
-            before: Timestamp,
-            after: Option<&Position>,
-            limit: usize,
-        ) -> Result<Entries<StreamId>>;
+        /// Looks at the streams that are due. The index lags behind them.
+        async fn due_streams(&self, look: Look<'_>) -> Result<Entries<StreamId>>;
 
         /// Removes a stream. Assumes: it is in this life and at this revision, or gone. Its parts are removed before.
         async fn remove_stream(&self, stream: &Stream) -> Result<Stored>;

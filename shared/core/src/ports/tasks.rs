@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use super::Result;
 use super::declare::port;
+use super::{Look, Result};
 use crate::domain::batch::Member;
 use crate::domain::id::{BatchId, Round, Target, TaskId};
 use crate::domain::outcome::Reason;
@@ -141,15 +141,9 @@ port! {
             limit: usize,
         ) -> Result<Page<Self::Cursor>>;
 
-        /// Reads one page of a segment of the index: up to `limit` entries are looked at, and those that have waited
-        /// since before `since` are returned.
-        async fn waiting_long(
-            &self,
-            since: Timestamp,
-            segment: Segment,
-            after: Option<&Position>,
-            limit: usize,
-        ) -> Result<WaitingPage>;
+        /// Reads one page of a segment of the index, in no order: of the entries that it looks at it returns those that
+        /// have waited for long.
+        async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage>;
 
         /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
         async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack>;

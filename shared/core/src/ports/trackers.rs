@@ -1,10 +1,8 @@
 //! The trackers, their bits, and the index by which sweep finds them.
 
 use super::declare::port;
-use super::{Entries, Freshness, Result, Stored};
-use crate::domain::id::{Part, TrackerId};
-use crate::domain::shelf::Position;
-use crate::domain::time::Timestamp;
+use super::{Entries, Freshness, Look, Result, Stored};
+use crate::domain::id::TrackerId;
 use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 
 /// What opening a tracker found.
@@ -82,15 +80,8 @@ port! {
         /// Fewer than `limit` may come before the end; none come only at the end.
         async fn nodes(&self, id: &TrackerId, from: NodeId, limit: usize, freshness: Freshness) -> Result<Vec<Node>>;
 
-        /// Looks up to `limit` trackers of one part that are due before `before` and come `after` that one, those that have
-        /// been so for longest first. The index lags behind the trackers.
-        async fn due_trackers(
-            &self,
-            part: Part,
-            before: Timestamp,
-            after: Option<&Position>,
-            limit: usize,
-        ) -> Result<Entries<TrackerId>>;
+        /// Looks at the trackers that are due. The index lags behind them.
+        async fn due_trackers(&self, look: Look<'_>) -> Result<Entries<TrackerId>>;
 
         /// Removes some of what belongs to a tracker, but not itself. Assumes: the tracker is at this revision. Its id
         /// may be used again once it is gone, and what belongs to the next must stay.

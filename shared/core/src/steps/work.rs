@@ -17,7 +17,7 @@ use crate::domain::id::{BatchId, Part, Pool, RouteName, SessionId};
 use crate::domain::outcome::Reason;
 use crate::domain::session::share;
 use crate::domain::time::Timestamp;
-use crate::ports::{Downstream, Env, Outbox, Store};
+use crate::ports::{Downstream, Env, Look, Outbox, Store};
 
 /// What a worker did with one batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,8 +136,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
             }
         }
         for (part, before) in self.parts().await? {
-            let look = LOOK + self.later.len();
-            for id in self.processor.store.unfinished(&self.route, part, before, None, look).await?.all() {
+            let look = Look::at(part, before, LOOK + self.later.len());
+            for id in self.processor.store.unfinished(&self.route, look).await?.all() {
                 if self.later.contains_key(&id) {
                     continue;
                 }

@@ -11,7 +11,7 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
 use groupage_core::memory::MemoryQueues;
 use groupage_core::ports::{
-    Batches, Freshness, Lists, Locks, Marked, Moved, Segment, Sessions, Settlement, Tasks, Trackers,
+    Batches, Freshness, Lists, Locks, Look, Marked, Moved, Segment, Sessions, Settlement, Tasks, Trackers,
 };
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Ordering};
@@ -104,10 +104,10 @@ async fn a_session_costs_one_write_a_beat() {
 async fn a_look_at_indexes_where_nothing_waits_costs_next_to_nothing() {
     let store = OnDynamo::start().await;
     let part = Part::of(&BatchId::new("a"));
-    let unfinished = cost(&store, store.unfinished(&RouteName::new("parcels"), part, Timestamp(9), None, 10)).await;
+    let unfinished = cost(&store, store.unfinished(&RouteName::new("parcels"), Look::at(part, Timestamp(9), 10))).await;
     assert!(unfinished.at(Place::Unfinished).read <= Units::reported(0.5), "{}", unfinished.at(Place::Unfinished).read);
     let all = Segment { index: 0, of: 1 };
-    let waiting = cost(&store, store.waiting_long(Timestamp(9), all, None, 100)).await;
+    let waiting = cost(&store, store.waiting_long(Look::at(all, Timestamp(9), 100))).await;
     assert!(waiting.at(Place::Waiting).read <= Units::reported(0.5), "{}", waiting.at(Place::Waiting).read);
 }
 

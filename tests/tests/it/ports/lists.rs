@@ -6,7 +6,7 @@ use groupage_core::domain::list::{
 };
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::ItemId;
-use groupage_core::ports::{Cleared, Lists, Moved, PutOn, Stored};
+use groupage_core::ports::{Cleared, Lists, Look, Moved, PutOn, Stored};
 
 use super::fixture::{Fixture, conformance};
 
@@ -230,18 +230,18 @@ async fn lists_that_are_due_are_listed_by_part_in_order(store: impl Fixture) {
     let tail = listed(&*store, ids[0].as_str()).await.unwrap().tail;
     put(&*store, &tail, "k", 2).await;
     store.index_settles().await;
-    let due = store.due_lists(part, Timestamp(10_000), None, 100).await.unwrap().all();
+    let due = store.due_lists(Look::at(part, Timestamp(10_000), 100)).await.unwrap().all();
     let expected: Vec<ListId> = [2, 4, 0, 1].map(|n| ids[n].clone()).into();
     assert_eq!(due, expected, "longest due first, whatever their number of digits, and a task is no list");
-    assert_eq!(store.due_lists(part, Timestamp(300), None, 100).await.unwrap().all(), []);
-    assert_eq!(store.due_lists(part, Timestamp(10_000), None, 2).await.unwrap().all(), expected[..2]);
+    assert_eq!(store.due_lists(Look::at(part, Timestamp(300), 100)).await.unwrap().all(), []);
+    assert_eq!(store.due_lists(Look::at(part, Timestamp(10_000), 2)).await.unwrap().all(), expected[..2]);
 }
 
 async fn a_list_is_listed_once_whichever_end_is_due(store: impl Fixture) {
     let (part, ids) = due_at(&*store, &[20_000, 90_000]).await;
     store.move_head(&life(ids[1].as_str()), &taking("k", 1, 9, 0)).await.unwrap();
     store.index_settles().await;
-    let due = async |before| store.due_lists(part, Timestamp(before), None, 100).await.unwrap().all();
+    let due = async |before| store.due_lists(Look::at(part, Timestamp(before), 100)).await.unwrap().all();
     assert_eq!(due(20_000).await, ids[1..], "its head is due after ten seconds");
     assert_eq!(due(20_001).await, [ids[1].clone(), ids[0].clone()]);
     assert_eq!(due(90_001).await, [ids[1].clone(), ids[0].clone()]);

@@ -9,7 +9,7 @@ use groupage_core::domain::session::Session;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position, Shelf};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Options, Tracker};
-use groupage_core::ports::{Batches, Entries, Opened, Result, Sessions, Shelves, Stored, Trackers};
+use groupage_core::ports::{Batches, Entries, Look, Opened, Result, Sessions, Shelves, Stored, Trackers};
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};
@@ -78,7 +78,7 @@ async fn unfinished_batches_go_on_behind_any_entry(store: impl Fixture) {
         assert_eq!(store.store(&batch, Assumes::Absent).await.unwrap(), Stored::Yes);
     }
     let (route, part) = (RouteName::new("parcels"), Part::of(&BatchId::new("0a")));
-    let look = async |after: Option<&Position>| store.unfinished(&route, part, END, after, 3).await;
+    let look = async |after: Option<&Position>| store.unfinished(&route, Look::at(part, END, 3).behind(after)).await;
     let mut walked = walked(look, ToString::to_string).await;
     // Of those that are due at the same time either may come first.
     walked[1..3].sort();
@@ -107,6 +107,6 @@ async fn trackers_go_on_behind_any_entry(store: impl Fixture) {
         let tracker = Tracker { due: Timestamp(2_000 + n as u64), ..tracker };
         assert_eq!(store.open_tracker(&tracker).await.unwrap(), Opened::New);
     }
-    let look = async |after: Option<&Position>| store.due_trackers(part, END, after, 3).await;
+    let look = async |after: Option<&Position>| store.due_trackers(Look::at(part, END, 3).behind(after)).await;
     assert_eq!(walked(look, ToString::to_string).await, ids);
 }

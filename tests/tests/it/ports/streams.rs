@@ -5,7 +5,7 @@ use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{Ending, Life, Offset, Options, Page, Stream, Trace, Watermark, path};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
-use groupage_core::ports::{Marked, Seen, Stored, StreamOpened, Streams};
+use groupage_core::ports::{Look, Marked, Seen, Stored, StreamOpened, Streams};
 
 use super::fixture::{Fixture, conformance};
 
@@ -260,12 +260,12 @@ async fn streams_that_are_due_are_listed_by_part_in_order(store: impl Fixture) {
     store.index_settles().await;
     let mut found = 0;
     for part in Part::all() {
-        let due = store.due_streams(part, Timestamp(1_000_000), None, 99).await.unwrap().all();
+        let due = store.due_streams(Look::at(part, Timestamp(1_000_000), 99)).await.unwrap().all();
         let of_part = wanted.iter().map(|(_, id)| id).filter(|id| Part::of_stream(id) == part);
         assert!(due.iter().eq(of_part), "those without unsettled events are not due");
         found += due.len();
-        assert_eq!(store.due_streams(part, Timestamp(0), None, 99).await.unwrap().all(), []);
-        assert!(store.due_streams(part, Timestamp(1_000_000), None, 1).await.unwrap().all().len() <= 1);
+        assert_eq!(store.due_streams(Look::at(part, Timestamp(0), 99)).await.unwrap().all(), []);
+        assert!(store.due_streams(Look::at(part, Timestamp(1_000_000), 1)).await.unwrap().all().len() <= 1);
     }
     assert_eq!(found, wanted.len());
 }

@@ -6,7 +6,7 @@ use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Candidate, Status};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Freshness, Joined, PutBack, Registered, Segment, Settlement, Tasks};
+use groupage_core::ports::{Freshness, Joined, Look, PutBack, Registered, Segment, Settlement, Tasks};
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{member, now, target, task, waiting};
@@ -134,8 +134,8 @@ async fn the_index_keeps_the_shards_of_a_target_apart(store: impl Fixture) {
         assert_eq!(task.status, Status::Created { target: shard.clone() });
     }
     // Whoever looks through everything that waits is told the shard.
-    let since = Timestamp(u64::MAX);
-    let page = store.waiting_long(since, Segment { index: 0, of: 1 }, None, 10).await.unwrap();
+    let look = Look::at(Segment { index: 0, of: 1 }, Timestamp(u64::MAX), 10);
+    let page = store.waiting_long(look).await.unwrap();
     let found: BTreeSet<Target> = page.tasks.into_iter().map(|waiting| waiting.target).collect();
     assert_eq!(found, BTreeSet::from_iter(shards));
 }

@@ -4,7 +4,7 @@ use groupage_core::domain::id::{Part, Revision, TrackerId};
 use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Addition, Ending, ItemRange, Survey, Tracker};
-use groupage_core::ports::{Added, Opened, Stored, Trackers};
+use groupage_core::ports::{Added, Look, Opened, Stored, Trackers};
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{opened, tracked, tracker};
@@ -189,17 +189,17 @@ async fn trackers_that_are_due_are_listed_by_part_in_order(store: impl Fixture) 
     let (next, addition) = grown(&tracked(&*store, &ids[0]).await.unwrap(), "k", 1);
     store.add(&next, &addition).await.unwrap();
     store.index_settles().await;
-    let due = store.due_trackers(part, Timestamp(10_000), None, 100).await.unwrap().all();
+    let due = store.due_trackers(Look::at(part, Timestamp(10_000), 100)).await.unwrap().all();
     let expected: Vec<TrackerId> = [2, 4, 0, 1].map(|n| ids[n].clone()).into();
     assert_eq!(due, expected, "longest due first, whatever their number of digits, and what was added is no tracker");
-    assert_eq!(store.due_trackers(part, Timestamp(300), None, 100).await.unwrap().all(), []);
+    assert_eq!(store.due_trackers(Look::at(part, Timestamp(300), 100)).await.unwrap().all(), []);
 }
 
 async fn no_more_trackers_are_listed_than_asked_for(store: impl Fixture) {
     let (part, ids) = due_at(&*store, &[100, 200, 300]).await;
     store.index_settles().await;
     for limit in 1..=4 {
-        let due = store.due_trackers(part, Timestamp(10_000), None, limit).await.unwrap().all();
+        let due = store.due_trackers(Look::at(part, Timestamp(10_000), limit)).await.unwrap().all();
         assert_eq!(due, ids[..limit.min(3)]);
     }
 }
@@ -209,9 +209,9 @@ async fn a_tracker_that_was_looked_at_is_listed_by_its_next_look(store: impl Fix
     let next = tracked(&*store, &ids[0]).await.unwrap().looked_at(0, NOW);
     store.store_tracker(&next).await.unwrap();
     store.index_settles().await;
-    assert_eq!(store.due_trackers(part, next.due, None, 9).await.unwrap().all(), ids[1..]);
+    assert_eq!(store.due_trackers(Look::at(part, next.due, 9)).await.unwrap().all(), ids[1..]);
     assert_eq!(
-        store.due_trackers(part, next.due.plus_ms(1), None, 9).await.unwrap().all(),
+        store.due_trackers(Look::at(part, next.due.plus_ms(1), 9)).await.unwrap().all(),
         [ids[1].clone(), ids[0].clone()]
     );
 }

@@ -4,7 +4,7 @@ use groupage_core::domain::batch::{Assumes, Batch, Claim};
 use groupage_core::domain::id::{BatchId, Part, RouteName, SessionId, Target};
 use groupage_core::domain::outcome::Results;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Stored};
+use groupage_core::ports::{Batches, Look, Stored};
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};
@@ -39,7 +39,7 @@ async fn put(store: &impl Fixture, batch: &Batch, before: Option<&Batch>) {
 /// What the part of `id` lists of the route `parcels`.
 async fn listed(store: &impl Fixture, id: &str, before: Timestamp, limit: usize) -> Vec<String> {
     let part = Part::of(&BatchId::new(id));
-    let found = store.unfinished(&RouteName::new("parcels"), part, before, None, limit).await.unwrap().all();
+    let found = store.unfinished(&RouteName::new("parcels"), Look::at(part, before, limit)).await.unwrap().all();
     found.into_iter().map(|id| id.to_string()).collect()
 }
 
@@ -75,7 +75,7 @@ async fn a_batch_is_listed_for_its_own_route_alone(store: impl Fixture) {
         put(&store, &batch(&format!("a{n}"), &Target::of(route, "same"), 1), None).await;
     }
     for (n, route) in routes.iter().enumerate() {
-        let found = store.unfinished(route, Part::of(&BatchId::new("a")), END, None, 10).await.unwrap().all();
+        let found = store.unfinished(route, Look::at(Part::of(&BatchId::new("a")), END, 10)).await.unwrap().all();
         assert_eq!(found, [BatchId::new(format!("a{n}"))], "of {route}");
     }
 }
@@ -86,7 +86,7 @@ async fn a_batch_is_listed_in_its_own_part_alone(store: impl Fixture) {
     }
     let mut all = Vec::new();
     for part in Part::all() {
-        let found = store.unfinished(&RouteName::new("parcels"), part, END, None, 10).await.unwrap().all();
+        let found = store.unfinished(&RouteName::new("parcels"), Look::at(part, END, 10)).await.unwrap().all();
         assert!(found.iter().all(|id| Part::of(id) == part), "{part:?} lists {found:?}");
         assert_eq!(found.len(), 1);
         all.extend(found);

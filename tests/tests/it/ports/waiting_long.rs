@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use groupage_core::domain::id::{BatchId, Round, TaskId};
 use groupage_core::domain::task::{Candidate, Task};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Registered, Segment, Settlement, Tasks, Waiting};
+use groupage_core::ports::{Look, Registered, Segment, Settlement, Tasks, Waiting};
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{member, target, task};
@@ -34,7 +34,7 @@ async fn waits_since(store: &impl Tasks, id: &str, value: &str, since: Timestamp
 async fn walk(store: &impl Tasks, since: Timestamp, segment: Segment, limit: usize) -> Vec<Waiting> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
-        let page = store.waiting_long(since, segment, cursor.as_ref(), limit).await.unwrap();
+        let page = store.waiting_long(Look::at(segment, since, limit).behind(cursor.as_ref())).await.unwrap();
         assert!(page.tasks.len() <= limit);
         found.extend(page.tasks);
         cursor = page.next;

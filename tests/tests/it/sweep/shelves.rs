@@ -15,8 +15,8 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{NodeId, Options, Tracker};
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{
-    Batches, Ended, Entries, Env, Error, Freshness, Lists, Looked, Result, Sessions, Shelves, Streams, Tasks, Trackers,
-    layer,
+    Batches, Ended, Entries, Env, Error, Freshness, Lists, Look, Looked, Result, Sessions, Shelves, Streams, Tasks,
+    Trackers, layer,
 };
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::sweep::Budget;
@@ -91,17 +91,11 @@ impl layer::Trackers for Poisoned {
         self.tables.look(id, nodes, freshness).await
     }
 
-    async fn due_trackers(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<TrackerId>> {
-        if after.is_some_and(|after| after.0 == UNKNOWN) {
+    async fn due_trackers(&self, look: Look<'_>) -> Result<Entries<TrackerId>> {
+        if look.after.is_some_and(|after| after.0 == UNKNOWN) {
             return Err(Error::Broken { what: "query an index", why: "the starting key is invalid".to_owned() });
         }
-        self.tables.due_trackers(part, before, after, limit).await
+        self.tables.due_trackers(look).await
     }
 }
 

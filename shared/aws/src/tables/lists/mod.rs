@@ -11,11 +11,10 @@ mod stored;
 use aws_sdk_dynamodb::types::ReturnValue;
 use std::collections::HashSet;
 
-use groupage_core::domain::id::{ListId, Part, Token};
+use groupage_core::domain::id::{ListId, Token};
 use groupage_core::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
-use groupage_core::domain::shelf::Position;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Cleared, Entries, Freshness, Lists, Moved, PutOn, Result, Stored};
+use groupage_core::ports::{Cleared, Entries, Freshness, Lists, Look, Moved, PutOn, Result, Stored};
 use head::{head_of, new_head_item};
 use moves::moving;
 use stored::{
@@ -166,17 +165,11 @@ impl Lists for Dynamo {
         })
     }
 
-    async fn due_lists(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<ListId>> {
-        let part = part.list_key();
+    async fn due_lists(&self, look: Look<'_>) -> Result<Entries<ListId>> {
+        let part = look.part.list_key();
         let part = Key::of(&self.tables.lists, Place::Lists, "Part", &part);
         let index = (Tables::DUE_INDEX, LIST_ID, ListId::new as fn(String) -> ListId);
-        let mut lists = self.due("query the lists that are due", part, index, (before, after), limit).await?;
+        let mut lists = self.due("query the lists that are due", part, index, look).await?;
         // Both ends of a list may be due.
         let mut seen = HashSet::new();
         lists.found.retain(|list| seen.insert(list.what.clone()));

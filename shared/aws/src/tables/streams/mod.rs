@@ -7,12 +7,10 @@
 mod stored;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::id::{Part, StreamId};
-use groupage_core::domain::shelf::Position;
+use groupage_core::domain::id::StreamId;
 use groupage_core::domain::stream::{Bits, Life, Page, State, Stream};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Change, Node, NodeId};
-use groupage_core::ports::{Entries, Freshness, Marked, Result, Seen, Stored, StreamOpened, Streams};
+use groupage_core::ports::{Entries, Freshness, Look, Marked, Result, Seen, Stored, StreamOpened, Streams};
 use stored::{
     NEXT, OPENED_AT, OWN, REVISION, STATE, committing, feeding, key_item, life_key, page_item, page_key, page_of,
     stream_item, stream_of,
@@ -163,17 +161,11 @@ impl Streams for Dynamo {
         self.remove_parts_of("drop what was fed", life, starts.iter().map(|start| page_key(*start)).collect()).await
     }
 
-    async fn due_streams(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<StreamId>> {
-        let part = part.stream_key();
+    async fn due_streams(&self, look: Look<'_>) -> Result<Entries<StreamId>> {
+        let part = look.part.stream_key();
         let part = Key::of(&self.tables.streams, Place::Streams, "Part", &part);
         let index = (Tables::DUE_INDEX, STREAM_ID, StreamId::new as fn(String) -> StreamId);
-        self.due("query the streams that are due", part, index, (before, after), limit).await
+        self.due("query the streams that are due", part, index, look).await
     }
 
     async fn remove_stream(&self, stream: &Stream) -> Result<Stored> {

@@ -13,11 +13,11 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValu
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::shelf::Position;
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
-    Freshness, Joined, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting, WaitingPage,
+    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
+    WaitingPage,
 };
 use serde::Deserialize;
 use stored::{StoredTask, passed_over, ties_of};
@@ -129,26 +129,20 @@ impl Tasks for Dynamo {
         Ok(Page { candidates, next: next.map(Cursor) })
     }
 
-    async fn waiting_long(
-        &self,
-        since: Timestamp,
-        segment: Segment,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<WaitingPage> {
+    async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         const WHAT: &str = "scan the waiting tasks";
         let output = self
             .client
             .scan()
             .table_name(&self.tables.tasks)
             .index_name(Tables::WAITING_INDEX)
-            .segment(i32::from(segment.index))
-            .total_segments(i32::from(segment.of))
+            .segment(i32::from(look.part.index))
+            .total_segments(i32::from(look.part.of))
             .filter_expression("#WaitsSince < :since")
             .expression_attribute_names("#WaitsSince", WAITS_SINCE)
-            .expression_attribute_values(":since", number(since.0))
-            .limit(page_size(limit))
-            .set_exclusive_start_key(after.map(keys_at).transpose()?)
+            .expression_attribute_values(":since", number(look.before.0))
+            .limit(page_size(look.limit))
+            .set_exclusive_start_key(look.after.map(keys_at).transpose()?)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
             .await

@@ -6,11 +6,11 @@
 mod parts;
 mod stored;
 
-use groupage_core::domain::id::{Part, TrackerId};
-use groupage_core::domain::shelf::Position;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use groupage_core::ports::{Added, Cleared, Entries, Freshness, Looked, Marked, Opened, Result, Stored, Trackers};
+use groupage_core::ports::{
+    Added, Cleared, Entries, Freshness, Look, Looked, Marked, Opened, Result, Stored, Trackers,
+};
 use stored::{OWN, addition_item, addition_key, addition_of, key_item, revision, tracker_item, tracker_of};
 
 use crate::config::Tables;
@@ -92,17 +92,11 @@ impl Trackers for Dynamo {
         found.iter().map(|item| node_of(TABLE, item)).collect()
     }
 
-    async fn due_trackers(
-        &self,
-        part: Part,
-        before: Timestamp,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Entries<TrackerId>> {
-        let part = part.tracker_key();
+    async fn due_trackers(&self, look: Look<'_>) -> Result<Entries<TrackerId>> {
+        let part = look.part.tracker_key();
         let part = Key::of(&self.tables.trackers, Place::Trackers, "Part", &part);
         let index = (Tables::DUE_INDEX, TRACKER_ID, TrackerId::new as fn(String) -> TrackerId);
-        self.due("query the trackers that are due", part, index, (before, after), limit).await
+        self.due("query the trackers that are due", part, index, look).await
     }
 
     async fn clear(&self, tracker: &Tracker) -> Result<Cleared> {

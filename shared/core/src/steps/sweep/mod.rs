@@ -44,7 +44,7 @@ use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::session::{Holder, Session};
 use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::time::Timestamp;
-use crate::ports::{Ended, Env, Outbox, Outgoing, Store, Stored, send_all};
+use crate::ports::{Ended, Env, Look, Outbox, Outgoing, Store, Stored, send_all};
 use crate::routes::{Route, Routes};
 use shelf::Tally;
 
@@ -198,8 +198,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         let left_over = Part::all().map(Part::pulled).filter(|_| !route.is_pulled());
         let parts = Part::all().chain(left_over).map(|part| (part.key(&route.name), part));
         let look = |part: Part, bookmark: Bookmark| async move {
-            let (after, limit) = (bookmark.after.as_ref(), self.budget.batches);
-            let found = self.store.unfinished(&route.name, part, now, after, limit).await;
+            let look = Look::at(part, now, self.budget.batches).behind(bookmark.after.as_ref());
+            let found = self.store.unfinished(&route.name, look).await;
             self.visit(found, bookmark, until, |id| async move { self.look_at(&id, now).await }).await
         };
         self.look_through(&Shelf::Batches(route.name.clone()), parts, until, look).await
@@ -258,7 +258,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             Ok(Report { trackers, ..Report::default() })
         };
         let look = |part: Part, bookmark: Bookmark| async move {
-            let found = store.due_trackers(part, env.now(), bookmark.after.as_ref(), self.budget.trackers).await;
+            let look = Look::at(part, env.now(), self.budget.trackers).behind(bookmark.after.as_ref());
+            let found = store.due_trackers(look).await;
             self.visit(found, bookmark, until, look_after).await
         };
         let parts = Part::all().map(|part| (part.tracker_key(), part));
@@ -272,7 +273,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             Ok(Report { lists, ..Report::default() })
         };
         let look = |part: Part, bookmark: Bookmark| async move {
-            let found = store.due_lists(part, env.now(), bookmark.after.as_ref(), self.budget.lists).await;
+            let look = Look::at(part, env.now(), self.budget.lists).behind(bookmark.after.as_ref());
+            let found = store.due_lists(look).await;
             self.visit(found, bookmark, until, look_after).await
         };
         let parts = Part::all().map(|part| (part.list_key(), part));
@@ -286,7 +288,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             Ok(Report { streams, ..Report::default() })
         };
         let look = |part: Part, bookmark: Bookmark| async move {
-            let found = store.due_streams(part, env.now(), bookmark.after.as_ref(), self.budget.streams).await;
+            let look = Look::at(part, env.now(), self.budget.streams).behind(bookmark.after.as_ref());
+            let found = store.due_streams(look).await;
             self.visit(found, bookmark, until, look_after).await
         };
         let parts = Part::all().map(|part| (part.stream_key(), part));

@@ -13,7 +13,7 @@ use crate::domain::message::MAX_TASKS;
 use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{Env, Outbox, Segment, Store, Waiting, WaitingPage, send_all};
+use crate::ports::{Env, Look, Outbox, Segment, Store, Waiting, WaitingPage, send_all};
 use crate::steps::ballot::{election_messages, elections, within_reach};
 use crate::steps::{CONCURRENCY, Error};
 
@@ -60,7 +60,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         let unvisited_ms = bookmark.unvisited_ms(scan.now);
         let mut results = Vec::new();
         loop {
-            let page = self.store.waiting_long(since, segment, bookmark.after.as_ref(), self.budget.page).await;
+            let look = Look::at(segment, since, self.budget.page).behind(bookmark.after.as_ref());
+            let page = self.store.waiting_long(look).await;
             let WaitingPage { tasks, next } = match page {
                 Ok(page) => page,
                 Err(error) => return Looked::failed(results, bookmark, error),
