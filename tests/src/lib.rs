@@ -13,6 +13,7 @@ pub mod faulty;
 pub use simulator::lag;
 pub mod limits;
 pub mod mutation;
+pub mod prelude;
 pub mod process;
 pub mod promises;
 pub mod queues;

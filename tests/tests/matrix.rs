@@ -16,7 +16,8 @@ use std::time::Instant;
 
 use groupage_tests::effort;
 use groupage_tests::fan;
-use groupage_tests::process::{Fault, Plan, Point, Side};
+use groupage_tests::prelude::*;
+use groupage_tests::process::Point;
 use groupage_tests::scenario::{Scenario, Told};
 use groupage_tests::scenarios;
 

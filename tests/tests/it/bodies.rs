@@ -1,8 +1,7 @@
 //! Bodies that a template makes: members on which it fails, and bodies that are too large.
 
 use groupage_core::domain::task::Status;
-use groupage_tests::downstream::Scripted;
-use groupage_tests::world::{Setting, World};
+use groupage_tests::prelude::*;
 
 /// The default body's shape, with a required field `n` and as many kilobytes of padding as a payload asks for.
 const ROUTES: &str = r#"

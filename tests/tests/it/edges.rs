@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::task::Status;
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::{Scripted, Seen, ok, status};
+use groupage_tests::downstream::{Seen, status};
 use groupage_tests::fan;
+use groupage_tests::prelude::*;
 use groupage_tests::process::{Lasting, Outage};
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::{parcels, routes_with};
-use groupage_tests::world::{Setting, World};
 
 /// How long a port is out of order.
 const HOURS_MS: u64 = 3 * 60 * 60 * 1000;

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::id::{Target, WorkflowId};
 use groupage_core::domain::lock::{Bid, Holder, bid};
 use groupage_core::domain::message::{Elect, Election};
-use groupage_core::memory::Delivery;
-use groupage_core::ports::{Acquired, Destination, Env, Locks, Outgoing};
-use groupage_tests::downstream::Scripted;
-use groupage_tests::process::{Fault, Plan, Side};
+use groupage_tests::prelude::*;
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::{parcels, routes_with};
-use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use groupage_tests::world::VISIBILITY_MS;
 
 const TARGETS: usize = 12;
 

@@ -5,19 +5,13 @@ use std::time::Duration;
 
 use groupage_aws::entry::mapping::GROUP;
 use groupage_core::domain::batch::{Assumes, Batch, Status};
-use groupage_core::domain::id::{BatchId, Round, Target, TaskId, WorkflowId};
 use groupage_core::domain::lock::{Bid, Holder, bid};
 use groupage_core::domain::message::{Group, Lead};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::memory::{Delivery, MemoryStore};
-use groupage_core::ports::{
-    Acquired, Batches, Census, Destination, Env, Error, Inbox, Joined, Locks, Outbox, Outgoing, Result, Stored, Tasks,
-    layer,
-};
+use groupage_core::ports::{Error, Result, layer};
 use groupage_core::steps::group::{GroupBatch, Report};
 use groupage_core::steps::{self, handle};
-use groupage_tests::downstream::Scripted;
-use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use groupage_tests::prelude::*;
+use groupage_tests::world::VISIBILITY_MS;
 
 /// A window so long that a leader whose batch is nearly full stays and looks again and again.
 const ROUTES: &str = r#"

@@ -3,22 +3,15 @@
 use std::collections::VecDeque;
 
 use groupage_core::domain::batch::Member;
-use groupage_core::domain::id::{BatchId, LaneId, Round, RouteName, Target, TaskId};
 use groupage_core::domain::lane::{Numbering, OnFailure};
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Status, Task};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::Outcome;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Freshness, Settlement, Tasks};
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Lined, Ordering, Resumed};
-use groupage_tests::clock::{TestEnv, in_virtual_time};
-use groupage_tests::downstream::{Scripted, ok};
-use groupage_tests::process::{Fault, Plan, Side};
+use groupage_tests::prelude::*;
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::keyed;
-use groupage_tests::world::{Setting, World};
 use proptest::prelude::*;
 
 fn routes(order: &str) -> String {

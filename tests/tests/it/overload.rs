@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use groupage_core::domain::rest::{Rest, Stage};
 use groupage_core::domain::task::Task;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{self, Destination, Env, Outgoing, Registered, Result, Tasks, layer};
+use groupage_core::ports::{self, Result, layer};
 use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Record, Register, Report};
-use groupage_tests::clock::TestEnv;
+use groupage_tests::prelude::*;
 use groupage_tests::records::records;
 use groupage_tests::scenario::parcels;
 

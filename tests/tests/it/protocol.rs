@@ -5,15 +5,11 @@ use std::collections::HashSet;
 use futures::FutureExt;
 use groupage_core::domain::batch;
 use groupage_core::domain::gate::{Admission, Asks, Gate, Limits, Scope};
-use groupage_core::domain::id::{BatchId, Target};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::task::Status;
-use groupage_core::memory::Delivery;
-use groupage_core::ports::{Answer, Census, Destination, Env, Gates, Locks, NoAnswer, Tasks};
 use groupage_core::steps::revive::revive;
-use groupage_tests::downstream::{Scripted, Seen, ok};
-use groupage_tests::lag::Lag;
-use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use groupage_tests::downstream::Seen;
+use groupage_tests::prelude::*;
+use groupage_tests::world::VISIBILITY_MS;
 
 const ROUTES: &str = r#"
 version: 1

@@ -4,19 +4,14 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::batch::Batch;
-use groupage_core::domain::id::{Fence, Seq, Shard, Target, WorkflowId};
 use groupage_core::domain::lock::{Bid, Holder, Term, bid};
 use groupage_core::domain::message::Elect;
 use groupage_core::domain::task::{Status, Task};
-use groupage_core::memory::Delivery;
-use groupage_core::ports::{Acquired, Advanced, Destination, Env, Locks, Outgoing};
-use groupage_tests::downstream::Scripted;
-use groupage_tests::lag::Lag;
-use groupage_tests::process::{Fault, Plan, Side};
+use groupage_tests::prelude::*;
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::parcels;
 use groupage_tests::scenarios;
-use groupage_tests::world::{Setting, VISIBILITY_MS, World};
+use groupage_tests::world::VISIBILITY_MS;
 
 const ITEMS: usize = 10;
 

@@ -1,16 +1,12 @@
 //! Tasks that name a batch which never came, or does not have them.
 
 use groupage_core::domain::batch::{self, Assumes, Batch, Claim, Member};
-use groupage_core::domain::id::{BatchId, Fence, Round, SessionId, TaskId};
 use groupage_core::domain::outcome::Results;
 use groupage_core::domain::task::{Candidate, Status, Task};
 use groupage_core::domain::task_message;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Destination, Env, Tasks};
 use groupage_core::steps::revive::revive;
-use groupage_tests::downstream::Scripted;
+use groupage_tests::prelude::*;
 use groupage_tests::scenario::parcels;
-use groupage_tests::world::{Setting, World};
 
 use super::{ROUTES, register_again, sent, settles, target, world};
 

@@ -1,16 +1,12 @@
 //! Tasks that fail while they are in a rest.
 
-use groupage_core::domain::id::Shard;
 use groupage_core::domain::rest::{Rest, Stage};
-use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{self, Destination, Env, Inbox, Outbox, Outgoing};
+use groupage_core::ports;
 use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Register, Report};
-use groupage_tests::clock::TestEnv;
-use groupage_tests::process::{Fault, Plan, Side};
+use groupage_tests::prelude::*;
 use groupage_tests::records::first;
 use groupage_tests::scenario::{parcel, parcels};
-use groupage_tests::world::World;
 
 use super::{ROUTES, WAITED, sent, settles, world};
 

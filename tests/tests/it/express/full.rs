@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::id::Target;
-use groupage_core::ports::{Destination, Env};
-use groupage_tests::downstream::Scripted;
+use groupage_tests::prelude::*;
 use groupage_tests::scenario::{parcel, parcels};
-use groupage_tests::world::{Setting, World};
 
 use super::{ROUTES, register_again, sent, settles, world, world_where};
 

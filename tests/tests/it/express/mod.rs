@@ -5,15 +5,11 @@ mod failing;
 mod full;
 mod rests;
 
-use groupage_core::domain::id::Target;
 use groupage_core::domain::rest::Stage;
 use groupage_core::domain::task::Status;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::Destination;
 use groupage_core::steps::register::{Record, Report};
-use groupage_tests::downstream::Scripted;
+use groupage_tests::prelude::*;
 use groupage_tests::records::records;
-use groupage_tests::world::{Setting, World};
 
 const ROUTES: &str = r#"
 version: 1

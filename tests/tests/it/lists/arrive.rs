@@ -1,18 +1,13 @@
 //! Tasks whose message names a list: register-task puts them there, and what was released goes on like any other.
 
-use groupage_core::domain::id::{TaskId, TrackerId};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::Options;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Freshness, Lists, Tasks};
 use groupage_core::routes::Routes;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::register::{Register, Report};
 use groupage_core::steps::track::Tracking;
-use groupage_tests::clock::TestEnv;
-use groupage_tests::downstream::Scripted;
+use groupage_tests::prelude::*;
 use groupage_tests::records::records;
-use groupage_tests::world::{self, Setting};
+use groupage_tests::world::{self};
 
 use super::calls::id;
 

@@ -1,16 +1,12 @@
 //! The calls that a list's users make, in any order, and what may befall them.
 
-use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::Options;
 use groupage_core::domain::task_message;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Placed, Refused, Taken};
 use groupage_tests::cases::{self, Step};
-use groupage_tests::clock::TestEnv;
-use groupage_tests::faulty::Faulty;
 use groupage_tests::lag::Lagging;
+use groupage_tests::prelude::*;
 use proptest::prelude::*;
 
 use super::model::{Expected, Model};

@@ -4,15 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use groupage_core::domain::list::List;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Lists};
 use groupage_core::steps::Error;
 use groupage_core::steps::list::Listing;
 use groupage_tests::cases::{Checked, Made, Step};
-use groupage_tests::clock::TestEnv;
-use groupage_tests::faulty::Faulty;
-use groupage_tests::lag::{Lag, Lagging};
-use groupage_tests::process::{Fate, Plan, Process};
+use groupage_tests::lag::Lagging;
+use groupage_tests::prelude::*;
 use proptest::prelude::*;
 
 use super::calls::{Call, HOUR_MS, IDLE_MS, Steps, expect, id, id_in, make};

@@ -6,15 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::join_all;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Lists};
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Outcome, Refused, Taken};
-use groupage_tests::clock::{TestEnv, in_virtual_time};
 use groupage_tests::effort;
-use groupage_tests::faulty::Faulty;
-use groupage_tests::lag::{Lag, Lagging};
-use groupage_tests::process::{Fate, Plan, Process};
+use groupage_tests::lag::Lagging;
+use groupage_tests::prelude::*;
 use tokio::sync::Notify;
 
 use super::calls::{IDLE_MS, Steps, id, id_in};

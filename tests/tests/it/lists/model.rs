@@ -1,8 +1,7 @@
 //! A list as a plain queue: what its real one must show.
 
+use groupage_tests::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-
-use groupage_core::domain::time::Timestamp;
 
 /// What a call must be answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::Options;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::Env;
 use groupage_core::steps::list::Listing;
-use groupage_tests::clock::{TestEnv, in_virtual_time};
-use groupage_tests::faulty::Faulty;
-use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
+use groupage_tests::prelude::*;
 
 const MINUTE_MS: u64 = 60_000;
 

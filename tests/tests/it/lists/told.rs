@@ -1,17 +1,13 @@
 //! What single calls are told, and what becomes of tasks in cases that the plain queue does not have.
 
-use groupage_core::domain::id::{ListId, Token, TrackerId};
 use groupage_core::domain::list::{MAX_RELEASED, MAX_RESERVATIONS, Move, Options, Purpose, Reserve, State};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::task_message::Code;
 use groupage_core::domain::tracker;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Lists, Stored};
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Refused};
 use groupage_core::steps::track::Tracking;
-use groupage_tests::clock::TestEnv;
-use groupage_tests::lag::{Lag, Lagging};
+use groupage_tests::lag::Lagging;
+use groupage_tests::prelude::*;
 
 use super::calls::{HOUR_MS, IDLE_MS, id};
 

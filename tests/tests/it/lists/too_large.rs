@@ -1,17 +1,14 @@
 //! Tasks that are too large to be fed on: refused at the door, and set aside where one is on a list all the same.
 
-use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::list::{Addition, Put, Slot};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::domain::tracker::Options;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Error, Inbox, Lists, Outbox, Outgoing, PutOn, Result};
+use groupage_core::ports::{Error, Result};
 use groupage_core::routes::Routes;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::register::Register;
 use groupage_core::steps::track::Tracking;
-use groupage_tests::clock::{TestEnv, in_virtual_time};
+use groupage_tests::prelude::*;
 use groupage_tests::records::first;
 
 use super::calls::id;

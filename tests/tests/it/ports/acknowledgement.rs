@@ -8,13 +8,11 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity, Trans
 use groupage_aws::System;
 use groupage_aws::{Dynamo, Sqs};
 use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Status};
-use groupage_core::domain::id::{BatchId, Fence, RouteName, SessionId};
 use groupage_core::domain::outcome::{Exception, Reason, Results};
 use groupage_core::domain::task;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Joined, Stored, Tasks};
 use groupage_core::routes::Routes;
 use groupage_core::steps::follow_up::{Counts, follow_up};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, LosingAnswers, OnDynamo};
 use super::samples::{batch, now, target, waiting};

@@ -1,10 +1,8 @@
 //! What every `Batches` must do.
 
 use groupage_core::domain::batch::{Assumes, Batch, Claim, Member, Status};
-use groupage_core::domain::id::{BatchId, Fence, Revision, Round, SessionId, TaskId};
 use groupage_core::domain::outcome::{Exception, Reason, Results};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Stored};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};

@@ -9,11 +9,10 @@ use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use groupage_core::domain::id::{LaneId, RouteName, TaskId};
 use groupage_core::domain::lane::{Lane, Numbering, OnFailure};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::Outcome;
-use groupage_core::ports::{Error, Lanes, LinedUp, Newcomer, Registered, Stored, Tasks};
+use groupage_core::ports::Error;
+use groupage_tests::prelude::*;
 
 use super::fixture::OnDynamo;
 use super::samples::{target, task};

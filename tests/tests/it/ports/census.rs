@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{BatchId, RouteName, Seq};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Census, Settlement, Store, Tasks};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo};
 use super::samples::{lead, lock_of, member, target, waiting};

@@ -2,21 +2,16 @@
 
 use groupage_aws::{Capacity, Place, Units, Usage};
 use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_core::domain::id::{BatchId, LaneId, ListId, Part, RouteName, TaskId, TrackerId};
 use groupage_core::domain::lane::{Numbering, OnFailure};
 use groupage_core::domain::list::{Move, Purpose};
 use groupage_core::domain::outcome::Results;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
-use groupage_core::memory::MemoryQueues;
-use groupage_core::ports::{
-    Batches, Freshness, Lists, Locks, Look, Marked, Moved, Segment, Sessions, Settlement, Tasks, Trackers,
-};
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Ordering};
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::track::Tracking;
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo, Turned};
 use super::samples::{batch, lead, member, opened, session, target, term, waiting};

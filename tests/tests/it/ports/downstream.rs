@@ -13,10 +13,10 @@ use axum::routing::any;
 use axum::{Json, Router};
 use futures::stream;
 use groupage_aws::Downstreams;
-use groupage_core::domain::id::{BatchId, Fence, RouteName};
 use groupage_core::domain::outcome::Reason;
-use groupage_core::ports::{Answer, Call, Downstream, MAX_ANSWER_BYTES, NoAnswer};
+use groupage_core::ports::MAX_ANSWER_BYTES;
 use groupage_core::routes::{self, Routes};
+use groupage_tests::prelude::*;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 

@@ -12,10 +12,8 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, Meter};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Env, Store};
-use groupage_tests::lag::{Lag, Lagging};
+use groupage_tests::lag::Lagging;
+use groupage_tests::prelude::*;
 
 /// A store to run a claim on, with all that it needs.
 pub trait Fixture: Deref<Target: Store + Send + Sized + 'static> {

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use groupage_aws::Downstreams;
 use groupage_core::domain::outcome::Reason;
-use groupage_core::ports::{Answer, NoAnswer};
+use groupage_tests::prelude::*;
 
 use super::downstream::{call, downstream, nowhere, serve};
 

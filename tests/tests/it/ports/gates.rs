@@ -1,9 +1,7 @@
 //! What every `Gates` must do.
 
 use groupage_core::domain::gate::{Admission, Asks, Gate, Limits, Line, Scope};
-use groupage_core::domain::id::{BatchId, Revision, RouteName};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Gates, Locks, Stored};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{lead, target};

@@ -1,12 +1,10 @@
 //! What every `Lanes` must do, and every `Tasks` for those who wait in lanes.
 
-use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, Numbering, OnFailure, Place, Queued, State};
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{ItemId, Outcome};
-use groupage_core::ports::{Lanes, LinedUp, Newcomer, PassedOver, PutBack, Registered, Store, Stored, Tasks};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{now, target, task};

@@ -1,12 +1,10 @@
 //! What every `Lists` must do with a list's ends and its tasks, and with the index of those due.
 
-use groupage_core::domain::id::{ListId, Part, Revision, Token};
 use groupage_core::domain::list::{
     Addition, Head, Life, List, MAX_PUT, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, Tail,
 };
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::ItemId;
-use groupage_core::ports::{Cleared, Lists, Look, Moved, PutOn, Stored};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 

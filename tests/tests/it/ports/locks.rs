@@ -1,9 +1,7 @@
 //! What every `Locks` must do.
 
-use groupage_core::domain::id::{BatchId, Fence, Seq, Shard, Target, WorkflowId};
 use groupage_core::domain::lock::{Acquisition, Assumes, Holder, Lock, Term};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Acquired, Advanced, Locks, Released, Signalled};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{held, lead, lock_of, taking, target, term};

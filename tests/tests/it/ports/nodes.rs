@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, Tracker, WORD_BITS};
-use groupage_core::ports::{Cleared, Freshness, Looked, Marked, Stored, Trackers};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, InMemory, OnDynamo, WithLag, conformance};
 use super::samples::{opened, tracked};

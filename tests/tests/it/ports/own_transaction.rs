@@ -9,17 +9,16 @@ use aws_sdk_dynamodb::types::{
 use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Downstreams, Sqs, System};
 use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
-use groupage_core::domain::id::{BatchId, Fence, Pool, RouteName, SessionId, Target, TaskId, digest};
+use groupage_core::domain::id::digest;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::task::{self, Task};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Registered, Sessions, Stored, Tasks};
 use groupage_core::routes::Routes;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::Worker;
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo};
 use super::samples::now;

@@ -7,10 +7,8 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Meter, Sqs};
-use groupage_core::domain::id::{LaneId, RouteName, Target};
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::memory::{Delivery, MemoryQueues};
-use groupage_core::ports::{Destination, Error, Inbox, Outbox, Outgoing, postpone_one};
+use groupage_core::ports::{Error, postpone_one};
+use groupage_tests::prelude::*;
 
 use super::fixture::conformance;
 

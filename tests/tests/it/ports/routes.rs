@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use groupage_aws::RouteTable;
-use groupage_core::domain::time::Timestamp;
 
 use super::fixture::{Fixture, OnDynamo};
+use groupage_tests::prelude::*;
 
 #[tokio::test]
 async fn a_pushed_routes_file_replaces_the_one_before() {

@@ -1,16 +1,12 @@
 //! Tasks, locks, batches and trackers to write.
 
 use groupage_core::domain::batch::{Batch, Member};
-use groupage_core::domain::id::{
-    BatchId, Fence, RouteName, Seq, SessionId, Target, TaskId, TrackerId, WorkflowId, digest,
-};
+use groupage_core::domain::id::digest;
 use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::session::{Session, Timing};
 use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Options, Tracker};
-use groupage_core::ports::{Acquired, Freshness, Locks, Opened, Registered, Tasks, Trackers};
+use groupage_tests::prelude::*;
 
 pub fn target(value: &str) -> Target {
     Target::of(&RouteName::new("parcels"), value)

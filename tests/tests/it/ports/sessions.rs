@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::id::{BatchId, Beat, Pool, RouteName, SessionId};
 use groupage_core::domain::session::{Session, Timing};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Ended, Renewed, Sessions, Stored};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::session;

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::batch::Assumes;
-use groupage_core::domain::id::{BatchId, Beat, Part, Pool, RouteName, SessionId, TrackerId};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::session::Session;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position, Shelf};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Options, Tracker};
-use groupage_core::ports::{Batches, Entries, Look, Opened, Result, Sessions, Shelves, Stored, Trackers};
+use groupage_core::ports::{Entries, Result};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};

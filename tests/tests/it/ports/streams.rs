@@ -1,11 +1,8 @@
 //! What every `Streams` must do.
 
-use groupage_core::domain::id::{Part, StreamId};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{Ending, Life, Offset, Options, Page, Stream, Trace, Watermark, path};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
-use groupage_core::ports::{Look, Marked, Seen, Stored, StreamOpened, Streams};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 

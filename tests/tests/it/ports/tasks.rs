@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Candidate, Status};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Freshness, Joined, Look, PutBack, Registered, Segment, Settlement, Tasks};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{member, now, target, task, waiting};

@@ -1,10 +1,7 @@
 //! What every `Trackers` must do with a tracker itself: its item, what was added to it, and the index of those due.
 
-use groupage_core::domain::id::{Part, Revision, TrackerId};
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Addition, Ending, ItemRange, Survey, Tracker};
-use groupage_core::ports::{Added, Look, Opened, Stored, Trackers};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{opened, tracked, tracker};

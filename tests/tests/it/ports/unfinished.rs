@@ -1,10 +1,8 @@
 //! What the index of unfinished batches must show.
 
 use groupage_core::domain::batch::{Assumes, Batch, Claim};
-use groupage_core::domain::id::{BatchId, Part, RouteName, SessionId, Target};
 use groupage_core::domain::outcome::Results;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Batches, Look, Stored};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};

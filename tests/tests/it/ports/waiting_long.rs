@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::id::{BatchId, Round, TaskId};
 use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Look, Registered, Segment, Settlement, Tasks, Waiting};
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{member, target, task};

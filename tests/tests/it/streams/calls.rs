@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::id::StreamId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{Ending, EventId, Life, Offset, Options};
 use groupage_core::domain::tracker::Outcome;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::{Event, Fed, Refused, Streaming};
 use groupage_tests::cases::{self, Step};
-use groupage_tests::clock::TestEnv;
-use groupage_tests::faulty::Faulty;
+use groupage_tests::prelude::*;
 use proptest::prelude::*;
 
 use super::model::{Expected, Model, is_poison};

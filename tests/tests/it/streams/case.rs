@@ -3,17 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{State, Stream, path};
 use groupage_core::domain::task_message;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Streams};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::Streaming;
 use groupage_tests::cases::{Checked, Made, Step};
-use groupage_tests::clock::TestEnv;
-use groupage_tests::faulty::Faulty;
-use groupage_tests::process::{Fate, Plan, Process};
+use groupage_tests::prelude::*;
 use proptest::prelude::*;
 
 use super::calls::{Call, expect, id, make, offset, settled_by};

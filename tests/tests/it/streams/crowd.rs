@@ -7,12 +7,8 @@ use std::sync::Arc;
 use futures::future::join_all;
 use groupage_core::domain::stream::{EventId, Life, Page, State, Stream, Trace};
 use groupage_core::domain::tracker::Outcome;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Env, Stored, Streams};
 use groupage_core::steps::stream::Streaming;
-use groupage_tests::clock::{TestEnv, in_virtual_time};
-use groupage_tests::faulty::Faulty;
-use groupage_tests::process::{Fate, Plan, Process};
+use groupage_tests::prelude::*;
 
 use super::calls::{RETENTION_MS, id, offset, options};
 

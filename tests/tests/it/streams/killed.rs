@@ -4,20 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::id::StreamId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{EventId, Options, Stream};
 use groupage_core::domain::task::Task;
 use groupage_core::domain::tracker::Outcome;
-use groupage_core::ports::Destination;
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::{Scripted, ok};
 use groupage_tests::effort;
-use groupage_tests::lag::Lag;
-use groupage_tests::process::Plan;
+use groupage_tests::prelude::*;
 use groupage_tests::promises;
 use groupage_tests::source::Source;
-use groupage_tests::world::{Setting, World};
 use serde_json::json;
 
 const EVENTS: usize = 1_000;

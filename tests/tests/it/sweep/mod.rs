@@ -5,13 +5,11 @@ mod waiting;
 
 use std::time::Duration;
 
-use groupage_core::memory::MemoryQueues;
-use groupage_core::ports::{Outbox, Store};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::sweep::{Budget, Report, Sweep};
 use groupage_core::steps::track::Lifetimes;
-use groupage_tests::clock::TestEnv;
+use groupage_tests::prelude::*;
 
 const EVERY_MS: u64 = 60_000;
 

@@ -5,21 +5,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use groupage_core::domain::batch::{Assumes, Batch};
-use groupage_core::domain::id::{BatchId, Beat, ListId, Part, Pool, RouteName, SessionId, StreamId, Target, TrackerId};
 use groupage_core::domain::list::{self, List};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::session::Session;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position, Shelf};
 use groupage_core::domain::stream::{self, Stream};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{NodeId, Options, Tracker};
-use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{
-    Batches, Ended, Entries, Env, Error, Freshness, Lists, Look, Looked, Result, Sessions, Shelves, Streams, Tasks,
-    Trackers, layer,
-};
+use groupage_core::ports::{Entries, Error, Result, layer};
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::sweep::Budget;
+use groupage_tests::prelude::*;
 
 use super::{EVERY_MS, Stand};
 

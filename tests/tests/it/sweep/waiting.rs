@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use groupage_core::domain::id::{RouteName, Target, TaskId};
 use groupage_core::domain::message::Elect;
 use groupage_core::domain::shelf::{Bookmarks, Shelf};
 use groupage_core::domain::task::Task;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Destination, Env, Result, Shelves, Tasks, layer};
+use groupage_core::ports::{Result, layer};
 use groupage_core::steps::sweep::Budget;
-use groupage_tests::faulty::Faulty;
-use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
+use groupage_tests::prelude::*;
 
 use super::Stand;
 

@@ -1,12 +1,10 @@
 //! The calls that a tracker's users make, in any order, and what may befall them.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemId, ItemRange, Outcome, Place};
-use groupage_core::ports::Env;
 use groupage_core::steps::Error;
 use groupage_core::steps::track::{Lifetimes, Refused};
 use groupage_tests::cases::{self, Step};
+use groupage_tests::prelude::*;
 use groupage_tests::tally::{Steps, Tally};
 use proptest::prelude::*;
 

@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::Which;
 use groupage_core::domain::tracker::{End, Ending, Node, Outcome, Place, State, Tracker};
-use groupage_core::memory::MemoryQueues;
-use groupage_core::ports::{Env, Freshness, Trackers};
 use groupage_core::steps::track::Tracking;
 use groupage_tests::cases::{Checked, Made, Step};
-use groupage_tests::clock::TestEnv;
+use groupage_tests::prelude::*;
 use groupage_tests::tally::Tally;
 use proptest::prelude::*;
 

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{Addition, ItemRange, Options, Outcome, Place, Which};
-use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::steps::track::Tracking;
-use groupage_tests::clock::{TestEnv, in_virtual_time};
+use groupage_tests::prelude::*;
 use proptest::prelude::*;
 
 /// Everything that is listed, in pages.

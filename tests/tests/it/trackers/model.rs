@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Ending, Options, Outcome};
+use groupage_tests::prelude::*;
 
 /// What a call must be answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,9 @@
 //! The notice of a tracker's end, when its answer was lost.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{ItemRange, Mark, NodeId, Options, Outcome};
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Error, Freshness, Outbox, Outgoing, Result, Trackers};
+use groupage_core::ports::{Error, Result};
 use groupage_core::steps::track::{Lifetimes, Tracking};
-use groupage_tests::clock::TestEnv;
+use groupage_tests::prelude::*;
 
 /// Sends, and never answers.
 struct Unanswered<'a>(&'a MemoryQueues);

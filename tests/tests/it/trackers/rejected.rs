@@ -3,19 +3,13 @@
 use std::sync::Arc;
 
 use groupage_core::domain::batch::Member;
-use groupage_core::domain::id::{BatchId, TaskId, TrackerId};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::Task;
 use groupage_core::domain::tracker::{Options, State, Which};
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Freshness, Inbox, Outbox, Settlement, Store, Tasks};
 use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Register, Report};
 use groupage_core::steps::track::Tracking;
-use groupage_tests::clock::TestEnv;
-use groupage_tests::faulty::Faulty;
-use groupage_tests::process::{Fate, Fault, Plan, Process, Side};
+use groupage_tests::prelude::*;
 use groupage_tests::records::records;
 
 const ROUTES: &str = r#"

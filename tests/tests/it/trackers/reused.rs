@@ -1,12 +1,9 @@
 //! Trackers that are read as they were, before the id was another one's, or not at all.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{Ending, ItemId, ItemRange, NodeId, Options, Outcome, State};
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Env, Error, Freshness, Looked, Result, Trackers, layer};
+use groupage_core::ports::{Error, Result, layer};
 use groupage_core::steps::track::{Lifetimes, Tracking};
-use groupage_tests::clock::TestEnv;
+use groupage_tests::prelude::*;
 
 /// Trackers of which some looks are answered otherwise.
 struct Seen<'a, V> {

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_core::domain::id::{BatchId, SessionId};
 use groupage_core::domain::outcome::Results;
 use groupage_core::domain::session::{Session, Timing};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Ended, Joined, Renewed, Store, Stored};
+use groupage_tests::prelude::*;
 
 use super::start::{NOW, all_at_once, only};
 use crate::ports::samples::{batch, now, session, target, waiting};

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use groupage_core::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, Limits, Scope};
-use groupage_core::domain::id::{BatchId, RouteName};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Store, Stored};
+use groupage_tests::prelude::*;
 use tokio::sync::Semaphore;
 
 use super::start::{NOW, RACERS, all_at_once};

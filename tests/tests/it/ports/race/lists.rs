@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use groupage_core::domain::id::ListId;
-use groupage_core::memory::MemoryQueues;
-use groupage_core::ports::{Destination, Store};
 use groupage_core::steps::list::{Listing, Taken};
+use groupage_tests::prelude::*;
 
 use super::start::{RACERS, all_at_once, some_at_once};
 use crate::ports::fixture::Turned;

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use groupage_core::domain::id::{Fence, Seq, WorkflowId};
 use groupage_core::domain::lock::{Acquisition, Assumes, Bid, Holder, Lock, Term, bid};
-use groupage_core::ports::{Acquired, Released, Signalled, Store};
+use groupage_tests::prelude::*;
 use tokio::sync::watch;
 
 use super::start::{NOW, RACERS, all_at_once, only};

@@ -7,9 +7,8 @@ mod locks;
 mod start;
 mod trackers;
 
-use groupage_core::domain::id::Fence;
-
 use crate::ports::fixture::{Fixture, InMemory, LosingAnswers, OnDynamo};
+use groupage_tests::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_memory() {

@@ -1,9 +1,9 @@
 //! Sixty-four workers who start at once.
 
+use groupage_tests::prelude::*;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use groupage_core::domain::time::Timestamp;
 use tokio::sync::Barrier;
 
 pub const RACERS: usize = 64;

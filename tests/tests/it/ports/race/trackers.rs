@@ -3,14 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{
     Addition, End, Ending, GROUP_SIZE, ItemId, ItemRange, Node, NodeId, Outcome, Place, State,
 };
-use groupage_core::memory::MemoryQueues;
-use groupage_core::ports::{Destination, Freshness, Store, Trackers};
 use groupage_core::steps::track::Tracking;
+use groupage_tests::prelude::*;
 
 use super::start::{RACERS, all_at_once, some_at_once};
 use crate::ports::fixture::Turned;

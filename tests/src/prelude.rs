@@ -1,0 +1,22 @@
+//! What almost every test speaks of: ids and times, the ports with what they answer, and the worlds that tests live in.
+
+pub use groupage_core::domain::id::{
+    BatchId, Beat, Fence, LaneId, ListId, Part, Pool, Revision, Round, RouteName, Seq, SessionId, Shard, StreamId,
+    Target, TaskId, Token, TrackerId, Turn, WorkflowId,
+};
+pub use groupage_core::domain::notice::NotificationQueue;
+pub use groupage_core::domain::time::Timestamp;
+pub use groupage_core::memory::{Delivery, MemoryQueues, MemoryStore};
+pub use groupage_core::ports::{
+    Acquired, Added, Advanced, Answer, Batches, Call, Census, Cleared, Destination, Downstream, Ended, Env, Freshness,
+    Gates, Inbox, Joined, Lanes, LinedUp, Lists, Locks, Look, Looked, Marked, Moved, Newcomer, NoAnswer, Opened,
+    Outbox, Outgoing, Page, PassedOver, PutBack, PutOn, Registered, Released, Renewed, Seen, Segment, Sessions,
+    Settlement, Shelves, Signalled, Store, Stored, StreamOpened, Streams, Tasks, Trackers, Waiting, WaitingPage,
+};
+
+pub use crate::clock::{TestEnv, in_virtual_time};
+pub use crate::downstream::{Scripted, ok};
+pub use crate::faulty::Faulty;
+pub use crate::lag::Lag;
+pub use crate::process::{Fate, Fault, Plan, Process, Side};
+pub use crate::world::{Setting, World};
