@@ -12,6 +12,7 @@ pub mod fan;
 pub mod faulty;
 pub use simulator::lag;
 pub mod limits;
+pub mod memory;
 pub mod mutation;
 pub mod prelude;
 pub mod process;

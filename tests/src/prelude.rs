@@ -18,5 +18,6 @@ pub use crate::clock::{TestEnv, in_virtual_time};
 pub use crate::downstream::{Scripted, ok};
 pub use crate::faulty::Faulty;
 pub use crate::lag::Lag;
+pub use crate::memory::{Memory, track};
 pub use crate::process::{Fate, Fault, Plan, Process, Side};
 pub use crate::world::{Setting, World};

@@ -180,9 +180,7 @@ impl Plain {
 
 /// A lane in memory.
 struct Lane {
-    store: MemoryStore,
-    queues: MemoryQueues,
-    env: TestEnv,
+    memory: Memory,
     id: LaneId,
     target: Target,
     on_failure: OnFailure,
@@ -190,7 +188,7 @@ struct Lane {
 
 impl Lane {
     fn steps(&self) -> Ordering<'_, MemoryStore, MemoryQueues, TestEnv> {
-        Ordering { store: &self.store, outbox: &self.queues, env: &self.env }
+        Ordering { store: &self.memory.store, outbox: &self.memory.queues, env: &self.memory.env }
     }
 
     async fn come(&self, tasks: std::ops::Range<usize>) -> Vec<Lined> {
@@ -207,12 +205,13 @@ impl Lane {
     /// Puts a task into a batch of its own, settles it, and says so.
     async fn settle(&self, n: usize, outcome: Outcome, times: usize) {
         let (task, batch) = (id(n), BatchId::new(format!("b{n}")));
-        self.store.join(&task, Round(0), &batch).await.unwrap();
+        self.memory.store.join(&task, Round(0), &batch).await.unwrap();
         let settlement = match outcome {
             Outcome::Succeeded => Settlement::Succeeded,
             Outcome::Failed => Settlement::Failed(Reason::new("no")),
         };
-        self.store
+        self.memory
+            .store
             .settle(&Member { id: task.clone(), round: Round(0) }, &batch, &settlement, Timestamp(1))
             .await
             .unwrap();
@@ -223,7 +222,7 @@ impl Lane {
     }
 
     async fn status(&self, n: usize) -> Status {
-        self.store.read(&[id(n)], Freshness::Latest).await.unwrap().pop().expect("it came").status
+        self.memory.store.read(&[id(n)], Freshness::Latest).await.unwrap().pop().expect("it came").status
     }
 }
 
@@ -239,9 +238,8 @@ proptest! {
     ) {
         in_virtual_time(async {
             let route = RouteName::new("r");
-            let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(7));
             let (id, target) = (LaneId::of(&route, "k"), Target::of(&route, "t"));
-            let lane = Lane { store, queues, env, id, target, on_failure };
+            let lane = Lane { memory: Memory::new(7), id, target, on_failure };
             let mut plain = Plain::default();
             for event in events {
                 match event {
@@ -274,7 +272,7 @@ proptest! {
                     let passed_over = matches!(status, Status::Failed { batch: None, .. });
                     assert_eq!(passed_over, plain.failed.contains(&task), "t{task}: {status:?}");
                 }
-                let waiting: usize = lane.store.lanes().iter().map(|(_, waiting)| waiting).sum();
+                let waiting: usize = lane.memory.store.lanes().iter().map(|(_, waiting)| waiting).sum();
                 assert_eq!(waiting, plain.waiting.len());
             }
         });

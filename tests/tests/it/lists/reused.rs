@@ -14,15 +14,16 @@ fn messages(name: &str) -> Vec<String> {
 
 /// Whether the slow sweep stood still, and how many of the next list's tasks are there afterwards.
 async fn slow_sweep(call: usize, side: Side) -> (bool, u64) {
-    let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
-    let (id, listing) = (ListId::new("l"), Listing { store: &store, outbox: &queues, env: &env });
+    let memory = Memory::new(1);
+    let Memory { store, queues, env } = &memory;
+    let (id, listing) = (ListId::new("l"), memory.listing());
     listing.open(&id, Options { ttl_ms: Some(MINUTE_MS) }).await.unwrap().unwrap();
     listing.put(&id, "k", &messages("old")).await.unwrap().unwrap();
     env.sleep(3 * MINUTE_MS).await;
 
     let fate = Arc::new(Fate::new(Plan::At(call, side, Fault::Pause(60 * MINUTE_MS)), env.clone(), false));
     let process = Process::new("sweep", env.clone(), Arc::clone(&fate), 0);
-    let (slow_store, slow_queues) = (Faulty::new(&store, &process), Faulty::new(&queues, &process));
+    let (slow_store, slow_queues) = (Faulty::new(store, &process), Faulty::new(queues, &process));
     let slow = Listing { store: &slow_store, outbox: &slow_queues, env: process.env() };
     let others = async {
         env.sleep(1_000).await;

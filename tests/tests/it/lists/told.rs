@@ -2,7 +2,6 @@
 
 use groupage_core::domain::list::{MAX_RELEASED, MAX_RESERVATIONS, Move, Options, Purpose, Reserve, State};
 use groupage_core::domain::task_message::Code;
-use groupage_core::domain::tracker;
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Refused};
 use groupage_core::steps::track::Tracking;
@@ -144,11 +143,8 @@ async fn a_task_that_is_gone_for_good_is_counted_and_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn the_items_of_discarded_tasks_fail() {
     let world = World::new(0);
-    let tracked = TrackerId::new("t");
     let tracking = Tracking { store: &world.store, outbox: &world.queues, env: &world.env };
-    let options = tracker::Options { deadline: None, notify: NotificationQueue::None };
-    tracking.open(tracked.clone(), options).await.unwrap().unwrap();
-    tracking.add(&tracked, "k", 2).await.unwrap().unwrap();
+    let tracked = track(tracking, "t", 2).await;
     world.put("k", &[r#"{"payload":{},"item":"t:0:0"}"#, r#"{"payload":{},"item":"t:0:1"}"#, TASK]).await;
     let discarded = world.steps().discard(&id(), "d").await.unwrap().unwrap();
     assert_eq!((discarded.start, discarded.count, discarded.left), (Token(0), 3, 0));

@@ -2,7 +2,6 @@
 
 use groupage_core::domain::list::{Addition, Put, Slot};
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
-use groupage_core::domain::tracker::Options;
 use groupage_core::ports::{Error, Result};
 use groupage_core::routes::Routes;
 use groupage_core::steps::list::Listing;
@@ -81,14 +80,8 @@ fn a_task_that_could_not_be_fed_on_with_its_id_is_refused_at_the_door() {
 fn a_slot_that_cannot_go_on_is_set_aside_while_its_neighbours_go() {
     in_virtual_time(async {
         let (store, outbox, env) = (&MemoryStore::new(), &Strict::default(), &TestEnv::new(1));
-        let tracked = TrackerId::new("t");
         let tracking = Tracking { store, outbox, env };
-        tracking
-            .open(tracked.clone(), Options { deadline: None, notify: NotificationQueue::None })
-            .await
-            .unwrap()
-            .unwrap();
-        tracking.add(&tracked, "k", 1).await.unwrap().unwrap();
+        let tracked = track(tracking, "t", 1).await;
         let lists = Listing { store, outbox, env };
         let good = |n| vec![format!(r#"{{"id":"p{n}","payload":{{"truck":"7"}}}}"#)];
         lists.put(&id(), "k0", &good(0)).await.unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::tracker::{Addition, ItemRange, Options, Outcome, Place, Which};
+use groupage_core::domain::tracker::{Addition, ItemRange, Outcome, Place, Which};
 use groupage_core::steps::track::Tracking;
 use groupage_tests::prelude::*;
 use proptest::prelude::*;
@@ -42,12 +42,9 @@ proptest! {
         let failed: BTreeSet<u64> =
             failed.into_iter().filter(|number| *number < items && !missing.contains(number)).collect();
         in_virtual_time(async {
-            let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
-            let tracking = Tracking { store: &store, outbox: &queues, env: &env };
-            let id = TrackerId::new("t");
-            let options = Options { deadline: None, notify: NotificationQueue::None };
-            tracking.open(id.clone(), options).await.unwrap().unwrap();
-            tracking.add(&id, "k", items).await.unwrap().unwrap();
+            let memory = Memory::new(1);
+            let tracking = memory.tracking();
+            let id = track(tracking, "t", items).await;
             let range = |Place { group, index }| ItemRange { tracker: id.clone(), group, first: index, last: index };
             let failed_ranges = failed.iter().map(|number| (range(Place::of(*number).unwrap()), Outcome::Failed));
             tracking.ack(&id, &failed_ranges.collect::<Vec<_>>()).await.unwrap().unwrap();

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::task::Task;
-use groupage_core::domain::tracker::{Options, State, Which};
+use groupage_core::domain::tracker::{State, Which};
 use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Register, Report};
-use groupage_core::steps::track::Tracking;
 use groupage_tests::prelude::*;
 use groupage_tests::records::records;
 
@@ -33,49 +31,22 @@ routes:
     downstream: { http: { url: "http://downstream.invalid/load" } }
 "#;
 
-struct Stack {
-    store: MemoryStore,
-    queues: MemoryQueues,
-    env: TestEnv,
+/// With a sealed tracker `t` of so many items.
+async fn tracking(items: u64) -> Memory {
+    let memory = Memory::new(1);
+    let id = track(memory.tracking(), "t", items).await;
+    memory.tracking().seal(&id).await.unwrap().unwrap();
+    memory
 }
 
-impl Stack {
-    /// With a sealed tracker `t` of so many items.
-    async fn tracking(items: u64) -> Self {
-        let stack = Self { store: MemoryStore::new(), queues: MemoryQueues::new(), env: TestEnv::new(1) };
-        stack.open(items).await;
-        stack
-    }
+async fn items(memory: &Memory, which: Which) -> Vec<String> {
+    let tracker = memory.store.trackers().remove(0);
+    let items = memory.tracking().items(&tracker, which, None, 100).await.unwrap().items;
+    items.into_iter().map(|item| item.to_string()).collect()
+}
 
-    async fn open(&self, items: u64) {
-        let (tracking, id) = (self.trackers(), TrackerId::new("t"));
-        let options = Options { deadline: None, notify: NotificationQueue::None };
-        tracking.open(id.clone(), options).await.unwrap().unwrap();
-        tracking.add(&id, "k", items).await.unwrap().unwrap();
-        tracking.seal(&id).await.unwrap().unwrap();
-    }
-
-    const fn trackers(&self) -> Tracking<'_, MemoryStore, MemoryQueues, TestEnv> {
-        Tracking { store: &self.store, outbox: &self.queues, env: &self.env }
-    }
-
-    async fn register(&self, routes: &str, bodies: &[String]) -> Report {
-        register(&self.store, &self.queues, &self.env, routes, bodies).await
-    }
-
-    async fn items(&self, which: Which) -> Vec<String> {
-        let tracker = self.store.trackers().remove(0);
-        let items = self.trackers().items(&tracker, which, None, 100).await.unwrap().items;
-        items.into_iter().map(|item| item.to_string()).collect()
-    }
-
-    fn rejected(&self) -> usize {
-        self.queues.messages(&Destination::Rejected).len()
-    }
-
-    async fn task(&self, id: &str) -> Task {
-        self.store.read(&[TaskId::new(id)], Freshness::Latest).await.unwrap().remove(0)
-    }
+fn rejected(memory: &Memory) -> usize {
+    memory.queues.messages(&Destination::Rejected).len()
 }
 
 async fn register(
@@ -96,78 +67,79 @@ fn parcel(id: &str, n: usize, item: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn the_item_of_a_message_that_is_never_registered_fails() {
-    let stack = Stack::tracking(3).await;
+    let memory = tracking(3).await;
     let bodies = [
         r#"{"item":"t:0:0","payload":{"type":"letter"}}"#.to_owned(),
         r#"{"item":"t:0:1"}"#.to_owned(),
         parcel("p", 1, "t:0:2"),
     ];
-    assert_eq!(stack.register(ROUTES, &bodies).await.rejected, 2);
-    assert_eq!(stack.items(Which::Failed).await, ["t:0:0", "t:0:1"]);
-    assert_eq!(stack.items(Which::Missing).await, ["t:0:2"]);
+    assert_eq!(memory.register(ROUTES, &bodies).await.rejected, 2);
+    assert_eq!(items(&memory, Which::Failed).await, ["t:0:0", "t:0:1"]);
+    assert_eq!(items(&memory, Which::Missing).await, ["t:0:2"]);
 }
 
 /// SQS may bring a message again after a push, when no route wants it any more.
 #[tokio::test(start_paused = true)]
 async fn a_second_copy_that_is_rejected_fails_no_item_of_a_task() {
-    let stack = Stack::tracking(1).await;
+    let memory = tracking(1).await;
     let body = [parcel("p", 1, "t:0:0")];
-    assert_eq!(stack.register(ROUTES, &body).await.registered, 1);
-    assert_eq!(stack.register(OTHER_ROUTES, &body).await.rejected, 1);
-    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"], "the task is under way");
+    assert_eq!(memory.register(ROUTES, &body).await.registered, 1);
+    assert_eq!(memory.register(OTHER_ROUTES, &body).await.rejected, 1);
+    assert_eq!(items(&memory, Which::Missing).await, ["t:0:0"], "the task is under way");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_copy_that_is_rejected_fails_no_item_of_a_task_on_a_list() {
-    let stack = Stack::tracking(1).await;
+    let memory = tracking(1).await;
     let body = [parcel("p", 1, "t:0:0").replace("\"item\"", "\"list\":\"l\",\"item\"")];
-    assert_eq!(stack.register(ROUTES, &body).await.listed, 1);
-    assert_eq!(stack.register(OTHER_ROUTES, &body).await.rejected, 1);
-    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"], "the task waits");
+    assert_eq!(memory.register(ROUTES, &body).await.listed, 1);
+    assert_eq!(memory.register(OTHER_ROUTES, &body).await.rejected, 1);
+    assert_eq!(items(&memory, Which::Missing).await, ["t:0:0"], "the task waits");
 }
 
 /// Another message of the same id is refused; the item is acked by the task that waits, and not by the refusal.
 #[tokio::test(start_paused = true)]
 async fn a_conflicting_message_fails_its_own_item_and_not_that_of_a_task_on_a_list() {
-    let stack = Stack::tracking(2).await;
+    let memory = tracking(2).await;
     let listed = |n, item| parcel("p", n, item).replace("\"item\"", "\"list\":\"l\",\"item\"");
-    assert_eq!(stack.register(ROUTES, &[listed(1, "t:0:0")]).await.listed, 1);
+    assert_eq!(memory.register(ROUTES, &[listed(1, "t:0:0")]).await.listed, 1);
     let conflicts = [listed(2, "t:0:0"), listed(1, "t:0:1")];
-    assert_eq!(stack.register(ROUTES, &conflicts).await.rejected, 2);
-    assert_eq!(stack.items(Which::Failed).await, ["t:0:1"]);
-    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"], "the task waits");
+    assert_eq!(memory.register(ROUTES, &conflicts).await.rejected, 2);
+    assert_eq!(items(&memory, Which::Failed).await, ["t:0:1"]);
+    assert_eq!(items(&memory, Which::Missing).await, ["t:0:0"], "the task waits");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conflicting_message_fails_its_own_item_and_not_that_of_the_task() {
-    let stack = Stack::tracking(2).await;
-    assert_eq!(stack.register(ROUTES, &[parcel("p", 1, "t:0:0")]).await.registered, 1);
+    let memory = tracking(2).await;
+    assert_eq!(memory.register(ROUTES, &[parcel("p", 1, "t:0:0")]).await.registered, 1);
     let conflicts = [parcel("p", 2, "t:0:0"), parcel("p", 1, "t:0:1")];
-    assert_eq!(stack.register(ROUTES, &conflicts).await.rejected, 2);
-    assert_eq!(stack.items(Which::Failed).await, ["t:0:1"]);
-    assert_eq!(stack.items(Which::Missing).await, ["t:0:0"]);
+    assert_eq!(memory.register(ROUTES, &conflicts).await.rejected, 2);
+    assert_eq!(items(&memory, Which::Failed).await, ["t:0:1"]);
+    assert_eq!(items(&memory, Which::Missing).await, ["t:0:0"]);
 }
 
 /// Whoever settled it may have died before the ack; or the tracker is a younger one of the same id.
 #[tokio::test(start_paused = true)]
 async fn a_repeat_of_a_settled_task_acks_its_item() {
-    let stack = Stack::tracking(2).await;
+    let memory = tracking(2).await;
     let bodies = [parcel("p", 1, "t:0:0"), parcel("q", 1, "t:0:1")];
-    assert_eq!(stack.register(ROUTES, &bodies).await.registered, 2);
-    settle(&stack, "p", Settlement::Succeeded).await;
-    settle(&stack, "q", Settlement::Failed(Reason::new("too_heavy"))).await;
-    assert_eq!(stack.items(Which::Missing).await, ["t:0:0", "t:0:1"], "nobody has acked them");
-    assert_eq!(stack.register(ROUTES, &bodies).await.repeated, 2);
-    assert_eq!(stack.items(Which::Failed).await, ["t:0:1"]);
-    let tracker = stack.store.trackers().remove(0);
+    assert_eq!(memory.register(ROUTES, &bodies).await.registered, 2);
+    settle(&memory, "p", Settlement::Succeeded).await;
+    settle(&memory, "q", Settlement::Failed(Reason::new("too_heavy"))).await;
+    assert_eq!(items(&memory, Which::Missing).await, ["t:0:0", "t:0:1"], "nobody has acked them");
+    assert_eq!(memory.register(ROUTES, &bodies).await.repeated, 2);
+    assert_eq!(items(&memory, Which::Failed).await, ["t:0:1"]);
+    let tracker = memory.store.trackers().remove(0);
     assert!(matches!(tracker.state, State::Ended(_)), "{tracker:?}");
 }
 
-async fn settle(stack: &Stack, id: &str, settlement: Settlement) {
-    let (task, batch) = (stack.task(id).await, BatchId::new("b"));
-    stack.store.join(&task.id, task.round, &batch).await.unwrap();
+async fn settle(memory: &Memory, id: &str, settlement: Settlement) {
+    let found = memory.store.read(&[TaskId::new(id)], Freshness::Latest).await;
+    let (task, batch) = (found.unwrap().remove(0), BatchId::new("b"));
+    memory.store.join(&task.id, task.round, &batch).await.unwrap();
     let member = Member { id: task.id, round: task.round };
-    stack.store.settle(&member, &batch, &settlement, stack.env.now()).await.unwrap();
+    memory.store.settle(&member, &batch, &settlement, memory.env.now()).await.unwrap();
 }
 
 /// Whoever finds a message among the rejected ones finds its item failed, whatever went wrong on the way.
@@ -175,17 +147,17 @@ async fn settle(stack: &Stack, id: &str, settlement: Settlement) {
 async fn a_message_is_rejected_when_its_item_has_failed() {
     let bodies = [parcel("p", 1, "t:0:0").replace("parcel", "letter")];
     for call in 0.. {
-        let stack = Stack::tracking(1).await;
-        let fate = Arc::new(Fate::new(Plan::At(call, Side::Before, Fault::Error), stack.env.clone(), false));
-        let process = Process::new("register-task", stack.env.clone(), Arc::clone(&fate), 0);
-        let (store, outbox) = (Faulty::new(&stack.store, &process), Faulty::new(&stack.queues, &process));
-        let report = register(&store, &outbox, &stack.env, ROUTES, &bodies).await;
-        assert!(stack.rejected() == 0 || stack.items(Which::Failed).await == ["t:0:0"], "call {call}");
+        let memory = tracking(1).await;
+        let fate = Arc::new(Fate::new(Plan::At(call, Side::Before, Fault::Error), memory.env.clone(), false));
+        let process = Process::new("register-task", memory.env.clone(), Arc::clone(&fate), 0);
+        let (store, outbox) = (Faulty::new(&memory.store, &process), Faulty::new(&memory.queues, &process));
+        let report = register(&store, &outbox, &memory.env, ROUTES, &bodies).await;
+        assert!(rejected(&memory) == 0 || items(&memory, Which::Failed).await == ["t:0:0"], "call {call}");
         if report.failed.is_empty() {
-            assert_eq!(stack.rejected(), 1);
+            assert_eq!(rejected(&memory), 1);
         } else {
-            stack.register(ROUTES, &bodies).await;
-            assert_eq!((stack.rejected(), stack.items(Which::Failed).await.len()), (1, 1), "call {call}");
+            memory.register(ROUTES, &bodies).await;
+            assert_eq!((rejected(&memory), items(&memory, Which::Failed).await.len()), (1, 1), "call {call}");
         }
         if fate.faults().is_empty() {
             assert!(call > 3, "every call had its turn");
@@ -198,11 +170,11 @@ async fn a_message_is_rejected_when_its_item_has_failed() {
 #[tokio::test(start_paused = true)]
 async fn no_tracker_keeps_good_records_waiting() {
     let bodies = [parcel("p", 1, "t:0:0").replace("parcel", "letter"), parcel("q", 1, "t:0:1")];
-    let stack = Stack::tracking(2).await;
-    let fate = Arc::new(Fate::new(Plan::Nothing, stack.env.clone(), false));
-    let process = Process::new("register-task", stack.env.clone(), Arc::clone(&fate), 0);
-    let (store, outbox) = (Faulty::new(&stack.store, &process), Faulty::new(&stack.queues, &process));
-    register(&store, &outbox, &stack.env, ROUTES, &bodies).await;
+    let memory = tracking(2).await;
+    let fate = Arc::new(Fate::new(Plan::Nothing, memory.env.clone(), false));
+    let process = Process::new("register-task", memory.env.clone(), Arc::clone(&fate), 0);
+    let (store, outbox) = (Faulty::new(&memory.store, &process), Faulty::new(&memory.queues, &process));
+    register(&store, &outbox, &memory.env, ROUTES, &bodies).await;
     let calls: Vec<&str> = fate.points().into_iter().map(|point| point.call).collect();
     let at = |call: &str| calls.iter().position(|made| *made == call).unwrap();
     assert!(at("send") < at("look"), "{calls:?}");

@@ -1,6 +1,6 @@
 //! Trackers that are read as they were, before the id was another one's, or not at all.
 
-use groupage_core::domain::tracker::{Ending, ItemId, ItemRange, NodeId, Options, Outcome, State};
+use groupage_core::domain::tracker::{Ending, ItemId, ItemRange, NodeId, Outcome, State};
 use groupage_core::ports::{Error, Result, layer};
 use groupage_core::steps::track::{Lifetimes, Tracking};
 use groupage_tests::prelude::*;
@@ -29,16 +29,10 @@ impl<V: Fn(&TrackerId, Freshness) -> Option<Result<Looked>> + Sync> layer::Track
 }
 
 async fn acked_after(how: Ending) {
-    let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
-    let tracking = Tracking { store: &store, outbox: &queues, env: &env };
-    let id = TrackerId::new("t");
-    let open = || async {
-        let options = Options { deadline: None, notify: NotificationQueue::None };
-        tracking.open(id.clone(), options).await.unwrap().unwrap();
-        tracking.add(&id, "k", 1_000).await.unwrap().unwrap();
-    };
+    let memory = Memory::new(1);
+    let (Memory { store, queues, env }, tracking) = (&memory, memory.tracking());
     let range = |text: &str| (ItemRange::parse(text).unwrap(), Outcome::Succeeded);
-    open().await;
+    let id = track(tracking, "t", 1_000).await;
     tracking.ack(&id, &[range("t:0:0-9")]).await.unwrap().unwrap();
     let used = store.look(&id, &[NodeId::group(0)], Freshness::Latest).await.unwrap();
     match how {
@@ -51,12 +45,12 @@ async fn acked_after(how: Ending) {
     let ended = store.look(&id, &[NodeId::group(0)], Freshness::Latest).await.unwrap();
     env.sleep(365 * 24 * 3_600_000).await;
     assert_eq!(tracking.look_after(&id, Lifetimes::default()).await.unwrap().removed, 1);
-    open().await;
+    track(tracking, "t", 1_000).await;
 
     for (view, first) in [(used, 5), (ended, 505)] {
         let view = move |_: &TrackerId, freshness| (freshness == Freshness::Eventual).then(|| Ok(view.clone()));
-        let old = Seen { now: &store, view };
-        let tracking = Tracking { store: &old, outbox: &queues, env: &env };
+        let old = Seen { now: store, view };
+        let tracking = Tracking { store: &old, outbox: queues, env };
         let (first, last) = (format!("t:0:{first}"), format!("t:0:{}", first + 300));
         let acked = tracking.ack(&id, &[range(&first), range(&last)]).await.unwrap().unwrap();
         assert_eq!(acked.fresh, 2, "{how:?}: {first} and {last} are new");
@@ -75,17 +69,15 @@ async fn an_old_view_of_a_tracker_loses_no_ack_of_the_next() {
 /// A batch's other items do not wait, and the batch comes again until all are acked: a newer version may be able to read it.
 #[tokio::test(start_paused = true)]
 async fn a_tracker_that_cannot_be_read_keeps_only_its_own_items_waiting() {
-    let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
-    let tracking = Tracking { store: &store, outbox: &queues, env: &env };
-    for id in ["t", "u", "v"].map(TrackerId::new) {
-        let options = Options { deadline: None, notify: NotificationQueue::None };
-        tracking.open(id.clone(), options).await.unwrap().unwrap();
-        tracking.add(&id, "k", 1).await.unwrap().unwrap();
+    let memory = Memory::new(1);
+    let (Memory { store, queues: outbox, env }, tracking) = (&memory, memory.tracking());
+    for id in ["t", "u", "v"] {
+        track(tracking, id, 1).await;
     }
     let broken = || Err(Error::Broken { what: "tracker table", why: "a test".to_owned() });
-    let one = Seen { now: &store, view: |id: &TrackerId, _| (id.as_str() == "u").then(broken) };
+    let one = Seen { now: store, view: |id: &TrackerId, _| (id.as_str() == "u").then(broken) };
     let items = || ["t:0:0", "u:0:0", "v:0:0"].map(|item| (ItemId::parse(item).unwrap(), Outcome::Failed)).to_vec();
-    let settled = Tracking { store: &one, outbox: &queues, env: &env }.settle(items()).await;
+    let settled = Tracking { store: &one, outbox, env }.settle(items()).await;
     assert_eq!(settled.unanswered.len(), 1);
     assert!(settled.all().is_err(), "whoever settled them asks again");
     for (id, failed) in [("t", 1), ("u", 0), ("v", 1)] {
