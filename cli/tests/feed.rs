@@ -5,11 +5,10 @@
 mod stand;
 
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use serde_json::Value;
-use stand::{Stand, wait_for};
+use stand::{Process, Stand, wait_for};
 
 const ROUTES: &str = "
 version: 1
@@ -33,41 +32,10 @@ fn write_events(folder: &Path) {
     std::fs::write(folder.join("events.ndjson"), lines.collect::<String>()).unwrap();
 }
 
-/// A feeder that runs on beside the test; killed when the test ends, however it ends.
-struct Feeder(Child);
-
-impl Drop for Feeder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Feeder {
-    fn start(stand: &Stand, folder: &Path, more: &[&str]) -> Self {
-        let file = folder.join("events.ndjson");
-        let mut command = stand.command(&["--json", "feed", file.to_str().unwrap(), "--stream", "orders"]);
-        let command = command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self(command.stdin(Stdio::null()).spawn().unwrap())
-    }
-
-    fn interrupt(&self) {
-        let id = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).unwrap();
-        rustix::process::kill_process(id, Signal::INT).unwrap();
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-    }
-
-    fn ended(mut self) -> (Option<i32>, Value) {
-        let status = wait_for("the feeder to end", || self.0.try_wait().unwrap());
-        let mut output = Output { status, stdout: Vec::new(), stderr: Vec::new() };
-        std::io::Read::read_to_end(&mut self.0.stdout.take().unwrap(), &mut output.stdout).unwrap();
-        std::io::Read::read_to_end(&mut self.0.stderr.take().unwrap(), &mut output.stderr).unwrap();
-        let report = serde_json::from_slice(&output.stdout);
-        (status.code(), report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr))))
-    }
+/// Starts a feeder beside the test.
+fn feed(stand: &Stand, folder: &Path, more: &[&str]) -> Process {
+    let file = folder.join("events.ndjson");
+    stand.converse(&[&["feed", file.to_str().unwrap(), "--stream", "orders"], more].concat())
 }
 
 fn shown(stand: &Stand) -> Option<Value> {
@@ -91,18 +59,18 @@ fn a_feeder_that_is_killed_goes_on_at_the_watermark() {
 
     let mut last = 0;
     for least in [20, 100] {
-        let feeder = Feeder::start(&stand, folder.path(), &slowly);
+        let feeder = feed(&stand, folder.path(), &slowly);
         last = passed(&stand, least.max(last));
         feeder.kill();
     }
-    let feeder = Feeder::start(&stand, folder.path(), &slowly);
+    let feeder = feed(&stand, folder.path(), &slowly);
     passed(&stand, last + 20);
-    feeder.interrupt();
-    let (code, report) = feeder.ended();
+    feeder.signal(Signal::INT);
+    let (code, report) = feeder.report();
     assert_eq!((code, report["stopped"].as_str()), (Some(1), Some("interrupted")));
     assert!(report["resumed_at"].as_u64().unwrap() >= last && report["watermark"].as_u64().unwrap() >= last);
 
-    let (code, report) = Feeder::start(&stand, folder.path(), &[&quick[..], &["--end"]].concat()).ended();
+    let (code, report) = feed(&stand, folder.path(), &[&quick[..], &["--end"]].concat()).report();
     let counts = ["fed", "watermark", "settled", "failed"].map(|name| report[name].as_u64().unwrap());
     assert_eq!(counts, [400, 400, 400, 2], "{report}");
     assert_eq!((code, report["state"].as_str(), &report["stopped"]), (Some(1), Some("completed"), &Value::Null));
@@ -110,7 +78,7 @@ fn a_feeder_that_is_killed_goes_on_at_the_watermark() {
     assert_eq!(report["offset"].as_str().unwrap(), bytes.to_string());
 
     // Nothing is left to do, and nothing is done.
-    let (_, again) = Feeder::start(&stand, folder.path(), &[]).ended();
+    let (_, again) = feed(&stand, folder.path(), &[]).report();
     assert_eq!((&again["new"], &again["again"], &again["watermark"]), (&0.into(), &0.into(), &400.into()));
 }
 
@@ -120,12 +88,12 @@ fn a_line_that_changed_since_it_was_fed_is_refused() {
     write_events(folder.path());
     // Nobody works, so nothing settles but what is no task.
     let stand = Stand::start(folder.path(), ROUTES, &[]);
-    let (_, report) = Feeder::start(&stand, folder.path(), &["--no-wait"]).ended();
+    let (_, report) = feed(&stand, folder.path(), &["--no-wait"]).report();
     assert_eq!(report["new"], 400);
     let file = folder.path().join("events.ndjson");
     let text = std::fs::read_to_string(&file).unwrap().replacen("\"n\":100}", "\"n\":999}", 1);
     std::fs::write(&file, text).unwrap();
-    let (code, report) = Feeder::start(&stand, folder.path(), &["--no-wait"]).ended();
+    let (code, report) = feed(&stand, folder.path(), &["--no-wait"]).report();
     let stopped = report["stopped"].as_str().unwrap();
     assert!(code == Some(1) && stopped.starts_with("event 100 was fed before"), "{stopped}");
     assert_eq!(shown(&stand).unwrap()["fed"], 400);

@@ -74,6 +74,15 @@ fn tasks(ids: &[&str]) -> String {
     ids.iter().map(|id| format!("{{\"id\":\"{id}\",\"payload\":{{\"printer\":\"p-{id}\"}}}}\n")).collect()
 }
 
+/// A folder, a stack in it with its steps, and a book for those who pull.
+fn printers() -> (tempfile::TempDir, Stand, Process, Book) {
+    let folder = tempfile::tempdir().unwrap();
+    let stand = Stand::start(folder.path(), PULLED, &["--no-steps"]);
+    let steps = stand.spawn(&["steps"], &[]);
+    let book = Book::new(folder.path());
+    (folder, stand, steps, book)
+}
+
 /// A stack with its steps, on whose only batch a worker `first` is at work for longer than any test waits.
 struct Busy {
     book: Book,
@@ -85,10 +94,7 @@ struct Busy {
 }
 
 fn busy(variables: &[(&str, &str)]) -> Busy {
-    let folder = tempfile::tempdir().unwrap();
-    let stand = Stand::start(folder.path(), PULLED, &["--no-steps"]);
-    let steps = stand.spawn(&["steps"], &[]);
-    let book = Book::new(folder.path());
+    let (folder, stand, steps, book) = printers();
     let first = worker(&stand, &book.command("first", "sleep 3600"), variables);
     stand.send(&tasks(&["a"]));
     let (batch, attempt) = book.wait_for("first");
@@ -141,10 +147,7 @@ fn the_batch_of_a_worker_that_is_told_twice_to_stop_is_free_at_once() {
 
 #[test]
 fn a_worker_whose_grace_is_over_gives_its_batch_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let stand = Stand::start(folder.path(), PULLED, &["--no-steps"]);
-    let _steps = stand.spawn(&["steps"], &[]);
-    let book = Book::new(folder.path());
+    let (_folder, stand, _steps, book) = printers();
     let command = book.command("first", "sleep 3600");
     let arguments = ["work", "--route", "labels", "--grace", "100ms", "--exec", &command];
     let mut first = stand.spawn(&arguments, &LONG_SESSION);
@@ -160,10 +163,7 @@ fn a_worker_whose_grace_is_over_gives_its_batch_up() {
 
 #[test]
 fn a_worker_that_is_told_to_stop_finishes_its_batch_and_claims_no_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let stand = Stand::start(folder.path(), PULLED, &["--no-steps"]);
-    let _steps = stand.spawn(&["steps"], &[]);
-    let book = Book::new(folder.path());
+    let (folder, stand, _steps, book) = printers();
     let gate = folder.path().join("go");
     let wait = format!("until [ -e {} ]; do sleep 0.02; done", gate.display());
     let mut first = worker(&stand, &book.command("first", &wait), &[]);
@@ -202,9 +202,7 @@ fn a_worker_that_slept_through_its_expiry_drops_its_batch_and_goes_on() {
 
 #[test]
 fn whatever_a_command_does_its_tasks_settle_by_the_retry_policy() {
-    let folder = tempfile::tempdir().unwrap();
-    let stand = Stand::start(folder.path(), PULLED, &["--no-steps"]);
-    let _steps = stand.spawn(&["steps"], &[]);
+    let (_folder, stand, _steps, _) = printers();
     let command = r#"case "$GROUPAGE_TARGET" in
         p-prints-no-json) echo oops ;;
         p-dies) exit 3 ;;

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -29,7 +29,10 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// A running `groupage`; killed when the test ends, however it ends.
 pub struct Process {
     child: Child,
+    /// Its standard output, line by line.
     lines: Receiver<String>,
+    /// Its standard error, if the test reads that.
+    errors: Option<Receiver<String>>,
 }
 
 impl Drop for Process {
@@ -40,16 +43,28 @@ impl Drop for Process {
 }
 
 impl Process {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (send, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let _ = send.send(line);
-            }
-        });
-        Self { child, lines }
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let (lines, errors) = (lines_of(child.stdout.take().unwrap()), child.stderr.take().map(lines_of));
+        Self { child, lines, errors }
+    }
+
+    /// Gives it its whole input.
+    pub fn input(&mut self, lines: &str) {
+        self.child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    }
+
+    /// The next line of its standard error.
+    pub fn said(&self) -> String {
+        wait_for("its words", || self.errors.as_ref().unwrap().try_recv().ok())
+    }
+
+    /// Waits for its end: its exit code, and what it printed with `--json`.
+    pub fn report(mut self) -> (Option<i32>, Value) {
+        let status = self.ended();
+        let said: Vec<String> = self.errors.iter().flat_map(Receiver::iter).collect();
+        let report = serde_json::from_str(&self.lines.iter().collect::<String>());
+        (status.code(), report.unwrap_or_else(|_| panic!("{said:?}")))
     }
 
     /// What it has printed since the last look.
@@ -96,7 +111,7 @@ impl Stand {
             .args(["local", "--dynamodb-port", "0", "--sqs-port", "0", "--http-port", "0", "--data"])
             .arg(folder.join("data"));
         command.arg("--routes").arg(folder.join("routes.yaml")).args(extra).stderr(Stdio::null());
-        let mut local = Process::start(command);
+        let mut local = Process::start(command.stdin(Stdio::null()));
         let lines = wait_for("groupage local", || {
             assert!(local.runs(), "groupage local ended");
             std::fs::read_to_string(&environment).ok().filter(|lines| lines.contains("NOTIFICATION_QUEUE"))
@@ -135,8 +150,13 @@ impl Stand {
     /// Starts a command that runs on beside the test.
     pub fn spawn(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Process {
         let mut command = self.command(arguments);
-        command.envs(variables.iter().copied()).stderr(Stdio::inherit());
-        Process::start(command)
+        Process::start(command.envs(variables.iter().copied()).stdin(Stdio::null()))
+    }
+
+    /// Starts a command to which the test speaks, and whose words it reads.
+    pub fn converse(&self, arguments: &[&str]) -> Process {
+        let mut command = self.command(&[&["--json"], arguments].concat());
+        Process::start(command.stdin(Stdio::piped()).stderr(Stdio::piped()))
     }
 
     /// Runs a command to its end.
@@ -184,6 +204,17 @@ impl Stand {
             (sessions.as_array().unwrap().len() == number).then_some(())
         });
     }
+}
+
+/// What comes out of a pipe, line by line.
+fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            let _ = send.send(line);
+        }
+    });
+    lines
 }
 
 pub fn groupage() -> Command {
