@@ -14,7 +14,6 @@ use groupage_core::ports::NoAnswer;
 use crate::downstream::{fails_alone, ok, status};
 use crate::lag::Lag;
 use crate::scenario::{Scenario, parcel, parcels};
-use crate::witness::follow_up;
 use crate::world::World;
 
 /// All of them.
@@ -130,9 +129,7 @@ fn losses() -> Vec<Scenario> {
             .taking(800)
             .swept(),
         Scenario::new("an unfinished follow-up", 4, four_of_one)
-            .then(|world| {
-                lose_everything_when(world, |batch| follow_up(batch) == Some(FollowUp::Pending)).boxed_local()
-            })
+            .then(|world| lose_everything_when(world, is_to_be_followed_up).boxed_local())
             .swept(),
     ]
 }
@@ -155,6 +152,10 @@ fn six_of_one(world: &World) {
 
 fn four_of_one(world: &World) {
     world.send(&parcels(4, 1));
+}
+
+fn is_to_be_followed_up(batch: &Batch) -> bool {
+    matches!(batch.status, Status::Settled { follow_up: FollowUp::Pending, .. })
 }
 
 /// Runs until there is such a batch, then loses every message there is.

@@ -11,7 +11,7 @@ mod trackers;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
+use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::id::{BatchId, RouteName, SessionId};
 use groupage_core::domain::session::Session;
@@ -88,7 +88,10 @@ impl Witness {
                     new.status.word()
                 ));
             }
-            if settled(old) && settled(new) && results(old) != results(new) {
+            if let (Status::Settled { results: first, .. }, Status::Settled { results, .. }) =
+                (&old.status, &new.status)
+                && first != results
+            {
                 self.note(format!("one acknowledgement: the outcome of {id} was recorded anew"));
             }
             if matches!(new.status, Status::Settled { .. }) && !settled(old) && old.claimed_by().is_none() {
@@ -104,19 +107,6 @@ impl Witness {
         } else if frozen.contains_key(id) {
             self.note(format!("members never change: {id} went back to {}", new.status.word()));
         }
-    }
-}
-
-fn results(batch: &Batch) -> Option<&groupage_core::domain::outcome::Results> {
-    match &batch.status {
-        Status::Settled { results, .. } => Some(results),
-        Status::Open { .. }
-        | Status::Closing
-        | Status::Frozen
-        | Status::InProgress { .. }
-        | Status::Paused { .. }
-        | Status::Empty
-        | Status::Void => None,
     }
 }
 
@@ -233,17 +223,3 @@ impl layer::Gates for Witness {
 }
 
 impl layer::Shelves for Witness {}
-
-/// What a batch's follow-up says of it.
-pub const fn follow_up(batch: &Batch) -> Option<FollowUp> {
-    match batch.status {
-        Status::Settled { follow_up, .. } => Some(follow_up),
-        Status::Open { .. }
-        | Status::Closing
-        | Status::Frozen
-        | Status::InProgress { .. }
-        | Status::Paused { .. }
-        | Status::Empty
-        | Status::Void => None,
-    }
-}
