@@ -12,6 +12,7 @@ pub use groupage_core::ports::{
     Gates, Inbox, Joined, Lanes, LinedUp, Lists, Locks, Look, Looked, Marked, Moved, Newcomer, NoAnswer, Opened,
     Outbox, Outgoing, Page, PassedOver, PutBack, PutOn, Registered, Released, Renewed, Seen, Segment, Sessions,
     Settlement, Shelves, Signalled, Store, Stored, StreamOpened, Streams, Tasks, Trackers, Waiting, WaitingPage,
+    WayBack,
 };
 
 pub use crate::clock::{TestEnv, in_virtual_time};

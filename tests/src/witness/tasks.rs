@@ -5,7 +5,9 @@ use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Candidate, Task, Ties};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, layer};
+use groupage_core::ports::{
+    Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, WayBack, layer,
+};
 
 use super::Witness;
 use crate::mutation::Mutation;
@@ -50,25 +52,18 @@ impl layer::Tasks for Witness {
         Ok(passed)
     }
 
-    async fn put_back(
-        &self,
-        member: &Candidate,
-        batch: &BatchId,
-        target: &Target,
-        attempts: u32,
-        now: Timestamp,
-    ) -> Result<PutBack> {
+    async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
         if self.mutation == Some(Mutation::PutsBackFromAnyBatch)
-            && let Some(task) = self.task(&member.id).await?
-            && let Some(named) = task.status.batch()
+            && let Some(task) = self.task(&back.member.id).await?
+            && let Some(batch) = task.status.batch()
         {
-            let member = Candidate { round: task.round, ..member.clone() };
-            return self.tables.put_back(&member, named, target, attempts, now).await;
+            let member = &Candidate { round: task.round, ..back.member.clone() };
+            return self.tables.put_back(WayBack { member, batch, ..back }).await;
         }
-        if self.stays(member, batch).await? {
+        if self.stays(back.member, back.batch).await? {
             return Ok(PutBack::MovedOn);
         }
-        self.tables.put_back(member, batch, target, attempts, now).await
+        self.tables.put_back(back).await
     }
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {

@@ -10,7 +10,7 @@ use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
     Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks,
-    WaitingPage,
+    WaitingPage, WayBack,
 };
 
 use super::Lagging;
@@ -140,21 +140,15 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         self.inner.pass_over(id, reason, now).await
     }
 
-    async fn put_back(
-        &self,
-        member: &Candidate,
-        batch: &BatchId,
-        target: &Target,
-        attempts: u32,
-        now: Timestamp,
-    ) -> Result<PutBack> {
-        let put_back = self.inner.put_back(member, batch, target, attempts, now).await?;
+    async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
+        let WayBack { member, target, attempts, at, .. } = back;
+        let put_back = self.inner.put_back(back).await?;
         if put_back == PutBack::Waits {
             let candidate = Candidate { round: member.round.next(), ..member.clone() };
             self.change(Shift::Show(target.clone(), candidate));
             let (status, round) = (Status::Created { target: target.clone() }, member.round.next());
             self.version(&member.id, |task| {
-                task.map(|task| Task { status, round, attempts, waits_since: now, ..task.clone() })
+                task.map(|task| Task { status, round, attempts, waits_since: at, ..task.clone() })
             });
         }
         Ok(put_back)

@@ -5,10 +5,11 @@ use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::task::{Candidate, Status, Task, Ties};
+use groupage_core::domain::task::{Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
+    WayBack,
 };
 
 use super::{RETENTION_MS, Store};
@@ -144,16 +145,9 @@ impl Tasks for Store {
         self.change(id, write, |joined, task| *joined == Joined::Yes && waited(task)).await
     }
 
-    async fn put_back(
-        &self,
-        member: &Candidate,
-        batch: &BatchId,
-        target: &Target,
-        attempts: u32,
-        now: Timestamp,
-    ) -> Result<PutBack> {
-        let write = self.inner.put_back(member, batch, target, attempts, now);
-        self.change(&member.id, write, |put, task| *put == PutBack::Waits && was_batched(task)).await
+    async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
+        let write = self.inner.put_back(back);
+        self.change(&back.member.id, write, |put, task| *put == PutBack::Waits && was_batched(task)).await
     }
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {

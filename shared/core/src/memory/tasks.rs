@@ -11,7 +11,7 @@ use crate::domain::task::{Candidate, Status, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage,
+    WaitingPage, WayBack,
 };
 
 impl Tables {
@@ -119,14 +119,8 @@ impl Tasks for MemoryStore {
         }
     }
 
-    async fn put_back(
-        &self,
-        member: &Candidate,
-        batch: &BatchId,
-        target: &Target,
-        attempts: u32,
-        now: Timestamp,
-    ) -> Result<PutBack> {
+    async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
+        let WayBack { member, batch, target, attempts, at } = back;
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(PutBack::MovedOn) };
         if task.waits_in(member.round.next()) {
@@ -138,7 +132,7 @@ impl Tasks for MemoryStore {
         task.status = Status::Created { target: target.clone() };
         task.round = member.round.next();
         task.attempts = attempts;
-        task.waits_since = now;
+        task.waits_since = at;
         let candidate = task.candidate();
         tables.show(target, candidate);
         Ok(PutBack::Waits)

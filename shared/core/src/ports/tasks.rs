@@ -122,6 +122,21 @@ pub struct PassedOver {
     pub at: Timestamp,
 }
 
+/// A batch's member on its way back to waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct WayBack<'a> {
+    /// The member, in the round that it had in its batch.
+    pub member: &'a Candidate,
+    /// The batch.
+    pub batch: &'a BatchId,
+    /// What it waits for then.
+    pub target: &'a Target,
+    /// How many calls it was part of.
+    pub attempts: u32,
+    /// Since when it waits.
+    pub at: Timestamp,
+}
+
 port! {
     /// The tasks.
     pub trait Tasks {
@@ -157,14 +172,7 @@ port! {
 
         /// Moves a batch's member back to waiting in its next round. Assumes: it names the batch in the candidate's
         /// round.
-        async fn put_back(
-            &self,
-            member: &Candidate,
-            batch: &BatchId,
-            target: &Target,
-            attempts: u32,
-            now: Timestamp,
-        ) -> Result<PutBack>;
+        async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack>;
 
         /// Writes a member's final status. Assumes: it names the batch in this round. A member for which that does not
         /// hold was settled or put back by an earlier repeat; nothing is written then. Returns who must hear of it,

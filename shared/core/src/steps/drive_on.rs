@@ -11,7 +11,7 @@ use crate::domain::id::{BatchId, Target};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task, Ties};
 use crate::domain::tracker::Outcome;
-use crate::ports::{Batches, Env, Outgoing, PutBack, Tasks, Waiting};
+use crate::ports::{Batches, Env, Outgoing, PutBack, Tasks, Waiting, WayBack};
 
 /// A task as it was found, and the Target that its route computes for it.
 pub type Found = (Task, Target);
@@ -107,7 +107,8 @@ async fn return_from(
     id: &BatchId,
 ) -> Result<Next, Error> {
     let member = task.candidate();
-    Ok(match store.put_back(&member, id, target, task.attempts, env.now()).await? {
+    let back = WayBack { member: &member, batch: id, target, attempts: task.attempts, at: env.now() };
+    Ok(match store.put_back(back).await? {
         PutBack::Waits => {
             let candidate = Candidate { round: member.round.next(), ..member };
             Next::Elect(Waiting { target: target.clone(), candidate, since: env.now() })

@@ -22,7 +22,9 @@ use crate::domain::message::{Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks};
+use crate::ports::{
+    self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, WayBack,
+};
 use crate::routes::{Route, Routes};
 
 /// How an election ended for one workflow.
@@ -299,9 +301,10 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let (batch, target_ref, now) = (&batch, &target, self.env.now());
         let waiting: Vec<Option<Candidate>> = stream::iter(tasks)
             .map(|returning| async move {
-                let member = returning.task;
-                Ok::<_, Error>(match self.store.put_back(&member, batch, target_ref, returning.attempts, now).await? {
-                    PutBack::Waits => Some(Candidate { round: member.round.next(), ..member }),
+                let (member, attempts) = (&returning.task, returning.attempts);
+                let back = WayBack { member, batch, target: target_ref, attempts, at: now };
+                Ok::<_, Error>(match self.store.put_back(back).await? {
+                    PutBack::Waits => Some(Candidate { round: member.round.next(), ..member.clone() }),
                     PutBack::MovedOn => None,
                 })
             })

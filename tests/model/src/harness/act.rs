@@ -9,7 +9,7 @@ use std::sync::Arc;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Env, Outbox, Outgoing, Result, Unasked};
 
-use super::kept::Kept;
+use super::kept::{Kept, Names};
 use super::recorder::Recorder;
 use super::{Mishaps, Role, Subject};
 
@@ -125,7 +125,28 @@ impl<S: Subject> Debug for Io<S> {
 #[derive(Clone, Debug)]
 pub struct Answer {
     fingerprint: u64,
+    /// The fresh names that occur in it.
+    pub names: Names,
     value: Arc<dyn Any + Send + Sync>,
+}
+
+impl Answer {
+    /// That it is this value.
+    pub fn of<P: Plain>(value: P) -> Self {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        Self { fingerprint: hasher.finish(), names: value.names(), value: Arc::new(value) }
+    }
+
+    /// The value, if it is of this kind.
+    pub fn get<P: 'static>(&self) -> Option<&P> {
+        self.value.downcast_ref()
+    }
+
+    /// The value as the port gives it.
+    pub fn plain<P: Plain>(&self) -> Result<P::Of> {
+        self.get::<P>().cloned().map(P::plain).ok_or_else(|| Unasked::was_asked("another answer"))
+    }
 }
 
 impl Hash for Answer {
@@ -153,7 +174,7 @@ where
     A: Debug + Send + Sync,
     V: Fn(&S::World, &A, &Mishaps, Option<S::Rule>) -> Vec<S::Shown> + Send + Sync,
     F: Fn(&mut Act<'_, S>, &A) -> T + Send + Sync,
-    T: Hash + Send + Sync + 'static,
+    T: Plain,
 {
     fn tell(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.name, self.about)
@@ -164,10 +185,7 @@ where
     }
 
     fn carry_out(&self, act: &mut Act<'_, S>) -> Answer {
-        let value = (self.does)(act, &self.about);
-        let mut hasher = DefaultHasher::new();
-        value.hash(&mut hasher);
-        Answer { fingerprint: hasher.finish(), value: Arc::new(value) }
+        Answer::of((self.does)(act, &self.about))
     }
 }
 
@@ -178,6 +196,17 @@ pub trait Plain: Clone + Hash + Send + Sync + 'static {
 
     /// Without fingerprints.
     fn plain(self) -> Self::Of;
+
+    /// The fresh names that occur in it.
+    fn names(&self) -> Names {
+        0
+    }
+}
+
+impl Plain for () {
+    type Of = ();
+
+    fn plain(self) {}
 }
 
 impl<T: Clone + Send + Sync + 'static> Plain for Kept<T> {
@@ -185,6 +214,10 @@ impl<T: Clone + Send + Sync + 'static> Plain for Kept<T> {
 
     fn plain(self) -> T {
         (*self).clone()
+    }
+
+    fn names(&self) -> Names {
+        Self::names(self)
     }
 }
 
@@ -194,6 +227,10 @@ impl<P: Plain> Plain for Option<P> {
     fn plain(self) -> Self::Of {
         self.map(P::plain)
     }
+
+    fn names(&self) -> Names {
+        self.as_ref().map_or(0, P::names)
+    }
 }
 
 impl<P: Plain> Plain for Vec<P> {
@@ -201,6 +238,10 @@ impl<P: Plain> Plain for Vec<P> {
 
     fn plain(self) -> Self::Of {
         self.into_iter().map(P::plain).collect()
+    }
+
+    fn names(&self) -> Names {
+        self.iter().fold(0, |names, one| names | one.names())
     }
 }
 
@@ -264,8 +305,7 @@ impl<S: Subject> Ports<S> {
     }
 
     async fn told<P: Plain>(&self, kind: Kind, asks: impl Asks<S> + 'static) -> Result<P::Of> {
-        let answer = self.ask(Io { kind, asks: Arc::new(asks) }).await;
-        answer.value.downcast_ref::<P>().cloned().map(P::plain).ok_or_else(|| Unasked::was_asked("another answer"))
+        self.ask(Io { kind, asks: Arc::new(asks) }).await.plain::<P>()
     }
 }
 

@@ -2,16 +2,15 @@
 
 use groupage_core::domain::batch::{Assumes, Batch, Member};
 use groupage_core::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
-use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::lock::{Acquisition, Held, Term};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::rest::Stage;
 use groupage_core::domain::session::Session;
 use groupage_core::domain::task::{Candidate, Task};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{
-    Advanced, Ended, Freshness, Joined, PutBack, Registered, Released, Renewed, Settlement, Stored,
-};
+use groupage_core::ports::{Freshness, Settlement};
 
+use crate::harness::act::Answer;
 use crate::harness::kept::Kept;
 use crate::harness::recorder::Recorder;
 
@@ -92,41 +91,6 @@ impl Body {
             Self::Handle(handle) => format!("handle {}", short(&handle.batch)),
         }
     }
-}
-
-/// What a step is told.
-#[derive(Clone, Debug, Hash, PartialEq, Eq)]
-pub enum Answer {
-    /// To [`Op::Register`].
-    Registered(Kept<Registered>),
-    /// To [`Op::Read`].
-    Tasks(Vec<Kept<Task>>),
-    /// To [`Op::Waiting`].
-    Page(Kept<Vec<Candidate>>),
-    /// To [`Op::Join`].
-    Joined(Kept<Joined>),
-    /// To [`Op::PutBack`].
-    PutBack(Kept<PutBack>),
-    /// To [`Op::Lock`], and to [`Op::Acquire`] and [`Op::Signal`] if they are refused.
-    Lock(Option<Kept<Lock>>),
-    /// To [`Op::Advance`].
-    Advanced(Kept<Advanced>),
-    /// To [`Op::Release`].
-    Released(Kept<Released>),
-    /// To [`Op::Batch`].
-    Batch(Option<Kept<Batch>>),
-    /// To [`Op::Store`] and [`Op::OpenSession`].
-    Stored(Kept<Stored>),
-    /// To [`Op::Renew`].
-    Renewed(Kept<Renewed>),
-    /// To [`Op::EndSession`].
-    Ended(Kept<Ended>),
-    /// To [`Op::Session`].
-    Session(Option<Kept<Session>>),
-    /// To [`Op::Call`].
-    Reply(Says),
-    /// To whatever is only done.
-    Done,
 }
 
 /// What the downstream says.

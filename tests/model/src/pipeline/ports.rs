@@ -11,116 +11,100 @@ use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::layer;
 use groupage_core::ports::{
     self, Acquired, Advanced, Call, Destination, Downstream, Ended, Env, Freshness, Inbox, Joined, NoAnswer, Outbox,
-    Outgoing, Page, PutBack, Registered, Released, Renewed, Result, Settlement, Signalled, Stored, Unasked,
+    Outgoing, Page, PutBack, Registered, Released, Renewed, Result, Settlement, Signalled, Stored, Unasked, WayBack,
 };
 
+use crate::harness::act::Plain;
 use crate::harness::kept::Kept;
-use crate::pipeline::io::{Answer, Body, Op, Ports, Says, Sent};
+use crate::pipeline::io::{Body, Op, Ports, Says, Sent};
 use crate::pipeline::process::number;
 
-/// Asks, and takes the answer of the kind that this call has.
-macro_rules! ask {
-    ($recorder:expr, $op:expr, $($answer:pat => $value:expr),+ $(,)?) => {
-        match $recorder.ask($op).await {
-            $($answer => Ok($value),)+
-            _ => Err(Unasked::was_asked("another answer")),
-        }
-    };
+impl Ports {
+    /// What a step is told when it asks.
+    async fn told<P: Plain>(&self, op: Op) -> Result<P::Of> {
+        self.ask(op).await.plain::<P>()
+    }
 }
 
 impl layer::Tasks for Ports {
     type Cursor = ();
 
     async fn register(&self, task: &Task) -> Result<Registered> {
-        ask!(self, Op::Register(task.clone()), Answer::Registered(what) => (*what).clone())
+        self.told::<Kept<Registered>>(Op::Register(task.clone())).await
     }
 
     async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>> {
-        let kept = ask!(self, Op::Read(ids.to_vec(), freshness), Answer::Tasks(tasks) => tasks)?;
-        Ok(kept.iter().map(|task| (**task).clone()).collect())
+        self.told::<Vec<Kept<Task>>>(Op::Read(ids.to_vec(), freshness)).await
     }
 
     async fn waiting(&self, target: &Target, _: Option<&()>, _: usize) -> Result<Page<()>> {
-        let page = ask!(self, Op::Waiting(target.clone()), Answer::Page(page) => page)?;
-        Ok(Page { candidates: (*page).clone(), next: None })
+        let candidates = self.told::<Kept<Vec<Candidate>>>(Op::Waiting(target.clone())).await?;
+        Ok(Page { candidates, next: None })
     }
 
     async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
-        ask!(self, Op::Join(task.clone(), round, batch.clone()), Answer::Joined(joined) => *joined)
+        self.told::<Kept<Joined>>(Op::Join(task.clone(), round, batch.clone())).await
     }
 
-    async fn put_back(
-        &self,
-        member: &Candidate,
-        batch: &BatchId,
-        target: &Target,
-        attempts: u32,
-        _: Timestamp,
-    ) -> Result<PutBack> {
+    async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
+        let WayBack { member, batch, target, attempts, at: _ } = back;
         let op = Op::PutBack(member.clone(), batch.clone(), target.clone(), attempts);
-        ask!(self, op, Answer::PutBack(put_back) => *put_back)
+        self.told::<Kept<PutBack>>(op).await
     }
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<Ties> {
-        ask!(self, Op::Settle(member.clone(), batch.clone(), settlement.clone()), Answer::Done => Ties::default())
+        self.told::<()>(Op::Settle(member.clone(), batch.clone(), settlement.clone())).await?;
+        Ok(Ties::default())
     }
 }
 
 impl layer::Locks for Ports {
     async fn lock(&self, target: &Target) -> Result<Option<Lock>> {
-        ask!(self, Op::Lock(target.clone()), Answer::Lock(lock) => lock.map(|lock| (*lock).clone()))
+        self.told::<Option<Kept<Lock>>>(Op::Lock(target.clone())).await
     }
 
     async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired> {
-        ask!(
-            self, Op::Acquire(target.clone(), acquisition.clone()),
-            Answer::Done => Acquired::Yes,
-            Answer::Lock(lock) => Acquired::No(lock.map(|lock| (*lock).clone())),
-        )
+        self.told::<Kept<Acquired>>(Op::Acquire(target.clone(), acquisition.clone())).await
     }
 
     async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
-        ask!(
-            self, Op::Signal(target.clone(), held.clone()),
-            Answer::Done => Signalled::Yes,
-            Answer::Lock(lock) => Signalled::No(lock.map(|lock| (*lock).clone())),
-        )
+        self.told::<Kept<Signalled>>(Op::Signal(target.clone(), held.clone())).await
     }
 
     async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {
-        ask!(self, Op::Advance(term.clone(), seq, lease_until), Answer::Advanced(advanced) => (*advanced).clone())
+        self.told::<Kept<Advanced>>(Op::Advance(term.clone(), seq, lease_until)).await
     }
 
     async fn release(&self, term: &Term, seq: Seq, signals: u64, _: Timestamp) -> Result<Released> {
-        ask!(self, Op::Release(term.clone(), seq, signals), Answer::Released(released) => (*released).clone())
+        self.told::<Kept<Released>>(Op::Release(term.clone(), seq, signals)).await
     }
 }
 
 impl layer::Batches for Ports {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
-        ask!(self, Op::Batch(id.clone()), Answer::Batch(batch) => batch.map(|batch| (*batch).clone()))
+        self.told::<Option<Kept<Batch>>>(Op::Batch(id.clone())).await
     }
 
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
-        ask!(self, Op::Store(Kept::new(batch.clone()), assumes), Answer::Stored(stored) => *stored)
+        self.told::<Kept<Stored>>(Op::Store(Kept::new(batch.clone()), assumes)).await
     }
 }
 
 impl layer::Sessions for Ports {
     async fn open_session(&self, session: &Session) -> Result<Stored> {
-        ask!(self, Op::OpenSession(Kept::new(session.clone())), Answer::Stored(stored) => *stored)
+        self.told::<Kept<Stored>>(Op::OpenSession(Kept::new(session.clone()))).await
     }
 
     async fn renew(&self, session: &Session) -> Result<Renewed> {
-        ask!(self, Op::Renew(Kept::new(session.clone())), Answer::Renewed(renewed) => *renewed)
+        self.told::<Kept<Renewed>>(Op::Renew(Kept::new(session.clone()))).await
     }
 
     async fn end_session(&self, id: &SessionId, beat: Beat) -> Result<Ended> {
-        ask!(self, Op::EndSession(id.clone(), beat), Answer::Ended(ended) => (*ended).clone())
+        self.told::<Kept<Ended>>(Op::EndSession(id.clone(), beat)).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
-        ask!(self, Op::Session(id.clone()), Answer::Session(found) => found.map(|session| (*session).clone()))
+        self.told::<Option<Kept<Session>>>(Op::Session(id.clone())).await
     }
 }
 
@@ -202,10 +186,7 @@ impl Downstream for Ports {
         let items: Vec<TaskId> =
             body.get("items").and_then(|items| items.as_array()).into_iter().flatten().filter_map(id).collect();
         let first = items.first().cloned();
-        let says = match self.ask(Op::Call(call.batch.clone(), items)).await {
-            Answer::Reply(says) => says,
-            _ => Says::Unavailable,
-        };
+        let says = self.told::<Kept<Says>>(Op::Call(call.batch.clone(), items)).await.unwrap_or(Says::Unavailable);
         let body = match (says, first) {
             (Says::FirstFailed, Some(first)) => {
                 format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{first}"}}]}}"#).into_bytes()

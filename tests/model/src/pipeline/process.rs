@@ -1,19 +1,21 @@
 //! Processes: the real steps, run up to their next I/O; see [`crate::harness::histories`].
 
+use groupage_core::domain::batch::Batch;
 use groupage_core::domain::id::{Fence, Shard, TaskId};
 use groupage_core::domain::rest::Rest;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::Freshness;
+use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
 use groupage_core::steps::register::{Record, Register};
 
+use crate::harness::act::Answer;
 use crate::harness::histories::{self, Calls};
 use crate::harness::kept::{Kept, Names, fresh_name};
-use crate::pipeline::io::{Answer, Body, Op, Ports};
+use crate::pipeline::io::{Body, Op, Ports};
 
 /// A message as a process was given it.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -60,7 +62,9 @@ impl Process {
 
     /// Whether it has just read or written a batch, whose candidates it looks at next.
     pub fn has_just_seen_its_batch(&self) -> bool {
-        matches!(self.last_answer(), Some(Answer::Batch(_) | Answer::Stored(_)))
+        let is_of_batch =
+            |answer: &Answer| answer.get::<Option<Kept<Batch>>>().is_some() || answer.get::<Kept<Stored>>().is_some();
+        self.last_answer().is_some_and(is_of_batch)
     }
 }
 
@@ -99,10 +103,11 @@ impl Calls for Steps {
     }
 
     fn learn(&self, learnt: &mut Learnt, op: &Op, answer: &Answer) {
-        if let (Op::Signal(target, held), Answer::Done) = (op, answer) {
+        if let (Op::Signal(target, held), Some(Signalled::Yes)) = (op, answer.get::<Kept<Signalled>>().map(|it| &**it))
+        {
             learnt.signalled = Some((target.shard(), held.fence));
         }
-        learnt.names |= answer.names();
+        learnt.names |= answer.names;
     }
 
     /// The step that a message goes to.
@@ -160,28 +165,6 @@ pub fn task_id(n: u8) -> TaskId {
 /// The payload of every task.
 pub const fn payload() -> &'static str {
     r#"{"k":"a"}"#
-}
-
-impl Answer {
-    fn names(&self) -> Names {
-        match self {
-            Self::Tasks(tasks) => tasks.iter().fold(0, |names, task| names | task.names()),
-            Self::Lock(lock) => lock.as_ref().map_or(0, Kept::names),
-            Self::Batch(batch) => batch.as_ref().map_or(0, Kept::names),
-            Self::Session(session) => session.as_ref().map_or(0, Kept::names),
-            Self::Advanced(advanced) => advanced.names(),
-            Self::Ended(ended) => ended.names(),
-            Self::Registered(registered) => registered.names(),
-            Self::Page(_)
-            | Self::Joined(_)
-            | Self::PutBack(_)
-            | Self::Released(_)
-            | Self::Stored(_)
-            | Self::Renewed(_)
-            | Self::Reply(_)
-            | Self::Done => 0,
-        }
-    }
 }
 
 fn record(message_id: String, body: String, received: u32) -> Record {

@@ -4,10 +4,11 @@ use groupage_core::domain::message::{Elect, Group, Lead};
 use groupage_core::domain::session::Session;
 use groupage_core::domain::time::Timestamp;
 
+use crate::harness::act::Answer;
 use crate::harness::histories;
 use crate::harness::kept::Kept;
 use crate::pipeline::action::{Action, After, Who};
-use crate::pipeline::io::{Answer, Body, Op, Says};
+use crate::pipeline::io::{Body, Op, Says};
 use crate::pipeline::model::Groupage;
 use crate::pipeline::process::{Process, task_id};
 use crate::pipeline::promises::{Promise, broken_in};
@@ -107,7 +108,7 @@ impl Groupage {
     fn beat(&self, state: &mut State, n: u8) -> Option<()> {
         let mut running = state.running.remove(usize::from(n));
         let (call, _) = running.process.sleeps().cloned()?;
-        running.process = histories::Running(self.steps.next(&running.process, call, Answer::Done));
+        running.process = histories::Running(self.steps.next(&running.process, call, Answer::of(())));
         state.left.beats -= 1;
         let (call, op) = running.process.last_io().cloned()?;
         if matches!(op, Op::Renew(_)) {

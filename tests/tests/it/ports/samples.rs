@@ -29,6 +29,11 @@ pub async fn waiting(store: &impl Tasks, id: &str, target: &Target) -> Candidate
     task.candidate()
 }
 
+/// Puts a member back that waits for `a` then.
+pub async fn back(store: &impl Tasks, member: &Candidate, batch: &BatchId, attempts: u32, at: Timestamp) -> PutBack {
+    store.put_back(WayBack { member, batch, target: &target("a"), attempts, at }).await.unwrap()
+}
+
 pub async fn now(store: &impl Tasks, id: &TaskId) -> Task {
     let mut tasks = store.read(std::slice::from_ref(id), groupage_core::ports::Freshness::Latest).await.unwrap();
     tasks.pop().expect("the task is there")

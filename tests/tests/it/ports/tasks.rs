@@ -7,7 +7,7 @@ use groupage_core::domain::task::{Candidate, Status};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
-use super::samples::{member, now, target, task, waiting};
+use super::samples::{back, member, now, target, task, waiting};
 
 conformance![
     an_id_is_registered_once,
@@ -158,7 +158,7 @@ async fn a_repeated_join_recognises_itself(store: impl Fixture) {
 async fn a_join_in_an_old_round_changes_nothing(store: impl Fixture) {
     let (old, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&old.id, old.round, &batch).await.unwrap();
-    store.put_back(&old, &batch, &target("a"), 1, AT).await.unwrap();
+    back(&*store, &old, &batch, 1, AT).await;
     let before = now(&*store, &old.id).await;
     for late in [&batch, &BatchId::new("b2")] {
         assert_eq!(store.join(&old.id, old.round, late).await.unwrap(), Joined::Elsewhere);
@@ -191,7 +191,7 @@ async fn joined(store: &impl Tasks) -> (Candidate, BatchId) {
 
 async fn a_member_that_is_put_back_waits_in_its_next_round(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 3, AT).await.unwrap(), PutBack::Waits);
+    assert_eq!(back(&*store, &candidate, &batch, 3, AT).await, PutBack::Waits);
     let task = now(&*store, &candidate.id).await;
     assert!(task.waits_in(Round(1)));
     assert_eq!((task.attempts, task.waits_since), (3, AT));
@@ -203,7 +203,7 @@ async fn a_member_that_is_put_back_waits_in_its_next_round(store: impl Fixture) 
 async fn a_repeated_put_back_recognises_itself(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
     for at in [AT, AT.plus_ms(9)] {
-        assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, at).await.unwrap(), PutBack::Waits);
+        assert_eq!(back(&*store, &candidate, &batch, 1, at).await, PutBack::Waits);
     }
     let task = now(&*store, &candidate.id).await;
     assert_eq!((task.round, task.waits_since), (Round(1), AT));
@@ -211,23 +211,23 @@ async fn a_repeated_put_back_recognises_itself(store: impl Fixture) {
 
 async fn a_put_back_by_another_batch_changes_nothing(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
-    let put_back = store.put_back(&candidate, &BatchId::new("b2"), &target("a"), 1, AT).await.unwrap();
+    let put_back = back(&*store, &candidate, &BatchId::new("b2"), 1, AT).await;
     assert_eq!(put_back, PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Batched { batch });
 }
 
 async fn a_put_back_of_a_task_that_moved_on_changes_nothing(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
-    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
+    back(&*store, &candidate, &batch, 1, AT).await;
     store.join(&candidate.id, Round(1), &BatchId::new("b2")).await.unwrap();
     let before = now(&*store, &candidate.id).await;
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(back(&*store, &candidate, &batch, 1, AT).await, PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await, before);
 }
 
 async fn nothing_is_put_back_where_there_is_no_task(store: impl Fixture) {
     let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1 };
-    let put_back = store.put_back(&gone, &BatchId::new("b1"), &target("a"), 1, AT).await.unwrap();
+    let put_back = back(&*store, &gone, &BatchId::new("b1"), 1, AT).await;
     assert_eq!(put_back, PutBack::MovedOn);
     assert!(store.read(&[gone.id], Freshness::Latest).await.unwrap().is_empty());
 }
@@ -261,7 +261,7 @@ async fn only_the_batch_a_task_names_settles_it(store: impl Fixture) {
 
 async fn a_settle_in_an_old_round_changes_nothing(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
-    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
+    back(&*store, &candidate, &batch, 1, AT).await;
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
     assert!(now(&*store, &candidate.id).await.waits_in(Round(1)));
 }
@@ -269,11 +269,11 @@ async fn a_settle_in_an_old_round_changes_nothing(store: impl Fixture) {
 async fn a_round_counts_even_in_the_same_batch(store: impl Fixture) {
     let (candidate, batch) = (waiting(&*store, "t", &target("a")).await, BatchId::new("b1"));
     store.join(&candidate.id, Round(0), &batch).await.unwrap();
-    store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap();
+    back(&*store, &candidate, &batch, 1, AT).await;
     store.join(&candidate.id, Round(1), &batch).await.unwrap();
     let before = now(&*store, &candidate.id).await;
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(back(&*store, &candidate, &batch, 1, AT).await, PutBack::MovedOn);
     assert_eq!(store.join(&candidate.id, Round(0), &batch).await.unwrap(), Joined::Elsewhere);
     assert_eq!(now(&*store, &candidate.id).await, before);
 }
@@ -283,6 +283,6 @@ async fn a_settled_task_neither_joins_nor_waits_again(store: impl Fixture) {
     store.settle(&member(&candidate), &batch, &Settlement::Succeeded, AT).await.unwrap();
     let joined = store.join(&candidate.id, candidate.round, &BatchId::new("b2")).await.unwrap();
     assert_eq!(joined, Joined::Elsewhere);
-    assert_eq!(store.put_back(&candidate, &batch, &target("a"), 1, AT).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(back(&*store, &candidate, &batch, 1, AT).await, PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Succeeded { batch });
 }

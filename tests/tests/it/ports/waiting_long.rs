@@ -6,7 +6,7 @@ use groupage_core::domain::task::{Candidate, Task};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
-use super::samples::{member, target, task};
+use super::samples::{back, member, target, task};
 
 conformance![without_lag:
     a_task_is_listed_with_its_target_round_and_size,
@@ -125,7 +125,7 @@ async fn a_task_that_was_put_back_waits_since_its_return(store: impl Fixture) {
     let returned = Timestamp(50_000);
     // A repeat of the return does not begin the wait anew.
     for at in [returned, returned.plus_ms(700)] {
-        store.put_back(&candidate, &batch, &target("a"), 1, at).await.unwrap();
+        back(&*store, &candidate, &batch, 1, at).await;
     }
     assert!(ids(&*store, returned).await.is_empty(), "what it waited before does not count");
     let found = walk(&*store, returned.plus_ms(1), WHOLE, 10).await;

@@ -17,7 +17,7 @@ use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage,
+    WaitingPage, WayBack,
 };
 use serde::Deserialize;
 use stored::{StoredTask, passed_over, ties_of};
@@ -195,20 +195,14 @@ impl Tasks for Dynamo {
         }
     }
 
-    async fn put_back(
-        &self,
-        member: &Candidate,
-        batch: &BatchId,
-        target: &Target,
-        attempts: u32,
-        now: Timestamp,
-    ) -> Result<PutBack> {
+    async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
+        let WayBack { member, batch, target, attempts, at } = back;
         let change = Change::default()
             .set(STATUS, text(task::CREATED))
             .set(TARGET, text(target.as_str()))
             .set(ROUND, number(member.round.next()))
             .set("Attempts", number(attempts))
-            .set(WAITS_SINCE, number(now.0))
+            .set(WAITS_SINCE, number(at.0))
             .remove(BATCH_ID);
         let assumes = is_member(batch, member.round);
         let key = self.task_key(&member.id);

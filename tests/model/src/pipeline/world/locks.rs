@@ -3,17 +3,16 @@
 use groupage_core::domain::id::{BatchId, Seq, Shard, Target};
 use groupage_core::domain::lock::{Acquisition, Assumes, Held, Lock, Term};
 use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Advanced, Released};
+use groupage_core::ports::{Acquired, Advanced, Released, Signalled};
 
 use super::{Laws, World};
 use crate::harness::kept::Kept;
-use crate::pipeline::io::Answer;
 use crate::pipeline::promises::Promise;
 use crate::pipeline::rules::Rule;
 use crate::pipeline::tables::Led;
 
 impl World {
-    pub(super) fn acquire(&mut self, target: &Target, acquisition: &Acquisition, laws: Laws) -> Answer {
+    pub(super) fn acquire(&mut self, target: &Target, acquisition: &Acquisition, laws: Laws) -> Acquired {
         let led = self.tables.led_mut(target);
         let old = led.lock.as_deref();
         let holds = match &acquisition.assumes {
@@ -27,16 +26,16 @@ impl World {
         };
         let mut next = Lock { signals: old.map_or(0, |old| old.signals), ..acquisition.next.clone() };
         if !holds {
-            return if old == Some(&next) { Answer::Done } else { Answer::Lock(led.lock.clone()) };
+            return if old == Some(&next) { Acquired::Yes } else { Acquired::No(old.cloned()) };
         }
         if !laws.keeps(Rule::OpenBatchNamed) {
             next.open = Some(BatchId::derive(target, next.fence, Seq(0)));
         }
         *led = Led { inherited: next.open.clone(), unseen: laws.asked(target), lock: Some(Kept::new(next)) };
-        Answer::Done
+        Acquired::Yes
     }
 
-    pub(super) fn signal(&mut self, target: &Target, held: &Held, laws: Laws) -> Answer {
+    pub(super) fn signal(&mut self, target: &Target, held: &Held, laws: Laws) -> Signalled {
         let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
         let led = self.tables.led_mut(target);
         match led.lock.as_deref() {
@@ -45,9 +44,9 @@ impl World {
                 led.lock = Some(Kept::new(Lock { signals: lock.signals + 1, ..lock.clone() }));
                 led.unseen = laws.asked(target);
                 self.promise(answered, Promise::SignalsAnswered);
-                Answer::Done
+                Signalled::Yes
             }
-            Some(_) | None => Answer::Lock(led.lock.clone()),
+            other => Signalled::No(other.cloned()),
         }
     }
 

@@ -5,12 +5,15 @@ mod locks;
 mod sessions;
 mod tasks;
 
+use std::fmt::Debug;
+
 use groupage_core::domain::id::BatchId;
 use groupage_core::domain::lock::Term;
 use groupage_core::domain::task::Task;
 
+use crate::harness::act::Answer;
 use crate::harness::kept::Kept;
-use crate::pipeline::io::{Answer, Op, Says};
+use crate::pipeline::io::{Op, Says};
 use crate::pipeline::promises::Promise;
 use crate::pipeline::rules::Rule;
 use crate::pipeline::tables::Tables;
@@ -69,38 +72,34 @@ impl World {
     /// Does one I/O.
     pub fn apply(&mut self, op: &Op, comes: Comes, asker: &Asker, laws: Laws) -> Answer {
         match op {
-            Op::Register(task) => Answer::Registered(Kept::new(self.register(task, laws))),
-            Op::Read(ids, freshness) => Answer::Tasks(self.read(ids, *freshness, comes, asker, laws)),
-            Op::Waiting(target) => Answer::Page(Kept::new(self.waiting(target, comes, asker, laws))),
-            Op::Join(id, round, batch) => Answer::Joined(Kept::new(self.join(id, *round, batch, laws))),
-            Op::PutBack(member, batch, target, attempts) => {
-                Answer::PutBack(Kept::new(self.put_back(member, batch, target, *attempts, laws)))
-            }
+            Op::Register(task) => told(self.register(task, laws)),
+            Op::Read(ids, freshness) => Answer::of(self.read(ids, *freshness, comes, asker, laws)),
+            Op::Waiting(target) => told(self.waiting(target, comes, asker, laws)),
+            Op::Join(id, round, batch) => told(self.join(id, *round, batch, laws)),
+            Op::PutBack(member, batch, target, attempts) => told(self.put_back(member, batch, target, *attempts, laws)),
             Op::Settle(member, batch, settlement) => {
                 self.settle(member, batch, settlement, laws);
-                Answer::Done
+                Answer::of(())
             }
-            Op::Lock(target) => Answer::Lock(self.tables.led(target).and_then(|led| led.lock.clone())),
-            Op::Acquire(target, acquisition) => self.acquire(target, acquisition, laws),
-            Op::Signal(target, held) => self.signal(target, held, laws),
-            Op::Advance(term, seq, lease_until) => {
-                Answer::Advanced(Kept::new(self.advance(term, *seq, *lease_until, laws)))
-            }
-            Op::Release(term, seq, signals) => Answer::Released(Kept::new(self.release(term, *seq, *signals, laws))),
-            Op::Batch(id) => Answer::Batch(self.tables.batch(id).cloned()),
-            Op::Store(batch, assumes) => Answer::Stored(Kept::new(self.store(batch, *assumes, laws))),
-            Op::OpenSession(session) => Answer::Stored(Kept::new(self.open_session(session))),
-            Op::Renew(session) => Answer::Renewed(Kept::new(self.renew(session))),
-            Op::EndSession(id, beat) => Answer::Ended(Kept::new(self.end_session(id, *beat, laws))),
-            Op::Session(id) => Answer::Session(self.tables.session(id).cloned()),
+            Op::Lock(target) => Answer::of(self.tables.led(target).and_then(|led| led.lock.clone())),
+            Op::Acquire(target, acquisition) => told(self.acquire(target, acquisition, laws)),
+            Op::Signal(target, held) => told(self.signal(target, held, laws)),
+            Op::Advance(term, seq, lease_until) => told(self.advance(term, *seq, *lease_until, laws)),
+            Op::Release(term, seq, signals) => told(self.release(term, *seq, *signals, laws)),
+            Op::Batch(id) => Answer::of(self.tables.batch(id).cloned()),
+            Op::Store(batch, assumes) => told(self.store(batch, *assumes, laws)),
+            Op::OpenSession(session) => told(self.open_session(session)),
+            Op::Renew(session) => told(self.renew(session)),
+            Op::EndSession(id, beat) => told(self.end_session(id, *beat, laws)),
+            Op::Session(id) => Answer::of(self.tables.session(id).cloned()),
             Op::Call(id, items) => {
                 self.call(id, items, laws);
                 match comes {
-                    Comes::Saying(says) => Answer::Reply(says),
-                    Comes::AsIs | Comes::Lagging(_) => Answer::Reply(Says::Accepted),
+                    Comes::Saying(says) => told(says),
+                    Comes::AsIs | Comes::Lagging(_) => told(Says::Accepted),
                 }
             }
-            Op::Send(_) | Op::Sleep => Answer::Done,
+            Op::Send(_) | Op::Sleep => Answer::of(()),
         }
     }
 
@@ -116,4 +115,8 @@ impl World {
             Comes::AsIs | Comes::Saying(_) => false,
         }
     }
+}
+
+fn told<T: Clone + Debug + Send + Sync + 'static>(value: T) -> Answer {
+    Answer::of(Kept::new(value))
 }
