@@ -3,11 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use futures::future::join_all;
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{
     Acks, End, Ending, ItemRange, MAX_ADDED, Node, Options, Outcome, Place, State, Tracker,
 };
+use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::ports::{Env, Freshness, Trackers};
 use groupage_core::steps::track::Lifetimes;
 

@@ -1,8 +1,7 @@
 //! Tables, queues and a clock in memory, and single steps over them: for tests that need no whole world.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::Options;
+use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Outbox, Trackers};
 use groupage_core::routes::Routes;

@@ -70,9 +70,7 @@ fn disagreement(parcel: &Parcel, task: Option<&Task>, answer: Option<&Answer>) -
 mod tests {
     use std::time::Instant;
 
-    use groupage_core::domain::id::{BatchId, Target, TaskId};
-    use groupage_core::domain::outcome::Reason;
-    use groupage_core::domain::time::Timestamp;
+    use groupage_core::domain::{BatchId, Reason, Target, TaskId, Timestamp};
 
     use super::*;
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use groupage_aws::{Connection, Dynamo, Sqs, System};
-use groupage_core::domain::id::{TrackerId, digest};
-use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::id::digest;
 use groupage_core::domain::task_message::TaskMessage;
 use groupage_core::domain::tracker::{Ending, ItemId, Options, Place, State};
+use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::ports::Env;
 use groupage_core::steps;
 use groupage_core::steps::track::{Progress, Refused, Tracking};

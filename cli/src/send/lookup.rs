@@ -49,9 +49,8 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::id::Target;
     use groupage_core::domain::task_message::parse;
-    use groupage_core::domain::time::Timestamp;
+    use groupage_core::domain::{Target, Timestamp};
     use groupage_core::memory::MemoryStore;
 
     use super::*;

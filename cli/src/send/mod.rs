@@ -264,11 +264,9 @@ mod tests {
     use aws_sdk_sqs::types::QueueAttributeName;
     use embedded::{Ports, Stack, Storage};
     use groupage_core::domain::batch::Member;
-    use groupage_core::domain::id::{BatchId, Target};
-    use groupage_core::domain::notice::NotificationQueue;
     use groupage_core::domain::task::Task;
     use groupage_core::domain::task_message::parse;
-    use groupage_core::domain::time::Timestamp;
+    use groupage_core::domain::{BatchId, NotificationQueue, Target, Timestamp};
     use groupage_core::ports::{Settlement, Tasks};
 
     use super::*;

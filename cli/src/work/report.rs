@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use groupage_core::domain::batch::Batch;
-use groupage_core::domain::id::{BatchId, Target};
-use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::{BatchId, Reason, Target};
 use groupage_core::steps::follow_up::Counts;
 use serde::Serialize;
 
@@ -72,8 +71,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::id::Fence;
-    use groupage_core::domain::time::Timestamp;
+    use groupage_core::domain::{Fence, Timestamp};
     use serde_json::json;
 
     use super::*;

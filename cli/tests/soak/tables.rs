@@ -6,9 +6,8 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use groupage_aws::config;
 use groupage_aws::{Dynamo, Meter};
-use groupage_core::domain::id::{Part, RouteName, TaskId};
 use groupage_core::domain::task::Task;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Part, RouteName, TaskId, Timestamp};
 use groupage_core::ports::{Batches, Census, Freshness, Look, Tasks};
 use serde::Deserialize;
 

@@ -97,9 +97,7 @@ fn ending(status: &Status) -> Option<(&str, Option<Fate>)> {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::id::{BatchId, Target, TaskId};
-    use groupage_core::domain::outcome::Reason;
-    use groupage_core::domain::time::Timestamp;
+    use groupage_core::domain::{BatchId, Reason, Target, TaskId, Timestamp};
 
     use super::*;
 

@@ -11,9 +11,8 @@ use anyhow::{Result, bail};
 use embedded::{Ports, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
+use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::steps::track::Tracking;
 use serde::Serialize;
 

@@ -8,11 +8,10 @@
 
 use groupage_core::domain::batch::Batch;
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::Target;
 use groupage_core::domain::lock::Lock;
 use groupage_core::domain::session::Session;
 use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Target, Timestamp};
 use groupage_core::ports::{Freshness, Result};
 
 use crate::dynamo::item::{self, Item, WRITE_UNIT_BYTES, number, text};

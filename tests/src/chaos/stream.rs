@@ -1,8 +1,7 @@
 //! A stream and its sources, by a seed.
 
-use groupage_core::domain::id::StreamId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::Options;
+use groupage_core::domain::{NotificationQueue, StreamId};
 use rand::RngExt;
 use rand::rngs::StdRng;
 

@@ -1,8 +1,7 @@
 //! Stories of streams. Sweep runs: a committer that died leaves the rest to it.
 
-use groupage_core::domain::id::StreamId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::Options;
+use groupage_core::domain::{NotificationQueue, StreamId};
 
 use crate::downstream::fails_alone;
 use crate::scenario::{Scenario, parcels};

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
-use groupage_core::domain::id::{BatchId, Target, TaskId};
 use groupage_core::domain::task::{self, Candidate, Task};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Target, TaskId, Timestamp};
 use groupage_core::ports::{Batches, Result};
 
 use super::Witness;

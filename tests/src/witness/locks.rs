@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{Seq, Shard, Target};
 use groupage_core::domain::lock::{self, Acquisition, Held, Term};
 use groupage_core::domain::task::{self, Candidate};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Seq, Shard, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Locks, Released, Result, Signalled, layer};
 
 use super::Witness;

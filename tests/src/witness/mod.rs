@@ -13,9 +13,8 @@ use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{BatchId, RouteName, SessionId};
 use groupage_core::domain::session::Session;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, RouteName, SessionId, Timestamp};
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
 use groupage_core::routes::Routes;

@@ -1,10 +1,8 @@
 //! Tasks under observation: each is settled once, by the batch that it is in.
 
 use groupage_core::domain::batch::Member;
-use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Candidate, Task, Ties};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, WayBack, layer,
 };

@@ -1,10 +1,8 @@
 //! A tracked fan-out's owner: a process of its own that opens a tracker, adds items, sends the tasks that they are for
 //! and seals. It repeats every call until that is answered, and when it dies another makes the same calls again.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{self, Addition, ItemId, ItemRange, Options, Place};
+use groupage_core::domain::{NotificationQueue, Timestamp, TrackerId};
 use groupage_core::ports::Env;
 use groupage_core::steps::track::{Refused, Tracking};
 

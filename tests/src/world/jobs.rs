@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use groupage_core::domain::id::LaneId;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{LaneId, Timestamp};
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::register::{Record, Report};

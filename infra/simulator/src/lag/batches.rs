@@ -3,8 +3,7 @@
 use std::sync::PoisonError;
 
 use groupage_core::domain::batch::{Assumes, Batch};
-use groupage_core::domain::id::{BatchId, Part, RouteName, Target};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Part, RouteName, Target, Timestamp};
 use groupage_core::memory;
 use groupage_core::ports::{self, Batches, Env, Look, Result, Stored, layer};
 

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::batch::Member;
-use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks,
     WaitingPage, WayBack,

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{Part, TrackerId};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
+use groupage_core::domain::{Part, Timestamp, TrackerId};
 use groupage_core::memory;
 use groupage_core::ports::{
     Added, Entries, Env, Freshness, Look, Looked, Marked, Opened, Result, Stored, Trackers, layer,

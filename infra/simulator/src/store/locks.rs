@@ -3,9 +3,8 @@
 use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{Seq, Target};
 use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Seq, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Gates, Locks, Released, Result, Signalled, Stored};
 
 use super::Store;

@@ -3,10 +3,8 @@
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::batch::Member;
-use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
     WayBack,

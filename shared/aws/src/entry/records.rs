@@ -143,10 +143,9 @@ mod tests {
 
     use super::*;
     use groupage_core::domain::batch::Pace;
-    use groupage_core::domain::id::{Fence, Target, WorkflowId};
     use groupage_core::domain::lock::Term;
     use groupage_core::domain::message::{Election, Lead};
-    use groupage_core::domain::time::Timestamp;
+    use groupage_core::domain::{Fence, Target, Timestamp, WorkflowId};
     use groupage_core::ports::{self, Outgoing};
 
     fn record(id: &str, body: &str) -> SqsMessage {

@@ -14,8 +14,7 @@ use aws_sdk_sqs::types::{
 };
 use bundles::{Bundle, MAX_ENTRIES, bundles};
 use futures::{StreamExt, stream};
-use groupage_core::domain::id::LaneId;
-use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::{LaneId, NotificationQueue};
 use groupage_core::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
 
 use crate::config::Queues;

@@ -10,9 +10,8 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use groupage_core::domain::batch::bisection::Bisection;
 use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Left, Member, Status};
 use groupage_core::domain::gate::Ticket;
-use groupage_core::domain::id::{BatchId, Fence, Revision, Round, RouteName, SessionId, Target, TaskId};
 use groupage_core::domain::outcome::{Exception, Results};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Fence, Revision, Round, RouteName, SessionId, Target, TaskId, Timestamp};
 use groupage_core::ports::{Batches, Entries, Look, Result, Stored};
 use serde::{Deserialize, Serialize};
 
@@ -266,8 +265,7 @@ mod tests {
     use super::*;
     use crate::dynamo::item;
     use groupage_core::domain::gate::Of;
-    use groupage_core::domain::id::RouteName;
-    use groupage_core::domain::outcome::Reason;
+    use groupage_core::domain::{Reason, RouteName};
     use groupage_core::ports::Error;
 
     fn batch(status: Status) -> Batch {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use groupage_core::domain::gate::{Gate, IN_PLACE_MS, Line, Pace, Scope, Shift};
-use groupage_core::domain::id::{BatchId, Revision};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
 

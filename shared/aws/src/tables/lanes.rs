@@ -2,10 +2,9 @@
 //! index of lanes that a failure stopped.
 
 use aws_sdk_dynamodb::types::CancellationReason;
-use groupage_core::domain::id::{LaneId, Revision, Round, RouteName, Target, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, Queued, State};
 use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{LaneId, Revision, Round, RouteName, Target, TaskId, Timestamp, Turn};
 use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored};
 use serde::{Deserialize, Serialize};
 

@@ -4,9 +4,8 @@
 //! use, and the next fence is then at least the time in milliseconds, so it does not fall.
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::id::{BatchId, Fence, Seq, Target, WorkflowId};
 use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Fence, Seq, Target, Timestamp, WorkflowId};
 use groupage_core::ports::{Acquired, Advanced, Error, Locks, Released, Result, Signalled};
 use serde::Deserialize;
 

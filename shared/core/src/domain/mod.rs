@@ -26,3 +26,12 @@ pub mod task;
 pub mod task_message;
 pub mod time;
 pub mod tracker;
+
+// The words of the glossary that everything else is said with.
+pub use id::{
+    BatchId, Beat, Fence, LaneId, ListId, Part, Pool, Revision, Round, RouteName, Seq, SessionId, Shard, StreamId,
+    Target, TaskId, Token, TrackerId, Turn, WorkflowId,
+};
+pub use notice::NotificationQueue;
+pub use outcome::Reason;
+pub use time::Timestamp;

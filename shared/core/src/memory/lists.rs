@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::MemoryStore;
 use super::due::due;
-use crate::domain::id::{ListId, Part, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
-use crate::domain::time::Timestamp;
+use crate::domain::{ListId, Part, Timestamp, Token};
 use crate::ports::{Cleared, Entries, Lists, Look, Moved, PutOn, Result, Stored};
 
 /// Everything that has one list's name.

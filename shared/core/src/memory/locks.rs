@@ -1,9 +1,8 @@
 //! Locks in memory.
 
 use super::MemoryStore;
-use crate::domain::id::{Seq, Target};
 use crate::domain::lock::{self, Acquisition, Held, Lock, Term};
-use crate::domain::time::Timestamp;
+use crate::domain::{Seq, Target, Timestamp};
 use crate::ports::{Acquired, Advanced, Locks, Released, Result, Signalled};
 
 impl Locks for MemoryStore {

@@ -22,13 +22,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Gate, Scope};
-use crate::domain::id::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, TrackerId};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
 use crate::domain::shelf::{Bookmarks, Shelf};
 use crate::domain::stream::{Life, Stream};
 use crate::domain::task::{Candidate, Task};
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, Timestamp, TrackerId};
 use crate::ports::{Census, Result};
 
 pub use due::due;

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
-use crate::domain::id::{BatchId, Round, Target, TaskId};
-use crate::domain::outcome::Reason;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
 use crate::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
     WaitingPage, WayBack,

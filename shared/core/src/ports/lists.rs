@@ -2,9 +2,8 @@
 
 use super::declare::port;
 use super::{Cleared, Entries, Look, Result, Stored};
-use crate::domain::id::{ListId, Token};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, Tail};
-use crate::domain::time::Timestamp;
+use crate::domain::{ListId, Timestamp, Token};
 
 /// What putting tasks found.
 #[derive(Clone, Debug, PartialEq, Eq)]

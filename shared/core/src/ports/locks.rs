@@ -2,9 +2,8 @@
 
 use super::Result;
 use super::declare::port;
-use crate::domain::id::{Seq, Target};
 use crate::domain::lock::{Acquisition, Held, Lock, Term};
-use crate::domain::time::Timestamp;
+use crate::domain::{Seq, Target, Timestamp};
 
 /// What became of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]

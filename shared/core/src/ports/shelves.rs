@@ -2,9 +2,8 @@
 
 use super::Result;
 use super::declare::port;
-use crate::domain::id::Part;
 use crate::domain::shelf::{Bookmarks, Position, Shelf};
-use crate::domain::time::Timestamp;
+use crate::domain::{Part, Timestamp};
 
 /// A look into one part of an index, or into a segment of it, where those lie first that have been due for longest.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,9 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::declare::port;
 use super::{Look, Result};
 use crate::domain::batch::Member;
-use crate::domain::id::{BatchId, Round, Target, TaskId};
-use crate::domain::outcome::Reason;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
 
 /// What a registration found.
 #[derive(Clone, Debug, PartialEq, Eq)]

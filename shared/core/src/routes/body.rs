@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Route;
-use crate::domain::id::{BatchId, Target};
-use crate::domain::outcome::Reason;
+use crate::domain::{BatchId, Reason, Target};
 
 /// One member as the downstream sees it.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -11,10 +11,9 @@ use super::expression::Expression;
 use super::limited::Limited;
 use super::{Error, InFlight, Ordered, Route, Routes};
 use crate::domain::batch;
-use crate::domain::id::{RouteName, Turn};
 use crate::domain::lane::OnFailure;
-use crate::domain::notice::NotificationQueue;
 use crate::domain::retry;
+use crate::domain::{NotificationQueue, RouteName, Turn};
 
 /// How tasks become calls.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

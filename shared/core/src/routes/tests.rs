@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::domain::answer::{Answer, NoAnswer};
-use crate::domain::id::{BatchId, LaneId, TaskId, Turn};
-use crate::domain::notice::NotificationQueue;
-use crate::domain::outcome::{Reason, Reply, Said};
+use crate::domain::outcome::{Reply, Said};
+use crate::domain::{BatchId, LaneId, NotificationQueue, Reason, TaskId, Turn};
 
 const GOOD: &str = r#"version: 1
 routes:

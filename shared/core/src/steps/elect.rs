@@ -16,12 +16,12 @@ use super::fill::Gathered;
 use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
 use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
-use crate::domain::id::{Fence, Shard, Target, WorkflowId, digest};
+use crate::domain::id::digest;
 use crate::domain::lock::{self, Bid, Holder, Lock, Term};
 use crate::domain::message::{Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
-use crate::domain::time::Timestamp;
+use crate::domain::{Fence, Shard, Target, Timestamp, WorkflowId};
 use crate::ports::{
     self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, WayBack,
 };

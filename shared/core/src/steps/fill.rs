@@ -6,10 +6,9 @@ use super::finish::{self, drive, stored};
 use super::{CONCURRENCY, Error, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Member, Pace, Room, Status, next_look_ms};
 use crate::domain::drain::{Drain, NextPage};
-use crate::domain::id::{BatchId, Revision, Target, TaskId};
 use crate::domain::message::Resume;
 use crate::domain::task::Candidate;
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, Revision, Target, TaskId, Timestamp};
 use crate::ports::{Batches, Freshness, Joined, Locks, Page, Tasks};
 use crate::routes::Routes;
 

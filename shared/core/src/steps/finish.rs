@@ -8,10 +8,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, Member, Status};
-use crate::domain::id::{BatchId, Target};
 use crate::domain::message::Handle;
 use crate::domain::task::Task;
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, Target, Timestamp};
 use crate::ports::{Batches, Freshness, Joined, Outbox, Outgoing, Stored, Tasks, send_all};
 use crate::routes::Routes;
 

@@ -9,11 +9,10 @@ use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Processed, Processor};
 use crate::domain::batch::Batch;
-use crate::domain::id::SessionId;
 use crate::domain::message::Handle;
-use crate::domain::outcome::Reason;
 use crate::domain::retry::{again_delay_ms, gate_delay_ms, turn_delay_ms};
 use crate::domain::session::Timing;
+use crate::domain::{Reason, SessionId};
 use crate::ports::{Destination, Downstream, Env, Inbox, Outbox, Outgoing, Store, postpone_one, send_all};
 use crate::routes::Routes;
 

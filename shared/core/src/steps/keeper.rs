@@ -9,9 +9,8 @@ use std::pin::pin;
 use futures::future::{Either, select};
 use tokio::sync::Mutex;
 
-use crate::domain::id::{BatchId, SessionId};
 use crate::domain::session::{Holder, Session, Timing};
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, SessionId, Timestamp};
 use crate::ports::{self, Ended, Env, Renewed, Sessions, Stored};
 
 /// The session is over: whoever worked under it must stop, and its results do not count.

@@ -13,10 +13,8 @@ use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
 use crate::domain::batch::Batch;
-use crate::domain::id::{BatchId, Part, Pool, RouteName, SessionId};
-use crate::domain::outcome::Reason;
 use crate::domain::session::share;
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, Part, Pool, Reason, RouteName, SessionId, Timestamp};
 use crate::ports::{Downstream, Env, Look, Outbox, Store};
 
 /// What a worker did with one batch.

@@ -1,10 +1,8 @@
 //! The traits of `Ordering`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::id::{LaneId, Target, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, Queued};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Task, Ties};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{LaneId, Reason, Target, TaskId, Timestamp, Turn};
 use groupage_core::ports::layer;
 use groupage_core::ports::{Freshness, LinedUp, Newcomer, PassedOver, PutBack, Result, Stored};
 

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::id::{BatchId, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, OnFailure, Queued, State};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Status, Task};
+use groupage_core::domain::{BatchId, Reason, TaskId, Turn};
 use groupage_core::ports::{LinedUp, Newcomer, PutBack, Stored};
 
 use super::setting::{Promise, Rule, Setting, number, task};

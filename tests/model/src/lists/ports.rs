@@ -1,8 +1,7 @@
 //! The traits of `Listing`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::id::{ListId, Token};
 use groupage_core::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{ListId, Timestamp, Token};
 use groupage_core::ports::layer;
 use groupage_core::ports::{Moved, PutOn, Result, Stored};
 

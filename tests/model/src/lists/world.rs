@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::id::{ListId, Token};
 use groupage_core::domain::list::{
     Addition, Head, Life, List, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
 };
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{ListId, Timestamp, Token};
 use groupage_core::ports::{Moved, PutOn, Stored};
 
 use super::setting::{NAME, Promise, Rule, Setting};

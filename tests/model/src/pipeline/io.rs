@@ -1,13 +1,12 @@
 //! One I/O of a step: what it asks of the world, and what it is told.
 
 use groupage_core::domain::batch::{Assumes, Batch, Member};
-use groupage_core::domain::id::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId};
 use groupage_core::domain::lock::{Acquisition, Held, Term};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::rest::Stage;
 use groupage_core::domain::session::Session;
 use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Settlement};
 
 use crate::harness::act::Answer;

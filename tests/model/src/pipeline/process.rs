@@ -1,10 +1,9 @@
 //! Processes: the real steps, run up to their next I/O; see [`crate::harness::histories`].
 
 use groupage_core::domain::batch::Batch;
-use groupage_core::domain::id::{Fence, Shard, TaskId};
 use groupage_core::domain::rest::Rest;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Fence, Shard, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
 use groupage_core::steps::elect::{ElectLeader, send_successors};

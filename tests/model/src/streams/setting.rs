@@ -1,10 +1,8 @@
 //! What takes part, and what is there at the beginning; the promises, and the rules that keep them.
 
-use groupage_core::domain::id::StreamId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{EventId, Life, Offset, Options, Page, Stream, Trace, Watermark};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId, Outcome, WORD_BITS};
+use groupage_core::domain::{NotificationQueue, StreamId, Timestamp};
 use groupage_core::steps::stream::Event;
 
 use crate::harness::Run;

@@ -1,9 +1,7 @@
 //! What takes part, and what is there at the beginning; the promises, and the rules that keep them.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Options, Outcome, Tracker};
+use groupage_core::domain::{NotificationQueue, Timestamp, TrackerId};
 
 use crate::harness::Run;
 use crate::harness::claims::{promises, rules};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::id::{ListId, Part, Token};
 use groupage_core::domain::list::{Forgotten, Head, Life, Strand};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{ListId, Part, Timestamp, Token};
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 

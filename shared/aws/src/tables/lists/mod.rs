@@ -11,9 +11,8 @@ mod stored;
 use aws_sdk_dynamodb::types::ReturnValue;
 use std::collections::HashSet;
 
-use groupage_core::domain::id::{ListId, Token};
 use groupage_core::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{ListId, Timestamp, Token};
 use groupage_core::ports::{Cleared, Entries, Freshness, Lists, Look, Moved, PutOn, Result, Stored};
 use head::{head_of, new_head_item};
 use moves::moving;

@@ -1,10 +1,9 @@
 //! A list's stored forms: its two ends, tasks, what was put, and how far reservations are.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use groupage_core::domain::id::{ListId, Part, Revision, Token};
 use groupage_core::domain::list::{Addition, Life, Options, Purpose, Record, Reservation, Slot, State, Tail};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::ItemId;
+use groupage_core::domain::{ListId, Part, Revision, Timestamp, Token};
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 

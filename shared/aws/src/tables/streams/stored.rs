@@ -2,10 +2,8 @@
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use groupage_core::domain::id::{Part, Revision, StreamId};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{Life, Offset, Options, Page, State, Stream, Trace, Watermark};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{NotificationQueue, Part, Revision, StreamId, Timestamp};
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,8 @@
 //! A tracker's stored forms: its own item, a node's words, an addition.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use groupage_core::domain::id::{Part, Revision, TrackerId};
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{Addition, End, Ending, ItemRange, State, Tracker};
+use groupage_core::domain::{NotificationQueue, Part, Revision, Timestamp, TrackerId};
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::domain::batch::{Batch, Positions};
 use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
-use crate::domain::notice::{self, Failure, NotificationQueue};
+use crate::domain::notice::{self, Failure};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::Candidate;
-use crate::domain::time::Timestamp;
+use crate::domain::{NotificationQueue, Timestamp};
 use crate::ports::{Destination, Outgoing};
 use crate::routes::Notify;
 

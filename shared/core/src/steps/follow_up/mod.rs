@@ -17,12 +17,11 @@ use super::lane::{HandedOver, Ordering};
 use super::ties;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Positions, Status};
-use crate::domain::id::TaskId;
 use crate::domain::notice::is_undeliverable;
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::{self, Ties};
-use crate::domain::time::Timestamp;
 use crate::domain::tracker;
+use crate::domain::{TaskId, Timestamp};
 use crate::ports::{
     self, Batches, Env, Freshness, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all,
 };

@@ -21,12 +21,11 @@ use super::handle::Delivery;
 use super::{Error, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
-use crate::domain::id::Shard;
 use crate::domain::lock::{Lock, Term};
 use crate::domain::message::{Finish, Group, Lead, Resume};
 use crate::domain::retry::{Retryable, again_delay_ms};
 use crate::domain::task::Candidate;
-use crate::domain::time::Timestamp;
+use crate::domain::{Shard, Timestamp};
 use crate::ports::{
     self, Batches, Destination, Env, Freshness, Inbox, Locks, Outbox, Outgoing, Tasks, postpone_one, send_all,
 };

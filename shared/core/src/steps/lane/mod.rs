@@ -12,10 +12,9 @@ mod pass_over;
 use super::Error;
 use super::ballot::{election_messages, elections};
 use super::shape::{Tries, handle};
-use crate::domain::id::{LaneId, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued, State};
-use crate::domain::outcome::Reason;
 use crate::domain::task::Candidate;
+use crate::domain::{LaneId, Reason, TaskId, Turn};
 use crate::ports::{Env, Lanes, Outbox, PutBack, Stored, Streams, Tasks, Trackers, send_all};
 use crate::routes::Notify;
 

@@ -3,11 +3,10 @@
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Ordering, PAGE, predecessor_failed};
-use crate::domain::id::Turn;
 use crate::domain::lane::{Lane, Queued};
-use crate::domain::notice::{self, Failure, NotificationQueue};
-use crate::domain::time::Timestamp;
+use crate::domain::notice::{self, Failure};
 use crate::domain::tracker::Outcome;
+use crate::domain::{NotificationQueue, Timestamp, Turn};
 use crate::ports::{Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Streams, Tasks, Trackers, send_all};
 use crate::routes::Notify;
 use crate::steps::{CONCURRENCY, Error, ties};

@@ -1,9 +1,8 @@
 //! What sweep does for a list: works off what the dead have taken, and removes the list when its time is over.
 
 use super::Listing;
-use crate::domain::id::ListId;
 use crate::domain::list::{Head, Life, List, Move, Purpose, State};
-use crate::domain::time::Timestamp;
+use crate::domain::{ListId, Timestamp};
 use crate::ports::{Cleared, Env, Lists, Moved, Outbox, Stored, Trackers};
 use crate::steps::shape::{TRIES, counts};
 use crate::steps::{Error, let_others_go_first};

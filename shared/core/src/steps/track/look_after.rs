@@ -3,10 +3,9 @@
 
 use super::Tracking;
 use super::survey::{MAX_RANGES, PAGE, Surveyor};
-use crate::domain::id::TrackerId;
 use crate::domain::task::RETENTION_DAYS;
-use crate::domain::time::Timestamp;
 use crate::domain::tracker::{Ending, Patience, State, Tracker};
+use crate::domain::{Timestamp, TrackerId};
 use crate::ports::{Cleared, Env, Freshness, Outbox, Stored, Trackers};
 use crate::steps::Error;
 use crate::steps::shape::counts;

@@ -225,9 +225,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::notice::NotificationQueue;
-    use crate::domain::time::Timestamp;
     use crate::domain::tracker::{Mark, Options};
+    use crate::domain::{NotificationQueue, Timestamp};
 
     proptest! {
         #[test]

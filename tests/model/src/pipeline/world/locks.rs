@@ -1,8 +1,7 @@
 //! The locks: bid for, signalled, advanced, released.
 
-use groupage_core::domain::id::{BatchId, Seq, Shard, Target};
 use groupage_core::domain::lock::{Acquisition, Assumes, Held, Lock, Term};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Seq, Shard, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Released, Signalled};
 
 use super::{Laws, World};
