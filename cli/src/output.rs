@@ -2,6 +2,7 @@
 
 use std::env;
 use std::error::Error;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -64,14 +65,20 @@ impl Output {
 
     /// Prints a result: `value` as JSON, or the text for people.
     pub fn result<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) {
-        let text = if self.json { serde_json::to_string_pretty(value).unwrap_or_default() } else { text() };
+        let text = match self.json {
+            true => visible_json(&serde_json::to_string_pretty(value).unwrap_or_default()),
+            false => visible(&text()),
+        };
         // Who closed the pipe has read enough.
         let _ = writeln!(io::stdout(), "{text}");
     }
 
     /// Prints one of many results: `value` as JSON on one line, or the text for people.
     pub fn line<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) {
-        let text = if self.json { serde_json::to_string(value).unwrap_or_default() } else { text() };
+        let text = match self.json {
+            true => visible_json(&serde_json::to_string(value).unwrap_or_default()),
+            false => visible(&text()),
+        };
         let _ = writeln!(io::stdout(), "{text}");
     }
 
@@ -82,9 +89,10 @@ impl Output {
             let fields = fields.as_object().into_iter().flatten();
             summary(fields.map(|(name, value)| {
                 let text = match value {
-                    Value::String(text) => text.clone(),
+                    Value::String(text) => on_one_line(text),
                     Value::Array(items) => {
-                        items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+                        let items = items.iter().map(|item| on_one_line(item.as_str().unwrap_or_default()));
+                        items.collect::<Vec<_>>().join("\n")
                     }
                     other => other.to_string(),
                 };
@@ -105,13 +113,13 @@ impl Output {
             }
             source = cause.source();
         }
-        let _ = writeln!(io::stderr(), "{}: {text}", self.red("error"));
+        let _ = writeln!(io::stderr(), "{}: {}", self.red("error"), visible(&text));
     }
 
     /// Tells people of a line that is no task, through the bar, which would otherwise be torn.
     pub fn bad_line(self, bar: &ProgressBar, line: u64, why: &str) {
         if !self.json {
-            let text = format!("{}: {why}", self.red(&format!("line {line}")));
+            let text = format!("{}: {}", self.red(&format!("line {line}")), visible(why));
             bar.suspend(|| drop(writeln!(io::stderr(), "{text}")));
         }
     }
@@ -122,12 +130,49 @@ impl Output {
     }
 }
 
+/// A text with what a terminal would obey, or hide, shown by its number. Ids, Targets and answers come from outside: they
+/// must not clear a screen, change a title or turn the writing round. Line breaks stay.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && obeys(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// A value that must not look like two.
+fn on_one_line(value: &str) -> String {
+    visible(value).replace('\n', "\\n")
+}
+
+/// JSON, in which only strings hold such characters: as JSON itself escapes them.
+fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c != '\n' && obeys(c) {
+            // A string takes whatever is written to it.
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Whether a terminal takes the character for a command, or shows nothing for it: control characters, separators of lines, and
+/// those that turn the direction of writing or have no width.
+fn obeys(c: char) -> bool {
+    const UNSEEN: [std::ops::RangeInclusive<char>; 4] =
+        ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{2069}', '\u{feff}'..='\u{feff}'];
+    c.is_control() || UNSEEN.iter().any(|range| range.contains(&c))
+}
+
 /// A table of names and values, as summaries are printed.
 pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     for (name, value) in rows {
-        table.add_row([Cell::new(name), Cell::new(value).set_alignment(CellAlignment::Right)]);
+        table.add_row([Cell::new(visible(name)), Cell::new(visible(&value)).set_alignment(CellAlignment::Right)]);
     }
     table.trim_fmt()
 }
@@ -166,6 +211,25 @@ pub fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_by_its_number() {
+        let clears = "truck\u{1b}[2J\u{7}\u{9b}31m\r\u{202e}7\u{200b}";
+        let shown = visible(clears);
+        assert_eq!(shown, "truck\\u{1b}[2J\\u{7}\\u{9b}31m\\u{d}\\u{202e}7\\u{200b}");
+        assert_eq!(visible(&shown), shown, "a text that passes twice is the same");
+        assert_eq!(visible("Überraschung 🚚\nzwei"), "Überraschung 🚚\nzwei");
+        assert_eq!(on_one_line("a\nstatus  succeeded"), "a\\nstatus  succeeded");
+        assert!(summary([("truck\u{1b}c", "\u{1b}[31mred".to_owned())]).chars().all(|c| !obeys(c)));
+    }
+
+    #[test]
+    fn json_says_the_same_with_every_such_character_escaped() {
+        let value = serde_json::json!({ "target": "\u{9b}2J\u{1b}\u{202e}\u{7f}ü" });
+        let shown = visible_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(shown.chars().all(|c| c == '\n' || !obeys(c)), "{shown}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+    }
 
     #[test]
     fn long_numbers_are_grouped() {
