@@ -4,6 +4,14 @@
 
 tools=target/tools
 
+# The compiler of rust-toolchain.toml, by whatever name it is here: rustup would fetch one that it knows by another name.
+pinned=$(sed -n 's/^channel = "\(.*\)"$/\1/p' rust-toolchain.toml)
+if command -v rustup >/dev/null && ! rustup toolchain list | grep -q "^$pinned-"; then
+    for name in $(rustup toolchain list | cut -d' ' -f1); do
+        case "$(rustup run "$name" rustc --version)" in "rustc $pinned "*) export RUSTUP_TOOLCHAIN=$name ;; esac
+    done
+fi
+
 # section NAME: says what begins, and remembers when.
 section_names=() section_starts=()
 section() {
@@ -35,8 +43,8 @@ find_python() {
     return 1
 }
 
-# python_tools NAME: tests/requirements-NAME.txt in target/tools/NAME. A stamp tells a finished install from a broken or
-# an outdated one.
+# python_tools NAME: tests/requirements-NAME.txt in target/tools/NAME, which lists everything with the hashes of its files. A
+# stamp tells a finished install from a broken or an outdated one.
 python_tools() {
     local folder=$tools/$1 requirements=tests/requirements-$1.txt python stamp
     python=$(find_python) || return
@@ -45,7 +53,8 @@ python_tools() {
         echo "Installing $requirements into $folder"
         # One chain: where the caller asks whether this failed, bash would go on after a failure, and stamp it as done.
         "$python" -m venv --clear "$folder" &&
-            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "$requirements" &&
+            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes \
+                -r "$requirements" &&
             echo "$stamp" >"$folder/stamp"
     fi
 }

@@ -168,6 +168,7 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         | Code::TooDeep
         | Code::UnknownField
         | Code::TooLarge
+        | Code::BadSender
         | Code::ListClosed
         | Code::NoRoute
         | Code::BadTarget

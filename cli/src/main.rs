@@ -6,7 +6,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use tracing_subscriber::EnvFilter;
+use groupage_aws::entry::without_payloads;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::output::{Color, Ending, Output};
 
@@ -134,8 +137,8 @@ fn init_logging(command: &Command, output: Output) {
         "warn,groupage={own},embedded={own},groupage_aws={own},groupage_core={own},dynoxide=error,aws_config=error"
     );
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    logs.with_ansi(output.has_color()).with_target(false).init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(output.has_color());
+    tracing_subscriber::registry().with(lines.with_target(false).with_filter(without_payloads(filter))).init();
 }
 
 #[cfg(test)]

@@ -55,6 +55,9 @@ def stack(emulator, downstream) -> Stack:
             "NotificationQueueArns": attributes["Attributes"]["QueueArn"],
             "SecretArns": secret,
             "DownstreamFunctionArns": function,
+            # As much as can be asked for: what must not be logged is not logged even so.
+            "LogFilter": "trace,aws_smithy_runtime::client=trace,lambda_runtime=trace,lambda_http=trace",
+            "LogTargets": "false",
         },
     )
     stack.success_queue = success_queue
@@ -70,12 +73,13 @@ def stack(emulator, downstream) -> Stack:
 
 def _allow_batches(stack: Stack) -> None:
     """AWS checks a batch of messages as one message; the emulator asks for actions that AWS does not know.
-    Every role, and whoever has the policy for workers, may do in batches exactly what the template lets them do.
+    Every role, and whoever has one of the policies, may do in batches exactly what the template lets them do.
     """
-    iam, arn = stack.client("iam"), stack.outputs["WorkerPolicyArn"]
-    policy = stack.policy(arn)
-    document = json.dumps(policy | {"Statement": policy["Statement"] + _in_batches(policy)})
-    iam.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
+    iam = stack.client("iam")
+    for arn in stack.policies():
+        policy = stack.policy(arn)
+        document = json.dumps(policy | {"Statement": policy["Statement"] + _in_batches(policy)})
+        iam.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
     for role in stack.roles():
         [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
         policy = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]

@@ -1,5 +1,6 @@
 """The deployed stack as the tests see it: `sam deploy`, then its tables, queues and logs through the AWS SDK."""
 
+import json
 import subprocess
 import time
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import boto3
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from samtranslator.yaml_helper import yaml_parse
 
 from emulator import Emulator
 
@@ -32,7 +34,7 @@ class Stack:
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": str(emulator.log.parent)} | emulator.environment()
         overrides = [f"{key}={value}" for key, value in parameters.items()]
         self._run(
-            SAM, "deploy", "--template-file", BUILT, "--stack-name", name, "--resolve-s3",
+            SAM, "deploy", "--template-file", _over_plain_http(), "--stack-name", name, "--resolve-s3",
             "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--parameter-overrides", *overrides,
         )
         self.outputs = {
@@ -63,6 +65,19 @@ class Stack:
         """The names of the functions' roles."""
         resources = self.client("cloudformation").describe_stack_resources(StackName=self.name)["StackResources"]
         return [r["PhysicalResourceId"] for r in resources if r["ResourceType"] == "AWS::IAM::Role"]
+
+    def policies(self) -> list[str]:
+        """The ARNs of the policies for people and programs."""
+        return [arn for name, arn in self.outputs.items() if name.endswith("PolicyArn")]
+
+    def user(self, name: str, policy: str) -> dict[str, str]:
+        """The environment of a new user that has one of these policies and nothing else."""
+        iam = self.client("iam")
+        iam.create_user(UserName=name)
+        iam.attach_user_policy(UserName=name, PolicyArn=self.outputs[f"{policy}PolicyArn"])
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        credentials = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+        return self.environment | credentials
 
     def policy(self, arn: str) -> dict:
         """What a managed policy says."""
@@ -194,6 +209,17 @@ class Stack:
                 print(self.tails())
                 raise AssertionError(f"waited in vain for {what}; {seen()}")
             time.sleep(0.5)
+
+
+def _over_plain_http() -> Path:
+    """The built template without what refuses plain HTTP, which is all that the emulator speaks. `test_data.py` tries that
+    refusal on a queue of its own."""
+    template = yaml_parse(BUILT.read_text())
+    document = template["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]
+    document["Statement"] = [statement for statement in document["Statement"] if statement["Sid"] != "OnlyWithTls"]
+    path = BUILT.with_name("plain-http.json")
+    path.write_text(json.dumps(template))
+    return path
 
 
 @cache

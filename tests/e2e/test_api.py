@@ -1,6 +1,5 @@
 """The HTTP API: what it answers is what its document says, and the deployed function answers it, too."""
 
-import base64
 import json
 import re
 import subprocess
@@ -14,6 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from door import Door
 from local import local_stack
 from stack import PATIENCE_S, ROOT
 
@@ -116,48 +116,10 @@ def answers(document: dict, har: Path) -> dict[str, Counter]:
     return counts
 
 
-class Api:
-    """The deployed function, called as its URL calls it."""
-
-    def __init__(self, stack):
-        self._functions, self._name = stack.client("lambda"), stack.outputs["ApiFunctionName"]
-
-    def call(self, method: str, path: str, body: dict | None = None, query: str = "") -> tuple[int, dict]:
-        """The status and the body of the answer."""
-        event = {
-            "version": "2.0",
-            "routeKey": "$default",
-            "rawPath": path,
-            "rawQueryString": query,
-            "headers": {"host": "api.example"} | ({} if body is None else {"content-type": "application/json"}),
-            "requestContext": {
-                "accountId": "000000000000",
-                "apiId": "api",
-                "domainName": "api.example",
-                "domainPrefix": "api",
-                "http": {
-                    "method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "test"
-                },
-                "requestId": "request",
-                "routeKey": "$default",
-                "stage": "$default",
-                "time": "21/Nov/2026:00:00:00 +0000",
-                "timeEpoch": 1795219200000,
-            },
-            "isBase64Encoded": False,
-        }
-        if body is not None:
-            event["body"] = json.dumps(body)
-        answer = json.load(self._functions.invoke(FunctionName=self._name, Payload=json.dumps(event))["Payload"])
-        assert "statusCode" in answer, answer
-        text = base64.b64decode(answer["body"]) if answer.get("isBase64Encoded") else answer["body"]
-        return answer["statusCode"], json.loads(text)
-
-
 @pytest.fixture(scope="module")
-def api(run) -> Api:
-    """After the run: what these tests send is none of its work."""
-    return Api(run.stack)
+def api(run) -> Door:
+    """For a program that may call all of it; after the run, for what these tests send is none of its work."""
+    return Door(run.stack, run.stack.user("caller", "Api"))
 
 
 def test_the_deployed_function_completes_a_tracker(api, stack):
@@ -198,17 +160,13 @@ def test_the_deployed_function_names_the_field_at_fault(api):
     assert (status, problem["field"]) == (422, "tasks[0].payload")
 
 
-def test_only_signed_requests_reach_the_function(stack):
-    url = stack.client("lambda").get_function_url_config(FunctionName=stack.outputs["ApiFunctionName"])
-    assert url["AuthType"] == "AWS_IAM"
-    assert stack.outputs["ApiUrl"] == url["FunctionUrl"]
+def test_only_signed_requests_reach_the_function(api):
+    assert api.call_unsigned("GET", "/tasks/calm-0") == 403
+    assert api.call("GET", "/tasks/calm-0")[0] == 200
 
 
-def test_a_caller_may_use_the_url_and_nothing_else(stack):
-    statements = stack.policy(stack.outputs["ApiPolicyArn"])["Statement"]
-    function = stack.client("lambda").get_function_configuration(FunctionName=stack.outputs["ApiFunctionName"])
-    assert {statement["Resource"] for statement in statements} == {function["FunctionArn"]}
-    assert {statement["Action"]: statement["Condition"] for statement in statements} == {
-        "lambda:InvokeFunctionUrl": {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}},
-        "lambda:InvokeFunction": {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}},
-    }
+def test_the_door_knows_the_operations_and_nothing_else(api):
+    """Neither another path nor another method reaches the function, whatever the caller may do."""
+    assert api.call("GET", "/")[0] == 404
+    assert api.call("DELETE", "/tasks/calm-0")[0] == 404
+    assert "openapi" in api.call("GET", "/openapi.json")[1]

@@ -46,12 +46,7 @@ class Workers:
     """Starts workers that may do just what the template's policy for them says."""
 
     def __init__(self, stack: Stack):
-        iam, self._stack = stack.client("iam"), stack
-        iam.create_user(UserName="printer")
-        iam.attach_user_policy(UserName="printer", PolicyArn=stack.outputs["WorkerPolicyArn"])
-        key = iam.create_access_key(UserName="printer")["AccessKey"]
-        credentials = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
-        self._environment = stack.environment | credentials
+        self._stack, self._environment = stack, stack.user("printer", "Worker")
 
     def start(self, command: str, *options: str) -> subprocess.Popen:
         """A running worker, which runs `command` for each batch."""

@@ -142,10 +142,18 @@ def test_no_session_outlives_its_work(run):
 
 
 def test_logs_and_notifications_carry_neither_payloads_nor_secrets(run):
+    """At the lowest level of all modules."""
     for step, lines in run.logs.items():
         assert lines, f"{step} logged nothing"
-        assert [line for line in lines if CANARY in line or API_KEY in line] == []
+        leaked = [line for line in lines if CANARY in line or API_KEY in line]
+        assert leaked == [], f"{step}: {len(leaked)} of {len(lines)} lines"
     assert [event for event in run.failures + run.successes if CANARY in str(event) or API_KEY in str(event)] == []
+
+
+def test_logs_name_no_target_if_the_stack_says_so(run):
+    for step, lines in run.logs.items():
+        assert not any("parcels:calm" in line or "letters:north" in line for line in lines), step
+    assert any('"target":"parcels"' in line for line in run.logs["group-batch"]), "the route is said instead"
 
 
 def test_metrics_add_up_to_what_happened(run):

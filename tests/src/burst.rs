@@ -8,6 +8,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Stack, Storage};
 use groupage_aws::entry::{self, Counts, Metric, RouteSource};
 use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
+use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::Store;
 use groupage_core::routes::Routes;
@@ -89,6 +90,8 @@ pub async fn burst(burst: Burst) -> Cost {
         timing: Timing::default(),
         lifetimes: Lifetimes::default(),
         worker: "burst".to_owned(),
+        senders: Senders::default(),
+        logs_targets: true,
         routes: RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap())),
     };
     // A call takes a second, so that its session beats.

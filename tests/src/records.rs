@@ -1,11 +1,13 @@
 //! Records of the task queue.
 
+use groupage_core::domain::sender::Sender;
 use groupage_core::memory::Delivery;
 use groupage_core::steps::register::Record;
 
 /// A record that came for the first time.
 pub fn first(message_id: &str, body: &str) -> Record {
-    Record { message_id: message_id.to_owned(), receipt: message_id.to_owned(), received: 1, body: body.to_owned() }
+    let (message_id, body) = (message_id.to_owned(), body.to_owned());
+    Record { receipt: message_id.clone(), message_id, received: 1, sender: Sender::Stack, body }
 }
 
 /// One for each body. Message ids follow from the content, so that a repeat is one.
@@ -16,5 +18,5 @@ pub fn records(bodies: &[String]) -> Vec<Record> {
 /// The record of a message in hand.
 pub(crate) fn received(delivery: &Delivery) -> Record {
     let Delivery { receipt, outgoing, received } = delivery.clone();
-    Record { message_id: receipt.clone(), receipt, received, body: outgoing.body }
+    Record { message_id: receipt.clone(), receipt, received, sender: Sender::Stack, body: outgoing.body }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use groupage_aws::System;
 use groupage_aws::entry::{RouteSource, Stack};
 use groupage_core::domain::id::LaneId;
+use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::{MemoryQueues, MemoryStore};
@@ -108,6 +109,8 @@ impl<Q: Outbox + Send + 'static> Desk<Q> {
             timing: Timing::default(),
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
+            senders: Senders::default(),
+            logs_targets: true,
         });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

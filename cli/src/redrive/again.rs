@@ -1,7 +1,8 @@
-//! What is sent again for a message that ended: the same task, or nothing.
+//! What is sent again for a message that ended: the same task, the tasks of a rest one by one, or nothing.
 
 use std::collections::BTreeMap;
 
+use groupage_core::domain::rest::Rest;
 use serde_json::value::RawValue;
 
 /// Why a message cannot be sent again as it is.
@@ -29,12 +30,24 @@ pub enum Unsendable {
     },
 }
 
+/// The bodies to send again. A rest counts only when the stack itself says it, so its tasks go each for itself; they all
+/// bring their ids.
+///
+/// # Errors
+/// [`Unsendable`]: the message stays where it is.
+pub fn bodies_again(body: String, original: Option<String>, most: usize) -> Result<Vec<String>, Unsendable> {
+    match Rest::parse(&body) {
+        Some(rest) => rest.tasks().map(|task| body_again(task.to_owned(), None, most)).collect(),
+        None => Ok(vec![body_again(body, original, most)?]),
+    }
+}
+
 /// The body to send again to a queue that takes `most` bytes. A task that brought no id is known by its message's, `original`,
 /// which sending it again would change: so it gets that id.
 ///
 /// # Errors
 /// [`Unsendable`]: the message stays where it is.
-pub fn body_again(body: String, original: Option<String>, most: usize) -> Result<String, Unsendable> {
+fn body_again(body: String, original: Option<String>, most: usize) -> Result<String, Unsendable> {
     let Some((at, id)) = place_of_id(&body).zip(original) else {
         let bytes = body.len();
         return if bytes > most { Err(Unsendable::TooLarge { bytes, most }) } else { Ok(body) };
@@ -75,6 +88,8 @@ fn place_of_id(body: &str) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use groupage_core::domain::id::Shard;
+    use groupage_core::domain::rest::Stage;
     use groupage_core::domain::task_message;
 
     use super::*;
@@ -113,6 +128,15 @@ mod tests {
             assert_eq!(task_message::parse(&again(body), "m-2").unwrap(), first, "{body}");
             assert_eq!(again(&again(body)), again(body), "{body}");
         }
+    }
+
+    #[test]
+    fn the_tasks_of_a_rest_go_each_for_itself() {
+        let tasks = [r#"{"id":"a","payload":{"n":1.0}}"#, r#"{"id":"b","payload":{}}"#].map(str::to_owned);
+        let rest = Rest::body(&tasks, Stage::Failed, Shard::HOME);
+        assert_eq!(bodies_again(rest, Some("m-1".to_owned()), MOST).unwrap(), tasks);
+        let [task, _] = tasks;
+        assert_eq!(bodies_again(task.clone(), Some("m-1".to_owned()), MOST).unwrap(), [task]);
     }
 
     #[test]

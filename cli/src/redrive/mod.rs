@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::output::{Ending, Output, grouped, summary};
 use crate::queues::{self, Queue};
 use crate::stack;
-use again::body_again;
+use again::bodies_again;
 
 /// List what ended in the rejected and dead-letter queues, show why, and send it again.
 #[derive(Debug, clap::Args)]
@@ -172,9 +172,9 @@ async fn send(
         }
         for message in messages {
             let (message_id, receipt) = (original_id(queue, &message), message.receipt_handle.clone());
-            match body_again(message.body.clone().unwrap_or_default(), message_id.clone(), takes) {
-                Ok(body) => {
-                    send_again(client, queue, notifications, message, body).await?;
+            match bodies_again(message.body.clone().unwrap_or_default(), message_id.clone(), takes) {
+                Ok(bodies) => {
+                    send_again(client, queue, notifications, message, bodies).await?;
                     sent += 1;
                     progress.set_position(sent);
                 }
@@ -210,17 +210,25 @@ impl Sent {
     }
 }
 
-async fn send_again(client: &Client, queue: &Queue, notifications: &str, message: Message, body: String) -> Result<()> {
+async fn send_again(
+    client: &Client,
+    queue: &Queue,
+    notifications: &str,
+    message: Message,
+    bodies: Vec<String>,
+) -> Result<()> {
     let source = source(queue, notifications, &message);
     let source = source.as_str();
     let group = system_attribute(&message, &MessageSystemAttributeName::MessageGroupId);
     // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart.
     let group = group.filter(|_| source.ends_with(".fifo"));
-    let fresh = group.is_some().then(|| System.fresh_id());
-    let request = client.send_message().queue_url(source).message_body(body);
-    let request = request.set_message_group_id(group).set_message_deduplication_id(fresh);
-    let sent = request.send().await;
-    sent.map_err(|error| queues::Error::new("sending again from", &queue.name, error))?;
+    for body in bodies {
+        let fresh = group.is_some().then(|| System.fresh_id());
+        let request = client.send_message().queue_url(source).message_body(body);
+        let request = request.set_message_group_id(group.clone()).set_message_deduplication_id(fresh);
+        let sent = request.send().await;
+        sent.map_err(|error| queues::Error::new("sending again from", &queue.name, error))?;
+    }
     let deleted = client.delete_message().queue_url(&queue.url).set_receipt_handle(message.receipt_handle).send().await;
     deleted.map_err(|error| queues::Error::new("deleting from", &queue.name, error))?;
     Ok(())

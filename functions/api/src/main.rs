@@ -1,4 +1,4 @@
-//! The Lambda function api: the HTTP API behind a function URL. Wiring only.
+//! The Lambda function api: the HTTP API behind API Gateway. Wiring only.
 
 use std::sync::Arc;
 

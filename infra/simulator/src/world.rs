@@ -7,6 +7,7 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use futures::future::BoxFuture;
 use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
 use groupage_aws::entry::{self, Handled, RouteSource, Stack};
+use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::routes::Routes;
 use groupage_core::steps::track::Lifetimes;
@@ -168,6 +169,8 @@ impl World {
             timing: Timing::default(),
             lifetimes: Lifetimes::default(),
             worker: "groupage-batch-handler/[$LATEST]0123456789abcdef0123456789abcdef".to_owned(),
+            senders: Senders::default(),
+            logs_targets: true,
             routes: RouteSource::Fixed(Arc::clone(&self.routes)),
         }
     }

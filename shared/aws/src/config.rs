@@ -5,6 +5,7 @@
 use std::env;
 use std::ops::RangeInclusive;
 
+use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::domain::tracker::Patience;
@@ -157,6 +158,24 @@ pub fn lifetimes_from_env() -> Result<Lifetimes, Error> {
     Ok(Lifetimes { patience, retention_ms: retention_ms_from_env()? })
 }
 
+/// Reads `GROUPAGE_OWN_SENDERS` and `GROUPAGE_TRUSTED_SENDERS`, ids of users, roles or accounts with commas between them:
+/// what the senders of task messages may say. A variable that is not set, or holds `*`, means everybody.
+pub fn senders_from_env() -> Senders {
+    let listed = |name| env::var(name).ok().and_then(|ids| listed(&ids));
+    Senders { own: listed("GROUPAGE_OWN_SENDERS"), trusted: listed("GROUPAGE_TRUSTED_SENDERS") }
+}
+
+/// Reads `GROUPAGE_LOG_TARGETS`: whether logs name Targets. They do if it is not set; `false` says no.
+pub fn logs_targets_from_env() -> bool {
+    env::var("GROUPAGE_LOG_TARGETS").map_or(true, |value| value != "false")
+}
+
+/// The ids in a list; `None` if everybody is meant.
+fn listed(ids: &str) -> Option<Vec<String>> {
+    let ids: Vec<&str> = ids.split(',').map(str::trim).filter(|id| !id.is_empty()).collect();
+    (!ids.contains(&"*")).then(|| ids.into_iter().map(str::to_owned).collect())
+}
+
 fn number(name: &'static str, allowed: RangeInclusive<u64>, expected: &'static str) -> Result<Option<u64>, Error> {
     let Ok(value) = env::var(name) else { return Ok(None) };
     match value.parse() {
@@ -167,4 +186,16 @@ fn number(name: &'static str, allowed: RangeInclusive<u64>, expected: &'static s
 
 fn required(name: &'static str) -> Result<String, Error> {
     env::var(name).ok().filter(|value| !value.is_empty()).ok_or(Error::Missing(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_of_senders_is_nobody_and_a_star_is_everybody() {
+        assert_eq!(listed(""), Some(Vec::new()));
+        assert_eq!(listed("AROAAPI, ,AROASWEEP,"), Some(vec!["AROAAPI".to_owned(), "AROASWEEP".to_owned()]));
+        assert_eq!(listed("AROAAPI,*"), None);
+    }
 }

@@ -17,6 +17,7 @@ mod order;
 mod overload;
 mod ports;
 mod protocol;
+mod senders;
 mod shards;
 mod simulator;
 mod streams;

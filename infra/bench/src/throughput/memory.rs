@@ -6,6 +6,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use groupage_aws::System;
 use groupage_aws::entry::mapping::{IN_ORDER, TASKS};
 use groupage_aws::entry::{self, Counts, Handled, Metric, RouteSource};
+use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::memory::{Delivery, MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env};
@@ -31,6 +32,8 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
         timing: Timing::default(),
         lifetimes: Lifetimes::default(),
         worker: "bench".to_owned(),
+        senders: Senders::default(),
+        logs_targets: true,
     };
     let watch = Watch::start();
     let (mut counts, mut running) = (Counts::default(), FuturesUnordered::new());

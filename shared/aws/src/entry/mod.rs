@@ -14,5 +14,5 @@ mod steps;
 pub use metrics::{Counts, Metric};
 pub use records::{event, keeping};
 pub use routes::{NoRoutes, RouteSource};
-pub use serve::{AwsStack, connect, init_logging, serve, serve_schedule, worker_name};
+pub use serve::{AwsStack, connect, init_logging, serve, serve_schedule, without_payloads, worker_name};
 pub use steps::{Handled, Stack, SweepFailed, batch_handler, elect_leader, group_batch, register_task, sweep};

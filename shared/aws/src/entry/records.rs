@@ -16,6 +16,9 @@ use tracing::{error, warn};
 /// The attribute that says how often a message was received.
 const RECEIVE_COUNT: &str = "ApproximateReceiveCount";
 
+/// The attribute that says who sent a message: the id of a user, or `ROLE:SESSION`. SQS writes it.
+const SENDER_ID: &str = "SenderId";
+
 /// One record of an internal queue, parsed.
 pub struct Received<M> {
     /// The message.
@@ -128,6 +131,11 @@ pub fn event(records: impl IntoIterator<Item = (String, String, u32)>) -> SqsEve
 /// How often a message was received, this time included.
 pub fn received(record: &SqsMessage) -> u32 {
     record.attributes.get(RECEIVE_COUNT).and_then(|count| count.parse().ok()).unwrap_or(1)
+}
+
+/// Who sent a message, as the queue says.
+pub fn sender(record: &SqsMessage) -> Option<&str> {
+    record.attributes.get(SENDER_ID).map(String::as_str)
 }
 
 fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error> {

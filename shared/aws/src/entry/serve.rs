@@ -8,7 +8,11 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use groupage_core::ports::Env;
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde::de::IgnoredAny;
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::{Filter, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use super::metrics::Counts;
 use super::routes::RouteSource;
@@ -18,15 +22,22 @@ use crate::{Connection, Dynamo, Meter, Sqs, System};
 
 /// Structured logs on standard output, one JSON object a line, from `GROUPAGE_LOG` (a tracing filter) or `info` up.
 pub fn init_logging() {
-    let mut filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // Whatever the filter says: below this level these print whole requests, payloads and secrets included.
-    for quiet in ["aws_smithy_runtime=info", "aws_smithy_runtime_api=info", "aws_runtime=info", "hyper=info"] {
-        if let Ok(directive) = quiet.parse() {
-            filter = filter.add_directive(directive);
-        }
-    }
+    let asked = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // Lambda stamps each line itself.
-    tracing_subscriber::fmt().json().with_env_filter(filter).without_time().init();
+    let lines = tracing_subscriber::fmt::layer().json().without_time();
+    tracing_subscriber::registry().with(lines.with_filter(without_payloads(asked))).init();
+}
+
+/// What was asked for, but for lines that hold payloads or secrets, whatever was asked for.
+pub fn without_payloads(asked: EnvFilter) -> impl Filter<Registry> {
+    asked.and(filter_fn(|line| may_print(line.target(), *line.level())))
+}
+
+/// Whether a line of this module may be printed. Below `info` other crates print whole requests and events, payloads and
+/// secrets included; ours do not at any level.
+fn may_print(module: &str, level: Level) -> bool {
+    let name = module.split("::").next().unwrap_or_default();
+    level <= Level::INFO || name.starts_with("groupage") || matches!(name, "api" | "embedded")
 }
 
 /// The stack on AWS, or on whatever the SDK's environment variables point at.
@@ -62,6 +73,8 @@ impl AwsStack {
             timing: config::timing_from_env()?,
             lifetimes: config::lifetimes_from_env()?,
             worker,
+            senders: config::senders_from_env(),
+            logs_targets: config::logs_targets_from_env(),
         })
     }
 }
@@ -112,4 +125,21 @@ where
         Ok::<_, lambda_runtime::Error>(response)
     }))
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_info_only_our_own_lines_are_printed() {
+        for module in ["aws_smithy_runtime::client::orchestrator", "lambda_runtime", "hyper::proto", "api_other::x", ""]
+        {
+            assert!(may_print(module, Level::INFO) && may_print(module, Level::ERROR), "{module}");
+            assert!(!may_print(module, Level::DEBUG) && !may_print(module, Level::TRACE), "{module}");
+        }
+        for module in ["groupage_core::steps::elect", "groupage_aws", "groupage", "api::routes"] {
+            assert!(may_print(module, Level::TRACE), "{module}");
+        }
+    }
 }

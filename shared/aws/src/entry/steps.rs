@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::retry::Retryable;
+use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
 use groupage_core::routes::Routes;
@@ -38,6 +39,10 @@ pub struct Stack<S, Q, E> {
     pub lifetimes: Lifetimes,
     /// Who the workers are, for people.
     pub worker: String,
+    /// What the senders of task messages may say.
+    pub senders: Senders,
+    /// Whether logs name Targets, which may be somebody's; else they name the route.
+    pub logs_targets: bool,
 }
 
 /// What an invocation came to.
@@ -65,6 +70,7 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
         .into_iter()
         .map(|record| Record {
             received: records::received(&record),
+            sender: stack.senders.who(records::sender(&record)),
             message_id: record.message_id.unwrap_or_default(),
             receipt: record.receipt_handle.unwrap_or_default(),
             body: record.body.unwrap_or_default(),
@@ -145,7 +151,8 @@ pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q
     let step = GroupBatch { store: &stack.store, queue: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let step = &step;
     let fates = records::each(event, |received: Received<Group>| async move {
-        let target = received.message.target().clone();
+        let target = received.message.target();
+        let target = if stack.logs_targets { target.to_string() } else { target.route().to_string() };
         let delivery = Delivery { receipt: &received.receipt, received: received.received };
         let report = step.run(received.message, delivery).await?;
         if report.batches > 0 {

@@ -18,6 +18,7 @@ pub mod notice;
 pub mod outcome;
 pub mod rest;
 pub mod retry;
+pub mod sender;
 pub mod session;
 pub mod shelf;
 pub mod shown;

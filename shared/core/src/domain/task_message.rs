@@ -121,6 +121,8 @@ pub enum Code {
     BadList,
     /// The event is none of any stream's, or not its sender's to give.
     BadEvent,
+    /// Its sender may not say this.
+    BadSender,
     /// Its list is closed.
     ListClosed,
     /// No route wants the payload.
@@ -155,6 +157,7 @@ impl fmt::Display for Code {
             Self::BadItem => "bad_item",
             Self::BadList => "bad_list",
             Self::BadEvent => "bad_event",
+            Self::BadSender => "bad_sender",
             Self::ListClosed => "list_closed",
             Self::NoRoute => "no_route",
             Self::BadTarget => "bad_target",

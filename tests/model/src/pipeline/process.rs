@@ -2,6 +2,7 @@
 
 use groupage_core::domain::batch::Batch;
 use groupage_core::domain::rest::Rest;
+use groupage_core::domain::sender::Sender;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Fence, Shard, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
@@ -167,5 +168,5 @@ pub const fn payload() -> &'static str {
 }
 
 fn record(message_id: String, body: String, received: u32) -> Record {
-    Record { receipt: message_id.clone(), message_id, received, body }
+    Record { receipt: message_id.clone(), message_id, received, sender: Sender::Stack, body }
 }

@@ -11,6 +11,7 @@ use groupage_aws::{Downstreams, Sqs, System};
 use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
 use groupage_core::domain::id::digest;
 use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::task::{self, Task};
 use groupage_core::routes::Routes;
@@ -56,6 +57,8 @@ impl Office {
             timing: Timing::default(),
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
+            senders: Senders::default(),
+            logs_targets: true,
         };
         let printer = Printer { client: fixture.client(), table: "labels".to_owned() };
         create_table(&printer).await;

@@ -52,11 +52,12 @@ pub(super) struct Opened {
 impl Opened {
     /// The rest in a record.
     pub(super) fn new(record: Record, rest: &Rest) -> Self {
-        let Record { message_id, receipt, received, .. } = record;
+        let Record { message_id, receipt, received, sender, .. } = record;
         let task = |(n, body): (usize, &str)| Record {
             message_id: format!("{message_id}/{n}"),
             receipt: receipt.clone(),
             received,
+            sender,
             body: body.to_owned(),
         };
         let tasks = rest.tasks().enumerate().map(task).collect();

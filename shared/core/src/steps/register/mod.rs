@@ -33,6 +33,7 @@ use crate::domain::id::{BatchId, LaneId, ListId, Target, TaskId};
 use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
 use crate::domain::retry::Retryable;
+use crate::domain::sender::Sender;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::task_message::TaskMessage;
 use crate::domain::time::Timestamp;
@@ -58,6 +59,8 @@ pub struct Record {
     pub receipt: String,
     /// How often it was received, this time included.
     pub received: u32,
+    /// Who sent it.
+    pub sender: Sender,
     /// Its body as it came.
     pub body: String,
 }

@@ -66,9 +66,11 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::sender::Sender;
 
     fn record(n: usize, received: u32) -> Record {
-        Record { message_id: n.to_string(), receipt: String::new(), received, body: String::new() }
+        let (message_id, receipt, body) = (n.to_string(), String::new(), String::new());
+        Record { message_id, receipt, received, sender: Sender::Stack, body }
     }
 
     #[test]

@@ -17,6 +17,18 @@ impl Refused {
     }
 }
 
+/// Of a rest that somebody else sent. What it says of its tasks is not looked at.
+pub(super) fn only_the_stack() -> Refused {
+    let detail = "only the stack itself may say `rest`: send each task as a message of its own";
+    Refused { rejection: Rejection::new(Code::BadSender, detail), message: None }
+}
+
+/// Of a message that would ack what its sender may not. Nothing is acked by the refusal either.
+pub(super) fn ties_of_a_stranger() -> Refused {
+    let detail = "its sender may not name an `item` or an `event`: see the parameter TrustedSenderIds";
+    Refused { rejection: Rejection::new(Code::BadSender, detail), message: None }
+}
+
 pub(super) fn used() -> Rejection {
     let detail =
         "its `sequence` is used by another task of its order key, or the tasks with that number have had their turn";

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::came::{Came, Opened, Parsed};
-use super::refused::Refused;
+use super::refused::{Refused, only_the_stack, ties_of_a_stranger};
 use super::{Plan, Record, Register, Report};
 use crate::domain::id::{LaneId, ListId, Shard, TaskId};
 use crate::domain::lane::{Numbering, Order};
 use crate::domain::rest::{Rest, Stage};
+use crate::domain::sender::Sender;
 use crate::domain::task::Task;
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
 use crate::ports::Env;
@@ -37,6 +38,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         for record in records {
             match Rest::parse(&record.body) {
                 None => opened.push((record, Came::Alone)),
+                Some(_) if record.sender != Sender::Stack => plan.reject(&record, only_the_stack()),
                 Some(rest) => {
                     let rest = Opened::new(record, &rest);
                     let came = Came::In(rest.stage, rest.shard, coming.rests.len());
@@ -82,7 +84,10 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
 
     fn parse(&self, record: &Record, draw: f64, came: Came) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
-            .map_err(|rejection| Refused { rejection, message: None })?;
+            .map_err(|rejection| Refused { rejection: heard(rejection, record.sender), message: None })?;
+        if record.sender == Sender::Stranger && (message.item.is_some() || message.event.is_some()) {
+            return Err(ties_of_a_stranger());
+        }
         if matches!(came, Came::In(..)) && message.id.as_str() == record.message_id {
             // By the next message it would be another task.
             let rejection = Rejection::new(Code::MissingField, "the field `id` is required of a task in a rest");
@@ -108,6 +113,14 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let task = Task::new(message.id, target.clone(), message.payload, digest, now);
         let task = Task { waits_since, ..task.with_item(message.item).with_event(message.event) };
         Ok(Parsed { task, target, order, list, came })
+    }
+}
+
+/// A refusal as far as its message's sender counts: nothing fails by the word of a sender that may not ack it either.
+fn heard(rejection: Rejection, sender: Sender) -> Rejection {
+    match sender {
+        Sender::Stack | Sender::Trusted => rejection,
+        Sender::Stranger => rejection.of(None, None),
     }
 }
 

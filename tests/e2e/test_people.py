@@ -1,0 +1,98 @@
+"""The policies for people and programs at work: each with what it is for, and with what it must not do."""
+
+import json
+import subprocess
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from door import Door
+from stack import GROUPAGE, ROOT, Stack
+
+
+class Person:
+    """Somebody with one of the policies."""
+
+    def __init__(self, stack: Stack, policy: str):
+        self._stack, self._environment = stack, stack.user(f"person-{policy}", policy)
+        self.door = Door(stack, self._environment)
+
+    def groupage(self, *arguments) -> str:
+        """Runs the command as this person; what it printed, or the error if it failed."""
+        done = subprocess.run(
+            [str(word) for word in (GROUPAGE, *arguments, "--stack", self._stack.name)],
+            env=self._environment, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        )
+        return done.stdout if done.returncode == 0 else f"failed: {done.stderr}"
+
+    def client(self, service: str):
+        """An SDK client with this person's key."""
+        return boto3.client(
+            service, endpoint_url=self._environment["AWS_ENDPOINT_URL"], region_name=self._environment["AWS_DEFAULT_REGION"],
+            aws_access_key_id=self._environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self._environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+
+@pytest.fixture(scope="module")
+def person(run):
+    """Makes somebody with a policy, once."""
+    made = {}
+
+    def of(policy: str) -> Person:
+        if policy not in made:
+            made[policy] = Person(run.stack, policy)
+        return made[policy]
+
+    return of
+
+
+def test_a_sender_sends_tasks_and_is_refused_at_every_other_queue(person, stack):
+    sqs = person("Sender").client("sqs")
+    task = {"id": "from-a-sender", "payload": {"type": "stamp", "country": "FI"}}
+    sqs.send_message(QueueUrl=stack.queue("TaskQueue"), MessageBody=json.dumps(task))
+    stack.eventually("a sender's task", lambda: stack.status("from-a-sender") == "succeeded", lambda: "not settled")
+    for queue in ("ElectQueue", "GroupQueue", "HandleQueue", "RejectedQueue", "NotificationQueue"):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            sqs.send_message(QueueUrl=stack.queue(queue), MessageBody="{}")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        sqs.receive_message(QueueUrl=stack.queue("TaskQueue"))
+    assert person("Sender").door.call("POST", "/tasks", {"tasks": [task]})[0] == 403
+
+
+def test_a_reader_looks_and_changes_nothing(person, stack):
+    reader = person("Reader")
+    assert "handle-dlq" in reader.groupage("status")
+    assert reader.door.call("GET", "/tasks/calm-0")[1]["status"] == "succeeded"
+    assert reader.door.call("GET", "/lists/none")[1]["status"] == 404, "the function's own answer"
+    for method, path in [("GET", "/lists/none/tasks"), ("POST", "/tasks"), ("POST", "/lists/none/releases")]:
+        assert reader.door.call(method, path)[0] == 403, (method, path)
+    assert "AccessDenied" in reader.groupage("status", "task", "calm-0"), "a task's item holds its payload"
+    assert "AccessDenied" in reader.groupage("redrive", "show", "rejected")
+
+
+def test_an_operator_looks_everywhere_and_sends_again_what_failed(person, stack):
+    operator = person("Operator")
+    assert "succeeded" in operator.groupage("status", "task", "calm-0")
+    assert "failed" not in operator.groupage("status", "target", "parcels:calm")[:6]
+    assert "failed" not in operator.groupage("status", "sessions")[:6]
+    assert "failed" not in operator.groupage("lane", "stopped", "payments")[:6]
+    refused = json.dumps({"payload": {"type": "unheard-of"}})
+    stack.send([refused])
+    stack.eventually("a rejection", lambda: stack.waiting("RejectedQueue") > 0, lambda: "none")
+    assert "no_route" in operator.groupage("redrive", "show", "rejected")
+    assert "1 sent again from rejected" in operator.groupage("redrive", "send", "rejected")
+    stack.eventually("its second rejection", lambda: stack.waiting("RejectedQueue") > 0, lambda: "none")
+    assert len(stack.take("RejectedQueue", 1)) == 1
+    assert operator.door.call("POST", "/lists/none/close")[0] == 404
+    assert operator.door.call("POST", "/tasks", {"tasks": []})[0] == 403
+    assert "AccessDenied" in operator.groupage("push", "infra/routes.yaml")
+
+
+def test_a_publisher_puts_routes_in_force_and_reads_no_task(person, emulator):
+    publisher = person("Publisher")
+    routes = emulator.log.with_name("routes.yaml")
+    assert "is pushed" in publisher.groupage("push", routes)
+    assert "AccessDenied" in publisher.groupage("status", "task", "calm-0")
+    assert publisher.door.call("GET", "/tasks/calm-0")[0] == 403
