@@ -33,13 +33,13 @@ took() {
 # The first Python that is new enough for the pinned packages.
 find_python() {
     local candidate
-    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.10; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
             return
         fi
     done
-    echo "Python 3.10 or newer is needed; set PYTHON to it if it is not on the PATH." >&2
+    echo "Python 3.11 or newer is needed; set PYTHON to it if it is not on the PATH." >&2
     return 1
 }
 
