@@ -34,6 +34,7 @@ const EXPIRED: &str = "time to live";
 
 impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     /// Looks after a list one of whose ends is due. An empty one is removed after it was idle for `idle_ms`.
+    /// After an error the next sweep finds it again.
     pub async fn look_after(&self, id: &ListId, idle_ms: u64) -> Result<Report, Error> {
         let now = self.env.now();
         let mut report = Report::default();

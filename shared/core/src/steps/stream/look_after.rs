@@ -20,7 +20,7 @@ counts! {
 }
 
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
-    /// Looks after a stream that is due.
+    /// Looks after a stream that is due. After an error the next sweep finds it again.
     pub async fn look_after(&self, id: &StreamId, retention_ms: u64) -> Result<Report, Error> {
         let now = self.env.now();
         // The index lags behind: the stream decides.

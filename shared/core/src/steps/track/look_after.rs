@@ -57,7 +57,7 @@ impl Report {
 const CLEARED_PAGES: usize = 100;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
-    /// Looks after a tracker that is due.
+    /// Looks after a tracker that is due. After an error the next sweep finds it again.
     pub async fn look_after(&self, id: &TrackerId, lifetimes: Lifetimes) -> Result<Report, Error> {
         let now = self.env.now();
         let Some(tracker) = self.store.look(id, &[], Freshness::Latest).await?.tracker else {
