@@ -66,6 +66,7 @@ impl Tables {
     pub const STOPPED_INDEX: &str = "Stopped";
 
     /// Reads `GROUPAGE_{TASK,LOCK,BATCH,SESSION,TRACKER,LIST,LANE,STREAM,ROUTE}_TABLE`.
+    /// The error names the first that is not set.
     pub fn from_env() -> Result<Self, Error> {
         Ok(Self {
             tasks: required("GROUPAGE_TASK_TABLE")?,
@@ -102,6 +103,7 @@ pub struct Queues {
 
 impl Queues {
     /// Reads `GROUPAGE_{TASK,IN_ORDER,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
+    /// The error names the first that is not set.
     pub fn from_env() -> Result<Self, Error> {
         Ok(Self {
             tasks: required("GROUPAGE_TASK_QUEUE")?,
