@@ -2,6 +2,7 @@
 
 use groupage_aws::entry::Stack;
 use groupage_core::ports::{Env, Outbox, Store};
+use groupage_core::steps::failed::Failing;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
@@ -17,6 +18,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// All of them.
     fn stack(&self) -> &Stack<Self::Store, Self::Queues, Self::Env>;
+
+    /// The failed tasks in them.
+    fn failing(&self) -> Failing<'_, Self::Store, Self::Queues, Self::Env> {
+        let Stack { store, queues: outbox, env, .. } = self.stack();
+        Failing { store, outbox, env }
+    }
 
     /// The trackers in them.
     fn tracking(&self) -> Tracking<'_, Self::Store, Self::Queues, Self::Env> {

@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
-use crate::{acks, batches, item_pages, items, lists, streams, tasks, trackers};
+use crate::{acks, batches, failed, item_pages, items, lists, streams, tasks, trackers};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -20,6 +20,10 @@ use crate::{acks, batches, item_pages, items, lists, streams, tasks, trackers};
     paths(
         tasks::send,
         tasks::show,
+        failed::show,
+        failed::list,
+        failed::retry,
+        failed::unfile,
         batches::show,
         trackers::open,
         trackers::show,
@@ -45,6 +49,7 @@ use crate::{acks, batches, item_pages, items, lists, streams, tasks, trackers};
     components(schemas(Problem)),
     tags(
         (name = "tasks", description = "Units of work, grouped into batches."),
+        (name = "failed tasks", description = "Tasks that failed, until they are run again or need not run."),
         (name = "trackers", description = "Fan-outs being counted."),
         (name = "lists", description = "Tasks that wait until they are released."),
         (name = "streams", description = "Ordered sources, and up to where all of them is settled."),

@@ -1,5 +1,5 @@
-//! Groupage's HTTP API: tasks are sent, held back on lists and released, or fed by streams; trackers opened, filled, acked and ended; and
-//! statuses read.
+//! Groupage's HTTP API: tasks are sent, held back on lists and released, or fed by streams; failed ones are found and run
+//! again; trackers opened, filled, acked and ended; and statuses read.
 //!
 //! The router stands on the same [`Stack`](groupage_aws::entry::Stack) as the steps, so it is the same in the Lambda function, in `groupage local`
 //! and in the tests. Whatever is wrong with a request is answered as a [`Problem`] that names the field and never a
@@ -12,6 +12,7 @@ mod backend;
 mod batches;
 mod body;
 mod document;
+mod failed;
 mod item_pages;
 mod items;
 mod lists;
@@ -45,6 +46,10 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
     Router::new()
         .route("/tasks", post(tasks::send::<B>))
         .route("/tasks/{id}", get(tasks::show::<B>))
+        .route("/tasks/{id}/failure", get(failed::show::<B>))
+        .route("/failed", get(failed::list::<B>))
+        .route("/failed/retries", post(failed::retry::<B>))
+        .route("/failed/drops", post(failed::unfile::<B>))
         .route("/batches/{id}", get(batches::show::<B>))
         .route("/trackers", post(trackers::open::<B>))
         .route("/trackers/{id}", get(trackers::show::<B>))

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use groupage_core::domain::failed;
 use groupage_core::domain::retry::Retryable;
 use groupage_core::ports;
 use groupage_core::steps::{self, list, stream, track::Refused};
@@ -183,6 +184,18 @@ impl From<Refused> for Problem {
             Refused::BadKey => Self::field("key", detail),
             Refused::BadCount | Refused::TooMany => Self::field("count", detail),
             Refused::NotAnItem { position, .. } => Self::field(format!("items[{position}]"), detail),
+        }
+    }
+}
+
+impl From<failed::Refused> for Problem {
+    fn from(refused: failed::Refused) -> Self {
+        let detail = refused.to_string();
+        match refused {
+            failed::Refused::Unknown => Self::not_found("task"),
+            failed::Refused::NotFailed(_) | failed::Refused::PassedOver(_) | failed::Refused::NoRoute(_) => {
+                Self::new(Kind::Conflict, detail)
+            }
         }
     }
 }

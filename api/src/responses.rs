@@ -35,6 +35,15 @@ impl IntoResponses for ById {
     }
 }
 
+/// Answers of a call with parameters in its query, and no id.
+pub struct Searching;
+
+impl IntoResponses for Searching {
+    fn responses() -> Responses {
+        of(&[(400, "A parameter is missing or malformed.")])
+    }
+}
+
 /// Answers of a call that needs a tracker or a list in some state.
 pub struct Conflicts;
 

@@ -15,6 +15,7 @@ use crate::output::{Color, Ending, Output};
 
 mod check;
 mod demo;
+mod failed;
 mod feed;
 mod http;
 mod lane;
@@ -72,6 +73,7 @@ enum Command {
     Send(send::Args),
     List(list::Args),
     Lane(lane::Args),
+    Failed(failed::Args),
     Feed(feed::Args),
     Stream(stream::Args),
     /// Check a routes file: syntax, fields, limits and expressions.
@@ -111,6 +113,7 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::Send(options) => send::run(&options, stack, output).await?,
         Command::List(options) => list::run(&options, stack, output).await?,
         Command::Lane(options) => lane::run(&options, stack, output).await?,
+        Command::Failed(options) => failed::run(&options, stack, output).await?,
         Command::Feed(options) => feed::run(&options, stack, output).await?,
         Command::Stream(options) => stream::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,

@@ -26,19 +26,27 @@ fn pages() -> Vec<(String, String)> {
     let mut first = HEAD.to_owned() + &table(root.get_arguments().filter(|arg| arg.is_global_set()));
     let mut pages = Vec::new();
     for command in root.get_subcommands().filter(|command| is_ours(command)) {
-        section(command, &mut first);
-        let mut own = format!(
-            "# groupage {}\n\nFor the options of every command see [Command line](cli.md).\n",
-            command.get_name()
-        );
         let parts: Vec<_> = command.get_subcommands().filter(|command| is_ours(command)).collect();
-        parts.iter().for_each(|command| section(command, &mut own));
-        if !parts.is_empty() {
-            let file = format!("cli-{}.md", command.get_name());
-            let names = parts.iter().map(|part| format!("`{}`", part.get_name())).collect::<Vec<_>>().join(", ");
-            let _ = write!(first, "\nIts commands have [a page of their own]({file}): {names}.\n");
-            pages.push((file, own));
+        if parts.is_empty() {
+            section(command, &mut first);
+            continue;
         }
+        let name = command.get_name();
+        let (file, mut own) = (
+            format!("cli-{name}.md"),
+            format!("# groupage {name}\n\nFor the options of every command see [Command line](cli.md).\n"),
+        );
+        section(command, &mut own);
+        parts.iter().for_each(|command| section(command, &mut own));
+        let names = parts.iter().map(|part| format!("`{}`", part.get_name())).collect::<Vec<_>>().join(", ");
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let about = about.trim_end_matches('.');
+        let _ = write!(
+            first,
+            "\n## groupage {name}\n\n{}\nIt has [a page of its own]({file}): {names}.\n",
+            wrapped(&format!("{about}."))
+        );
+        pages.push((file, own));
     }
     pages.push(("cli.md".to_owned(), first));
     pages

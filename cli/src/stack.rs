@@ -11,6 +11,7 @@ use groupage_aws::config::{self, Queues, Tables};
 use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
+use groupage_core::steps::failed::Failing;
 use groupage_core::steps::lane::Ordering;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::stream::Streaming;
@@ -66,6 +67,11 @@ impl Access {
     /// The lanes in them.
     pub const fn ordering(&self) -> Ordering<'_, Dynamo, Sqs, System> {
         Ordering { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// The failed tasks in them.
+    pub const fn failing(&self) -> Failing<'_, Dynamo, Sqs, System> {
+        Failing { store: &self.store, outbox: &self.outbox, env: &System }
     }
 
     pub const fn streaming(&self) -> Streaming<'_, Dynamo, Sqs, System> {

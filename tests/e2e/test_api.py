@@ -22,13 +22,18 @@ SCHEMATHESIS = ROOT / "target/tools/api/bin/schemathesis"
 ANY_TASK = """
 version: 1
 routes:
+  - name: broken
+    when: "broken"
+    target: "'all'"
+    batch: { max_items: 1, wait_ms: 0 }
+    downstream: { http: { url: "http://127.0.0.1:9/", body: "{{ missing }}" } }
   - name: any
     when: "type(@) == 'object'"
     target: "'all'"
     batch: { max_items: 10, max_bytes: 1000000, wait_ms: 100 }
     downstream: pull
 """
-"""Every task is registered and reaches a batch, which nobody calls."""
+"""Every task is registered and reaches a batch, which nobody calls; but a broken one fails, since its body cannot be made."""
 
 
 def test_every_answer_is_as_the_document_says(tmp_path, report):
@@ -40,6 +45,7 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
         get = partial(ask, token)
         dictionaries = {
             "tasks": ["known"],
+            "failed": [failed_task(get, url, "failed")],
             "batches": [batch_of_a_task(get, url, "known")],
             "trackers": ["known"],
             "streams": ["known"],
@@ -96,6 +102,19 @@ def batch_of_a_task(get, url: str, task: str) -> str:
         except HTTPError as error:
             assert error.code == 404, error
     return shown["batch"]
+
+
+def failed_task(get, url: str, task: str) -> str:
+    """Sends a task that fails, and waits until it has."""
+    get(f"{url}/tasks", {"tasks": [{"id": task, "payload": {"broken": True}}]})
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            get(f"{url}/tasks/{task}/failure")
+            return task
+        except HTTPError as error:
+            assert error.code in (404, 409) and time.monotonic() < deadline, error
+            time.sleep(0.1)
 
 
 def answers(document: dict, har: Path) -> dict[str, Counter]:

@@ -1,6 +1,6 @@
 //! A downstream that keeps a ledger and answers by a script.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
@@ -19,6 +19,8 @@ pub struct Seen {
     pub fence: u64,
     /// `Groupage-Attempt`.
     pub attempt: u32,
+    /// In how many other batches its first item came before.
+    pub batches_before: usize,
     /// When it came.
     pub at: Instant,
 }
@@ -127,22 +129,35 @@ pub fn fails_alone(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
     Ok(ok(&serde_json::json!({ "results": results }).to_string()))
 }
 
+/// The batch that a key is of: parts of one that is taken apart count as it.
+fn batch_of(key: &str) -> &str {
+    key.split('.').next().unwrap_or_default()
+}
+
+/// In how many other batches a call's first item came before.
+fn batches_before(ledger: &[(Seen, Result<Answer, NoAnswer>)], seen: &Seen) -> usize {
+    let has_it = |other: &&Seen| other.items.iter().any(|item| seen.items.first() == Some(item));
+    let batches = ledger.iter().map(|(other, _)| other).filter(has_it).map(|other| batch_of(&other.key));
+    batches.filter(|batch| *batch != batch_of(&seen.key)).collect::<BTreeSet<_>>().len()
+}
+
 impl Downstream for Scripted {
     async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
         let body: serde_json::Value = serde_json::from_str(&call.body).map_err(|_| NoAnswer::Connection)?;
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let items = body["items"].as_array().into_iter().flatten().map(|item| text(&item["id"])).collect();
         let (key, target) = (call.batch.to_string(), text(&body["target"]));
-        let seen = Seen { key, target, items, fence: call.fence.0, attempt: call.attempt, at: Instant::now() };
+        let (fence, attempt, at) = (call.fence.0, call.attempt, Instant::now());
+        let mut seen = Seen { key, target, items, fence, attempt, batches_before: 0, at };
         let answer = {
             let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.batches_before = batches_before(&ledger, &seen);
             let before = ledger.iter().filter(|(earlier, _)| earlier.key == seen.key).count();
             let answer = (self.script)(&seen, before);
             ledger.push((seen, answer.clone()));
             answer
         };
-        // Parts of a batch that is taken apart count as their batch.
-        let batch = call.batch.as_str().split('.').next().unwrap_or_default().to_owned();
+        let batch = batch_of(call.batch.as_str()).to_owned();
         let _in_flight = InFlight::begin(&self.traffic, batch, &text(&body["target"]));
         tokio::time::sleep(std::time::Duration::from_millis((self.takes_ms)())).await;
         answer

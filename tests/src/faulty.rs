@@ -6,8 +6,8 @@ use std::fmt::Debug;
 
 use groupage_core::domain::task::Task;
 use groupage_core::ports::{
-    Answer, Batches, Call, Destination, Downstream, Error, Gates, Inbox, Lanes, Lists, Locks, NoAnswer, Outbox,
-    Outgoing, Registered, Result, Sessions, Shelves, Streams, Tasks, Trackers, layer, postpone_one,
+    Answer, Batches, Call, Destination, Downstream, Error, Failures, Gates, Inbox, Lanes, Lists, Locks, NoAnswer,
+    Outbox, Outgoing, Registered, Result, Sessions, Shelves, Streams, Tasks, Trackers, layer, postpone_one,
 };
 
 use crate::process::Process;
@@ -50,6 +50,7 @@ impl<S: Tasks> layer::Tasks for Faulty<'_, S> {
     }
 }
 
+impl<S: Failures> layer::Failures for Faulty<'_, S> {}
 impl<S: Lanes> layer::Lanes for Faulty<'_, S> {}
 impl<S: Locks> layer::Locks for Faulty<'_, S> {}
 impl<S: Batches> layer::Batches for Faulty<'_, S> {}

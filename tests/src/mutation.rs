@@ -102,6 +102,8 @@ mutations! {
     TakesMissingForDone,
     /// A list is not closed, and its owner is told that it is.
     DropsClosings,
+    /// A retried task's lane takes a late copy of its earlier outcome for the outcome of the retry.
+    ForgetsRetriesOfLanes,
     /// A home's leader gathers from the home alone.
     OverlooksShards,
 }

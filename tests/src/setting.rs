@@ -32,6 +32,8 @@ pub struct Setting {
     pub sweeps: bool,
     /// Workers that pull the route of this name, and how many.
     pub workers: Option<(&'static str, usize)>,
+    /// How often a person runs each failed task again.
+    pub retries: usize,
     /// A rule that is not kept.
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
@@ -56,6 +58,7 @@ impl Default for Setting {
             mixes: false,
             sweeps: false,
             workers: None,
+            retries: 0,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,

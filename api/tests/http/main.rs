@@ -4,6 +4,7 @@
 mod bad_input;
 mod desk;
 mod document;
+mod failed;
 mod failures;
 mod lists;
 mod streams;

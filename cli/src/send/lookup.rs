@@ -3,20 +3,22 @@
 use std::collections::HashMap;
 
 use groupage_core::domain::id::TaskId;
-use groupage_core::domain::task::Task;
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::{Status, Task};
 use groupage_core::domain::task_message::TaskMessage;
-use groupage_core::domain::tracker::Outcome;
 use groupage_core::ports::{Freshness, Result, Tasks};
 
 /// What the table says of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     /// It is not registered.
     Not,
     /// It is registered. Sending it again drives it on, should its message have been lost.
     Unsettled,
-    /// It is settled, and this came of it: there is nothing left to do.
-    Settled(Outcome),
+    /// It has succeeded: there is nothing left to do.
+    Succeeded,
+    /// It has failed: only a retry runs it again.
+    Failed(Reason),
     /// Its id is registered with another payload or item.
     Otherwise {
         /// Whether the registered task is for this message's item, and will ack it.
@@ -36,7 +38,11 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
     let known = |message: &TaskMessage| match found.get(&message.id) {
         None => Known::Not,
         Some(task) if task.digest != message.digest() => Known::Otherwise { acks_item: task.item == message.item },
-        Some(task) => task.status.outcome().map_or(Known::Unsettled, Known::Settled),
+        Some(task) => match &task.status {
+            Status::Queued | Status::Created { .. } | Status::Batched { .. } => Known::Unsettled,
+            Status::Succeeded { .. } => Known::Succeeded,
+            Status::Failed { reason, .. } => Known::Failed(reason.clone()),
+        },
     };
     Ok(tasks
         .into_iter()

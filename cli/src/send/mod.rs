@@ -21,7 +21,8 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use futures::future::join_all;
 use groupage_aws::Connection;
-use groupage_core::domain::id::TrackerId;
+use groupage_core::domain::id::{TaskId, TrackerId};
+use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task_message::TaskMessage;
 use groupage_core::domain::tracker::{ItemId, Outcome};
 use indicatif::ProgressBar;
@@ -221,10 +222,14 @@ impl<'a> Sender<'a> {
             match known {
                 Known::Not => wanted.push((number, message, true)),
                 Known::Unsettled => wanted.push((number, message, false)),
-                Known::Settled(outcome) => {
-                    // The tracker may be younger than the task, under an id used before.
-                    acks.extend(message.item.map(|item| (item, outcome)));
+                // The tracker may be younger than the task, under an id used before.
+                Known::Succeeded => {
+                    acks.extend(message.item.map(|item| (item, Outcome::Succeeded)));
                     self.report.borrow_mut().settled += 1;
+                }
+                Known::Failed(reason) => {
+                    acks.extend(message.item.map(|item| (item, Outcome::Failed)));
+                    self.failed(number, message.id, &reason);
                 }
                 Known::Otherwise { acks_item } => {
                     acks.extend(message.item.filter(|_| !acks_item).map(|item| (item, Outcome::Failed)));
@@ -251,6 +256,13 @@ impl<'a> Sender<'a> {
         let settled = self.access.tracking().settle(items).await.all();
         settled.map_err(|error| anyhow!("cannot ack an item of a tracker: {error}"))?;
         Ok(())
+    }
+
+    /// A task that has failed is not sent: its id stands for the failed one.
+    fn failed(&self, line: u64, id: TaskId, reason: &Reason) {
+        let why = format!("{id} has failed ({reason}); to run it again: groupage failed retry {id}");
+        self.output.bad_line(&self.bar, line, &why);
+        self.report.borrow_mut().failed(line, id, reason.to_string());
     }
 
     fn bad(&self, line: u64, why: String) {

@@ -1,5 +1,6 @@
 //! What became of the lines.
 
+use groupage_core::domain::id::TaskId;
 use serde::Serialize;
 
 use super::bundle::Message;
@@ -18,6 +19,8 @@ pub struct Report {
     pub known: u64,
     /// Tasks that are settled and were not sent.
     pub settled: u64,
+    /// Of these, those that have failed: only `groupage failed retry` runs them again.
+    pub failed: Vec<FailedLine>,
     /// Lines that repeat an earlier line and were not sent.
     pub repeated: u64,
     /// Lines that can never become tasks. If they were tracked and had items, these have failed.
@@ -41,7 +44,23 @@ pub struct BadLine {
     pub why: String,
 }
 
+/// A line whose task has failed before.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct FailedLine {
+    /// Its number, from 1.
+    pub line: u64,
+    /// The task.
+    pub id: TaskId,
+    /// Why it failed.
+    pub reason: String,
+}
+
 impl Report {
+    pub(super) fn failed(&mut self, line: u64, id: TaskId, reason: String) {
+        self.settled += 1;
+        self.failed.push(FailedLine { line, id, reason });
+    }
+
     pub(super) fn bad(&mut self, line: u64, why: String) {
         self.bad.push(BadLine { line, why });
     }
@@ -77,6 +96,7 @@ impl Report {
             ("sent, new", grouped(self.new)),
             ("sent again, not settled yet", grouped(self.known)),
             ("not sent, already settled", grouped(self.settled)),
+            ("of these, failed", grouped(self.failed.len() as u64)),
             ("not sent, repeats an earlier line", grouped(self.repeated)),
             ("not sent, bad", grouped(self.bad.len() as u64)),
             ("sent per second", grouped(rate as u64)),

@@ -32,7 +32,7 @@ pub enum Error {
 /// The names of the DynamoDB tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
-    /// Tasks, with the sparse index [`Tables::WAITING_INDEX`].
+    /// Tasks, with the sparse indexes [`Tables::WAITING_INDEX`] and [`Tables::FILED_INDEX`].
     pub tasks: String,
     /// Target locks, and the gates before calls.
     pub locks: String,
@@ -55,6 +55,9 @@ pub struct Tables {
 impl Tables {
     /// The index of tasks that still wait for a batch, on (`Target`, `Status`).
     pub const WAITING_INDEX: &str = "Waiting";
+
+    /// The index of failed tasks, on (`Filed`, `FiledAt`).
+    pub const FILED_INDEX: &str = "Filed";
 
     /// The index of batches with work left, on (`Open`, `Due`).
     pub const UNFINISHED_INDEX: &str = "Unfinished";

@@ -1,6 +1,7 @@
 //! The stories of the crash matrix.
 
 mod express;
+mod failed;
 mod fan_outs;
 mod lists;
 mod order;
@@ -23,6 +24,7 @@ pub fn all() -> Vec<Scenario> {
         losses(),
         deadly(),
         express::all(),
+        failed::all(),
         fan_outs::all(),
         order::all(),
         shards::all(),

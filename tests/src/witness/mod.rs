@@ -1,6 +1,7 @@
 //! A store that notes every write that must happen once, or never.
 
 mod express;
+mod failures;
 mod lists;
 mod locks;
 mod order;
@@ -14,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::session::Session;
-use groupage_core::domain::{BatchId, RouteName, SessionId, Timestamp};
+use groupage_core::domain::{BatchId, RouteName, SessionId, TaskId, Timestamp};
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
 use groupage_core::routes::Routes;
@@ -45,6 +46,8 @@ pub struct Witness {
     accepted: Mutex<order::Accepted>,
     /// Events whose tasks are on their way.
     unsettled: Mutex<streams::Unsettled>,
+    /// How often each task was retried.
+    retried: Mutex<BTreeMap<TaskId, usize>>,
     trackers: Mutex<trackers::Seen>,
     lists: Mutex<lists::Seen>,
 }

@@ -50,6 +50,17 @@ impl Witness {
         Ok(())
     }
 
+    /// A task that is run again: nobody behind it in its lane has had a turn.
+    pub(super) fn overtakes_nobody(&self, id: &TaskId) {
+        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = accepted.places.get(id).and_then(|(lane, turn)| Some((accepted.lanes.get(lane)?, *turn)));
+        let is_late = place.is_some_and(|(lane, turn)| lane.settled_below > turn);
+        drop(accepted);
+        if is_late {
+            self.note(format!("in order: {id} is run again, and one behind it has had its turn"));
+        }
+    }
+
     /// The same lane at the revision that would be stored whatever is there.
     async fn anyway(&self, lane: &Lane) -> Result<Lane> {
         let there = self.tables.lane(&lane.id).await?;

@@ -1,8 +1,9 @@
 //! Tasks under observation: each is settled once, by the batch that it is in.
 
 use groupage_core::domain::batch::Member;
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::task::{Candidate, Task, Ties};
-use groupage_core::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, WayBack, layer,
 };
@@ -44,8 +45,8 @@ impl layer::Tasks for Witness {
         Ok(taken)
     }
 
-    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
-        let passed = self.tables.pass_over(id, reason, now).await?;
+    async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        let passed = self.tables.pass_over(id, failure, now).await?;
         self.event_settled(passed.as_ref().and_then(|passed| passed.ties.event.as_ref()));
         Ok(passed)
     }

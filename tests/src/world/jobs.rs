@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use groupage_core::domain::{LaneId, Timestamp};
+use groupage_core::domain::{LaneId, TaskId, Timestamp};
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::register::{Record, Report};
@@ -37,6 +37,8 @@ pub(crate) enum Job {
     Feed(Arc<Source>),
     /// A person who lets a lane go on.
     Resume(LaneId),
+    /// A person who runs a failed task again.
+    Retry(TaskId),
     /// Somebody who makes calls to a list.
     List(Arc<Caller>),
 }
@@ -142,6 +144,8 @@ impl World {
             }
             // If that person dies, the lane is still stopped, or another looks after it.
             Job::Resume(lane) => drop(process.run(self.resume_as(&process, lane), twin).await),
+            // The same of a person who dies with a retry.
+            Job::Retry(task) => drop(process.run(self.retry_as(&process, task), twin).await),
             Job::Feed(source) => {
                 // Another one begins soon, and never two: a source that is two is started as two.
                 if process.run(self.feed_as(&process, source), || {}).await.is_none() {
@@ -187,6 +191,7 @@ const fn step(job: &Job) -> &'static str {
         Job::Own(_) => "own",
         Job::Feed(_) => "feed",
         Job::Resume(_) => "resume",
+        Job::Retry(_) => "retry",
         Job::List(_) => "list",
         Job::Delivery(delivery) => match delivery.outgoing.to {
             Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => "register-task",

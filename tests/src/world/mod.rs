@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
-use groupage_core::domain::id::LaneId;
+use groupage_core::domain::id::{LaneId, TaskId};
 use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::stream::{self, Stream};
+use groupage_core::domain::task::Status;
 use groupage_core::domain::tracker::{State, Tracker};
 use groupage_core::memory::{Delivery, MemoryStore};
 use groupage_core::ports::Env;
@@ -69,12 +70,16 @@ pub struct World {
     /// Every message that was put into the task queue.
     sent: Mutex<Vec<String>>,
     complaints: Mutex<Vec<String>>,
+    /// How often somebody wanted to run each failed task again.
+    wanted_again: Mutex<BTreeMap<TaskId, usize>>,
 }
 
 /// How long a message in hand is hidden, in milliseconds.
 pub const VISIBILITY_MS: u64 = 60_000;
 /// How often somebody looks whether everything is at rest, in milliseconds.
 const LOOK_MS: u64 = 1_000;
+/// A person runs a failed task again within so many milliseconds.
+const RETRY_MS: u64 = 90_000;
 /// How often a person looks for lanes that a failure stopped, in milliseconds.
 const PERSON_MS: u64 = 600_000;
 
@@ -108,6 +113,7 @@ impl World {
             told: Mutex::default(),
             sent: Mutex::default(),
             complaints: Mutex::default(),
+            wanted_again: Mutex::default(),
         }
     }
 
@@ -254,6 +260,9 @@ impl World {
                 looks_at = now.plus_ms(PERSON_MS);
                 self.somebody_lets_lanes_go_on();
             }
+            if self.somebody_retries() {
+                continue;
+            }
             if running.is_empty() {
                 if next.is_none() && self.is_at_rest() {
                     return Ok(());
@@ -311,6 +320,25 @@ impl World {
             self.later(VISIBILITY_MS, Job::Resume(lane.clone()));
         }
         !stopped.is_empty()
+    }
+
+    /// A person runs what has failed again, soon after: other copies of what settled it may be under way.
+    fn somebody_retries(&self) -> bool {
+        if self.setting.retries == 0 {
+            return false;
+        }
+        let mut wanted = self.wanted_again.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut any = false;
+        for task in self.tables().tasks().into_iter().filter(|task| matches!(task.status, Status::Failed { .. })) {
+            let times = wanted.entry(task.id.clone()).or_default();
+            // Once for each of its failures.
+            if *times < self.setting.retries && *times <= self.store.inner().retries(&task.id) {
+                *times += 1;
+                any = true;
+                self.later(self.env.pick(0..=RETRY_MS), Job::Retry(task.id));
+            }
+        }
+        any
     }
 
     fn is_at_rest(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
 use groupage_aws::entry::mapping::TASKS;
-use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId};
+use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::session::Timing;
 use groupage_core::memory::Delivery;
@@ -9,6 +9,7 @@ use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{self, HandleBatch};
 use groupage_core::steps::keeper::Keeper;
@@ -44,6 +45,12 @@ impl World {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let notify = self.routes.get(&lane.route()).map(|route| route.notify.clone()).unwrap_or_default();
         Ordering { store, outbox, env: process.env() }.resume(lane, &notify).await
+    }
+
+    pub(crate) async fn retry_as(&self, process: &Process, task: &TaskId) -> Result<Each, Error> {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        let failing = Failing { store, outbox, env: process.env() };
+        failing.retry(&self.routes, std::slice::from_ref(task)).await
     }
 
     pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {

@@ -9,6 +9,7 @@ mod contracts;
 mod edges;
 mod elections;
 mod express;
+mod failed;
 mod fan_out;
 mod late;
 mod leader;

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use groupage_core::domain::batch::Member;
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::lane::{Numbering, OnFailure};
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Status, Task};
 use groupage_core::domain::tracker::Outcome;
 use groupage_core::routes::Notify;
-use groupage_core::steps::lane::{Arrival, Lined, Ordering, Resumed};
+use groupage_core::steps::lane::{Arrival, Lined, Ordering, Over, Resumed};
 use groupage_tests::prelude::*;
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::keyed;
@@ -208,7 +209,7 @@ impl Lane {
         self.memory.store.join(&task, Round(0), &batch).await.unwrap();
         let settlement = match outcome {
             Outcome::Succeeded => Settlement::Succeeded,
-            Outcome::Failed => Settlement::Failed(Reason::new("no")),
+            Outcome::Failed => Settlement::Failed(failure(&self.target)),
         };
         self.memory
             .store
@@ -216,7 +217,8 @@ impl Lane {
             .await
             .unwrap();
         for _ in 0..times {
-            let settled = [(task.clone(), self.id.clone(), outcome)];
+            let (task, lane) = (task.clone(), self.id.clone());
+            let settled = [Over { task, round: Round(0), lane, outcome }];
             self.steps().hand_over(&settled, self.on_failure, &Notify::default()).await.unwrap();
         }
     }
@@ -224,6 +226,10 @@ impl Lane {
     async fn status(&self, n: usize) -> Status {
         self.memory.store.read(&[id(n)], Freshness::Latest).await.unwrap().pop().expect("it came").status
     }
+}
+
+fn failure(target: &Target) -> Failure {
+    Failure { target: target.clone(), reason: Reason::new("no"), attempts: 1, answer: None, keep_ms: 0 }
 }
 
 fn id(n: usize) -> TaskId {

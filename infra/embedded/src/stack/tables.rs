@@ -5,8 +5,9 @@ use aws_sdk_dynamodb::{
     error::SdkError,
     operation::create_table::CreateTableError,
     types::{
-        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
-        ScalarAttributeType, TimeToLiveSpecification, TimeToLiveStatus,
+        AttributeDefinition, BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex,
+        GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
+        TimeToLiveSpecification, TimeToLiveStatus,
     },
 };
 use groupage_aws::config::Tables;
@@ -23,7 +24,7 @@ struct Shape<'a> {
     name: &'a str,
     key: &'static str,
     sort: Option<&'static str>,
-    index: Option<Index>,
+    indexes: Vec<Index>,
     expires: bool,
 }
 
@@ -55,6 +56,12 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         range: ("Status", ScalarAttributeType::S),
         carries: &["Round", "Bytes", "WaitsSince"],
     };
+    let filed = Index {
+        name: Tables::FILED_INDEX,
+        hash: "Filed",
+        range: ("FiledAt", ScalarAttributeType::S),
+        carries: &["Reason", "Attempts", "GroupedBy", "AnswerStatus"],
+    };
     let unfinished =
         Index { name: Tables::UNFINISHED_INDEX, hash: "Open", range: ("Due", ScalarAttributeType::N), carries: &[] };
     let due = || Index { name: Tables::DUE_INDEX, hash: "Part", range: ("Due", ScalarAttributeType::N), carries: &[] };
@@ -64,16 +71,16 @@ pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
         range: ("ActiveAt", ScalarAttributeType::N),
         carries: &[],
     };
-    let plain = |name, key| Shape { name, key, sort: None, index: None, expires: true };
+    let plain = |name, key| Shape { name, key, sort: None, indexes: Vec::new(), expires: true };
     let shapes = [
-        Shape { index: Some(waiting), ..plain(&tables.tasks, "Id") },
+        Shape { indexes: vec![waiting, filed], ..plain(&tables.tasks, "Id") },
         plain(&tables.locks, "Target"),
-        Shape { index: Some(unfinished), ..plain(&tables.batches, "BatchId") },
+        Shape { indexes: vec![unfinished], ..plain(&tables.batches, "BatchId") },
         Shape { sort: Some("SessionId"), ..plain(&tables.sessions, "Pool") },
-        Shape { sort: Some("Node"), index: Some(due()), expires: false, ..plain(&tables.trackers, "TrackerId") },
-        Shape { sort: Some("Slot"), index: Some(due()), ..plain(&tables.lists, "ListId") },
-        Shape { sort: Some("Turn"), index: Some(stopped), ..plain(&tables.lanes, "LaneId") },
-        Shape { sort: Some("Node"), index: Some(due()), expires: false, ..plain(&tables.streams, "StreamId") },
+        Shape { sort: Some("Node"), indexes: vec![due()], expires: false, ..plain(&tables.trackers, "TrackerId") },
+        Shape { sort: Some("Slot"), indexes: vec![due()], ..plain(&tables.lists, "ListId") },
+        Shape { sort: Some("Turn"), indexes: vec![stopped], ..plain(&tables.lanes, "LaneId") },
+        Shape { sort: Some("Node"), indexes: vec![due()], expires: false, ..plain(&tables.streams, "StreamId") },
         Shape { expires: false, ..plain(&tables.routes, "Name") },
     ];
     for shape in shapes {
@@ -96,19 +103,31 @@ async fn ensure(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
             .attribute_definitions(attribute(sort, ScalarAttributeType::S)?)
             .key_schema(key(sort, KeyType::Range)?);
     }
-    if let Some(index) = &shape.index {
-        let (range, kind) = &index.range;
-        request = request
-            .attribute_definitions(attribute(index.hash, ScalarAttributeType::S)?)
-            .attribute_definitions(attribute(range, kind.clone())?)
-            .global_secondary_indexes(index.definition()?);
+    for index in &shape.indexes {
+        let [hash, range] = index.attributes()?;
+        request = request.attribute_definitions(hash).attribute_definitions(range);
+        request = request.global_secondary_indexes(index.definition()?);
     }
     match request.send().await {
         Ok(_) => {}
-        Err(error) if exists(&error) => {}
+        Err(error) if exists(&error) => add_indexes(client, shape).await?,
         Err(error) => return Err(error.into()),
     }
     if shape.expires { expire(client, shape.name).await } else { Ok(()) }
+}
+
+/// Adds the indexes that a table of an earlier version does not have.
+async fn add_indexes(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
+    let described = client.describe_table().table_name(shape.name).send().await?;
+    let there = described.table().map(|table| table.global_secondary_indexes()).unwrap_or_default();
+    let is_there = |index: &&Index| there.iter().any(|other| other.index_name() == Some(index.name));
+    for index in shape.indexes.iter().filter(|index| !is_there(index)) {
+        let [hash, range] = index.attributes()?;
+        let create = GlobalSecondaryIndexUpdate::builder().create(index.addition()?).build();
+        let update = client.update_table().table_name(shape.name).attribute_definitions(hash);
+        update.attribute_definitions(range).global_secondary_index_updates(create).send().await?;
+    }
+    Ok(())
 }
 
 fn exists(error: &SdkError<CreateTableError>) -> bool {
@@ -129,18 +148,40 @@ async fn expire(client: &Client, table: &str) -> Result<(), BoxError> {
 }
 
 impl Index {
-    fn definition(&self) -> Result<GlobalSecondaryIndex, BoxError> {
+    fn attributes(&self) -> Result<[AttributeDefinition; 2], BoxError> {
+        let (range, kind) = &self.range;
+        Ok([attribute(self.hash, ScalarAttributeType::S)?, attribute(range, kind.clone())?])
+    }
+
+    /// What it shows.
+    fn projection(&self) -> Projection {
         let projection = if self.carries.is_empty() {
             Projection::builder().projection_type(ProjectionType::KeysOnly)
         } else {
             let carried = self.carries.iter().map(|&name| name.to_owned()).collect();
             Projection::builder().projection_type(ProjectionType::Include).set_non_key_attributes(Some(carried))
         };
+        projection.build()
+    }
+
+    /// As part of a new table.
+    fn definition(&self) -> Result<GlobalSecondaryIndex, BoxError> {
         let index = GlobalSecondaryIndex::builder()
             .index_name(self.name)
             .key_schema(key(self.hash, KeyType::Hash)?)
             .key_schema(key(self.range.0, KeyType::Range)?)
-            .projection(projection.build())
+            .projection(self.projection())
+            .build()?;
+        Ok(index)
+    }
+
+    /// As an addition to a table that is there.
+    fn addition(&self) -> Result<CreateGlobalSecondaryIndexAction, BoxError> {
+        let index = CreateGlobalSecondaryIndexAction::builder()
+            .index_name(self.name)
+            .key_schema(key(self.hash, KeyType::Hash)?)
+            .key_schema(key(self.range.0, KeyType::Range)?)
+            .projection(self.projection())
             .build()?;
         Ok(index)
     }

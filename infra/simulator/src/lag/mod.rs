@@ -5,6 +5,7 @@
 //! or a node become visible to eventual reads one after the other, each after a random time.
 
 mod batches;
+mod failures;
 mod lanes;
 mod lists;
 mod tasks;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::batch::Member;
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks,
     WaitingPage, WayBack,
@@ -57,6 +58,17 @@ impl<S, E: Env> Lagging<S, E> {
         if let Some(task) = next(versions.last().map(|(_, task)| task)) {
             push(versions, at, task);
         }
+    }
+}
+
+impl<S: Tasks, E: Env> Lagging<S, E> {
+    /// A task that was there waits for a batch from now on.
+    pub(super) async fn waits_again(&self, id: &TaskId, target: &Target) -> Result<()> {
+        if let Some(task) = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop() {
+            self.change(Shift::Show(target.clone(), task.candidate()));
+            self.version(id, |_| Some(task));
+        }
+        Ok(())
     }
 }
 
@@ -125,17 +137,14 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
         let taken = self.inner.take_turn(id, target, now).await?;
-        if taken == PutBack::Waits
-            && let Some(task) = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop()
-        {
-            self.change(Shift::Show(target.clone(), task.candidate()));
-            self.version(id, |_| Some(task));
+        if taken == PutBack::Waits {
+            self.waits_again(id, target).await?;
         }
         Ok(taken)
     }
 
-    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
-        self.inner.pass_over(id, reason, now).await
+    async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        self.inner.pass_over(id, failure, now).await
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {

@@ -1,8 +1,8 @@
 //! The tables as one execution environment sees them: every call takes its time, and what DynamoDB would bill is counted.
 //!
 //! Units are computed from the items before and after each write, by `groupage_aws::price`; the tables inside are those in
-//! memory, whose calls never wait, so nothing comes between the looks and the write. Trackers, lists, lanes, streams and
-//! sweep's bookmarks are handed on without a price: no scenario uses them, and what sweep reads costs by the minute.
+//! memory, whose calls never wait, so nothing comes between the looks and the write. Failed tasks, trackers, lists, lanes, streams
+//! and sweep's bookmarks are handed on without a price: no scenario uses them, and what sweep reads costs by the minute.
 
 mod batches;
 mod locks;
@@ -174,6 +174,7 @@ impl layer::Layer for Store {
     }
 }
 
+impl layer::Failures for Store {}
 impl layer::Lanes for Store {}
 impl layer::Trackers for Store {}
 impl layer::Lists for Store {}

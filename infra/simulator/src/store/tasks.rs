@@ -3,8 +3,9 @@
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::batch::Member;
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
     WayBack,
@@ -133,9 +134,9 @@ impl Tasks for Store {
         self.change(id, self.inner.take_turn(id, target, now), queued).await
     }
 
-    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+    async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let queued = |_: &Option<PassedOver>, task: Option<&Task>| task.is_some_and(|t| t.status == Status::Queued);
-        self.change(id, self.inner.pass_over(id, reason, now), queued).await
+        self.change(id, self.inner.pass_over(id, failure, now), queued).await
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
+use groupage_core::domain::answer::Excerpts;
 use groupage_core::domain::batch::bisection::Bisection;
 use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Left, Member, Status};
 use groupage_core::domain::gate::Ticket;
@@ -47,6 +48,9 @@ struct StoredBatch {
     /// How far a batch that lost its workers is taken apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     apart: Option<Box<Bisection>>,
+    /// What its calls were answered that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answers: Option<Box<Excerpts>>,
     created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open_until: Option<Timestamp>,
@@ -93,6 +97,7 @@ impl StoredBatch {
             bytes: batch.bytes,
             attempts: batch.attempts,
             apart: batch.apart.clone(),
+            answers: batch.answers.clone(),
             created_at: batch.created_at,
             open_until: None,
             session: None,
@@ -140,6 +145,7 @@ impl StoredBatch {
             bytes: self.bytes,
             attempts: self.attempts,
             apart: self.apart,
+            answers: self.answers,
             left: self.left,
             created_at: self.created_at,
             due: self.due,
@@ -264,9 +270,15 @@ impl Dynamo {
 mod tests {
     use super::*;
     use crate::dynamo::item;
+    use groupage_core::domain::answer::Excerpt;
     use groupage_core::domain::gate::Of;
     use groupage_core::domain::{Reason, RouteName};
     use groupage_core::ports::Error;
+
+    fn said() -> Excerpts {
+        let said = Excerpt { status: 400, text: "too heavy".to_owned() };
+        Excerpts::default().with(Reason::new("http_400"), said)
+    }
 
     fn batch(status: Status) -> Batch {
         let member = |id: &str, round| Member { id: TaskId::new(id), round: Round(round) };
@@ -280,6 +292,7 @@ mod tests {
             bytes: 1_234,
             attempts: 2,
             apart: None,
+            answers: Some(Box::new(said())),
             left: None,
             created_at: Timestamp(1_700_000_000_000),
             due: Timestamp(1_700_000_061_000),

@@ -37,6 +37,9 @@ struct StoredLane {
     task: Option<TaskId>,
     head: Turn,
     next: Turn,
+    /// From which round on the outcomes of the task that has the turn count; its first, if it was never retried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<Round>,
     by_sequence: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     is_resuming: Option<bool>,
@@ -69,7 +72,7 @@ fn turn_of(key: &str) -> Option<Turn> {
     u64::from_str_radix(key.strip_prefix("turn#")?, 16).ok().map(Turn)
 }
 
-fn lane_item(lane: &Lane, retention_ms: u64) -> Result<Item> {
+pub(super) fn lane_item(lane: &Lane, retention_ms: u64) -> Result<Item> {
     let (state, task) = match &lane.state {
         State::Free => ("free", None),
         State::Taken(task) => ("taken", Some(task)),
@@ -83,6 +86,7 @@ fn lane_item(lane: &Lane, retention_ms: u64) -> Result<Item> {
         task: task.cloned(),
         head: lane.head,
         next: lane.next,
+        since: (lane.since > Round(0)).then_some(lane.since),
         by_sequence: lane.by_sequence,
         is_resuming: lane.is_resuming.then_some(true),
         revision: lane.revision,
@@ -104,8 +108,9 @@ fn lane_of(item: Item) -> Result<Lane> {
         "failing" => State::Failing(task()?),
         _ => return Err(strange("State", "is no state of a lane")),
     };
-    let StoredLane { lane_id: id, head, next, by_sequence, is_resuming, revision, active_at, .. } = stored;
-    Ok(Lane { id, state, head, next, by_sequence, is_resuming: is_resuming.is_some(), revision, active_at })
+    let StoredLane { lane_id: id, head, next, since, by_sequence, is_resuming, revision, active_at, .. } = stored;
+    let (since, is_resuming) = (since.unwrap_or_default(), is_resuming.is_some());
+    Ok(Lane { id, state, head, next, since, by_sequence, is_resuming, revision, active_at })
 }
 
 fn queued_item(lane: &LaneId, queued: &Queued) -> Result<Item> {
@@ -202,7 +207,7 @@ fn refusal(lane: &Lane, newcomers: &[Newcomer], reasons: &[CancellationReason]) 
 }
 
 /// What a write of a lane assumes.
-fn is_before(lane: &Lane) -> Clause {
+pub(super) fn is_before(lane: &Lane) -> Clause {
     Clause::Equals(REVISION, number(lane.revision.0.saturating_sub(1)))
 }
 
@@ -215,7 +220,8 @@ mod tests {
         let id = LaneId::of(&RouteName::new("payments"), "DE02120300000000202051");
         let now = Timestamp(1_700_000_000_123);
         let (revision, is_resuming) = (Revision(now.0), false);
-        Lane { id, state, head: Turn(7), next: Turn(9), by_sequence: false, is_resuming, revision, active_at: now }
+        let (head, next, since, by_sequence) = (Turn(7), Turn(9), Round(2), false);
+        Lane { id, state, head, next, since, by_sequence, is_resuming, revision, active_at: now }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod batches;
 mod census;
+mod failures;
 pub(crate) mod gates;
 mod lanes;
 mod lists;

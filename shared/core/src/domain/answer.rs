@@ -1,5 +1,9 @@
 //! What comes back from a downstream, before a route says what it means.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 use super::outcome::Reason;
 
 /// What a downstream answered.
@@ -24,4 +28,99 @@ pub enum NoAnswer {
     TooLarge,
     /// Anything else, for example a secret that could not be read.
     Other(Reason),
+}
+
+/// The beginning of an answer that is no 2xx, for people who look into a failure. It may quote a payload: it is shown
+/// to whoever asks for the failed task, and never logged or sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Excerpt {
+    /// HTTP's status code.
+    pub status: u16,
+    /// Printable text, in one line.
+    pub text: String,
+}
+
+/// The longest excerpt, in bytes. Two hundred say what is wrong, and keep a task of a few hundred bytes in its write unit.
+pub const MAX_EXCERPT_BYTES: usize = 200;
+/// Reasons of one batch of which an excerpt is kept: few, so that the largest batch stays inside its item.
+const MAX_EXCERPTS: usize = 4;
+
+impl Answer {
+    /// What is kept of it, if it says why a call failed: of a 2xx answer each member's reason is what it says.
+    pub fn excerpt(&self) -> Option<Excerpt> {
+        let is_good = (200..300).contains(&self.status);
+        (!is_good).then(|| Excerpt { status: self.status, text: printable(&self.body) })
+    }
+}
+
+/// The first printable characters, with each run of all others as one space.
+fn printable(body: &[u8]) -> String {
+    // A character has four bytes at most, and much of the beginning may be white space.
+    let beginning = String::from_utf8_lossy(body.get(..8 * MAX_EXCERPT_BYTES).unwrap_or(body));
+    let is_shown = |c: char| !c.is_control() && !c.is_whitespace() && c != char::REPLACEMENT_CHARACTER;
+    let mut text = String::new();
+    for word in beginning.split(|c: char| !is_shown(c)).filter(|word| !word.is_empty()) {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    text.truncate(text.floor_char_boundary(MAX_EXCERPT_BYTES));
+    text
+}
+
+/// What a batch's calls were answered, by the reasons for which its members fail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Excerpts(BTreeMap<Reason, Excerpt>);
+
+impl Excerpts {
+    /// With what was said last for this reason. Of more than a few reasons the first ones count.
+    pub fn with(mut self, reason: Reason, excerpt: Excerpt) -> Self {
+        if self.0.len() < MAX_EXCERPTS || self.0.contains_key(&reason) {
+            self.0.insert(reason, excerpt);
+        }
+        self
+    }
+
+    /// What was said for this reason.
+    pub fn of(&self, reason: &Reason) -> Option<&Excerpt> {
+        self.0.get(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn excerpt(body: &[u8]) -> String {
+        Answer { status: 422, retry_after_ms: None, body: body.to_vec() }.excerpt().unwrap().text
+    }
+
+    #[test]
+    fn an_excerpt_is_short_printable_and_in_one_line() {
+        assert_eq!(excerpt(b"\x1b[31mtoo\r\n\theavy\0"), "[31mtoo heavy");
+        assert_eq!(excerpt(b"\xff\xfe ok"), "ok");
+        assert_eq!(excerpt("é".repeat(5_000).as_bytes()).len(), MAX_EXCERPT_BYTES);
+        assert_eq!(excerpt(b""), "");
+    }
+
+    #[test]
+    fn a_good_answer_leaves_none() {
+        let answer = |status| Answer { status, retry_after_ms: None, body: b"x".to_vec() };
+        assert_eq!([200, 204, 299].map(|status| answer(status).excerpt()), [None, None, None]);
+        assert_eq!(answer(301).excerpt().map(|excerpt| excerpt.status), Some(301));
+        assert_eq!(answer(199).excerpt().map(|excerpt| excerpt.status), Some(199));
+    }
+
+    #[test]
+    fn a_batch_keeps_few_excerpts_and_the_last_of_each_reason() {
+        let reason = |n: u16| Reason::new(format!("http_{n}"));
+        let text = |n: u16| Excerpt { status: n, text: n.to_string() };
+        let many = (400..410).fold(Excerpts::default(), |kept, n| kept.with(reason(n), text(n)));
+        assert_eq!((many.of(&reason(403)), many.of(&reason(404))), (Some(&text(403)), None));
+        let again = many.with(reason(400), text(999));
+        assert_eq!(again.of(&reason(400)), Some(&text(999)));
+    }
 }

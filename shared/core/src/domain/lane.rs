@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::id::{LaneId, Revision, Target, TaskId, Turn};
+use super::id::{LaneId, Revision, Round, Target, TaskId, Turn};
 use super::task::{Candidate, Task};
 use super::time::Timestamp;
 use super::tracker::Outcome;
@@ -78,6 +78,9 @@ pub struct Lane {
     pub head: Turn,
     /// One more than the highest number of all.
     pub next: Turn,
+    /// Outcomes of the task that has the turn count from this round on: those of earlier rounds are late copies of what
+    /// was retried since.
+    pub since: Round,
     /// Whether its tasks bring their numbers along. Such a lane is never forgotten, as its numbers would begin anew.
     pub by_sequence: bool,
     /// Whether a person let it go on who may have died before the task was let in that has the turn.
@@ -126,8 +129,8 @@ impl Lane {
             Numbering::ByArrival => (Turn(0), false),
             Numbering::BySequence { first } => (first, true),
         };
-        let (revision, is_resuming) = (Revision(now.0), false);
-        Self { id, state: State::Free, head, next: head, by_sequence, is_resuming, revision, active_at: now }
+        let (revision, since, is_resuming) = (Revision(now.0), Round(0), false);
+        Self { id, state: State::Free, head, next: head, since, by_sequence, is_resuming, revision, active_at: now }
     }
 
     /// The lane after these tasks have come to it, in this order, and what each of them finds; `None` if it has not changed.
@@ -172,26 +175,39 @@ impl Lane {
         self.head.next()
     }
 
-    /// The lane after a task was settled; `next` is the task with the number that follows, if it has come. `None` if that
-    /// task does not have the turn: its successor was let in already.
+    /// The lane after a task was settled in this round; `next` is the task with the number that follows, if it has come.
+    /// `None` if that task does not have the turn: its successor was let in already, or it was retried since.
     pub fn settled(
         &self,
-        task: &TaskId,
+        (task, round): (&TaskId, Round),
         outcome: Outcome,
         on_failure: OnFailure,
         next: Option<&Queued>,
         now: Timestamp,
     ) -> Option<Self> {
-        if self.state != State::Taken(task.clone()) {
+        if self.state != State::Taken(task.clone()) || round < self.since {
             return None;
         }
         Some(match (outcome, on_failure) {
             (Outcome::Failed, OnFailure::Hold) => Self { state: State::Held(task.clone()), ..self.written(now) },
             (Outcome::Failed, OnFailure::FailRest) => {
-                Self { state: State::Failing(task.clone()), head: self.next, ..self.written(now) }
+                let state = State::Failing(task.clone());
+                Self { state, head: self.next, since: Round(0), ..self.written(now) }
             }
             (Outcome::Failed, OnFailure::Skip) | (Outcome::Succeeded, _) => self.gone_on(next, now),
         })
+    }
+
+    /// The lane after the task at its head, which failed in this round, was retried: it has the turn again. `None` if
+    /// others had theirs since.
+    #[must_use]
+    pub fn retried(&self, task: &TaskId, failed_in: Round, now: Timestamp) -> Option<Self> {
+        match &self.state {
+            State::Taken(at_head) | State::Held(at_head) if at_head == task => {
+                Some(Self { state: State::Taken(task.clone()), since: failed_in.next(), ..self.written(now) })
+            }
+            State::Free | State::Taken(_) | State::Held(_) | State::Failing(_) => None,
+        }
     }
 
     /// The lane after a person let it go on; `None` if nothing stops it.
@@ -236,7 +252,7 @@ impl Lane {
 
     fn gone_on(&self, next: Option<&Queued>, now: Timestamp) -> Self {
         let state = next.map_or(State::Free, |next| State::Taken(next.candidate.id.clone()));
-        Self { state, head: self.following(), ..self.written(now) }
+        Self { state, head: self.following(), since: Round(0), ..self.written(now) }
     }
 
     fn written(&self, now: Timestamp) -> Self {

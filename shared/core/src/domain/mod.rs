@@ -7,6 +7,7 @@ pub mod answer;
 pub mod batch;
 pub mod destination;
 pub mod drain;
+pub mod failed;
 pub mod gate;
 pub mod id;
 pub mod json;

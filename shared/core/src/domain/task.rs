@@ -39,7 +39,8 @@ pub enum Status {
         /// The batch that settled it.
         batch: BatchId,
     },
-    /// Settled: refused for good, its attempts are used up, or a task before it in its lane failed. Final.
+    /// Settled: refused for good, its attempts are used up, or a task before it in its lane failed. Final, unless a person
+    /// runs it again: a [`retry`](crate::ports::Failures::retry) moves it to `Created`, in the next round.
     Failed {
         /// The batch that settled it; none did if it never had its turn.
         batch: Option<BatchId>,

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
+/// A day in milliseconds.
+pub const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
 impl Timestamp {
     /// This moment plus `ms` milliseconds.
     pub const fn plus_ms(self, ms: u64) -> Self {

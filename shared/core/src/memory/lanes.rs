@@ -16,6 +16,15 @@ pub(super) struct InLane {
 }
 
 impl InLane {
+    /// Writes the lane if it is at the revision before; says whether.
+    pub(super) fn replace(&mut self, next: &Lane) -> bool {
+        let is_before = self.is_before(next);
+        if is_before {
+            self.lane = Some(next.clone());
+        }
+        is_before
+    }
+
     fn is_before(&self, next: &Lane) -> bool {
         self.lane.as_ref().is_some_and(|lane| lane.revision.next() == next.revision)
     }
@@ -69,11 +78,7 @@ impl Lanes for MemoryStore {
         if all.lane.as_ref() == Some(lane) {
             return Ok(Stored::Yes);
         }
-        if !all.is_before(lane) {
-            return Ok(Stored::Conflict);
-        }
-        all.lane = Some(lane.clone());
-        Ok(Stored::Yes)
+        Ok(if all.replace(lane) { Stored::Yes } else { Stored::Conflict })
     }
 
     async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {

@@ -5,6 +5,7 @@
 
 mod batches;
 mod due;
+mod failures;
 mod gates;
 mod lanes;
 mod lists;
@@ -27,7 +28,7 @@ use crate::domain::session::Session;
 use crate::domain::shelf::{Bookmarks, Shelf};
 use crate::domain::stream::{Life, Stream};
 use crate::domain::task::{Candidate, Task};
-use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, Timestamp, TrackerId};
+use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, TrackerId};
 use crate::ports::{Census, Result};
 
 pub use due::due;
@@ -44,8 +45,8 @@ struct Tables {
     tasks: HashMap<TaskId, Task>,
     /// What the index shows: waiting tasks by Target, in the order of their ids.
     waiting: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
-    /// When the turn of each task was over that never had it.
-    passed_over: HashMap<TaskId, Timestamp>,
+    /// What is kept of each failed task's failure, and whether it is filed.
+    failures: HashMap<TaskId, failures::Kept>,
     locks: HashMap<Target, Lock>,
     batches: HashMap<BatchId, Batch>,
     sessions: BTreeMap<SessionId, Session>,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
+use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
-use crate::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
+use crate::domain::{BatchId, Round, Target, TaskId, Timestamp};
 use crate::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
     WaitingPage, WayBack,
@@ -87,15 +88,19 @@ impl Tasks for MemoryStore {
         Ok(if task.waits_in(Round(0)) { PutBack::Waits } else { PutBack::MovedOn })
     }
 
-    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+    async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let mut guard = self.tables();
         let tables = &mut *guard;
         let Some(task) = tables.tasks.get_mut(id) else { return Ok(None) };
         if task.status == Status::Queued {
-            task.status = Status::Failed { batch: None, reason: reason.clone() };
-            tables.passed_over.insert(id.clone(), now);
+            task.status = Status::Failed { batch: None, reason: failure.reason.clone() };
+            let ties = task.ties();
+            tables.file(id, failure, now);
+            return Ok(Some(PassedOver { ties, at: now }));
         }
-        Ok(tables.passed_over.get(id).map(|at| PassedOver { ties: task.ties(), at: *at }))
+        let was = matches!(task.status, Status::Failed { batch: None, .. });
+        let ties = task.ties();
+        Ok(tables.failed_at(id).filter(|_| was).map(|at| PassedOver { ties, at }))
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
@@ -136,16 +141,20 @@ impl Tasks for MemoryStore {
         Ok(PutBack::Waits)
     }
 
-    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, _: Timestamp) -> Result<Ties> {
+    async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(Ties::default()) };
+        let ties = task.ties();
         if task.round == member.round && task.status == (Status::Batched { batch: batch.clone() }) {
-            task.status = match settlement {
-                Settlement::Succeeded => Status::Succeeded { batch: batch.clone() },
-                Settlement::Failed(reason) => Status::Failed { batch: Some(batch.clone()), reason: reason.clone() },
-            };
+            match settlement {
+                Settlement::Succeeded => task.status = Status::Succeeded { batch: batch.clone() },
+                Settlement::Failed(failure) => {
+                    task.status = Status::Failed { batch: Some(batch.clone()), reason: failure.reason.clone() };
+                    tables.file(&member.id, failure, now);
+                }
+            }
         }
-        Ok(task.ties())
+        Ok(ties)
     }
 }
 

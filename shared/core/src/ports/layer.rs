@@ -49,6 +49,7 @@
 pub use super::around::Layer;
 pub use super::batches::layer::Batches;
 pub use super::census::layer::Census;
+pub use super::failures::layer::Failures;
 pub use super::gates::layer::Gates;
 pub use super::lanes::layer::Lanes;
 pub use super::lists::layer::Lists;

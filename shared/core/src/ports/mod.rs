@@ -9,6 +9,7 @@ mod batches;
 mod census;
 mod declare;
 mod downstream;
+mod failures;
 mod gates;
 mod lanes;
 pub mod layer;
@@ -30,6 +31,7 @@ pub use crate::domain::destination::Destination;
 pub use batches::Batches;
 pub use census::Census;
 pub use downstream::{Call, Downstream, MAX_ANSWER_BYTES};
+pub use failures::Failures;
 pub use gates::Gates;
 pub use lanes::{Lanes, LinedUp, MAX_NEWCOMERS, Newcomer};
 pub use lists::{Lists, Moved, PutOn};
@@ -111,5 +113,11 @@ pub trait Env: Sync {
 }
 
 /// Everything a store of the protocol's state can do.
-pub trait Store: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams + Shelves {}
-impl<T: Tasks + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams + Shelves> Store for T {}
+pub trait Store:
+    Tasks + Failures + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams + Shelves
+{
+}
+impl<T: Tasks + Failures + Lanes + Locks + Batches + Sessions + Gates + Trackers + Lists + Streams + Shelves> Store
+    for T
+{
+}

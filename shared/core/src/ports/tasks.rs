@@ -6,9 +6,10 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::declare::port;
 use super::{Look, Result};
 use crate::domain::batch::Member;
+use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
-use crate::domain::{BatchId, Reason, Round, Target, TaskId, Timestamp};
+use crate::domain::{BatchId, Round, Target, TaskId, Timestamp};
 
 /// What a registration found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,8 +108,8 @@ pub struct Segment {
 pub enum Settlement {
     /// The downstream accepted it.
     Succeeded,
-    /// It failed for good.
-    Failed(Reason),
+    /// It failed for good, and is filed with the others.
+    Failed(Failure),
 }
 
 /// A task whose turn never came.
@@ -163,7 +164,7 @@ port! {
 
         /// Writes that a queued task failed: its turn will never come. Assumes: it is queued. Says what it came to if
         /// it failed so, by this write or an earlier one.
-        async fn pass_over(&self, task: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>>;
+        async fn pass_over(&self, task: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>>;
 
         /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
         async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined>;

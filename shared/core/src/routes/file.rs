@@ -11,8 +11,10 @@ use super::expression::Expression;
 use super::limited::Limited;
 use super::{Error, InFlight, Ordered, Route, Routes};
 use crate::domain::batch;
+use crate::domain::failed::KEEP_DAYS;
 use crate::domain::lane::OnFailure;
 use crate::domain::retry;
+use crate::domain::time::DAY_MS;
 use crate::domain::{NotificationQueue, RouteName, Turn};
 
 /// How tasks become calls.
@@ -69,6 +71,9 @@ struct RouteEntry {
     /// Which queues are told of settled tasks.
     #[serde(default)]
     notify: Notify,
+    /// For how many days a failed task is listed and can be run again.
+    #[serde(default = "keep_failed_days")]
+    keep_failed_days: Limited<1, 365>,
 }
 
 /// How much one call carries, and how long a batch waits to be full.
@@ -260,6 +265,7 @@ impl RouteEntry {
             pause: self.limits.pause,
             on_reject: self.on_reject,
             notify: self.notify,
+            keep_failed_ms: self.keep_failed_days.0 * DAY_MS,
         }
     }
 }
@@ -274,6 +280,10 @@ impl Order {
 /// The JSON Schema of the routes file.
 pub fn schema() -> Schema {
     schema_for!(File)
+}
+
+const fn keep_failed_days() -> Limited<1, 365> {
+    Limited(KEEP_DAYS)
 }
 
 const fn one_shard() -> Limited<1, 64> {

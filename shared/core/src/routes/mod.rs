@@ -72,6 +72,8 @@ pub struct Route {
     pub on_reject: OnReject,
     /// Who is told.
     pub notify: Notify,
+    /// For how long a failed task is listed and can be retried, in milliseconds.
+    pub keep_failed_ms: u64,
 }
 
 /// How a route's tasks follow each other.

@@ -11,13 +11,14 @@ use serde_json::value::RawValue;
 use super::Error;
 use super::admit::{Passed, Wait};
 use super::processor::Processor;
+use crate::domain::answer::Excerpt;
 use crate::domain::batch::bisection::{self, Bisection};
 use crate::domain::batch::{Batch, Member};
 use crate::domain::id::{BatchId, TaskId};
 use crate::domain::outcome::{Attempted, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::time::Timestamp;
-use crate::ports::{Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
+use crate::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
 use crate::routes::{Item, OnReject, Route, Unmade};
 
 /// One batch's call.
@@ -51,6 +52,8 @@ pub(super) enum Says {
 /// What one call came to.
 struct Answered {
     reply: Reply,
+    /// What is kept of an answer that says why the call failed.
+    excerpt: Option<(Reason, Excerpt)>,
     pause_ms: Option<u64>,
     /// Whether the halves of what was refused are called.
     is_halved: bool,
@@ -114,13 +117,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
 
     async fn call_whole(&self) -> Result<Option<Called>, Error> {
         let batch = self.batch;
-        let Answered { reply, pause_ms, is_halved } = self.call_part(&batch.id, &batch.members).await;
+        let Answered { reply, excerpt, pause_ms, is_halved } = self.call_part(&batch.id, &batch.members).await;
         match reply {
             Reply::Refused(reason) if is_halved && batch.members.len() > 1 => {
                 let before = batch.attempts.saturating_sub(1);
                 self.take_apart(Bisection::of(batch.members.len(), before, &reason)).await
             }
-            reply => Ok(Some(Called { batch: batch.clone(), said: Says::Reply(reply), pause_ms })),
+            reply => Ok(Some(Called { batch: batch.clone().answered(excerpt), said: Says::Reply(reply), pause_ms })),
         }
     }
 
@@ -141,6 +144,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             let part = apart.calling().cloned().unwrap_or_default();
             let key = bisection::key(&batch.id, &part);
             let answered = self.call_part(&key, batch.members.get(part).unwrap_or_default()).await;
+            batch = batch.answered(answered.excerpt);
             match answered.reply {
                 Reply::PerMember(said) => apart.answered(&batch.members, said),
                 Reply::Refused(reason) if answered.is_halved => apart.refused(&reason),
@@ -216,12 +220,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         let Made { items, broken, body } = self.make(key, members);
         let ids: Vec<TaskId> = items.iter().map(|item| TaskId::new(item.id)).collect();
         if ids.is_empty() {
-            return Answered { reply: Reply::PerMember(broken), pause_ms: None, is_halved: false };
+            return Answered { excerpt: None, reply: Reply::PerMember(broken), pause_ms: None, is_halved: false };
         }
         let body = match body {
             Ok(body) => body,
             // Halves are smaller.
-            Err(why) => return Answered { reply: Reply::Refused(why.reason()), pause_ms: None, is_halved: true },
+            Err(why) => {
+                let reply = Reply::Refused(why.reason());
+                return Answered { excerpt: None, reply, pause_ms: None, is_halved: true };
+            }
         };
         let Self { route, batch, processor, .. } = self;
         let call =
@@ -233,6 +240,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             processor.env.sleep(start.since(processor.env.now())).await;
             answer = processor.downstream.call(&call).await;
         }
+        let excerpt = answer.as_ref().ok().and_then(Answer::excerpt);
         let mut reply = route.downstream.response().read(answer, &ids);
         if let Reply::PerMember(said) = &mut reply {
             said.extend(broken);
@@ -241,7 +249,11 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             Reply::Unavailable { retry_after_ms, .. } => *retry_after_ms,
             Reply::PerMember(_) | Reply::Refused(_) => None,
         };
-        Answered { reply, pause_ms, is_halved: route.on_reject == OnReject::Bisect }
+        let reason = match &reply {
+            Reply::Refused(reason) | Reply::Unavailable { reason, .. } => Some(reason.clone()),
+            Reply::PerMember(_) => None,
+        };
+        Answered { excerpt: reason.zip(excerpt), reply, pause_ms, is_halved: route.on_reject == OnReject::Bisect }
     }
 
     /// The body of a call of these members. One on which the body's template fails is in none, lest it harm the others.

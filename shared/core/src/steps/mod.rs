@@ -10,6 +10,7 @@ mod call;
 mod claim;
 mod drive_on;
 pub mod elect;
+pub mod failed;
 mod fill;
 mod finish;
 pub mod follow_up;

@@ -24,14 +24,14 @@ mod ports;
 pub mod setting;
 mod world;
 
-use groupage_core::domain::id::TaskId;
+use groupage_core::domain::id::{Round, TaskId};
 use groupage_core::domain::lane::OnFailure::{FailRest, Hold, Skip};
 use groupage_core::domain::message::{Elect, Election};
 use groupage_core::domain::task::Status;
 use groupage_core::domain::tracker::Outcome;
 use groupage_core::ports::{Destination, Outgoing};
 use groupage_core::routes::Notify;
-use groupage_core::steps::lane::{Arrival, Lined, Ordering};
+use groupage_core::steps::lane::{Arrival, Lined, Ordering, Over};
 
 use self::ports::Sent;
 use self::setting::{
@@ -128,7 +128,7 @@ impl Subject for Setting {
             None => {
                 let Some(FollowUp { task: n, failed, .. }) = self.follow_up(place) else { return };
                 let outcome = if failed { Outcome::Failed } else { Outcome::Succeeded };
-                let settled = [(task(n), lane(), outcome)];
+                let settled = [Over { task: task(n), round: Round(0), lane: lane(), outcome }];
                 let _ = ordering.hand_over(&settled, self.on_failure, &notify).await;
             }
         }

@@ -1,8 +1,9 @@
 //! The traits of `Ordering`, over a recorder: what a call asks of the tables, and what it does to them.
 
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::lane::{Lane, Queued};
 use groupage_core::domain::task::{Task, Ties};
-use groupage_core::domain::{LaneId, Reason, Target, TaskId, Timestamp, Turn};
+use groupage_core::domain::{LaneId, Target, TaskId, Timestamp, Turn};
 use groupage_core::ports::layer;
 use groupage_core::ports::{Freshness, LinedUp, Newcomer, PassedOver, PutBack, Result, Stored};
 
@@ -61,7 +62,7 @@ impl layer::Tasks for Ports<Setting> {
         self.write("take_turn", task.clone(), |act, task| act.take_turn(task)).await
     }
 
-    async fn pass_over(&self, task: &TaskId, _: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
+    async fn pass_over(&self, task: &TaskId, _: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let failed = self.write("pass_over", task.clone(), |act, task| act.pass_over(number(task))).await?;
         Ok(failed.then(|| PassedOver { ties: Ties::default(), at: now }))
     }

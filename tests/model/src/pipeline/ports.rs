@@ -117,6 +117,7 @@ impl layer::Gates for Ports {
     }
 }
 
+impl layer::Failures for Ports {}
 impl layer::Lanes for Ports {}
 impl layer::Lists for Ports {}
 impl layer::Streams for Ports {}

@@ -79,7 +79,7 @@ async fn a_write_that_meets_a_transaction_is_made_when_that_is_over() {
     let newcomer = Newcomer { task, queued: None };
     assert_eq!(store.line_up(&lane, true, &[newcomer]).await.unwrap(), LinedUp::Yes);
     refusals.store(2, Ordering::SeqCst);
-    let settled = lane.settled(&TaskId::new("t0"), Outcome::Succeeded, OnFailure::Hold, None, now).unwrap();
+    let settled = lane.settled((&TaskId::new("t0"), Round(0)), Outcome::Succeeded, OnFailure::Hold, None, now).unwrap();
     assert_eq!(store.store_lane(&settled).await.unwrap(), Stored::Yes);
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
     refusals.store(2, Ordering::SeqCst);

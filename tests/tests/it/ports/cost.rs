@@ -1,20 +1,23 @@
 //! What the writes and reads of one task cost, as DynamoDB reports it.
 
 use groupage_aws::{Capacity, Place, Units, Usage};
+use groupage_core::domain::answer::{Excerpt, MAX_EXCERPT_BYTES};
 use groupage_core::domain::batch::{Assumes, Claim};
+use groupage_core::domain::failed::{Failure, Retry};
 use groupage_core::domain::lane::{Numbering, OnFailure};
 use groupage_core::domain::list::{Move, Purpose};
 use groupage_core::domain::outcome::Results;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
+use groupage_core::ports::Failures;
 use groupage_core::routes::Notify;
-use groupage_core::steps::lane::{Arrival, Ordering};
+use groupage_core::steps::lane::{Arrival, Ordering, Over};
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::track::Tracking;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo, Turned};
-use super::samples::{batch, lead, member, opened, session, target, term, waiting};
+use super::samples::{batch, failure, lead, member, opened, session, target, term, waiting};
 
 fn writes(units: u64) -> Capacity {
     Capacity { write: Units::whole(units), ..Capacity::default() }
@@ -249,6 +252,33 @@ async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
     }
 }
 
+/// `Place::Waiting` counts all indexes of the task table.
+#[tokio::test]
+async fn a_failure_costs_one_write_more_than_a_success_and_a_retry_three() {
+    let store = OnDynamo::start().await;
+    let batch = BatchId::new("b1");
+    let joined = async |id: &str| {
+        let candidate = waiting(&*store, id, &target("a")).await;
+        store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+        member(&candidate)
+    };
+    let (good, bad) = (joined("good").await, joined("bad").await);
+    let succeeds = cost(&store, store.settle(&good, &batch, &Settlement::Succeeded, Timestamp(1))).await;
+    let answer = Some(Excerpt { status: 422, text: "x".repeat(MAX_EXCERPT_BYTES) });
+    let failure = Settlement::Failed(Failure { answer, ..failure(&target("a"), "http_422") });
+    let fails = cost(&store, store.settle(&bad, &batch, &failure, Timestamp(1))).await;
+    let writes = |usage: &Usage| [Place::Tasks, Place::Waiting].map(|place| usage.at(place).write);
+    assert_eq!(writes(&succeeds), [Units::whole(1), Units::whole(0)]);
+    assert_eq!(writes(&fails), [Units::whole(1), Units::whole(1)]);
+    let retry = Retry { id: bad.id.clone(), failed_in: bad.round, target: target("a"), lane: None, at: Timestamp(2) };
+    let retried = cost(&store, store.retry(&retry)).await;
+    assert_eq!(writes(&retried), [Units::whole(1), Units::whole(2)], "one entry goes, the other comes");
+    let route = RouteName::new("parcels");
+    let part = Part::of_task(&bad.id);
+    let listed = cost(&store, store.failed((&route, part), (Timestamp(0), Timestamp(9)), None, 100)).await;
+    assert_eq!(listed.at(Place::Waiting).read, Units::reported(0.5));
+}
+
 #[tokio::test]
 async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_its_turn_whatever_waits() {
     let store = OnDynamo::start().await;
@@ -277,7 +307,8 @@ async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_i
         assert_eq!(come.at(Place::Waiting).write, Units::whole(0));
     }
     for n in 0..3 {
-        let settled = [(TaskId::new(format!("t{n}")), lane.clone(), Outcome::Succeeded)];
+        let (task, lane) = (TaskId::new(format!("t{n}")), lane.clone());
+        let settled = [Over { task, round: Round(0), lane, outcome: Outcome::Succeeded }];
         let handed = cost(&store, ordering.hand_over(&settled, OnFailure::Hold, &notify)).await;
         // The lane, the place that is left; the task, its entry in the index.
         assert_eq!(

@@ -7,7 +7,7 @@ use groupage_core::domain::tracker::{ItemId, Outcome};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
-use super::samples::{now, target, task};
+use super::samples::{failure, now, target, task};
 
 conformance![
     a_lane_that_nobody_came_to_is_not_there,
@@ -170,7 +170,7 @@ async fn who_left_waits_no_more(store: impl Fixture) {
 
 async fn of_two_who_write_a_lane_one_does(store: impl Fixture) {
     let lane = lane_of(&*store, "k", &["t0"]).await;
-    let settled = |outcome| lane.settled(&TaskId::new("t0"), outcome, OnFailure::Hold, None, NOW).unwrap();
+    let settled = |outcome| lane.settled((&TaskId::new("t0"), Round(0)), outcome, OnFailure::Hold, None, NOW).unwrap();
     let (free, held) = (settled(Outcome::Succeeded), settled(Outcome::Failed));
     assert_eq!(store.store_lane(&free).await.unwrap(), Stored::Yes);
     assert_eq!(store.store_lane(&free).await.unwrap(), Stored::Yes, "a repeat recognises itself");
@@ -212,18 +212,19 @@ async fn a_task_that_is_passed_over_fails_without_a_batch(store: impl Fixture) {
     newcomers[1].task.item.clone_from(&item);
     assert_eq!(store.line_up(&lane, true, &newcomers).await.unwrap(), LinedUp::Yes);
     let (task, reason) = (TaskId::new("t1"), Reason::new("predecessor_failed"));
+    let failure = failure(&target("a"), reason.as_str());
     let passed = PassedOver { ties: Ties { item, event: None, lane: Some(id("k")) }, at: NOW };
     for later in [NOW, Timestamp(NOW.0 + 60_000)] {
-        assert_eq!(store.pass_over(&task, &reason, later).await.unwrap(), Some(passed.clone()));
+        assert_eq!(store.pass_over(&task, &failure, later).await.unwrap(), Some(passed.clone()));
     }
     assert_eq!(now(&*store, &task).await.status, Status::Failed { batch: None, reason: reason.clone() });
     assert_eq!(store.take_turn(&task, &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
-    assert_eq!(store.pass_over(&TaskId::new("none"), &reason, NOW).await.unwrap(), None);
+    assert_eq!(store.pass_over(&TaskId::new("none"), &failure, NOW).await.unwrap(), None);
 }
 
 async fn nobody_is_passed_over_who_had_its_turn(store: impl Fixture) {
     lane_of(&*store, "k", &["t0"]).await;
-    assert_eq!(store.pass_over(&TaskId::new("t0"), &Reason::new("no"), NOW).await.unwrap(), None);
+    assert_eq!(store.pass_over(&TaskId::new("t0"), &failure(&target("a"), "no"), NOW).await.unwrap(), None);
     assert_eq!(now(&*store, &TaskId::new("t0")).await.status, Status::Created { target: target("a") });
 }
 
@@ -234,7 +235,7 @@ async fn a_lane_that_a_failure_stopped_is_listed_until_it_goes_on(store: impl Fi
         let task = format!("t{n}");
         let lane = lane_of(&*store, key, &[&task]).await;
         let later = Timestamp(NOW.0 + n as u64);
-        let lane = lane.settled(&TaskId::new(task), Outcome::Failed, policy, None, later).unwrap();
+        let lane = lane.settled((&TaskId::new(task), Round(0)), Outcome::Failed, policy, None, later).unwrap();
         assert_eq!(store.store_lane(&lane).await.unwrap(), Stored::Yes);
         lanes.push(lane);
     }

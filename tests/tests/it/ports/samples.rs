@@ -1,6 +1,8 @@
 //! Tasks, locks, batches and trackers to write.
 
+use groupage_core::domain::Reason;
 use groupage_core::domain::batch::{Batch, Member};
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::id::digest;
 use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
 use groupage_core::domain::session::{Session, Timing};
@@ -16,6 +18,10 @@ pub fn task(id: &str, target: &Target) -> Task {
     let payload = format!("{{\"parcel\":\"{id}\"}}");
     let digest = digest(&[&payload]);
     Task::new(TaskId::new(id), target.clone(), payload, digest, Timestamp(1_700_000_000_123))
+}
+
+pub fn failure(target: &Target, reason: &str) -> Failure {
+    Failure { target: target.clone(), reason: Reason::new(reason), attempts: 1, answer: None, keep_ms: 0 }
 }
 
 pub fn member(candidate: &Candidate) -> Member {

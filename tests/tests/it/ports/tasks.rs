@@ -7,7 +7,7 @@ use groupage_core::domain::task::{Candidate, Status};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
-use super::samples::{back, member, now, target, task, waiting};
+use super::samples::{back, failure, member, now, target, task, waiting};
 
 conformance![
     an_id_is_registered_once,
@@ -234,7 +234,7 @@ async fn nothing_is_put_back_where_there_is_no_task(store: impl Fixture) {
 
 async fn a_task_is_settled_once(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
-    let failed = Settlement::Failed(Reason::new("late"));
+    let failed = Settlement::Failed(failure(&target("a"), "late"));
     for settlement in [&Settlement::Succeeded, &Settlement::Succeeded, &failed] {
         store.settle(&member(&candidate), &batch, settlement, AT).await.unwrap();
     }
@@ -244,7 +244,7 @@ async fn a_task_is_settled_once(store: impl Fixture) {
 async fn a_failed_task_keeps_its_reason(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
     let reason = Reason::new("too_heavy");
-    let settlement = Settlement::Failed(reason.clone());
+    let settlement = Settlement::Failed(failure(&target("a"), reason.as_str()));
     store.settle(&member(&candidate), &batch, &settlement, AT).await.unwrap();
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Failed { batch: Some(batch), reason });
 }

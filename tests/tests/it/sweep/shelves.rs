@@ -63,6 +63,7 @@ impl layer::Tasks for Poisoned {
 }
 impl layer::Lanes for Poisoned {}
 impl layer::Locks for Poisoned {}
+impl layer::Failures for Poisoned {}
 impl layer::Gates for Poisoned {}
 
 impl layer::Batches for Poisoned {

@@ -60,6 +60,7 @@ impl layer::Lanes for Forgetful<'_> {}
 impl layer::Locks for Forgetful<'_> {}
 impl layer::Batches for Forgetful<'_> {}
 impl layer::Sessions for Forgetful<'_> {}
+impl layer::Failures for Forgetful<'_> {}
 impl layer::Gates for Forgetful<'_> {}
 impl layer::Trackers for Forgetful<'_> {}
 impl layer::Lists for Forgetful<'_> {}

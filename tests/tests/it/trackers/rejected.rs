@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use groupage_core::domain::batch::Member;
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::tracker::{State, Which};
 use groupage_core::routes::Routes;
@@ -126,7 +127,9 @@ async fn a_repeat_of_a_settled_task_acks_its_item() {
     let bodies = [parcel("p", 1, "t:0:0"), parcel("q", 1, "t:0:1")];
     assert_eq!(memory.register(ROUTES, &bodies).await.registered, 2);
     settle(&memory, "p", Settlement::Succeeded).await;
-    settle(&memory, "q", Settlement::Failed(Reason::new("too_heavy"))).await;
+    let (target, reason) = (Target::new("parcels:t"), Reason::new("too_heavy"));
+    let failure = Failure { target, reason, attempts: 1, answer: None, keep_ms: 0 };
+    settle(&memory, "q", Settlement::Failed(failure)).await;
     assert_eq!(items(&memory, Which::Missing).await, ["t:0:0", "t:0:1"], "nobody has acked them");
     assert_eq!(memory.register(ROUTES, &bodies).await.repeated, 2);
     assert_eq!(items(&memory, Which::Failed).await, ["t:0:1"]);

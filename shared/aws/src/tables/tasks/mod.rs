@@ -1,8 +1,9 @@
-//! The task table: one item per task, and the sparse index of those that wait.
+//! The task table: one item per task, and the sparse indexes of those that wait and of those that failed.
 //!
 //! Only a waiting task carries `Target`, a key of the index, so that a task's later changes cost no index write. `Bytes`
 //! is the payload's size, stored for the index's sake.
 
+pub(crate) mod filed;
 mod read;
 mod stored;
 
@@ -11,8 +12,8 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
 use groupage_core::domain::batch::Member;
+use groupage_core::domain::failed::Failure;
 use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{
@@ -20,6 +21,8 @@ use groupage_core::ports::{
     WaitingPage, WayBack,
 };
 use serde::Deserialize;
+
+use filed::filing;
 use stored::{StoredTask, passed_over, ties_of};
 
 use crate::config::Tables;
@@ -34,14 +37,14 @@ use crate::meter::Place;
 pub(crate) use stored::{item_of, task_of};
 
 pub(crate) const TABLE: &str = "task table";
-const ID: &str = "Id";
+pub(crate) const ID: &str = "Id";
 pub(crate) const STATUS: &str = "Status";
-const TARGET: &str = "Target";
-const BATCH_ID: &str = "BatchId";
-const ROUND: &str = "Round";
-const WAITS_SINCE: &str = "WaitsSince";
-const SETTLED_AT: &str = "SettledAt";
-const TTL: &str = "Ttl";
+pub(crate) const TARGET: &str = "Target";
+pub(crate) const BATCH_ID: &str = "BatchId";
+pub(crate) const ROUND: &str = "Round";
+pub(crate) const WAITS_SINCE: &str = "WaitsSince";
+pub(crate) const SETTLED_AT: &str = "SettledAt";
+pub(crate) const TTL: &str = "Ttl";
 
 /// An entry of the index.
 #[derive(Debug, Deserialize)]
@@ -75,7 +78,7 @@ fn is_member(batch: &BatchId, round: Round) -> [Clause; 3] {
 }
 
 impl Dynamo {
-    fn task_key<'a>(&'a self, id: &'a TaskId) -> Key<'a> {
+    pub(crate) fn task_key<'a>(&'a self, id: &'a TaskId) -> Key<'a> {
         Key::of(&self.tables.tasks, Place::Tasks, ID, id.as_str())
     }
 
@@ -92,12 +95,18 @@ impl Dynamo {
         transaction::put(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
     }
 
-    /// The change that settles a task, but for the reason of a failure.
-    fn settling(&self, status: &str, now: Timestamp) -> Change {
+    /// The change that settles a task as failed, and files it.
+    fn failing(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Change {
+        let kept_ms = self.retention_ms.max(failure.keep_ms);
+        filing(self.settling(task::FAILED, kept_ms, now), (id, failure), now)
+    }
+
+    /// The change that settles a task, but for what is kept of a failure.
+    fn settling(&self, status: &str, kept_ms: u64, now: Timestamp) -> Change {
         Change::default()
             .set(STATUS, text(status))
             .set(SETTLED_AT, number(now.0))
-            .set(TTL, number(now.plus_ms(self.retention_ms).as_secs()))
+            .set(TTL, number(now.plus_ms(kept_ms).as_secs()))
     }
 }
 
@@ -168,8 +177,8 @@ impl Tasks for Dynamo {
         }
     }
 
-    async fn pass_over(&self, id: &TaskId, reason: &Reason, now: Timestamp) -> Result<Option<PassedOver>> {
-        let change = self.settling(task::FAILED, now).set("Reason", text(reason.as_str()));
+    async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        let change = self.failing(id, failure, now);
         let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
         match self.update("pass a task over", self.task_key(id), change, &queued, ReturnValue::AllNew).await? {
             Written::Done(None) | Written::Refused(None) => Ok(None),
@@ -218,8 +227,8 @@ impl Tasks for Dynamo {
 
     async fn settle(&self, member: &Member, batch: &BatchId, settlement: &Settlement, now: Timestamp) -> Result<Ties> {
         let change = match settlement {
-            Settlement::Succeeded => self.settling(task::SUCCEEDED, now),
-            Settlement::Failed(reason) => self.settling(task::FAILED, now).set("Reason", text(reason.as_str())),
+            Settlement::Succeeded => self.settling(task::SUCCEEDED, self.retention_ms, now),
+            Settlement::Failed(failure) => self.failing(&member.id, failure, now),
         };
         let assumes = is_member(batch, member.round);
         // Refused means that an earlier repeat did it, or put the task back: nothing is left to do either way.

@@ -25,9 +25,10 @@ mod room;
 mod status;
 
 use self::bisection::Bisection;
+use super::answer::{Excerpt, Excerpts};
 use super::gate::{IN_PLACE_MS, Ticket};
 use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId};
-use super::outcome::Results;
+use super::outcome::{Reason, Results};
 use super::task::{Candidate, Task};
 use super::time::Timestamp;
 
@@ -67,6 +68,8 @@ pub struct Batch {
     pub attempts: u32,
     /// How far it has been taken apart, once it has lost its workers.
     pub apart: Option<Box<Bisection>>,
+    /// What its calls were answered that failed.
+    pub answers: Option<Box<Excerpts>>,
     /// What is left of its pending follow-up, if some of it could not be done.
     pub left: Option<Box<Left>>,
     /// When its first candidates were written.
@@ -136,6 +139,7 @@ impl Batch {
             bytes: 0,
             attempts: 0,
             apart: None,
+            answers: None,
             left: None,
             created_at: now,
             due: now.plus_ms(wait_ms + GRACE_MS),
@@ -257,6 +261,15 @@ impl Batch {
             apart.begin();
         }
         claimed
+    }
+
+    /// The same batch, with what a call of it was answered; the next write keeps it.
+    pub fn answered(mut self, answer: Option<(Reason, Excerpt)>) -> Self {
+        if let Some((reason, excerpt)) = answer {
+            let kept = self.answers.take().map(|kept| *kept).unwrap_or_default();
+            self.answers = Some(Box::new(kept.with(reason, excerpt)));
+        }
+        self
     }
 
     /// This claimed batch, taken apart so far.

@@ -1,6 +1,6 @@
 //! How sessions, and whatever sweep looks after, are spread over keys.
 
-use super::{BatchId, ListId, Pool, RouteName, SessionId, StreamId, TrackerId, digest};
+use super::{BatchId, ListId, Pool, RouteName, SessionId, StreamId, TaskId, TrackerId, digest};
 
 /// Handlers' sessions lie in so many pools, since one partition of DynamoDB takes 1,000 writes a second.
 const HANDLER_POOLS: u8 = 16;
@@ -85,6 +85,12 @@ impl Part {
         Self::of_digest(&digest(&["stream", &stream.0]))
     }
 
+    /// The part that a task is filed in.
+    #[must_use]
+    pub fn of_task(task: &TaskId) -> Self {
+        Self::of_digest(&digest(&["task", &task.0]))
+    }
+
     fn of_digest(digest: &str) -> Self {
         let first = digest.chars().next().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
         Self { number: u8::try_from(first).unwrap_or_default(), pulled: false }
@@ -103,6 +109,12 @@ impl Part {
     /// The key under which the index of streams lists this part.
     pub fn stream_key(self) -> String {
         format!("{:x}", self.number)
+    }
+
+    /// The key under which this part of a route's failed tasks is filed.
+    #[must_use]
+    pub fn failed_key(self, route: &RouteName) -> String {
+        format!("failed:{route}#{:x}", self.number)
     }
 
     /// The key under which the index of unfinished batches lists this part of a route.

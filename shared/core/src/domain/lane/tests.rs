@@ -22,8 +22,9 @@ fn tasks_go_in_the_order_of_their_arrival() {
     let lane = lane.unwrap();
     assert_eq!(places, [Place::First, Place::Behind(Turn(1))]);
     assert_eq!((&lane.state, lane.next), (&State::Taken(id(0)), Turn(2)));
-    let settled =
-        |lane: &Lane, n, next: Option<&Queued>| lane.settled(&id(n), Outcome::Succeeded, OnFailure::Hold, next, NOW);
+    let settled = |lane: &Lane, n, next: Option<&Queued>| {
+        lane.settled((&id(n), Round(0)), Outcome::Succeeded, OnFailure::Hold, next, NOW)
+    };
     let lane = settled(&lane, 0, Some(&queued(1, 1))).unwrap();
     assert_eq!((&lane.state, lane.head), (&State::Taken(id(1)), Turn(1)));
     assert_eq!(settled(&lane, 0, None), None, "a repeat changes nothing");
@@ -38,13 +39,13 @@ fn a_task_that_comes_too_early_waits_for_the_hole_to_be_filled() {
     let (lane, places) = by_sequence.lined_up(&[(id(3), Some(Turn(3))), (id(1), Some(Turn(1)))], NOW);
     let lane = lane.unwrap();
     assert_eq!(places, [Place::Behind(Turn(3)), Place::First]);
-    let lane = lane.settled(&id(1), Outcome::Succeeded, OnFailure::Hold, None, NOW).unwrap();
+    let lane = lane.settled((&id(1), Round(0)), Outcome::Succeeded, OnFailure::Hold, None, NOW).unwrap();
     assert_eq!((&lane.state, lane.head), (&State::Free, Turn(2)));
     assert!(!lane.is_idle());
     let (lane, places) = lane.lined_up(&[(id(2), Some(Turn(2)))], NOW);
     assert_eq!(places, [Place::First]);
     let lane = lane.unwrap();
-    let lane = lane.settled(&id(2), Outcome::Succeeded, OnFailure::Hold, Some(&queued(3, 3)), NOW).unwrap();
+    let lane = lane.settled((&id(2), Round(0)), Outcome::Succeeded, OnFailure::Hold, Some(&queued(3, 3)), NOW).unwrap();
     assert_eq!(lane.state, State::Taken(id(3)));
 }
 
@@ -62,7 +63,7 @@ fn a_number_is_used_once() {
 fn a_failure_holds_skips_or_fails_the_rest() {
     let (lane, _) = lane(Numbering::ByArrival).lined_up(&[(id(0), None), (id(1), None)], NOW);
     let lane = lane.unwrap();
-    let failed = |policy| lane.settled(&id(0), Outcome::Failed, policy, Some(&queued(1, 1)), NOW).unwrap();
+    let failed = |policy| lane.settled((&id(0), Round(0)), Outcome::Failed, policy, Some(&queued(1, 1)), NOW).unwrap();
     assert_eq!(failed(OnFailure::Skip).state, State::Taken(id(1)));
     let held = failed(OnFailure::Hold);
     assert_eq!((&held.state, held.head), (&State::Held(id(0)), Turn(0)));

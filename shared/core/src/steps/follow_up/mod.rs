@@ -13,10 +13,11 @@ mod messages;
 use futures::{StreamExt, stream};
 
 use self::messages::About;
-use super::lane::{HandedOver, Ordering};
+use super::lane::{HandedOver, Ordering, Over};
 use super::ties;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Positions, Status};
+use crate::domain::failed::Failure;
 use crate::domain::notice::is_undeliverable;
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::{self, Ties};
@@ -158,22 +159,37 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
         (unsent.into_iter().collect(), first)
     }
 
+    /// How a member is settled, if it is.
+    fn settlement(&self, member: &Member) -> Option<Settlement> {
+        match self.results.get(&member.id) {
+            None => Some(Settlement::Succeeded),
+            Some(Exception::Failed { reason, attempts }) => Some(Settlement::Failed(Failure {
+                target: self.batch.target.whole(),
+                answer: self.batch.answers.as_ref().and_then(|answers| answers.of(reason)).cloned(),
+                reason: reason.clone(),
+                attempts: *attempts,
+                keep_ms: self.route.keep_failed_ms,
+            })),
+            Some(Exception::Returned { .. }) => None,
+        }
+    }
+
     /// Writes members' statuses, hands their turns over, and tells who must hear of them.
     async fn settle(&self, of: &Positions, came: &mut Came) {
         let members = self.batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position));
         let settlements: Vec<(usize, Member, Settlement)> = members
-            .filter_map(|(position, member)| Some((position, member.clone(), settlement(self.results, member)?)))
+            .filter_map(|(position, member)| Some((position, member.clone(), self.settlement(member)?)))
             .collect();
         let settle = |(position, member, settlement): (usize, Member, Settlement)| async move {
             let ties = self.store.settle(&member, &self.batch.id, &settlement, self.at).await;
-            (position, member.id, ties, outcome(&settlement))
+            (position, member, ties, outcome(&settlement))
         };
         let writes: Vec<_> = settlements.into_iter().map(settle).collect();
         let mut writes = stream::iter(writes).buffer_unordered(CONCURRENCY);
         let (mut settled, mut unsettled) = (Vec::new(), Vec::new());
-        while let Some((position, task, ties, outcome)) = writes.next().await {
+        while let Some((position, member, ties, outcome)) = writes.next().await {
             match ties {
-                Ok(ties) => settled.push(Settled { position, task, ties, outcome }),
+                Ok(ties) => settled.push(Settled { position, member, ties, outcome }),
                 Err(error) => {
                     came.fail(error);
                     unsettled.push(position);
@@ -187,7 +203,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
     /// The positions of those of whom somebody may not have heard.
     async fn tell(&self, settled: Vec<Settled>, came: &mut Came) -> Vec<usize> {
         let Self { store, outbox, env, route, .. } = *self;
-        let turn = |of: &Settled| Some((of.task.clone(), of.ties.lane.clone()?, of.outcome));
+        let turn = |of: &Settled| {
+            let Member { id: task, round } = of.member.clone();
+            Some(Over { task, round, lane: of.ties.lane.clone()?, outcome: of.outcome })
+        };
         let turns: Vec<_> = settled.iter().filter_map(turn).collect();
         let handed = Ordering { store, outbox, env }.hand_over(&turns, route.on_failure(), &route.notify).await;
         let ties = settled.iter().map(|of| (of.ties.clone(), of.outcome)).collect();
@@ -216,7 +235,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
 /// A member whose status is written.
 struct Settled {
     position: usize,
-    task: TaskId,
+    member: Member,
     ties: Ties,
     outcome: tracker::Outcome,
 }
@@ -263,14 +282,6 @@ fn last_return_ms(results: &Results) -> Option<u64> {
         Exception::Failed { .. } => None,
     });
     delays.max()
-}
-
-fn settlement(results: &Results, member: &Member) -> Option<Settlement> {
-    match results.get(&member.id) {
-        None => Some(Settlement::Succeeded),
-        Some(Exception::Failed { reason, .. }) => Some(Settlement::Failed(reason.clone())),
-        Some(Exception::Returned { .. }) => None,
-    }
 }
 
 const fn outcome(settlement: &Settlement) -> tracker::Outcome {

@@ -3,13 +3,26 @@
 use futures::{StreamExt, stream};
 
 use super::Ordering;
-use crate::domain::id::{LaneId, TaskId};
+use crate::domain::id::{LaneId, Round, TaskId};
 use crate::domain::lane::{Lane, OnFailure, Queued, State};
 use crate::domain::tracker::Outcome;
 use crate::ports::{Env, Lanes, Outbox, Stored, Streams, Tasks, Trackers};
 use crate::routes::Notify;
 use crate::steps::shape::Tries;
 use crate::steps::{CONCURRENCY, Error};
+
+/// A task whose turn is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// The task.
+    pub task: TaskId,
+    /// The round in which it was settled.
+    pub round: Round,
+    /// Its lane.
+    pub lane: LaneId,
+    /// What became of it.
+    pub outcome: Outcome,
+}
 
 /// What handing turns over came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +48,11 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     /// Hands the turns of settled tasks over to those behind them. May be repeated.
     pub async fn hand_over(
         &self,
-        settled: &[(TaskId, LaneId, Outcome)],
+        settled: &[Over],
         on_failure: OnFailure,
         notify: &Notify,
     ) -> Result<HandedOver, Error> {
-        let handing: Vec<_> =
-            settled.iter().map(|(task, lane, outcome)| self.hand_one_over(task, lane, *outcome, on_failure)).collect();
+        let handing: Vec<_> = settled.iter().map(|over| self.hand_one_over(over, on_failure)).collect();
         let handed: Vec<Result<Handed, Error>> = stream::iter(handing).buffer_unordered(CONCURRENCY).collect().await;
         let (mut came_to, mut entered, mut failing, mut failed) = (HandedOver::default(), Vec::new(), Vec::new(), None);
         for handed in handed {
@@ -62,13 +74,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         failed.map_or(Ok(came_to), Err)
     }
 
-    async fn hand_one_over(
-        &self,
-        task: &TaskId,
-        id: &LaneId,
-        outcome: Outcome,
-        on_failure: OnFailure,
-    ) -> Result<Handed, Error> {
+    async fn hand_one_over(&self, over: &Over, on_failure: OnFailure) -> Result<Handed, Error> {
+        let Over { task, round, lane: id, outcome } = over;
         let mut tries = Tries::of("handing a lane's turn over", self.env);
         loop {
             // A lane that is gone was idle for long: whoever had the turn handed it over.
@@ -76,7 +83,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let mut next = None;
             if lane.state == State::Taken(task.clone()) {
                 next = self.next_in(&lane).await?;
-                if let Some(moved) = lane.settled(task, outcome, on_failure, next.as_ref(), self.env.now()) {
+                if let Some(moved) = lane.settled((task, *round), *outcome, on_failure, next.as_ref(), self.env.now()) {
                     if self.store.store_lane(&moved).await? == Stored::Conflict {
                         tries.give_way().await?;
                         continue;

@@ -18,7 +18,7 @@ use crate::domain::{LaneId, Reason, TaskId, Turn};
 use crate::ports::{Env, Lanes, Outbox, PutBack, Stored, Streams, Tasks, Trackers, send_all};
 use crate::routes::Notify;
 
-pub use hand_over::HandedOver;
+pub use hand_over::{HandedOver, Over};
 pub use line_up::{Arrival, Lined};
 
 handle! {

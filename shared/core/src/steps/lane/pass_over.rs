@@ -3,8 +3,10 @@
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Ordering, PAGE, predecessor_failed};
+use crate::domain::failed::{self, KEEP_DAYS};
 use crate::domain::lane::{Lane, Queued};
 use crate::domain::notice::{self, Failure};
+use crate::domain::time::DAY_MS;
 use crate::domain::tracker::Outcome;
 use crate::domain::{NotificationQueue, Timestamp, Turn};
 use crate::ports::{Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Streams, Tasks, Trackers, send_all};
@@ -35,7 +37,15 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     }
 
     async fn pass_one_over<'q>(&self, queued: &'q Queued) -> Result<Option<(&'q Queued, PassedOver)>, Error> {
-        let passed = self.store.pass_over(&queued.candidate.id, &predecessor_failed(), self.env.now()).await?;
+        let failure = failed::Failure {
+            target: queued.target.whole(),
+            reason: predecessor_failed(),
+            attempts: 0,
+            answer: None,
+            // Nobody retries it, as its lane has gone on: it is listed for as long as most are.
+            keep_ms: KEEP_DAYS * DAY_MS,
+        };
+        let passed = self.store.pass_over(&queued.candidate.id, &failure, self.env.now()).await?;
         Ok(passed.map(|passed| (queued, passed)))
     }
 }

@@ -96,7 +96,7 @@ impl World {
         let batch = batch.clone();
         let status = match settlement {
             Settlement::Succeeded => Status::Succeeded { batch },
-            Settlement::Failed(reason) => Status::Failed { batch: Some(batch), reason: reason.clone() },
+            Settlement::Failed(failure) => Status::Failed { batch: Some(batch), reason: failure.reason.clone() },
         };
         self.tables.put_task(Task { status, ..task }, laws.lags);
     }

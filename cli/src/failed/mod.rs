@@ -1,0 +1,261 @@
+//! `groupage failed`: failed tasks are found, run again, or taken off the list.
+
+mod args;
+mod found;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use groupage_core::domain::failed::Failed;
+use groupage_core::domain::id::TaskId;
+use groupage_core::routes::Routes;
+use groupage_core::steps::failed::Each;
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::output::{Ending, Output, after_step, grouped, style, summary, time};
+use crate::stack::{self, Access};
+pub use args::Args;
+use args::{Chosen, Command};
+use found::Search;
+
+/// So many tasks are done at once: as many as one read of the task table looks up.
+const AT_ONCE: usize = 100;
+
+/// A failed task, for people and programs.
+#[derive(Debug, Serialize)]
+struct Shown {
+    id: TaskId,
+    failed_at: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    target: String,
+    reason: String,
+    attempts: u32,
+    /// What the downstream answered: its status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer_status: Option<u16>,
+    /// The beginning of what it said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+}
+
+impl From<Failed> for Shown {
+    fn from(Failed { filed, target, reason, attempts, answer }: Failed) -> Self {
+        let answer_status = answer.as_ref().map(|answer| answer.status);
+        let answer = answer.map(|answer| answer.text).filter(|text| !text.is_empty());
+        let (target, reason) = (target.as_str().to_owned(), reason.to_string());
+        Self { id: filed.id, failed_at: time(filed.at), target, reason, attempts, answer_status, answer }
+    }
+}
+
+impl Shown {
+    /// In one line. A Target or an answer may hold anything.
+    fn line(&self) -> String {
+        let Self { id, failed_at, target, reason, attempts, .. } = self;
+        format!("{failed_at}  {id}  {}  {reason}  {attempts}", target.escape_debug())
+    }
+
+    fn text(&self) -> String {
+        let mut rows = vec![
+            ("id", self.id.to_string()),
+            ("failed at", self.failed_at.clone()),
+            ("target", self.target.escape_debug().to_string()),
+            ("reason", self.reason.clone()),
+            ("calls", grouped(self.attempts.into())),
+        ];
+        rows.extend(self.answer_status.map(|status| ("answered", status.to_string())));
+        rows.extend(self.answer.as_ref().map(|said| ("and said", said.escape_debug().to_string())));
+        summary(rows)
+    }
+}
+
+/// What became of the tasks.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    /// Tasks that were named or found.
+    tasks: u64,
+    /// Those of which it was done.
+    done: u64,
+    /// Those of which it was not, and why.
+    refused: Vec<NotDone>,
+    seconds: f64,
+}
+
+/// A task of which it was not done.
+#[derive(Debug, Serialize)]
+struct NotDone {
+    id: TaskId,
+    why: String,
+}
+
+/// What is done with tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Retry,
+    Drop,
+}
+
+/// Looks for failed tasks, or does something with them.
+pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
+    act(options, name, output).await.map_err(|error| after_step(error, ": repeat the command"))
+}
+
+async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
+    let connection = stack::open(name).await?;
+    let access = Access::to(&connection);
+    let routes = stack::remote_steps(&connection)?.routes.current().await?;
+    match &options.command {
+        Command::List { filter, limit } => {
+            let mut search = Search::new(&access, &routes, filter)?;
+            let found = list(&mut search, usize::try_from(*limit).unwrap_or(usize::MAX), *output).await?;
+            if found.is_empty() && !output.is_json() {
+                output.result(&(), || "no failed task is listed".to_owned());
+            }
+            if !search.is_over() {
+                let _ = writeln!(io::stderr(), "there may be more: say --limit, or more options");
+            }
+            Ok(Ending::Well)
+        }
+        Command::Show { id } => match access.failing().show(id).await? {
+            Ok(failed) => {
+                let shown = Shown::from(failed);
+                output.result(&shown, || shown.text());
+                Ok(Ending::Well)
+            }
+            Err(refused) => Err(anyhow!("{id}: {refused}")),
+        },
+        Command::Retry(chosen) => Doing { act: Act::Retry, access, routes, output: *output }.run(chosen).await,
+        Command::Drop(chosen) => Doing { act: Act::Drop, access, routes, output: *output }.run(chosen).await,
+    }
+}
+
+/// Prints what is found, up to `limit`.
+async fn list(search: &mut Search<'_>, limit: usize, output: Output) -> Result<Vec<TaskId>> {
+    let mut listed = Vec::new();
+    while let Some(page) = search.next(AT_ONCE.min(limit - listed.len())).await? {
+        for failed in page {
+            listed.push(failed.filed.id.clone());
+            let shown = Shown::from(failed);
+            output.line(&shown, || shown.line());
+        }
+        if listed.len() >= limit {
+            break;
+        }
+    }
+    Ok(listed)
+}
+
+/// Something that is done with tasks.
+struct Doing {
+    act: Act,
+    access: Access,
+    routes: Arc<Routes>,
+    output: Output,
+}
+
+impl Doing {
+    async fn run(&self, chosen: &Chosen) -> Result<Ending> {
+        if chosen.dry_run {
+            return self.only_list(chosen).await;
+        }
+        let (began, bar) = (Instant::now(), bar());
+        let mut report = Report::default();
+        if chosen.all {
+            let mut search = Search::new(&self.access, &self.routes, &chosen.filter)?;
+            while let Some(page) = search.next(at_once(chosen.rate)).await? {
+                let ids: Vec<TaskId> = page.into_iter().map(|failed| failed.filed.id).collect();
+                self.some(&ids, chosen.rate, &mut report, &bar).await?;
+            }
+        } else {
+            for ids in chosen.ids.chunks(at_once(chosen.rate)) {
+                self.some(ids, chosen.rate, &mut report, &bar).await?;
+            }
+        }
+        bar.finish_and_clear();
+        report.seconds = began.elapsed().as_secs_f64();
+        self.output.result(&report, || report.text(self.act));
+        Ok(if report.refused.is_empty() { Ending::Well } else { Ending::Badly })
+    }
+
+    async fn only_list(&self, chosen: &Chosen) -> Result<Ending> {
+        if chosen.all {
+            let mut search = Search::new(&self.access, &self.routes, &chosen.filter)?;
+            list(&mut search, usize::MAX, self.output).await?;
+            return Ok(Ending::Well);
+        }
+        let mut ending = Ending::Well;
+        for id in &chosen.ids {
+            match self.access.failing().show(id).await? {
+                Ok(failed) => {
+                    let shown = Shown::from(failed);
+                    self.output.line(&shown, || shown.line());
+                }
+                Err(refused) => {
+                    ending = Ending::Badly;
+                    let _ = writeln!(io::stderr(), "{id}: {refused}");
+                }
+            }
+        }
+        Ok(ending)
+    }
+
+    /// Does some at once, and then waits for as long as the rate asks for.
+    async fn some(&self, ids: &[TaskId], rate: Option<u64>, report: &mut Report, bar: &ProgressBar) -> Result<()> {
+        let began = Instant::now();
+        let failing = self.access.failing();
+        let each: Each = match self.act {
+            Act::Retry => failing.retry(&self.routes, ids).await?,
+            Act::Drop => failing.unfile(ids).await,
+        };
+        for (id, outcome) in each {
+            report.tasks += 1;
+            match outcome {
+                Ok(Ok(())) => report.done += 1,
+                Ok(Err(refused)) => report.not(id, &refused, self.output),
+                Err(error) => report.not(id, &error, self.output),
+            }
+        }
+        bar.set_position(report.tasks);
+        if let Some(rate) = rate {
+            let least = Duration::from_secs_f64(ids.len() as f64 / rate as f64);
+            tokio::time::sleep(least.saturating_sub(began.elapsed())).await;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn not(&mut self, id: TaskId, why: &dyn std::error::Error, output: Output) {
+        let why = why.to_string();
+        if !output.is_json() {
+            let _ = writeln!(io::stderr(), "{id}: {why}");
+        }
+        self.refused.push(NotDone { id, why });
+    }
+
+    fn text(&self, act: Act) -> String {
+        let done = match act {
+            Act::Retry => "run again",
+            Act::Drop => "taken off the list",
+        };
+        summary([
+            ("failed tasks", grouped(self.tasks)),
+            (done, grouped(self.done)),
+            ("not", grouped(self.refused.len() as u64)),
+        ])
+    }
+}
+
+fn at_once(rate: Option<u64>) -> usize {
+    rate.and_then(|rate| usize::try_from(rate).ok()).unwrap_or(AT_ONCE).clamp(1, AT_ONCE)
+}
+
+/// On standard error, and only if that is a terminal.
+fn bar() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    ProgressBar::new_spinner().with_style(style("{spinner} {pos} tasks  {per_sec}"))
+}

@@ -1,0 +1,94 @@
+//! Failed tasks in memory.
+
+use super::{MemoryStore, Tables};
+use crate::domain::failed::{Failed, Failure, Filed, Retry};
+use crate::domain::id::{Part, RouteName, TaskId};
+use crate::domain::task::Status;
+use crate::domain::time::Timestamp;
+use crate::ports::{Failures, Result, Stored};
+
+/// What is kept of a failure.
+#[derive(Debug)]
+pub(super) struct Kept {
+    failed: Failed,
+    is_filed: bool,
+}
+
+impl Tables {
+    pub(super) fn file(&mut self, id: &TaskId, failure: &Failure, now: Timestamp) {
+        let failed = Failed::of(id.clone(), now, failure);
+        self.failures.insert(id.clone(), Kept { failed, is_filed: true });
+    }
+
+    pub(super) fn failed_at(&self, id: &TaskId) -> Option<Timestamp> {
+        self.failures.get(id).map(|kept| kept.failed.filed.at)
+    }
+}
+
+/// As the index shows it.
+fn entry(failed: &Failed) -> Failed {
+    let mut entry = failed.clone();
+    if let Some(answer) = &mut entry.answer {
+        answer.text.clear();
+    }
+    entry
+}
+
+impl Failures for MemoryStore {
+    async fn failed(
+        &self,
+        (route, part): (&RouteName, Part),
+        (from, until): (Timestamp, Timestamp),
+        after: Option<&Filed>,
+        limit: usize,
+    ) -> Result<Vec<Failed>> {
+        let tables = self.tables();
+        let filed = tables.failures.values().filter(|kept| kept.is_filed).map(|kept| &kept.failed);
+        let mut found: Vec<Failed> = filed
+            .filter(|failed| failed.target.route() == *route && Part::of_task(&failed.filed.id) == part)
+            .filter(|failed| (from..until).contains(&failed.filed.at))
+            .filter(|failed| after.is_none_or(|after| failed.filed > *after))
+            .map(entry)
+            .collect();
+        found.sort_by(|a, b| a.filed.cmp(&b.filed));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn failure(&self, id: &TaskId) -> Result<Option<Failed>> {
+        Ok(self.tables().failures.get(id).map(|kept| kept.failed.clone()))
+    }
+
+    async fn retry(&self, retry: &Retry) -> Result<Stored> {
+        let mut guard = self.tables();
+        let tables = &mut *guard;
+        let next = retry.failed_in.next();
+        let Some(task) = tables.tasks.get_mut(&retry.id) else { return Ok(Stored::Conflict) };
+        if retry.lane.is_none() && task.waits_in(next) {
+            return Ok(Stored::Yes);
+        }
+        if task.round != retry.failed_in || !matches!(task.status, Status::Failed { .. }) {
+            return Ok(Stored::Conflict);
+        }
+        if let Some(lane) = &retry.lane
+            && !tables.lanes.entry(lane.id.clone()).or_default().replace(lane)
+        {
+            return Ok(Stored::Conflict);
+        }
+        task.status = Status::Created { target: retry.target.clone() };
+        (task.round, task.attempts, task.waits_since) = (next, 0, retry.at);
+        let candidate = task.candidate();
+        tables.failures.remove(&retry.id);
+        tables.show(&retry.target, candidate);
+        Ok(Stored::Yes)
+    }
+
+    async fn unfile(&self, id: &TaskId) -> Result<Stored> {
+        let mut tables = self.tables();
+        let has_failed = tables.tasks.get(id).is_some_and(|task| matches!(task.status, Status::Failed { .. }));
+        if let Some(kept) = tables.failures.get_mut(id) {
+            kept.is_filed = false;
+        }
+        Ok(if has_failed { Stored::Yes } else { Stored::Conflict })
+    }
+}

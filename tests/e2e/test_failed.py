@@ -1,0 +1,58 @@
+"""Failed tasks on the deployed stack, found and run again; and waiting ones, cancelled. Each by whom its role must let."""
+
+import json
+
+import pytest
+
+from test_api import Api
+
+
+@pytest.fixture(scope="module")
+def api(run) -> Api:
+    """After the run: what these tests send is none of its work."""
+    return Api(run.stack)
+
+
+def letter(id: str) -> str:
+    """A letter that never gets better."""
+    return json.dumps({"id": id, "payload": {"type": "letter", "district": "nowhere"}})
+
+
+def failed(stack, id: str) -> bool:
+    return stack.status(id) == "failed"
+
+
+def calls_of(downstream, id: str) -> int:
+    return sum(id in call.members for call in downstream.ledger.calls("/sort"))
+
+
+def listed(stack) -> list[str]:
+    lines = stack.groupage("failed", "list", "--target", "letters:nowhere", "--json").splitlines()
+    return [json.loads(line)["id"] for line in lines]
+
+
+def test_a_failed_task_is_found_run_again_and_dropped(run, downstream, api):
+    stack, ids = run.stack, ["lost-1", "lost-2"]
+    stack.send([letter(id) for id in ids])
+    stack.eventually("letters to fail", lambda: all(failed(stack, id) for id in ids), lambda: map(stack.status, ids))
+    stack.eventually("both to be listed", lambda: sorted(listed(stack)) == ids, lambda: listed(stack))
+    shown = json.loads(stack.groupage("failed", "show", "lost-1", "--json"))
+    assert (shown["target"], shown["attempts"]) == ("letters:nowhere", 2)
+    before = calls_of(downstream, "lost-1")
+    assert json.loads(stack.groupage("failed", "retry", "lost-1", "--json"))["done"] == 1
+    stack.eventually("it to fail again", lambda: calls_of(downstream, "lost-1") == before + 2, lambda: before)
+    stack.eventually("its new outcome", lambda: failed(stack, "lost-1"), lambda: stack.status("lost-1"))
+
+    # The function behind the URL may do the same.
+    before = calls_of(downstream, "lost-2")
+    status, answer = api.call("POST", "/failed/retries", {"ids": ["lost-2", "nobody"]})
+    assert (status, answer["done"], len(answer["refused"])) == (200, ["lost-2"], 1)
+    stack.eventually("it to fail again", lambda: calls_of(downstream, "lost-2") == before + 2, lambda: before)
+    stack.eventually("its new outcome", lambda: failed(stack, "lost-2"), lambda: stack.status("lost-2"))
+    assert api.call("GET", "/tasks/lost-2/failure")[1]["target"] == "letters:nowhere"
+    assert api.call("POST", "/failed/drops", {"ids": ids})[1]["done"] == ids
+    query = "route=letters&target=letters:nowhere"
+    stack.eventually(
+        "the list to be empty", lambda: api.call("GET", "/failed", query=query)[1]["tasks"] == [], lambda: listed(stack)
+    )
+    assert [stack.status(id) for id in ids] == ["failed", "failed"]
