@@ -42,14 +42,16 @@ pub enum Inserted {
     Behind,
 }
 
+/// How far the clocks of two workers may differ, in milliseconds.
+const SKEW_MS: u64 = 1_000;
 /// A time that is put between the tickets lies so far ahead, in milliseconds: far beyond those that are waited for in
-/// place, also by clocks that differ by a second.
+/// place, also by another worker's clock.
 const INSERT_AHEAD_MS: u64 = 2 * IN_PLACE_MS;
 /// And at most so far.
-const INSERT_MOST_MS: u64 = INSERT_AHEAD_MS + 1_000;
+const INSERT_MOST_MS: u64 = INSERT_AHEAD_MS + SKEW_MS;
 /// Times that lie further ahead were given to no batch that has no ticket, and are waited for in place by none, in
-/// milliseconds; by clocks that differ by a second, either.
-pub const SETTLED_MS: u64 = INSERT_MOST_MS + 1_000;
+/// milliseconds; by another worker's clock, either.
+pub const SETTLED_MS: u64 = INSERT_MOST_MS + SKEW_MS;
 /// Shifts that a line remembers at most. A shift is past after some seconds, except one that nobody is behind.
 const MOST_SHIFTS: usize = 4;
 
@@ -121,7 +123,7 @@ impl Line {
 
     /// A time between the tickets for a batch that missed its own. No ticket is moved that somebody may wait for in place.
     pub fn insert(&mut self, now: Timestamp) -> Inserted {
-        let safe = now.plus_ms(IN_PLACE_MS);
+        let safe = now.plus_ms(IN_PLACE_MS + SKEW_MS);
         let last = self.shifts.last().map(|shift| shift.from).filter(|from| *from < self.next && self.at(*from) > safe);
         let ticket = last.unwrap_or_else(|| self.first_at(now.plus_ms(INSERT_AHEAD_MS)));
         if ticket >= self.next {
