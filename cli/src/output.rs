@@ -77,7 +77,7 @@ impl Output {
     pub fn line<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) {
         let text = match self.json {
             true => visible_json(&serde_json::to_string(value).unwrap_or_default()),
-            false => visible(&text()),
+            false => on_one_line(&text()),
         };
         let _ = writeln!(io::stdout(), "{text}");
     }
@@ -141,7 +141,7 @@ fn visible(text: &str) -> String {
 }
 
 /// A value that must not look like two.
-fn on_one_line(value: &str) -> String {
+pub fn on_one_line(value: &str) -> String {
     visible(value).replace('\n', "\\n")
 }
 

@@ -1,5 +1,6 @@
 //! Tables, queues and a clock in memory, and single steps over them: for tests that need no whole world.
 
+use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::tracker::Options;
 use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::memory::{MemoryQueues, MemoryStore};
@@ -47,7 +48,7 @@ impl Memory {
     pub async fn register(&self, routes: &str, bodies: &[String]) -> Report {
         let (store, queues, env) = (&self.store, &self.queues, &self.env);
         let routes = &Routes::parse(routes).expect("good routes");
-        let deadline = env.now().plus_ms(15_000);
+        let deadline = env.now().plus_ms(TASKS.budget_ms());
         Register { store, queues, env, routes, deadline }.run(records(bodies)).await
     }
 

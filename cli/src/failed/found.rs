@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use anyhow::{Result, bail};
 use groupage_aws::System;
 use groupage_core::domain::failed::{Failed, Filed, Wanted};
-use groupage_core::domain::id::RouteName;
 use groupage_core::ports::Env;
-use groupage_core::routes::Routes;
+use groupage_core::routes::{Route, Routes};
 
 use super::args::Filter;
 use crate::stack::Access;
@@ -24,21 +23,20 @@ impl<'a> Search<'a> {
     pub fn new(access: &'a Access, routes: &Routes, filter: &Filter) -> Result<Self> {
         let of_target = filter.target.as_ref().map(|target| target.route());
         let route = filter.route.clone().or(of_target);
-        let names: Vec<RouteName> = match route {
+        let searched: Vec<&Route> = match route {
             Some(name) => match routes.get(&name) {
-                Some(route) => vec![route.name.clone()],
+                Some(route) => vec![route],
                 None => bail!("no route is named `{name}`"),
             },
-            None => routes.iter().map(|route| route.name.clone()).collect(),
+            None => routes.iter().collect(),
         };
         let now = System.now();
-        let wanted = |route: RouteName| {
-            let keep_ms = routes.get(&route).map_or(u64::MAX, |route| route.keep_failed_ms);
+        let wanted = |route: &Route| {
             let (from, until) = (filter.from.unwrap_or_default(), filter.until.unwrap_or(now).min(now));
             let (target, reason) = (filter.target.clone(), filter.reason.clone());
-            Wanted { route, target, reason, from, until }.kept_for(keep_ms, now)
+            Wanted { route: route.name.clone(), target, reason, from, until }.kept_for(route.keep_failed_ms, now)
         };
-        Ok(Self { access, routes: names.into_iter().map(wanted).collect(), after: None })
+        Ok(Self { access, routes: searched.into_iter().map(wanted).collect(), after: None })
     }
 
     /// The next of them, up to `limit`; `None` if there are no more.

@@ -15,7 +15,7 @@ use groupage_core::steps::failed::Each;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use crate::output::{Ending, Output, after_step, grouped, style, summary, time};
+use crate::output::{Ending, Output, after_step, grouped, on_one_line, style, summary, time};
 use crate::stack::{self, Access};
 pub use args::Args;
 use args::{Chosen, Command};
@@ -51,22 +51,21 @@ impl From<Failed> for Shown {
 }
 
 impl Shown {
-    /// In one line. A Target or an answer may hold anything.
     fn line(&self) -> String {
         let Self { id, failed_at, target, reason, attempts, .. } = self;
-        format!("{failed_at}  {id}  {}  {reason}  {attempts}", target.escape_debug())
+        format!("{failed_at}  {id}  {target}  {reason}  {attempts}")
     }
 
     fn text(&self) -> String {
         let mut rows = vec![
             ("id", self.id.to_string()),
             ("failed at", self.failed_at.clone()),
-            ("target", self.target.escape_debug().to_string()),
+            ("target", on_one_line(&self.target)),
             ("reason", self.reason.clone()),
             ("calls", grouped(self.attempts.into())),
         ];
         rows.extend(self.answer_status.map(|status| ("answered", status.to_string())));
-        rows.extend(self.answer.as_ref().map(|said| ("and said", said.escape_debug().to_string())));
+        rows.extend(self.answer.as_ref().map(|said| ("and said", said.clone())));
         summary(rows)
     }
 }

@@ -1,6 +1,6 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
-use groupage_aws::entry::mapping::TASKS;
+use groupage_aws::entry::mapping::{GROUP, TASKS};
 use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::session::Timing;
@@ -37,7 +37,7 @@ impl World {
 
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
-        let deadline = process.env().now().plus_ms(TASKS.timeout_s * 1_000 / 2);
+        let deadline = process.env().now().plus_ms(TASKS.budget_ms());
         Register { store: &store, queues: &queues, env: process.env(), routes, deadline }.run(records).await
     }
 
@@ -73,7 +73,7 @@ impl World {
             }
             Destination::Group => {
                 let message: Group = serde_json::from_str(body).map_err(bad)?;
-                let deadline = env.now().plus_ms(30_000);
+                let deadline = env.now().plus_ms(GROUP.budget_ms());
                 let routes = &self.leaders_routes;
                 let step = GroupBatch { store, queue: queues, env, routes, deadline };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };

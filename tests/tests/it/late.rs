@@ -77,7 +77,7 @@ async fn delivered(count: usize, latency_ms: u64, hangs: Option<&'static str>) -
         let process = Process::new("register-task", env.clone(), fate, latency_ms);
         let hanging = Hanging(&store, hangs);
         let (tables, outbox) = (Faulty::new(&hanging, &process), Faulty::new(&queues, &process));
-        let deadline = env.now().plus_ms(TASKS.timeout_s * 1_000 / 2);
+        let deadline = env.now().plus_ms(TASKS.budget_ms());
         let step = Register { store: &tables, queues: &outbox, env: process.env(), routes: &routes, deadline };
         let timeout = Duration::from_secs(TASKS.timeout_s);
         // A function that is killed deletes nothing.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::rest::{Rest, Stage};
 use groupage_core::domain::task::Task;
 use groupage_core::ports::{self, Result, layer};
@@ -67,7 +68,7 @@ impl layer::Streams for Full {}
 
 async fn register(store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> Report {
     let (routes, env) = (Routes::parse(ROUTES).unwrap(), TestEnv::new(1));
-    let deadline = env.now().plus_ms(15_000);
+    let deadline = env.now().plus_ms(TASKS.budget_ms());
     Register { store, queues, env: &env, routes: &routes, deadline }.run(records).await
 }
 

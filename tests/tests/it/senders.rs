@@ -2,20 +2,15 @@
 //! register-task, from a principal that the queue names and that is none of the stack's.
 
 use groupage_aws::entry::{self, RouteSource};
-use groupage_core::domain::id::{Shard, StreamId, TaskId, TrackerId};
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::rest::{Rest, Stage};
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::stream;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::domain::tracker::{NodeId, Options, Which};
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Outgoing, Streams};
 use groupage_core::routes::Routes;
 use groupage_core::steps::stream::{Event, Streaming};
 use groupage_core::steps::track::{Lifetimes, Tracking};
-use groupage_tests::clock::TestEnv;
+use groupage_tests::prelude::*;
 
 const ROUTES: &str = r#"
 version: 1

@@ -3,7 +3,10 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::{
     Client,
     operation::put_item::PutItemError,
-    types::{AttributeValue, ReturnValuesOnConditionCheckFailure},
+    types::{
+        AttributeValue, DeleteGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate,
+        ReturnValuesOnConditionCheckFailure,
+    },
 };
 use embedded::{Durability, Error, Ports, Stack, Storage};
 use groupage_aws::config::Tables;
@@ -113,4 +116,30 @@ async fn a_folder_that_is_a_file_is_an_error_that_names_it() {
     let error =
         Stack::start(Storage::Folder(file.path().to_owned(), Durability::Process), Ports::default()).await.unwrap_err();
     assert!(error.to_string().contains(file.path().to_str().unwrap()), "{error}");
+}
+
+#[tokio::test]
+async fn a_folder_of_an_earlier_version_gains_the_index_that_it_lacks_with_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || Stack::start(Storage::Folder(folder.path().to_owned(), Durability::Process), Ports::default());
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+
+    let stack = start().await.unwrap();
+    let (client, table) = (Client::new(stack.sdk_config()), stack.tables().tasks.clone());
+    let delete = DeleteGlobalSecondaryIndexAction::builder().index_name(Tables::FILED_INDEX).build().unwrap();
+    let lacking = GlobalSecondaryIndexUpdate::builder().delete(delete).build();
+    client.update_table().table_name(&table).global_secondary_index_updates(lacking).send().await.unwrap();
+    let query = |client: &Client| {
+        let query = client.query().table_name(&table).index_name(Tables::FILED_INDEX);
+        query.key_condition_expression("Filed = :f").expression_attribute_values(":f", text("labels#1"))
+    };
+    let failed = client.put_item().table_name(&table).item("Id", text("p1"));
+    failed.item("Filed", text("labels#1")).item("FiledAt", text("000000000000001#p1")).send().await.unwrap();
+    query(&client).send().await.expect_err("the index is gone");
+    stack.shutdown().await;
+
+    let stack = start().await.unwrap();
+    let found = query(&Client::new(stack.sdk_config())).send().await.unwrap();
+    assert_eq!(found.count, 1);
+    stack.shutdown().await;
 }

@@ -17,6 +17,14 @@ pub struct Settings {
     pub memory_mb: u32,
 }
 
+impl Settings {
+    /// How long an invocation begins new work, in milliseconds: half of its timeout. The other half is for handing on what it
+    /// has done.
+    pub const fn budget_ms(&self) -> u64 {
+        self.timeout_s * 1_000 / 2
+    }
+}
+
 /// The task queue.
 pub const TASKS: Settings =
     Settings { batch_size: 1_000, window_s: 2, timeout_s: 30, visibility_s: 240, memory_mb: GROUPING_MEMORY_MB };

@@ -18,6 +18,7 @@ use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::{Error, follow_up};
 use tracing::{debug, error, info, warn};
 
+use super::mapping::{GROUP, TASKS};
 use super::metrics::{Counts, Metric};
 use super::records::{self, Fate, Fates, Received};
 use super::routes::{NoRoutes, RouteSource};
@@ -54,16 +55,10 @@ pub struct Handled {
     pub counts: Counts,
 }
 
-/// How long register-task begins new puts, in milliseconds: half its function's timeout. The other half is for what
-/// drives on the tasks that it has put.
-const REGISTER_BUDGET_MS: u64 = 15_000;
-/// How long group-batch works before it goes on by another message, in milliseconds: half its function's timeout.
-const GROUP_BUDGET_MS: u64 = 30_000;
-
 /// register-task.
 pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let deadline = stack.env.now().plus_ms(REGISTER_BUDGET_MS);
+    let deadline = stack.env.now().plus_ms(TASKS.budget_ms());
     let step = Register { store: &stack.store, queues: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let records = event
         .records
@@ -147,7 +142,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
 /// group-batch.
 pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let deadline = stack.env.now().plus_ms(GROUP_BUDGET_MS);
+    let deadline = stack.env.now().plus_ms(GROUP.budget_ms());
     let step = GroupBatch { store: &stack.store, queue: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let step = &step;
     let fates = records::each(event, |received: Received<Group>| async move {

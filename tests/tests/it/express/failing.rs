@@ -1,5 +1,6 @@
 //! Tasks that fail while they are in a rest.
 
+use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::rest::{Rest, Stage};
 use groupage_core::ports;
 use groupage_core::routes::Routes;
@@ -62,7 +63,7 @@ async fn a_rest_whose_tasks_cannot_be_sent_back_comes_again() {
     let routes = Routes::parse(ROUTES).unwrap();
     let record = first("m", &Rest::body(&parcels(3, 1), WAITED, Shard::HOME));
     let (store, env) = (MemoryStore::new(), TestEnv::new(1));
-    let deadline = env.now().plus_ms(15_000);
+    let deadline = env.now().plus_ms(TASKS.budget_ms());
     let step = Register { store: &store, queues: &Unreachable, env: &env, routes: &routes, deadline };
     let report = step.run(vec![record]).await;
     assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m"]);

@@ -1,5 +1,6 @@
 //! Tasks that are too large to be fed on: refused at the door, and set aside where one is on a list all the same.
 
+use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::list::{Addition, Put, Slot};
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::ports::{Error, Result};
@@ -66,7 +67,7 @@ fn a_task_that_could_not_be_fed_on_with_its_id_is_refused_at_the_door() {
         // As long as SQS's are: it becomes the task's id, and takes more room than the list's name did.
         let message_id = |n| format!("6f9619ff-8b86-d011-b42d-00c04fc964f{n}");
         let records = bodies.iter().enumerate().map(|(n, body)| first(&message_id(n), body)).collect();
-        let deadline = env.now().plus_ms(15_000);
+        let deadline = env.now().plus_ms(TASKS.budget_ms());
         let report = Register { store, queues, env, routes, deadline }.run(records).await;
         assert_eq!((report.listed, report.rejected, report.failed.len()), (2, 1, 0));
         assert_eq!(reasons(queues), [["too_large", "with its id the message is over 256000 bytes"]]);

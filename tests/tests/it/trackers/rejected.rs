@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::failed::Failure;
 use groupage_core::domain::outcome::Reason;
@@ -58,7 +59,7 @@ async fn register(
     bodies: &[String],
 ) -> Report {
     let routes = Routes::parse(routes).unwrap();
-    let deadline = env.now().plus_ms(15_000);
+    let deadline = env.now().plus_ms(TASKS.budget_ms());
     Register { store, queues, env, routes: &routes, deadline }.run(records(bodies)).await
 }
 
