@@ -2,8 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use groupage_core::domain::failed;
-use groupage_core::domain::retry::Retryable;
+use groupage_core::domain::{Retryable, failed};
 use groupage_core::ports;
 use groupage_core::steps::{self, list, stream, track::Refused};
 use serde::Serialize;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use groupage_core::domain::id::StreamId;
-use groupage_core::domain::notice::NotificationQueue;
 use groupage_core::domain::stream::{
     Ending, MAX_COMMIT_MS, MAX_FED, MAX_NUMBER, Offset, Options, State as Stored, Stream as StoredStream, WINDOW,
 };
+use groupage_core::domain::{NotificationQueue, StreamId};
 use groupage_core::steps::stream::{Event, Fed as FedEvents};
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -1,8 +1,7 @@
 //! `groupage check`: is a routes file right?
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use groupage_core::routes::{self, Routes};
 use serde::Serialize;

@@ -11,16 +11,14 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use embedded::{Durability, Pipeline, Ports, Processes, Storage};
-use groupage_aws::config;
 use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
-use groupage_aws::{Downstreams, Meter, System};
+use groupage_aws::{Downstreams, Meter, System, config};
 use groupage_core::ports::{self, Env};
 use groupage_core::steps::revive;
 use serde::Serialize;
 
 use crate::http::{self, Server};
-use crate::output::Ending;
-use crate::output::{Output, grouped};
+use crate::output::{Ending, Output, grouped};
 use crate::stop::Stop;
 use crate::{check, stack, steps};
 

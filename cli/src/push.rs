@@ -7,9 +7,8 @@ use groupage_aws::System;
 use groupage_core::ports::Env;
 use serde::Serialize;
 
-use crate::check;
 use crate::output::{Ending, Output};
-use crate::stack;
+use crate::{check, stack};
 
 #[derive(Serialize)]
 struct Pushed {

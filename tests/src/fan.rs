@@ -1,8 +1,7 @@
 //! Many runs on all cores, each in virtual time of its own.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Runs `one` for each of `items` on as many threads as there are cores; the answers are in the order of the items.
 pub fn each<I: Sync, T: Send>(items: &[I], one: impl Fn(&I) -> T + Sync) -> Vec<T> {

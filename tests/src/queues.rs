@@ -1,7 +1,6 @@
 //! Queues in memory by the virtual clock, which may lose a message or deliver it twice.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use groupage_core::memory::{Delivery, MemoryQueues};
 use groupage_core::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};

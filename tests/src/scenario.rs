@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::LocalBoxFuture;
-use groupage_core::domain::batch::Batch;
-use groupage_core::domain::id::Shard;
+use groupage_core::domain::{Batch, Shard};
 use groupage_core::ports::{Answer, NoAnswer};
 
 use crate::clock::in_virtual_time;

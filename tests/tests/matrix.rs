@@ -14,12 +14,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::time::Instant;
 
-use groupage_tests::effort;
-use groupage_tests::fan;
 use groupage_tests::prelude::*;
 use groupage_tests::process::Point;
 use groupage_tests::scenario::{Scenario, Told};
-use groupage_tests::scenarios;
+use groupage_tests::{effort, fan, scenarios};
 
 /// Longer than visibility timeouts, leases and sessions.
 const PAUSE_MS: u64 = 61_000;

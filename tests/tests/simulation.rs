@@ -8,9 +8,8 @@
 use std::collections::BTreeMap;
 
 use groupage_tests::chaos::Chaos;
-use groupage_tests::effort;
-use groupage_tests::fan;
 use groupage_tests::mutation::Mutation;
+use groupage_tests::{effort, fan};
 
 /// So many seeds are tried in a quick run, and in a long one.
 const SEEDS: u64 = 300;

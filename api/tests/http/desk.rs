@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use groupage_aws::System;
 use groupage_aws::entry::{RouteSource, Stack};
-use groupage_core::domain::id::LaneId;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{LaneId, Timestamp};
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Outbox, Outgoing};
 use groupage_core::routes::Routes;

@@ -1,12 +1,7 @@
 //! Failed tasks, found and run again.
 
 use groupage_core::domain::answer::Excerpt;
-use groupage_core::domain::batch::Member;
-use groupage_core::domain::failed::Failure;
-use groupage_core::domain::id::{BatchId, LaneId, RouteName, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::task::Task;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Failure, LaneId, Member, Reason, RouteName, Target, Task, TaskId, Timestamp};
 use groupage_core::ports::{Destination, Settlement, Tasks as _};
 use serde_json::{Value, json};
 

@@ -1,8 +1,6 @@
 //! Streams, from the first event to the last.
 
-use groupage_core::domain::stream::EventId;
-use groupage_core::domain::task_message;
-use groupage_core::domain::tracker::Outcome;
+use groupage_core::domain::{EventId, Outcome, task_message};
 use groupage_core::steps::stream::Streaming;
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! Tasks and batches.
 
 use groupage_core::domain::batch::{Assumes, Batch};
-use groupage_core::domain::id::{BatchId, Fence, Round, Target, TaskId};
-use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Candidate, Fence, Round, Target, Task, TaskId, Timestamp};
 use groupage_core::ports::{Batches as _, Tasks as _};
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Trackers, from opening to their end.
 
 use api::Backend as _;
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::ports::Destination;
 use serde_json::{Value, json};
 

@@ -3,11 +3,9 @@
 //! It trusts nobody. Whatever a caller must never do is written down as a [`Violation`], and the demo ends well only
 //! if there is none.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    time::Instant,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Instant;
 
 /// A parcel as a call brings it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! What the demo sends, and the routes that say how it is called for.
 
-use groupage_core::domain::id::TaskId;
-use groupage_core::domain::task_message::TaskMessage;
-use groupage_core::domain::tracker::ItemId;
+use groupage_core::domain::{ItemId, TaskId, TaskMessage};
 use serde_json::json;
 
 use super::ledger::Parcel;

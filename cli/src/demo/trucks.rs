@@ -4,29 +4,24 @@
 //! for now (503), and never takes a parcel that is too heavy. Which calls are slow or fail follows from the
 //! `Idempotency-Key` and a seed, so that a run can be repeated.
 
-use std::{
-    io,
-    net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use axum::{
-    Json, Router,
-    body::Bytes,
-    extract::State,
-    http::{HeaderMap, StatusCode, header::RETRY_AFTER},
-    response::{IntoResponse, Response},
-    routing::post,
-};
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
 use groupage_core::domain::id::digest;
 use serde::{Deserialize, Serialize};
-use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, oneshot},
-    task::JoinHandle,
-    time,
-};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time;
 
 use super::ledger::{Ledger, Outcome, Parcel};
 

@@ -3,9 +3,7 @@
 use std::time::SystemTime;
 
 use clap::Subcommand;
-use groupage_core::domain::id::{RouteName, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Reason, RouteName, Target, TaskId, Timestamp};
 
 /// What the examples teach.
 const EXAMPLES: &str = "\

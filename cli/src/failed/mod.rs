@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use groupage_core::domain::failed::Failed;
-use groupage_core::domain::id::TaskId;
+use groupage_core::domain::{Failed, TaskId};
 use groupage_core::routes::Routes;
 use groupage_core::steps::failed::Each;
 use indicatif::ProgressBar;

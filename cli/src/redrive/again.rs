@@ -88,9 +88,8 @@ fn place_of_id(body: &str) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::id::Shard;
     use groupage_core::domain::rest::Stage;
-    use groupage_core::domain::task_message;
+    use groupage_core::domain::{Shard, task_message};
 
     use super::*;
 

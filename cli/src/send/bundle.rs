@@ -1,7 +1,6 @@
 //! Messages in tens: what one `SendMessageBatch` takes.
 
-use groupage_core::domain::task_message::TaskMessage;
-use groupage_core::domain::tracker::ItemId;
+use groupage_core::domain::{ItemId, TaskMessage};
 
 /// SQS takes this many messages in one request.
 pub const MAX_MESSAGES: usize = 10;

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use groupage_core::domain::id::TaskId;
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Status, Task};
-use groupage_core::domain::task_message::TaskMessage;
+use groupage_core::domain::{Reason, TaskId, TaskMessage};
 use groupage_core::ports::{Freshness, Result, Tasks};
 
 /// What the table says of a task.

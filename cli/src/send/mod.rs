@@ -21,10 +21,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use futures::future::join_all;
 use groupage_aws::Connection;
-use groupage_core::domain::id::{TaskId, TrackerId};
-use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::task_message::TaskMessage;
-use groupage_core::domain::tracker::{ItemId, Outcome};
+use groupage_core::domain::{ItemId, Outcome, Reason, TaskId, TaskMessage, TrackerId};
 use indicatif::ProgressBar;
 use tokio::sync::{Mutex, mpsc};
 
@@ -275,10 +272,8 @@ impl<'a> Sender<'a> {
 mod tests {
     use aws_sdk_sqs::types::QueueAttributeName;
     use embedded::{Ports, Stack, Storage};
-    use groupage_core::domain::batch::Member;
-    use groupage_core::domain::task::Task;
     use groupage_core::domain::task_message::parse;
-    use groupage_core::domain::{BatchId, NotificationQueue, Target, Timestamp};
+    use groupage_core::domain::{BatchId, Member, NotificationQueue, Target, Task, Timestamp};
     use groupage_core::ports::{Settlement, Tasks};
 
     use super::*;

@@ -3,8 +3,7 @@
 use anyhow::Result;
 use groupage_aws::Dynamo;
 use groupage_core::domain::batch::{Batch, FollowUp, Status};
-use groupage_core::domain::id::{BatchId, SessionId, Target, TaskId};
-use groupage_core::domain::outcome::Exception;
+use groupage_core::domain::{BatchId, Exception, SessionId, Target, TaskId};
 use groupage_core::ports::Batches;
 use serde::Serialize;
 
@@ -82,10 +81,7 @@ fn shown(batch: Batch) -> Shown {
 #[cfg(test)]
 mod tests {
     use groupage_core::domain::batch::Claim;
-    use groupage_core::domain::id::{Fence, Round};
-    use groupage_core::domain::outcome::Results;
-    use groupage_core::domain::task::Candidate;
-    use groupage_core::domain::time::Timestamp;
+    use groupage_core::domain::{Candidate, Fence, Results, Round, Timestamp};
     use serde_json::{Value, json};
 
     use super::*;

@@ -2,9 +2,7 @@
 
 use anyhow::Result;
 use groupage_aws::{Dynamo, System};
-use groupage_core::domain::id::{BatchId, Pool, SessionId};
-use groupage_core::domain::session::Session;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Pool, Session, SessionId, Timestamp};
 use groupage_core::ports::{Env, Sessions};
 use groupage_core::routes::Routes;
 use serde::Serialize;

@@ -10,14 +10,12 @@ mod report;
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use groupage_aws::entry::AwsStack;
 use groupage_aws::{Dynamo, Sqs, System};
-use groupage_core::domain::id::{Pool, RouteName, SessionId};
-use groupage_core::domain::retry::Retryable;
+use groupage_core::domain::{Pool, Retryable, RouteName, SessionId};
 use groupage_core::ports::Env;
 use groupage_core::routes::{Route, Routes};
 use groupage_core::steps;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use groupage_core::domain::batch::Batch;
-use groupage_core::domain::{BatchId, Reason, Target};
+use groupage_core::domain::{Batch, BatchId, Reason, Target};
 use groupage_core::steps::follow_up::Counts;
 use serde::Serialize;
 

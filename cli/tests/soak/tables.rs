@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
-use groupage_aws::config;
-use groupage_aws::{Dynamo, Meter};
-use groupage_core::domain::task::Task;
-use groupage_core::domain::{Part, RouteName, TaskId, Timestamp};
+use groupage_aws::{Dynamo, Meter, config};
+use groupage_core::domain::{Part, RouteName, Task, TaskId, Timestamp};
 use groupage_core::ports::{Batches, Census, Freshness, Look, Tasks};
 use serde::Deserialize;
 

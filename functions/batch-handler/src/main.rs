@@ -1,7 +1,6 @@
 //! The Lambda function batch-handler: makes a batch's one call and records its outcome. Wiring only.
 
-use groupage_aws::Downstreams;
-use groupage_aws::entry;
+use groupage_aws::{Downstreams, entry};
 use lambda_runtime::Error;
 
 #[tokio::main(flavor = "current_thread")]

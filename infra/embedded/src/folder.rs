@@ -3,11 +3,9 @@
 //! A folder belongs to one process at a time: the lock on it dies with its holder, however that ends. It is its owner's alone,
 //! and so is each of its files: they hold payloads, and the key with which a stack is used.
 
-use std::{
-    fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
 use crate::{Error, guard::Key};
 

@@ -15,10 +15,8 @@
 
 use std::{fmt, sync::Arc};
 
-use http::{
-    HeaderMap, Request, Response, StatusCode, Uri,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN},
-};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use subtle::ConstantTimeEq;
 
 /// What a program must know to speak to a stack.

@@ -3,16 +3,14 @@
 //! SQLite runs synchronously, and the steps run on the caller's runtime: sharing one would let a slow write hold up
 //! every step. The thread ends when it is told to stop, or when its [`Server`] is dropped.
 
-use std::{
-    convert::Infallible,
-    error::Error as StdError,
-    io,
-    net::{Ipv4Addr, SocketAddr, TcpListener as StdListener},
-    pin::pin,
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::convert::Infallible;
+use std::error::Error as StdError;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -25,10 +23,8 @@ use hyper::{
 use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
 use tokio::{net::TcpListener, sync::oneshot, task, time};
 
-use crate::{
-    Error,
-    guard::{Guard, keep_to_oneself},
-};
+use crate::Error;
+use crate::guard::{Guard, keep_to_oneself};
 
 /// How long to wait when no connection can be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);

@@ -6,12 +6,8 @@
 //! larger of the item before and after; an entry of an index costs one write to appear or to go, two if a key changes,
 //! one if anything else in it changes, none if nothing does.
 
-use groupage_core::domain::batch::Batch;
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::lock::Lock;
-use groupage_core::domain::session::Session;
-use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::{Target, Timestamp};
+use groupage_core::domain::{Batch, Candidate, Lock, Session, Target, Task, Timestamp};
 use groupage_core::ports::{Freshness, Result};
 
 use crate::dynamo::item::{self, Item, WRITE_UNIT_BYTES, number, text};

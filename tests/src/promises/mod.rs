@@ -8,10 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{Batch, Status};
-use groupage_core::domain::id::TaskId;
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::outcome::Exception;
-use groupage_core::domain::task;
+use groupage_core::domain::{Exception, NotificationQueue, TaskId, task};
 use groupage_core::ports::{Census, Destination};
 
 use crate::limits;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::FutureExt;
-use groupage_core::domain::notice::NotificationQueue;
-use groupage_core::domain::task;
 use groupage_core::domain::tracker::{Ending, ItemId, Node, NodeId, State, Tracker};
+use groupage_core::domain::{NotificationQueue, task};
 use groupage_core::ports::{Destination, Freshness, Trackers};
 
 use crate::fan_out::{FanOut, Work};

@@ -2,8 +2,7 @@
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{Batch, Status};
-use groupage_core::domain::id::Shard;
-use groupage_core::domain::task::Task;
+use groupage_core::domain::{Shard, Task};
 
 use crate::scenario::{Scenario, parcel, parcels, routes_with};
 use crate::world::World;

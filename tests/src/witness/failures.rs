@@ -3,9 +3,8 @@
 use std::sync::PoisonError;
 
 use groupage_core::domain::failed::Retry;
-use groupage_core::domain::id::{Round, TaskId};
-use groupage_core::domain::lane::Lane;
 use groupage_core::domain::task::Status;
+use groupage_core::domain::{Lane, Round, TaskId};
 use groupage_core::ports::{Failures, Result, Stored, layer};
 
 use super::Witness;

@@ -14,8 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::session::Session;
-use groupage_core::domain::{BatchId, RouteName, SessionId, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, RouteName, Session, SessionId, TaskId, Timestamp};
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
 use groupage_core::routes::Routes;

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::TaskId;
 use groupage_core::domain::stream::{EventId, Life, Stream};
-use groupage_core::domain::task::Task;
 use groupage_core::domain::tracker::Change;
+use groupage_core::domain::{Task, TaskId};
 use groupage_core::ports::{Marked, Result, Stored, Streams, layer};
 
 use super::Witness;

@@ -1,9 +1,7 @@
 //! Tasks under observation: each is settled once, by the batch that it is in.
 
-use groupage_core::domain::batch::Member;
-use groupage_core::domain::failed::Failure;
 use groupage_core::domain::task::{Candidate, Task, Ties};
-use groupage_core::domain::{BatchId, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, WayBack, layer,
 };

@@ -4,8 +4,7 @@
 //! many they are, and `GROUPAGE_TRACKER_SEEDS` how many small fan-outs are tried.
 
 use groupage_tests::crowd::{Crowd, Told};
-use groupage_tests::effort;
-use groupage_tests::fan;
+use groupage_tests::{effort, fan};
 
 const ITEMS: u64 = 100_000;
 const SEEDS: u64 = 300;

@@ -2,12 +2,9 @@
 
 use std::collections::VecDeque;
 
-use groupage_core::domain::batch::Member;
-use groupage_core::domain::failed::Failure;
 use groupage_core::domain::lane::{Numbering, OnFailure};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::{Status, Task};
-use groupage_core::domain::tracker::Outcome;
+use groupage_core::domain::{Failure, Member, Outcome, Reason};
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Lined, Ordering, Over, Resumed};
 use groupage_tests::prelude::*;

@@ -12,12 +12,10 @@ use dynoxide::Database;
 use hyper::service::service_fn;
 use tokio::{net::TcpListener, sync::oneshot, time};
 
-use crate::{
-    Error,
-    folder::{Durability, Folder},
-    guard::Guard,
-    server::{Server, serve},
-};
+use crate::Error;
+use crate::folder::{Durability, Folder};
+use crate::guard::Guard;
+use crate::server::{Server, serve};
 
 /// How long requests may take to finish once the server is told to stop.
 const GRACE: Duration = Duration::from_secs(2);

@@ -4,11 +4,9 @@
 //! and nobody had its answer. But if whole transactions lie behind it, it was damaged later, and SQLite would drop them
 //! without a word. The format is <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 
-use std::{
-    fs::File,
-    io::{self, ErrorKind, Read, Seek, SeekFrom},
-    path::Path,
-};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use rusqlite::Connection;
 

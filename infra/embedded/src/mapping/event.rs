@@ -1,9 +1,7 @@
 //! SQS messages as the records of a Lambda event.
 
-use aws_lambda_events::{
-    encodings::Base64Data,
-    event::sqs::{SqsMessage, SqsMessageAttribute},
-};
+use aws_lambda_events::encodings::Base64Data;
+use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
 use aws_sdk_sqs::types::{Message, MessageAttributeValue};
 
 use crate::place::REGION;

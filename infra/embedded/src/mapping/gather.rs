@@ -1,9 +1,7 @@
 //! Records on their way into an event: pure, with the clock as an argument.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use aws_lambda_events::event::sqs::SqsMessage;
 

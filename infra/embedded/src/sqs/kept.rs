@@ -10,11 +10,9 @@
 //! Delays go on where they were. What a FIFO queue recognises is known for five minutes from the sending, or from a start in
 //! between; its sequence numbers begin anew with each process.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rustack_sqs_core::{handler::RustackSqsHandler, provider::RustackSqs};

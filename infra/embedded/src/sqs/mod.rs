@@ -12,26 +12,23 @@ use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use groupage_aws::{Meter, Requests, SqsRequest};
-use hyper::{
-    HeaderMap, Request,
-    body::{Body, Incoming},
-    service::{Service, service_fn},
-};
-use rustack_sqs_core::{config::SqsConfig, handler::RustackSqsHandler, provider::RustackSqs};
-use rustack_sqs_http::{
-    dispatch::SqsHandler,
-    service::{SqsHttpConfig, SqsHttpService},
-};
+use hyper::body::{Body, Incoming};
+use hyper::service::{Service, service_fn};
+use hyper::{HeaderMap, Request};
+use rustack_sqs_core::config::SqsConfig;
+use rustack_sqs_core::handler::RustackSqsHandler;
+use rustack_sqs_core::provider::RustackSqs;
+use rustack_sqs_http::dispatch::SqsHandler;
+use rustack_sqs_http::service::{SqsHttpConfig, SqsHttpService};
 use rustack_sqs_model::operations::SqsOperation;
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
-use crate::{
-    Error,
-    folder::Folder,
-    guard::Guard,
-    journal::{Journal, Opened, Writer},
-    server::{Server, serve},
-};
+use crate::Error;
+use crate::folder::Folder;
+use crate::guard::Guard;
+use crate::journal::{Journal, Opened, Writer};
+use crate::server::{Server, serve};
 use kept::{Answer, KeptHandler, Queues, now_ms};
 
 type SqsService = SqsHttpService<Handler>;

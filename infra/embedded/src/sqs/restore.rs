@@ -1,20 +1,14 @@
 //! Filling the queues with what the journal holds.
 
 use rustack_sqs_core::provider::SqsSnapshot;
-use rustack_sqs_model::{
-    error::SqsError,
-    input::{DeleteMessageInput, ReceiveMessageInput, SendMessageInput},
-};
+use rustack_sqs_model::error::SqsError;
+use rustack_sqs_model::input::{DeleteMessageInput, ReceiveMessageInput, SendMessageInput};
 
-use super::{
-    ACCOUNT,
-    kept::{Queues, digest},
-    live::Before,
-};
-use crate::{
-    journal::{DEDUPLICATED_MS, Found, Kept, Number},
-    place::arn,
-};
+use super::ACCOUNT;
+use super::kept::{Queues, digest};
+use super::live::Before;
+use crate::journal::{DEDUPLICATED_MS, Found, Kept, Number};
+use crate::place::arn;
 
 /// Makes the queues and puts their messages back, in the order in which they were sent.
 ///

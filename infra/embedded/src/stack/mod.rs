@@ -10,14 +10,12 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use groupage_aws::config::{Queues, Tables};
 use groupage_aws::{Connection, Requests};
 
-use crate::{
-    Error,
-    dynamo::Dynamo,
-    folder::{Durability, Folder},
-    guard::{Door, Guard, Key},
-    place::REGION,
-    sqs::Sqs,
-};
+use crate::Error;
+use crate::dynamo::Dynamo;
+use crate::folder::{Durability, Folder};
+use crate::guard::{Door, Guard, Key};
+use crate::place::REGION;
+use crate::sqs::Sqs;
 
 mod queues;
 mod tables;

@@ -1,14 +1,12 @@
 //! The tables, as `template.yaml` defines them.
 
-use aws_sdk_dynamodb::{
-    Client,
-    error::SdkError,
-    operation::create_table::CreateTableError,
-    types::{
-        AttributeDefinition, BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex,
-        GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
-        TimeToLiveSpecification, TimeToLiveStatus,
-    },
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::create_table::CreateTableError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex,
+    GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
+    TimeToLiveSpecification, TimeToLiveStatus,
 };
 use groupage_aws::config::Tables;
 

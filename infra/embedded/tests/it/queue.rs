@@ -1,9 +1,7 @@
 use std::collections::HashMap;
 
-use aws_sdk_sqs::{
-    Client,
-    types::{MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry},
-};
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry};
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::Requests;
 

@@ -1,12 +1,9 @@
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::{
-    Client,
-    operation::put_item::PutItemError,
-    types::{
-        AttributeValue, DeleteGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate,
-        ReturnValuesOnConditionCheckFailure,
-    },
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, DeleteGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate, ReturnValuesOnConditionCheckFailure,
 };
 use embedded::{Durability, Error, Ports, Stack, Storage};
 use groupage_aws::config::Tables;

@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::list::Life;
-use groupage_core::domain::task::Task;
-use groupage_core::domain::{BatchId, TaskId, Timestamp, Token};
+use groupage_core::domain::{BatchId, Task, TaskId, Timestamp, Token};
 use groupage_core::ports::{Env, Gates, Locks, Sessions, Shelves, Streams, layer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

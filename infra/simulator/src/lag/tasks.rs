@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::batch::Member;
-use groupage_core::domain::failed::Failure;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks,
     WaitingPage, WayBack,

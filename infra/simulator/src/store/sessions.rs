@@ -2,9 +2,8 @@
 
 use groupage_aws::Place;
 use groupage_aws::price::Image;
-use groupage_core::domain::id::{Beat, Pool, SessionId};
-use groupage_core::domain::session::Session;
 use groupage_core::domain::shelf::Position;
+use groupage_core::domain::{Beat, Pool, Session, SessionId};
 use groupage_core::ports::{Ended, Entries, Freshness, Renewed, Result, Sessions, Stored};
 
 use super::Store;

@@ -2,10 +2,8 @@
 
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place};
-use groupage_core::domain::batch::Member;
-use groupage_core::domain::failed::Failure;
 use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{BatchId, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
     WayBack,

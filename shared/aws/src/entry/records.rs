@@ -151,9 +151,8 @@ mod tests {
 
     use super::*;
     use groupage_core::domain::batch::Pace;
-    use groupage_core::domain::lock::Term;
     use groupage_core::domain::message::{Election, Lead};
-    use groupage_core::domain::{Fence, Target, Timestamp, WorkflowId};
+    use groupage_core::domain::{Fence, Target, Term, Timestamp, WorkflowId};
     use groupage_core::ports::{self, Outgoing};
 
     fn record(id: &str, body: &str) -> SqsMessage {

@@ -17,8 +17,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use super::metrics::Counts;
 use super::routes::RouteSource;
 use super::steps::{Handled, Stack, SweepFailed};
-use crate::config;
-use crate::{Connection, Dynamo, Meter, Sqs, System};
+use crate::{Connection, Dynamo, Meter, Sqs, System, config};
 
 /// Structured logs on standard output, one JSON object a line, from `GROUPAGE_LOG` (a tracing filter) or `info` up.
 pub fn init_logging() {

@@ -19,8 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Tables;
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number};
-use crate::dynamo::transaction;
-use crate::dynamo::{Dynamo, Key};
+use crate::dynamo::{Dynamo, Key, transaction};
 use crate::meter::Place;
 
 const TABLE: &str = "batch table";

@@ -1,9 +1,8 @@
 //! Counts over whole tables, for a stack that lost its messages. No function may do this: it reads everything.
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
-use groupage_core::domain::id::Target;
-use groupage_core::domain::lock::Lock;
 use groupage_core::domain::task::{self, Task};
+use groupage_core::domain::{Lock, Target};
 use groupage_core::ports::{Census, Result};
 
 use crate::dynamo::Dynamo;

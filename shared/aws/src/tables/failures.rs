@@ -3,10 +3,7 @@
 use aws_sdk_dynamodb::types::ReturnValue;
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::failed::{Failed, Filed, Retry};
-use groupage_core::domain::id::{Part, Round, RouteName, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::task;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Part, Reason, Round, RouteName, Target, TaskId, Timestamp, task};
 use groupage_core::ports::{Failures, Result, Stored};
 use serde::Deserialize;
 
@@ -17,8 +14,7 @@ use crate::config::Tables;
 use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{Item, decode, id_in, nonsense, number, text, text_in};
 use crate::dynamo::query::Query;
-use crate::dynamo::transaction;
-use crate::dynamo::{Dynamo, Key, Written};
+use crate::dynamo::{Dynamo, Key, Written, transaction};
 use crate::meter::Place;
 
 /// What is kept of a failure, as the task's item or the index's entry says it.

@@ -3,8 +3,7 @@
 
 use aws_sdk_dynamodb::types::CancellationReason;
 use groupage_core::domain::lane::{Lane, Queued, State};
-use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::{LaneId, Revision, Round, RouteName, Target, TaskId, Timestamp, Turn};
+use groupage_core::domain::{Candidate, LaneId, Revision, Round, RouteName, Target, Task, TaskId, Timestamp, Turn};
 use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored};
 use serde::{Deserialize, Serialize};
 

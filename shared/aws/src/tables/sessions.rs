@@ -3,9 +3,8 @@
 //! A clean shutdown removes the item, and so does whoever finds the session over. One that nobody looked for expires a
 //! day later.
 
-use groupage_core::domain::session::Session;
 use groupage_core::domain::shelf::Position;
-use groupage_core::domain::{BatchId, Beat, Pool, SessionId, Timestamp};
+use groupage_core::domain::{BatchId, Beat, Pool, Session, SessionId, Timestamp};
 use groupage_core::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
 use serde::{Deserialize, Serialize};
 

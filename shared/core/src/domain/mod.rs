@@ -30,10 +30,24 @@ pub mod time;
 pub mod tracker;
 
 // The words of the glossary that everything else is said with.
+pub use batch::{Batch, Member};
+pub use failed::{Failed, Failure};
+pub use gate::Gate;
 pub use id::{
     BatchId, Beat, Fence, LaneId, ListId, Part, Pool, Revision, Round, RouteName, Seq, SessionId, Shard, StreamId,
     Target, TaskId, Token, TrackerId, Turn, WorkflowId,
 };
+pub use lane::Lane;
+pub use list::List;
+pub use lock::{Lock, Term};
 pub use notice::NotificationQueue;
-pub use outcome::Reason;
+pub use outcome::{Exception, Reason, Results};
+pub use rest::Rest;
+pub use retry::Retryable;
+pub use session::Session;
+pub use shelf::Shelf;
+pub use stream::{EventId, Offset, Stream};
+pub use task::{Candidate, Task};
+pub use task_message::TaskMessage;
 pub use time::Timestamp;
+pub use tracker::{ItemId, Outcome, Tracker};

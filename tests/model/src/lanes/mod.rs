@@ -24,11 +24,10 @@ mod ports;
 pub mod setting;
 mod world;
 
-use groupage_core::domain::id::{Round, TaskId};
 use groupage_core::domain::lane::OnFailure::{FailRest, Hold, Skip};
 use groupage_core::domain::message::{Elect, Election};
 use groupage_core::domain::task::Status;
-use groupage_core::domain::tracker::Outcome;
+use groupage_core::domain::{Outcome, Round, TaskId};
 use groupage_core::ports::{Destination, Outgoing};
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Lined, Ordering, Over};

@@ -1,11 +1,9 @@
 //! The traits of `Ordering`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::failed::Failure;
 use groupage_core::domain::lane::{Lane, Queued};
 use groupage_core::domain::task::{Task, Ties};
-use groupage_core::domain::{LaneId, Target, TaskId, Timestamp, Turn};
-use groupage_core::ports::layer;
-use groupage_core::ports::{Freshness, LinedUp, Newcomer, PassedOver, PutBack, Result, Stored};
+use groupage_core::domain::{Failure, LaneId, Target, TaskId, Timestamp, Turn};
+use groupage_core::ports::{Freshness, LinedUp, Newcomer, PassedOver, PutBack, Result, Stored, layer};
 
 use super::setting::{Setting, number};
 use crate::harness::act::Ports;

@@ -1,8 +1,7 @@
 //! What takes part, the promises, and the rules that keep them.
 
 use groupage_core::domain::lane::{Numbering, OnFailure};
-use groupage_core::domain::task::Task;
-use groupage_core::domain::{LaneId, RouteName, Target, TaskId, Timestamp, Turn};
+use groupage_core::domain::{LaneId, RouteName, Target, Task, TaskId, Timestamp, Turn};
 use groupage_core::steps::lane::Arrival;
 
 use crate::harness::Run;

@@ -2,8 +2,7 @@
 
 use groupage_core::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
 use groupage_core::domain::{ListId, Timestamp, Token};
-use groupage_core::ports::layer;
-use groupage_core::ports::{Moved, PutOn, Result, Stored};
+use groupage_core::ports::{Moved, PutOn, Result, Stored, layer};
 
 use super::setting::Setting;
 use crate::harness::act::Ports;

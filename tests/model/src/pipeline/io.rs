@@ -4,9 +4,9 @@ use groupage_core::domain::batch::{Assumes, Batch, Member};
 use groupage_core::domain::lock::{Acquisition, Held, Term};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::rest::Stage;
-use groupage_core::domain::session::Session;
-use groupage_core::domain::task::{Candidate, Task};
-use groupage_core::domain::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId, Timestamp};
+use groupage_core::domain::{
+    BatchId, Beat, Candidate, Round, Seq, Session, SessionId, Target, Task, TaskId, Timestamp,
+};
 use groupage_core::ports::{Freshness, Settlement};
 
 use crate::harness::act::Answer;

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use groupage_core::domain::message::{Elect, Election};
-use groupage_core::domain::task::Task;
-use groupage_core::domain::task_message;
-use groupage_core::domain::{RouteName, Shard, Target, Timestamp, WorkflowId};
+use groupage_core::domain::{RouteName, Shard, Target, Task, Timestamp, WorkflowId, task_message};
 use groupage_core::routes::Routes;
 use stateright::{Model, Property};
 

@@ -3,10 +3,8 @@
 use groupage_core::domain::batch::{Assumes, Batch, Member};
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
-use groupage_core::domain::rest::Rest;
-use groupage_core::domain::session::Session;
 use groupage_core::domain::task::{Candidate, Task, Ties};
-use groupage_core::domain::{BatchId, Beat, Round, Seq, SessionId, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Beat, Rest, Round, Seq, Session, SessionId, Target, TaskId, Timestamp};
 use groupage_core::ports::layer;
 use groupage_core::ports::{
     self, Acquired, Advanced, Call, Destination, Downstream, Ended, Env, Freshness, Inbox, Joined, NoAnswer, Outbox,

@@ -1,10 +1,8 @@
 //! Processes: the real steps, run up to their next I/O; see [`crate::harness::histories`].
 
-use groupage_core::domain::batch::Batch;
-use groupage_core::domain::rest::Rest;
 use groupage_core::domain::sender::Sender;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::{Fence, Shard, TaskId, Timestamp};
+use groupage_core::domain::{Batch, Fence, Rest, Shard, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
 use groupage_core::steps::elect::{ElectLeader, send_successors};

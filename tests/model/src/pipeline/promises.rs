@@ -1,8 +1,7 @@
 //! What must hold in every state, or at every write.
 
 use groupage_core::domain::batch::{Batch, FollowUp, Member, Status};
-use groupage_core::domain::id::TaskId;
-use groupage_core::domain::task;
+use groupage_core::domain::{TaskId, task};
 
 use crate::harness::claims::promises;
 use crate::harness::kept::Kept;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use groupage_core::domain::batch::Status;
-use groupage_core::domain::lock::Lock;
 use groupage_core::domain::message::{Elect, Group, Lead};
-use groupage_core::domain::{BatchId, Fence, Shard, Timestamp};
+use groupage_core::domain::{BatchId, Fence, Lock, Shard, Timestamp};
 
 use crate::harness::histories;
 use crate::harness::kept::{Kept, Names};

@@ -1,10 +1,8 @@
 //! The tables: one item of each kind at a time, under the preconditions that the ports promise.
 
 use groupage_core::domain::batch::{Batch, FollowUp, Status};
-use groupage_core::domain::lock::Lock;
-use groupage_core::domain::session::Session;
 use groupage_core::domain::task::{self, Candidate, Task};
-use groupage_core::domain::{BatchId, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Lock, Session, Target, TaskId, Timestamp};
 
 use crate::harness::kept::{Kept, Names, fresh_name};
 

@@ -1,8 +1,7 @@
 //! What an action does to a state.
 
 use groupage_core::domain::message::{Elect, Group, Lead};
-use groupage_core::domain::session::Session;
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Session, Timestamp};
 
 use crate::harness::act::Answer;
 use crate::harness::histories;

@@ -1,11 +1,9 @@
 //! The traits of `Streaming`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::id::{StreamId, TaskId};
 use groupage_core::domain::stream::{Bits, Life, Page, Stream};
-use groupage_core::domain::task::Task;
 use groupage_core::domain::tracker::{Change, Node, NodeId};
-use groupage_core::ports::layer;
-use groupage_core::ports::{Freshness, Marked, Result, Seen, Stored};
+use groupage_core::domain::{StreamId, Task, TaskId};
+use groupage_core::ports::{Freshness, Marked, Result, Seen, Stored, layer};
 
 use super::setting::Setting;
 use crate::harness::act::Ports;

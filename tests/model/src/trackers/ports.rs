@@ -2,8 +2,7 @@
 
 use groupage_core::domain::id::TrackerId;
 use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use groupage_core::ports::layer;
-use groupage_core::ports::{Added, Freshness, Looked, Marked, Result, Stored};
+use groupage_core::ports::{Added, Freshness, Looked, Marked, Result, Stored, layer};
 
 use super::setting::{Rule, Setting};
 use crate::harness::act::Ports;

@@ -1,9 +1,8 @@
 //! Tasks that name a batch which never came, or does not have them.
 
 use groupage_core::domain::batch::{self, Assumes, Batch, Claim, Member};
-use groupage_core::domain::outcome::Results;
 use groupage_core::domain::task::{Candidate, Status, Task};
-use groupage_core::domain::task_message;
+use groupage_core::domain::{Results, task_message};
 use groupage_core::steps::revive::revive;
 use groupage_tests::prelude::*;
 use groupage_tests::scenario::parcels;

@@ -1,12 +1,10 @@
 //! What every `Failures` must do.
 
 use groupage_core::domain::answer::Excerpt;
-use groupage_core::domain::batch::Member;
 use groupage_core::domain::failed::{Failed, Failure, Filed, Retry};
-use groupage_core::domain::id::{BatchId, LaneId, Part, Round, RouteName, Target, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, Numbering, State};
 use groupage_core::domain::task::{Candidate, Status, Task};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, LaneId, Member, Part, Round, RouteName, Target, TaskId, Timestamp, Turn};
 use groupage_core::ports::{
     Failures, Freshness, Joined, Lanes, LinedUp, Newcomer, PutBack, Registered, Settlement, Store, Stored, Tasks,
 };

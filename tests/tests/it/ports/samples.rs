@@ -1,13 +1,10 @@
 //! Tasks, locks, batches and trackers to write.
 
-use groupage_core::domain::Reason;
-use groupage_core::domain::batch::{Batch, Member};
-use groupage_core::domain::failed::Failure;
 use groupage_core::domain::id::digest;
 use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
 use groupage_core::domain::session::{Session, Timing};
-use groupage_core::domain::task::{Candidate, Task};
 use groupage_core::domain::tracker::{Options, Tracker};
+use groupage_core::domain::{Batch, Candidate, Failure, Member, Reason, Task};
 use groupage_tests::prelude::*;
 
 pub fn target(value: &str) -> Target {

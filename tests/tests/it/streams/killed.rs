@@ -5,12 +5,10 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::stream::{EventId, Options, Stream};
-use groupage_core::domain::task::Task;
-use groupage_core::domain::tracker::Outcome;
-use groupage_tests::effort;
+use groupage_core::domain::{Outcome, Task};
 use groupage_tests::prelude::*;
-use groupage_tests::promises;
 use groupage_tests::source::Source;
+use groupage_tests::{effort, promises};
 use serde_json::json;
 
 const EVENTS: usize = 1_000;

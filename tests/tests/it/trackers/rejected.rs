@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use groupage_aws::entry::mapping::TASKS;
-use groupage_core::domain::batch::Member;
-use groupage_core::domain::failed::Failure;
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::tracker::{State, Which};
+use groupage_core::domain::{Failure, Member, Reason};
 use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Register, Report};
 use groupage_tests::prelude::*;

@@ -2,8 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use groupage_core::domain::list::{Addition, Life, Options, Purpose, Record, Reservation, Slot, State, Tail};
-use groupage_core::domain::tracker::ItemId;
-use groupage_core::domain::{ListId, Part, Revision, Timestamp, Token};
+use groupage_core::domain::{ItemId, ListId, Part, Revision, Timestamp, Token};
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 

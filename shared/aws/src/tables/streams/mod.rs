@@ -20,8 +20,7 @@ use crate::config::Tables;
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, number, size, text};
 use crate::dynamo::many::READ_AT_ONCE;
-use crate::dynamo::transaction;
-use crate::dynamo::{Dynamo, Key, Written};
+use crate::dynamo::{Dynamo, Key, Written, transaction};
 use crate::meter::Place;
 use crate::tables::nodes::{NODE, node_key, node_of};
 

@@ -6,8 +6,7 @@
 
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::failed::{Failure, Filed};
-use groupage_core::domain::id::{Part, TaskId};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{Part, TaskId, Timestamp};
 
 use crate::dynamo::expression::Change;
 use crate::dynamo::item::{number, text};

@@ -11,11 +11,8 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
-use groupage_core::domain::batch::Member;
-use groupage_core::domain::failed::Failure;
-use groupage_core::domain::id::{BatchId, Round, Target, TaskId};
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
     Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
     WaitingPage, WayBack,
@@ -30,8 +27,7 @@ use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{decode, encode, number, text};
 use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::{Query, page_size};
-use crate::dynamo::transaction;
-use crate::dynamo::{Dynamo, Key, Written};
+use crate::dynamo::{Dynamo, Key, Written, transaction};
 use crate::fault::failed;
 use crate::meter::Place;
 pub(crate) use stored::{item_of, task_of};

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use groupage_core::domain::id::TaskId;
-use groupage_core::domain::task::Task;
+use groupage_core::domain::{Task, TaskId};
 use groupage_core::ports::{Freshness, Result};
 
 use super::{ID, task_of};

@@ -1,11 +1,7 @@
 //! A task's stored form.
 
-use groupage_core::domain::id::{BatchId, LaneId, Round, Target, TaskId};
-use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::stream::EventId;
 use groupage_core::domain::task::{self, Status, Task, Ties, payload_bytes};
-use groupage_core::domain::time::Timestamp;
-use groupage_core::domain::tracker::ItemId;
+use groupage_core::domain::{BatchId, EventId, ItemId, LaneId, Reason, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{PassedOver, Result};
 use serde::{Deserialize, Serialize};
 

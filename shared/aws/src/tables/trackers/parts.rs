@@ -2,8 +2,7 @@
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, Delete, ReturnConsumedCapacity, TransactWriteItem};
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::tracker::Tracker;
+use groupage_core::domain::{Tracker, TrackerId};
 use groupage_core::ports::{Cleared, Result};
 
 use super::stored::OWN;

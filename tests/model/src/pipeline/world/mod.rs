@@ -7,9 +7,7 @@ mod tasks;
 
 use std::fmt::Debug;
 
-use groupage_core::domain::id::BatchId;
-use groupage_core::domain::lock::Term;
-use groupage_core::domain::task::Task;
+use groupage_core::domain::{BatchId, Task, Term};
 
 use crate::harness::act::Answer;
 use crate::harness::kept::Kept;

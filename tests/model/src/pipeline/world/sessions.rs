@@ -1,7 +1,6 @@
 //! The sessions: opened, renewed, ended.
 
-use groupage_core::domain::id::{Beat, SessionId};
-use groupage_core::domain::session::Session;
+use groupage_core::domain::{Beat, Session, SessionId};
 use groupage_core::ports::{Ended, Renewed, Stored};
 
 use super::{Laws, World};
