@@ -241,8 +241,8 @@ pub async fn list<B: Backend>(
 
 /// Run failed tasks again
 ///
-/// The same tasks under the same ids, with their attempts at zero. Each is judged for itself. The call may be repeated: a task
-/// that does not stand as failed is refused. Items of trackers keep their first outcome.
+/// The same tasks under the same ids, with their attempts at zero. Each is judged for itself. The call may be repeated:
+/// a task that does not stand as failed is refused. Items of trackers keep their first outcome.
 #[utoipa::path(
     post, path = "/failed/retries", tag = "failed tasks", operation_id = "retry_failed",
     request_body(content = TaskIds, example = json!({ "ids": ["parcel-4711"] })),

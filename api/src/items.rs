@@ -1,4 +1,4 @@
-//! Items, added to a tracker: whoever adds them makes their ids from what is answered.
+//! Items, added to a tracker: the caller makes their ids from the answer.
 
 use std::sync::Arc;
 

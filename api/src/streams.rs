@@ -39,8 +39,8 @@ pub struct NewStream {
     /// How many events may be unsettled; 10000 if it is missing.
     #[schema(minimum = 1, maximum = 1_000_000)]
     window: Option<u64>,
-    /// The queue that is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue that a
-    /// route names for notifications; `none` if it is missing.
+    /// The queue that is told of each commit: `default` (the stack's own queue), `none`, or the URL of an SQS queue
+    /// that a route names for notifications; `none` if it is missing.
     #[schema(pattern = "^(default|none|https?://.+)$")]
     notify: Option<String>,
 }
@@ -250,8 +250,8 @@ pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<StreamId
 
 /// Feed events
 ///
-/// All of them or, if one is refused, none. Events that were fed before are recognised by their number, offset and content;
-/// those that are not settled are sent again. If the answer is lost, or an error, repeat the call.
+/// All of them or, if one is refused, none. Events that were fed before are recognised by their number, offset and
+/// content; those that are not settled are sent again. If the answer is lost, or an error, repeat the call.
 #[utoipa::path(
     post, path = "/streams/{id}/events", tag = "streams", operation_id = "feed_stream",
     params(("id" = String, Path, description = "The stream's name.", pattern = "^[A-Za-z0-9_-]{1,40}$", example = "orders")),

@@ -48,8 +48,8 @@ pub struct NewTask {
     /// task gets an id that nobody has, and a call whose answer was lost cannot be repeated safely.
     #[schema(min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
     id: Option<String>,
-    /// The work itself. Routes look into it for what to do; the downstream receives it as it is. No object in it has two
-    /// fields of one name, no string holds the character NUL, and nothing lies more than 100 levels deep.
+    /// The work itself. Routes look into it for what to do; the downstream receives it as it is. No object in it has
+    /// two fields of one name, no string holds the character NUL, and nothing lies more than 100 levels deep.
     #[schema(value_type = Object)]
     payload: serde_json::Map<String, serde_json::Value>,
     /// The item of a tracker that is acked when the task settles.
@@ -88,7 +88,8 @@ pub struct Sent {
 /// Send tasks
 ///
 /// Checks all of them and sends them to the task queue; if one is wrong, none is sent. They are registered within
-/// seconds; those of one order key in the order of the call. If the answer is lost, repeat the call: tasks that brought their ids are not doubled.
+/// seconds; those of one order key in the order of the call. If the answer is lost, repeat the call: tasks that brought
+/// their ids are not doubled.
 #[utoipa::path(
     post, path = "/tasks", tag = "tasks", operation_id = "send_tasks",
     request_body(

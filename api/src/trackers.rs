@@ -32,8 +32,8 @@ pub struct NewTracker {
     /// When it ends, complete or not; without one it never does by itself while it is used.
     #[schema(format = DateTime)]
     deadline: Option<String>,
-    /// The queue that is told of its end: `default` (the stack's own queue), `none`, or the URL of a queue that the routes
-    /// file names. `default` if it is missing.
+    /// The queue that is told of its end: `default` (the stack's own queue), `none`, or the URL of a queue that the
+    /// routes file names. `default` if it is missing.
     #[schema(pattern = "^(default|none|https?://.+)$")]
     notify: Option<String>,
 }

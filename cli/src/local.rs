@@ -1,8 +1,8 @@
 //! `groupage local`: the whole stack in this process, kept running on a data folder.
 //!
-//! Tables and queues are kept in the folder and survive `kill -9`: a start goes on where the last process ended. A folder
-//! with tables and no queues, as an earlier version left it, is driven on from the tables. With `--no-steps` only tables and
-//! queues run here, and the steps in processes of their own, which can die alone.
+//! Tables and queues are kept in the folder and survive `kill -9`: a start goes on where the last process ended. A
+//! folder with tables and no queues, as an earlier version left it, is driven on from the tables. With `--no-steps`
+//! only tables and queues run here, and the steps in processes of their own, which can die alone.
 
 use std::fmt::Write as _;
 use std::io;
@@ -24,8 +24,8 @@ use crate::{check, stack, steps};
 
 /// Run the whole stack on this machine, on a data folder, until it is stopped.
 ///
-/// It prints the environment lines with which this command and any AWS SDK use it. They hold the key of the data folder.
-/// A request without the key is refused, and so is every web page.
+/// It prints the environment lines with which this command and any AWS SDK use it. They hold the key of the data
+/// folder. A request without the key is refused, and so is every web page.
 ///
 /// What it has accepted is in the data folder before the sender has its answer. That survives any end of the process,
 /// `kill -9` too: start it again, and it goes on. Give --fsync to survive a power cut as well.
@@ -45,13 +45,14 @@ pub struct Args {
     sqs_port: u16,
     /// The loopback port of the HTTP API; 0 for any free one.
     ///
-    /// Over it, programs send tasks, count fan-outs with trackers, hold tasks on lists, feed streams, and ask where tasks and
-    /// batches stand. Its address is among the lines printed, as GROUPAGE_API_URL; GET $GROUPAGE_API_URL/openapi.json describes
-    /// every request. Each but that one needs the header "Authorization: Bearer $GROUPAGE_API_TOKEN".
+    /// Over it, programs send tasks, count fan-outs with trackers, hold tasks on lists, feed streams, and ask where
+    /// tasks and batches stand. Its address is among the lines printed, as GROUPAGE_API_URL; GET
+    /// $GROUPAGE_API_URL/openapi.json describes every request. Each but that one needs the header "Authorization:
+    /// Bearer $GROUPAGE_API_TOKEN".
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     http_port: u16,
-    /// Wait for the disk at every write, so that what is acknowledged survives a power cut. Each send then takes as long as
-    /// the disk does.
+    /// Wait for the disk at every write, so that what is acknowledged survives a power cut. Each send then takes as
+    /// long as the disk does.
     #[arg(long)]
     fsync: bool,
     /// Run tables, queues and the API only; `groupage steps` runs the steps, in as many processes as you like.

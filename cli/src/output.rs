@@ -130,8 +130,8 @@ impl Output {
     }
 }
 
-/// A text with what a terminal would obey, or hide, shown by its number. Ids, Targets and answers come from outside: they
-/// must not clear a screen, change a title or turn the writing round. Line breaks stay.
+/// A text with what a terminal would obey, or hide, shown by its number. Ids, Targets and answers come from outside:
+/// they must not clear a screen, change a title or turn the writing round. Line breaks stay.
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -159,8 +159,8 @@ fn visible_json(json: &str) -> String {
     shown
 }
 
-/// Whether a terminal takes the character for a command, or shows nothing for it: control characters, separators of lines, and
-/// those that turn the direction of writing or have no width.
+/// Whether a terminal takes the character for a command, or shows nothing for it: control characters, separators of
+/// lines, and those that turn the direction of writing or have no width.
 fn obeys(c: char) -> bool {
     const UNSEEN: [std::ops::RangeInclusive<char>; 4] =
         ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{2069}', '\u{feff}'..='\u{feff}'];

@@ -1,5 +1,5 @@
-//! Whether the stack that a command is to work on can be reached at all, asked once before anything else: what an SDK says
-//! of a refused connection or of missing credentials helps nobody.
+//! Whether the stack that a command is to work on can be reached at all, asked once before anything else: what an SDK
+//! says of a refused connection or of missing credentials helps nobody.
 
 use std::env;
 use std::net::TcpStream;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// What whoever signals wants, each more than the one before.
+/// What a signal asks for, each more than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wish {
     GoOn,
@@ -26,7 +26,7 @@ impl Stop {
         tokio::spawn(async move {
             signals.next().await;
             tracing::info!("stopping: finishing what is in hand; a second signal drops it");
-            // Whoever would hear it may have ended by now.
+            // The receiver may have ended by now.
             let _ = wish.send(Wish::Finish);
             tokio::select! {
                 () = signals.next() => {}

@@ -1,4 +1,5 @@
-//! `groupage feed` as its caller meets it: killed twice, interrupted once, and at its end where a feeder is that never was.
+//! `groupage feed` as its caller meets it: killed twice, interrupted once, and at its end where a feeder is that never
+//! was.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -43,7 +44,7 @@ fn shown(stand: &Stand) -> Option<Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Waits until so many events are before the watermark; says how many are.
+/// Waits until this many events are before the watermark; says how many are.
 fn passed(stand: &Stand, events: u64) -> u64 {
     wait_for("the watermark", || shown(stand)?["watermark"].as_u64().filter(|watermark| *watermark >= events))
 }

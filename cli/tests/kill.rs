@@ -1,5 +1,5 @@
-//! What `groupage local` has accepted outlives its process: killed in mid-run, killed before anything is registered, and
-//! stopped by Ctrl-C. Nothing is sent twice by its sender, and every task is called.
+//! What `groupage local` has accepted outlives its process: killed in mid-run, killed before anything is registered,
+//! and stopped by Ctrl-C. Nothing is sent twice by its sender, and every task is called.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -19,7 +19,7 @@ use stand::{Process, Stand, wait_for};
 const PULLED: &str = "version: 1\nroutes:\n  - name: labels\n    target: printer\n    \
     batch: { max_items: 10, wait_ms: 0 }\n    downstream: pull\n    retry: { attempts: 2, base_ms: 1, cap_ms: 1 }\n";
 
-/// A session that nobody would take for dead while the test waits: whoever takes over was told that it is gone.
+/// A session that nobody would take for dead while the test waits: the one that takes over was told that it is gone.
 const LONG_SESSION: [(&str, &str); 1] = [("GROUPAGE_SESSION_EXPIRY_MS", "600000")];
 
 /// Where the commands of workers write what they do; ends what is left of them.

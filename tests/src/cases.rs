@@ -15,8 +15,8 @@ pub type Checked<T = ()> = Result<T, TestCaseError>;
 /// What a case came to, by name.
 pub type Came<const N: usize> = [(&'static str, u32); N];
 
-/// Tries as many cases as `GROUPAGE_CASES` says, or else `default`: a seed and what `steps` makes. Prints how many there
-/// were and what they came to, so that they show that they try what they say.
+/// Tries as many cases as `GROUPAGE_CASES` says, or else `default`: a seed and what `steps` makes. Prints how many
+/// there were and what they came to, so that they show that they try what they say.
 ///
 /// # Panics
 /// A case failed, `GROUPAGE_CASES` is no number, or no case came to one of the things that all of them may come to.
@@ -68,8 +68,8 @@ impl<C> Step<C> {
         Self { call, fault: None, repeated: false }
     }
 
-    /// Makes the call as a process that goes by a plan, and once more with nothing befalling it if it is to be repeated.
-    /// `call` answers with what a process that lived was told, and whether something befell it.
+    /// Makes the call as a process that goes by a plan, and once more with nothing befalling it if it is to be
+    /// repeated. `call` answers with what a process that lived was told, and whether something befell it.
     ///
     /// # Panics
     /// A call that nothing befell was not answered.

@@ -56,7 +56,7 @@ pub struct Told {
     pub took_ms: u64,
 }
 
-/// Of a hundred acked items, so many are acked again.
+/// Of a hundred acked items, this many are acked again.
 const REPEATED_PERCENT: u64 = 5;
 
 const fn outcome(number: u64) -> Outcome {
@@ -226,7 +226,7 @@ impl Run {
         self.acked.borrow_mut().extend(chunk.iter().take(10));
     }
 
-    /// Items that are acked already, for a call that acks so many others.
+    /// Items that are acked already, for a call that acks this many others.
     fn repeated(&self, fresh: u64) -> Vec<u64> {
         let acked = self.acked.borrow();
         let some = |_| acked.get(usize::try_from(self.env().pick(0..=acked.len() as u64 - 1)).ok()?).copied();

@@ -87,7 +87,7 @@ impl Scripted {
         Self { script, takes_ms: Box::new(|| 0), ledger: Mutex::default(), traffic: Mutex::default() }
     }
 
-    /// Takes its time: a call is in the ledger when it comes, and answered after so many milliseconds.
+    /// Takes its time: a call is in the ledger when it comes, and answered after this many milliseconds.
     pub fn taking(self, takes_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self { takes_ms: Box::new(takes_ms), ..self }
     }

@@ -58,7 +58,7 @@ impl Memory {
     }
 }
 
-/// Opens a tracker of so many items, of whose end nobody is told.
+/// Opens a tracker of this many items, of whose end nobody is told.
 ///
 /// # Panics
 /// There is such a tracker.

@@ -28,9 +28,9 @@ mutations! {
     FreezesWithoutDriving,
     /// An open batch that gets candidates drops the earlier ones, whatever became of them.
     DropsCandidates,
-    /// A leader names its next batch whoever leads.
+    /// A leader names its next batch even when it leads no more.
     AdvancesWithoutTheFence,
-    /// Whoever bids for a lock gets it.
+    /// Every bid for a lock gets it.
     AcquiresHeldLocks,
     /// The pause that a downstream asked for is not written down.
     DropsPauses,
@@ -52,7 +52,7 @@ mutations! {
     LeavesNoVoid,
     /// A batch of tasks that arrive together is written with all of them, also with those that were there before.
     WritesExpressWithRepeats,
-    /// Whoever finds that such a batch was never written passes it over without a void in its place.
+    /// A process that finds that such a batch was never written passes it over without a void in its place.
     LeavesNoExpressVoid,
     /// A task that names such a batch, which was never written, counts as done.
     TakesUnwrittenForDone,
@@ -70,7 +70,7 @@ mutations! {
     ReportsGroupsThatGrow,
     /// A word of bits is written over whatever it is by then.
     MarksUnconditionally,
-    /// Whoever seals a tracker does not look whether all its items are done already.
+    /// A process that seals a tracker does not look whether all its items are done already.
     SealsWithoutLooking,
     /// Items are added without looking whether that was done under their key.
     AddsWithoutItsKey,

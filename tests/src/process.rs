@@ -221,7 +221,7 @@ impl Process {
         Self { step, env, fate, dead, twin, pause, pause_ms: Mutex::default(), latency_ms }
     }
 
-    /// The names of the calls that it and whoever shares its fate made so far.
+    /// The names of the calls that it made so far, with the processes that share its fate.
     pub fn calls(&self) -> Vec<&'static str> {
         self.fate.points().into_iter().map(|point| point.call).collect()
     }
@@ -310,7 +310,7 @@ impl Process {
         Ok(())
     }
 
-    /// Never returns: whoever runs the process drops it.
+    /// Never returns: the runner of the process drops it.
     pub async fn die(&self) {
         self.dead.notify_one();
         std::future::pending::<()>().await;

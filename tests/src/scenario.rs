@@ -1,5 +1,5 @@
-//! One small story of the pipeline, told the same way every time, so that every call to a port in it can be numbered and
-//! made to fail.
+//! One small story of the pipeline, told the same way every time, so that every call to a port in it can be numbered
+//! and made to fail.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ pub fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
 }
 
-/// Messages of the task queue, for so many trucks.
+/// Messages of the task queue, for this many trucks.
 pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
     (0..count).map(|n| parcel(n, n % trucks)).collect()
 }

@@ -38,9 +38,9 @@ pub struct Setting {
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
     pub traced: bool,
-    /// A world that is not at rest after so many milliseconds never will be.
+    /// A world that is not at rest after this many milliseconds never will be.
     pub patience_ms: u64,
-    /// A world that makes so many calls to ports goes round in circles.
+    /// A world that makes this many calls to ports goes round in circles.
     pub most_calls: usize,
 }
 

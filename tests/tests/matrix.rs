@@ -1,13 +1,13 @@
-//! The crash matrix: every call to a port in every story, before and after its work, in every way in which a process can
-//! be lost there. The calls are counted, not listed, so a new one is in by itself.
+//! The crash matrix: every call to a port in every story, before and after its work, in every way in which a process
+//! can be lost there. The calls are counted, not listed, so a new one is in by itself.
 //!
 //! `GROUPAGE_TESTS=long` tries every case. A quick run goes to every point of every story as well, before and after its
 //! work, but with one of the four faults: the next one each time that the same step makes the same call. The first and
-//! the last call of such a kind in all the stories are tried with all four, so that every kind of call meets every fault
-//! on both sides. What a quick run leaves out are three faults of four at each of the other points.
+//! the last call of such a kind in all the stories are tried with all four, so that every kind of call meets every
+//! fault on both sides. What a quick run leaves out are three faults of four at each of the other points.
 //!
-//! `GROUPAGE_STORY=<text>` tells only the stories whose names hold it; `GROUPAGE_CASE=<number>` tells one case again, with
-//! every call and its answer.
+//! `GROUPAGE_STORY=<text>` tells only the stories whose names hold it; `GROUPAGE_CASE=<number>` tells one case again,
+//! with every call and its answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::collections::{BTreeMap, HashSet};

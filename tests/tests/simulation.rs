@@ -1,8 +1,8 @@
 //! Deterministic simulation: whatever may happen, happens, by a seed.
 //!
-//! `GROUPAGE_TESTS=long` tries more seeds, and `GROUPAGE_SEEDS` says how many; `GROUPAGE_SEED=<seed>` runs one again and
-//! prints every call with its answer. A rule that is broken on purpose is caught in a quick run, too: there the search
-//! ends with the seed that shows it.
+//! `GROUPAGE_TESTS=long` tries more seeds, and `GROUPAGE_SEEDS` says how many; `GROUPAGE_SEED=<seed>` runs one again
+//! and prints every call with its answer. A rule that is broken on purpose is caught in a quick run, too: there the
+//! search ends with the seed that shows it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use groupage_tests::chaos::Chaos;
 use groupage_tests::mutation::Mutation;
 use groupage_tests::{effort, fan};
 
-/// So many seeds are tried in a quick run, and in a long one.
+/// This many seeds are tried in a quick run, and in a long one.
 const SEEDS: u64 = 300;
 const SEEDS_IF_LONG: u64 = 1_000;
-/// One of so many seeds has to show a broken rule.
+/// One of this many seeds has to show a broken rule.
 const SEEDS_PER_MUTATION: u64 = 3_000;
-/// So many are tried before anybody looks whether one has shown it: a few for each core.
+/// This many are tried before anybody looks whether one has shown it: a few for each core.
 const AT_ONCE: usize = 10;
 
 #[test]

@@ -34,13 +34,13 @@ routes:
     downstream: pull
 ";
 
-/// A machine whose clock goes on by a millisecond whenever somebody looks at it. Two calls in the same one that open the
-/// same tracker would be one call to the store, repeated.
+/// A machine whose clock goes on by a millisecond whenever somebody looks at it. Two calls in the same one that open
+/// the same tracker would be one call to the store, repeated.
 #[derive(Debug, Default)]
 pub struct Ticking(AtomicU64);
 
 impl Ticking {
-    /// Goes on by so many milliseconds.
+    /// Goes on by this many milliseconds.
     pub fn forward(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::Relaxed);
     }
@@ -134,7 +134,7 @@ impl<Q: Outbox + Send + 'static> Desk<Q> {
         answer(request.body(body.into())).await
     }
 
-    /// Opens a tracker with so many items.
+    /// Opens a tracker with this many items.
     pub async fn tracker(&self, id: &str, items: u64) {
         assert_eq!(self.post("/trackers", format!(r#"{{"id":"{id}"}}"#)).await.status, 201);
         if items > 0 {

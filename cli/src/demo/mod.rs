@@ -1,9 +1,9 @@
 //! `groupage demo`: the main job, whole, in this process and in a few seconds.
 //!
 //! Parcels for trucks go onto the task queue one by one; the four steps turn them into few, full calls of a truck
-//! loading API that is as tiresome as real ones are. A tracker counts the parcels, and its owner is told once that all are
-//! done. In the end the API's own ledger must agree with what the task table says of every parcel, and with what the owner
-//! was told, or the demo has failed.
+//! loading API that is as tiresome as real ones are. A tracker counts the parcels, and its owner is told once that all
+//! are done. In the end the API's own ledger must agree with what the task table says of every parcel, and with what
+//! the owner was told, or the demo has failed.
 
 mod figures;
 mod ledger;

@@ -40,7 +40,7 @@ pub struct Data {
     pub failed: u64,
 }
 
-/// Opens a tracker for so many parcels and gives each its item.
+/// Opens a tracker for this many parcels and gives each its item.
 pub async fn announce(stack: &AwsStack, parcels: usize) -> Result<Vec<Option<ItemId>>> {
     let id = TrackerId::new(TRACKER);
     let options = Options { deadline: None, notify: NotificationQueue::Default };

@@ -9,7 +9,7 @@ use super::trucks::MAX_KG;
 /// The most parcels in one call.
 pub const MAX_ITEMS: usize = 50;
 
-/// One parcel in so many is too heavy for any truck.
+/// One parcel in this many is too heavy for any truck.
 const HEAVY_ONE_IN: u32 = 200;
 
 /// `number` parcels for `trucks` trucks, in turn.

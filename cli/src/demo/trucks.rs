@@ -39,7 +39,7 @@ pub struct Temper {
     pub max_latency: Duration,
     /// Calls at once; more are turned away.
     pub calls_at_once: usize,
-    /// One call in so many fails for now; 0 lets none fail.
+    /// One call in this many fails for now; 0 lets none fail.
     pub fails_one_in: u64,
 }
 

@@ -43,8 +43,8 @@ pub enum Command {
     /// Run failed tasks again: the same task, under the same id, with its attempts at zero.
     ///
     /// Repeating it is safe: a task that does not stand as failed is left alone. An item of a tracker keeps its first
-    /// outcome. A task of an order key runs again if its failure still holds the key, and the tasks behind it wait on. Once
-    /// other tasks of the key have had their turn, it is refused.
+    /// outcome. A task of an order key runs again if its failure still holds the key, and the tasks behind it wait on.
+    /// Once other tasks of the key have had their turn, it is refused.
     Retry(Chosen),
     /// Take failed tasks off the list: they need not run. Their records stay, and so their ids stay used.
     Drop(Chosen),

@@ -20,7 +20,7 @@ pub use args::Args;
 use args::{Chosen, Command};
 use found::Search;
 
-/// So many tasks are done at once: as many as one read of the task table looks up.
+/// This many tasks are done at once: as many as one read of the task table looks up.
 const AT_ONCE: usize = 100;
 
 /// A failed task, for people and programs.

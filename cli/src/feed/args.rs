@@ -52,8 +52,8 @@ pub struct Args {
     /// Of a stream that is opened now: commit whenever this many more events are settled.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub commit_events: Option<u64>,
-    /// Of a stream that is opened now: the queue that gets a message with each commit. It is none (if not given), default
-    /// (the stack's own queue), or the URL of an SQS queue that the stack's functions may send to.
+    /// Of a stream that is opened now: the queue that gets a message with each commit. It is none (if not given),
+    /// default (the stack's own queue), or the URL of an SQS queue that the stack's functions may send to.
     #[arg(long, value_name = "QUEUE", value_parser = NotificationQueue::parse)]
     pub notify: Option<NotificationQueue>,
 }

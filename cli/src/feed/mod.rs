@@ -1,7 +1,7 @@
 //! `groupage feed`: an ordered file as the source of a stream.
 //!
-//! It holds nothing that a crash could lose: the stream says up to where all is settled, and everything after that is fed
-//! again, and recognised.
+//! It holds nothing that a crash could lose: the stream says up to where all is settled, and everything after that is
+//! fed again, and recognised.
 
 mod args;
 mod report;

@@ -13,7 +13,7 @@ pub struct Report {
     stream: StreamId,
     /// open, ended, failed or completed.
     state: &'static str,
-    /// The watermark that it began from: so many events were settled before.
+    /// The watermark that it began from: this many events were settled before.
     pub resumed_at: u64,
     /// Events fed by this run that the stream did not have.
     new: u64,

@@ -58,7 +58,7 @@ impl Source {
         Ok(Self { reader, at: wanted, next: watermark.number, bytes: Some(metadata.len()) })
     }
 
-    /// Reads from the beginning on, and drops so many events.
+    /// Reads from the beginning on, and drops this many events.
     fn skipping(reader: Box<dyn BufRead + Send>, events: u64) -> Result<Self, Error> {
         let mut source = Self { reader, at: 0, next: 0, bytes: None };
         while source.next < events {
@@ -101,7 +101,7 @@ impl Source {
         }
     }
 
-    /// Up to so many events.
+    /// Up to this many events.
     pub fn events(&mut self, most: usize) -> Result<Vec<Event>, Error> {
         let mut events = Vec::new();
         while events.len() < most

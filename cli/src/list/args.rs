@@ -29,8 +29,8 @@ pub enum Command {
     /// Put tasks on a list, in the order of the lines: one JSON object a line, {"id": "…", "payload": {…}}.
     ///
     /// The list is made if it is not there. A task without an id gets one from its content. Putting the same file again
-    /// puts nothing, so repeat the command if it was interrupted. Bad lines are reported with their number, and the good
-    /// ones are put all the same.
+    /// puts nothing, so repeat the command if it was interrupted. Bad lines are reported with their number, and the
+    /// good ones are put all the same.
     Put {
         /// The list.
         name: String,
@@ -51,7 +51,8 @@ pub enum Command {
         /// All that wait now.
         #[arg(long, conflicts_with = "count")]
         all: bool,
-        /// Makes a repeat safe: the same call under the same key releases nothing more. Remembered for the stack's retention.
+        /// Makes a repeat safe: the same call under the same key releases nothing more. Remembered for the stack's
+        /// retention.
         #[arg(long, value_name = "KEY")]
         key: Option<String>,
     },
@@ -80,8 +81,8 @@ pub enum Command {
     Open {
         /// The list.
         name: String,
-        /// Remove the list, with all that waits on it, when it was not used for this long, for example 30days. Without it
-        /// tasks wait for ever.
+        /// Remove the list, with all that waits on it, when it was not used for this long, for example 30days. Without
+        /// it tasks wait for ever.
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         ttl: Option<Duration>,
     },

@@ -1,6 +1,6 @@
 //! Putting the tasks of a file on a list, in the order of its lines.
 //!
-//! So many lines go together as one transaction takes, under a key that follows from their content: putting the same
+//! As many lines go together as one transaction takes, under a key that follows from their content: putting the same
 //! file again finds what is there.
 
 use std::io;

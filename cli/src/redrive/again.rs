@@ -30,8 +30,8 @@ pub enum Unsendable {
     },
 }
 
-/// The bodies to send again. A rest counts only when the stack itself says it, so its tasks go each for itself; they all
-/// bring their ids.
+/// The bodies to send again. A rest counts only when the stack itself says it, so its tasks go each for itself; they
+/// all bring their ids.
 ///
 /// # Errors
 /// [`Unsendable`]: the message stays where it is.
@@ -42,8 +42,8 @@ pub fn bodies_again(body: String, original: Option<String>, most: usize) -> Resu
     }
 }
 
-/// The body to send again to a queue that takes `most` bytes. A task that brought no id is known by its message's, `original`,
-/// which sending it again would change: so it gets that id.
+/// The body to send again to a queue that takes `most` bytes. A task that brought no id is known by its message's,
+/// `original`, which sending it again would change: so it gets that id.
 ///
 /// # Errors
 /// [`Unsendable`]: the message stays where it is.

@@ -1,7 +1,8 @@
 //! `groupage redrive`: what ended in the rejected and dead-letter queues: list it, show why, send it again.
 //!
 //! Sending again is a send to the source queue, then a delete. A death in between leaves a message twice, under one id,
-//! which every step takes in its stride. A message that its queue would refuse stays where it is, and its neighbours go.
+//! which every step takes in its stride. A message that its queue would refuse stays where it is, and its neighbours
+//! go.
 
 mod again;
 
@@ -141,7 +142,7 @@ async fn show(client: &Client, queue: &Queue, most: u64, body: bool, output: &Ou
     Ok(Ending::Well)
 }
 
-/// Makes messages that were only looked at visible again. Whoever looks next should not have to wait; if this fails, they
+/// Makes messages that were only looked at visible again. The next look should not have to wait. If this fails, they
 /// wait until the messages' time is over.
 async fn show_again(client: &Client, queue: &Queue, receipts: Vec<String>) {
     for receipt in receipts {
@@ -234,8 +235,8 @@ async fn send_again(
     Ok(())
 }
 
-/// Where to send a message again: to where its queue's messages come from, or to the queue that refused it as a notice. In any
-/// other queue than the rejected one an attribute of that name is the sender's, and says nothing.
+/// Where to send a message again: to where its queue's messages come from, or to the queue that refused it as a notice.
+/// In any other queue than the rejected one an attribute of that name is the sender's, and says nothing.
 fn source(queue: &Queue, notifications: &str, message: &Message) -> String {
     let refused_by = if queue.name == queues::REJECTED { attribute(message, "Queue") } else { None };
     match refused_by.map(|queue| NotificationQueue::parse(&queue)) {
@@ -245,8 +246,9 @@ fn source(queue: &Queue, notifications: &str, message: &Message) -> String {
     }
 }
 
-/// The id of the message as its sender sent it. A dead-letter queue keeps it. What is rejected is sent on as a message of
-/// our own, beside the first one's id; in any other queue an attribute of that name is the sender's, and says nothing.
+/// The id of the message as its sender sent it. A dead-letter queue keeps it. What is rejected is sent on as a message
+/// of our own, beside the first one's id; in any other queue an attribute of that name is the sender's, and says
+/// nothing.
 fn original_id(queue: &Queue, message: &Message) -> Option<String> {
     let first = if queue.name == queues::REJECTED { attribute(message, "MessageId") } else { None };
     first.or_else(|| message.message_id.clone())

@@ -14,8 +14,9 @@ Examples:
 
 /// Send tasks: one JSON object a line, {"id": "…", "payload": {…}}.
 ///
-/// A task without an id gets one from its content. So sending the same file again is safe: settled tasks are left alone,
-/// and the others are driven on. Bad lines are reported with their number, and the good ones are sent all the same.
+/// A task without an id gets one from its content. So sending the same file again is safe: settled tasks are left
+/// alone, and the others are driven on. Bad lines are reported with their number, and the good ones are sent all the
+/// same.
 ///
 /// The command ends when everything is sent, long before everything is done. With --track it waits until every task has
 /// succeeded or failed. A tracker counts them then, one item for each.
@@ -29,12 +30,13 @@ pub struct Args {
     pub file: PathBuf,
     /// Count the tasks with a tracker of this name, and wait until every one has succeeded or failed.
     ///
-    /// The name is printed on standard error before anything is sent. After an interruption, send the same input under the
-    /// same name: that goes on where it was, and counts nothing twice. Ctrl-C ends the waiting, not the tasks.
+    /// The name is printed on standard error before anything is sent. After an interruption, send the same input under
+    /// the same name: that goes on where it was, and counts nothing twice. Ctrl-C ends the waiting, not the tasks.
     ///
-    /// Without a name, the tracker of a file is named after the file's content, so that sending the file again is enough.
-    /// Standard input and pipes cannot be read twice, and get a new random name each time: note it, since a task that one
-    /// tracker counts is refused under another. An input that was edited is another one: give it another name, or none.
+    /// Without a name, the tracker of a file is named after the file's content, so that sending the file again is
+    /// enough. Standard input and pipes cannot be read twice, and get a new random name each time: note it, since a
+    /// task that one tracker counts is refused under another. An input that was edited is another one: give it another
+    /// name, or none.
     #[arg(long, value_name = "TRACKER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub track: Option<String>,
     /// The queue that gets a message, once, when every task has succeeded or failed: default (the stack's own queue),

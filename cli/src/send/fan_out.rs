@@ -1,8 +1,8 @@
 //! `--track`: every task of the input is an item of a tracker, so that somebody learns when all are done.
 //!
-//! Items are added chunk by chunk in the order of the lines, each chunk under a key made of its number and its tasks. So
-//! a repeat of the same input finds the same items, whatever was interrupted before, and a chunk of an edited input gets
-//! items that no other task has.
+//! Items are added chunk by chunk in the order of the lines, each chunk under a key made of its number and its tasks.
+//! So a repeat of the same input finds the same items, whatever was interrupted before, and a chunk of an edited input
+//! gets items that no other task has.
 
 use std::cell::RefCell;
 use std::io;
@@ -146,8 +146,8 @@ impl Tracked {
     }
 }
 
-/// The tracker's id: the name given, or one that follows from the file's content, so that sending the file again goes on
-/// with it. A stream can be read once only, and gets a random one unless it is given.
+/// The tracker's id: the name given, or one that follows from the file's content, so that sending the file again goes
+/// on with it. A stream can be read once only, and gets a random one unless it is given.
 pub fn id(name: &str, input: &mut Input) -> Result<TrackerId> {
     if !name.is_empty() {
         return TrackerId::parse(name).map_err(|why| anyhow!("--track: {why}"));

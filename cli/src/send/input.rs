@@ -42,8 +42,8 @@ impl Input {
         }
     }
 
-    /// The first 128 bits of SHA-256 over a regular file's content, as 32 hex digits; the file is read from its beginning
-    /// afterwards. `None` for a stream, of which nothing is read.
+    /// The first 128 bits of SHA-256 over a regular file's content, as 32 hex digits; the file is read from its
+    /// beginning afterwards. `None` for a stream, of which nothing is read.
     pub fn digest(&mut self) -> io::Result<Option<String>> {
         let Source::File(file, _) = &mut self.source else { return Ok(None) };
         let mut hash = Sha256::new();

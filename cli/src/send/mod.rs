@@ -84,7 +84,7 @@ async fn follow(fan_out: &FanOut, report: &mut Report, output: Output) {
             Err(error) => report.stop(error.to_string()),
         }
     }
-    // It stays as it is: whoever sends the input again goes on with it.
+    // It stays as it is: sending the input again goes on with it.
     match fan_out.progress().await {
         Ok(tracked) => report.tracked = Some(tracked),
         Err(error) => report.stop(error.to_string()),
@@ -165,7 +165,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Takes what is ready. A tracked chunk is always full but for the last, and gets its items before anybody takes the
+    /// Takes what is ready. A tracked chunk is always full, except the last. It gets its items before anybody takes the
     /// next, so that the same input makes the same items.
     async fn take(&self, ready: &Mutex<mpsc::Receiver<io::Result<Line>>>) -> Result<Vec<io::Result<Line>>> {
         let mut ready = ready.lock().await;

@@ -21,7 +21,7 @@ struct Shown {
     claims: Vec<BatchId>,
 }
 
-/// So many sessions of one pool are shown.
+/// This many sessions of one pool are shown.
 const MOST: usize = 1_000;
 
 /// Prints all sessions: those of the batch-handler, then those of each route that is pulled.

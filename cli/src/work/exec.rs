@@ -167,7 +167,8 @@ mod tests {
 
     const HANGS: &str = "echo started >&3; sleep 6000 & sleep 6000";
 
-    /// A named pipe, and whoever waits until nobody holds its other end open any more: the kernel says so, not a clock.
+    /// A named pipe, and a thread that waits until no process holds its other end open any more: the kernel says so,
+    /// not a clock.
     struct Watch {
         folder: tempfile::TempDir,
         held: std::fs::File,

@@ -14,7 +14,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts a command in a group of its own. A Ctrl-C on the terminal does not reach it: whoever started it decides.
+    /// Starts a command in a group of its own. A Ctrl-C on the terminal does not reach it: the process that started it
+    /// decides.
     pub fn start(mut command: Command) -> io::Result<Self> {
         command.kill_on_drop(true);
         #[cfg(unix)]

@@ -1,7 +1,8 @@
 //! `groupage work`: a worker that pulls the batches of a route and runs a command for each.
 //!
-//! It has one session for as long as it lives, which the heartbeat of [`Keeper::keep`] renews while the command runs. If
-//! the session is lost, so is the batch in hand: the command is killed, others go on with it, and a new session begins.
+//! It has one session for as long as it lives, which the heartbeat of [`Keeper::keep`] renews while the command runs.
+//! If the session is lost, so is the batch in hand: the command is killed, others go on with it, and a new session
+//! begins.
 
 mod exec;
 mod group;
@@ -89,7 +90,7 @@ struct Post {
     exec: Exec,
     route: RouteName,
     patience_ms: u64,
-    /// So many batches are left to do; `None` for no end.
+    /// This many batches are left to do; `None` for no end.
     left: Cell<Option<u64>>,
     pause: Pause,
     output: Output,

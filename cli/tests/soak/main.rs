@@ -2,8 +2,8 @@
 //! downstream with faults. In the end its ledger, the tables and the notifications agree: nothing is lost, nothing is
 //! settled twice, and everybody was told.
 //!
-//! `GROUPAGE_SOAK_TASKS` and `GROUPAGE_SOAK_KILLS` make it longer; `GROUPAGE_SOAK_SEED` repeats its dice, though not what
-//! the machine makes of them.
+//! `GROUPAGE_SOAK_TASKS` and `GROUPAGE_SOAK_KILLS` make it longer; `GROUPAGE_SOAK_SEED` repeats its dice, though not
+//! what the machine makes of them.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

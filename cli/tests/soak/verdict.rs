@@ -84,7 +84,8 @@ impl Verdict {
     }
 }
 
-/// In which batch a task was settled and how; `None` as fate if the table gives a reason that the downstream never gave.
+/// In which batch a task was settled and how; `None` as fate if the table gives a reason that the downstream never
+/// gave.
 fn ending(status: &Status) -> Option<(&str, Option<Fate>)> {
     match status {
         Status::Queued | Status::Created { .. } | Status::Batched { .. } => None,

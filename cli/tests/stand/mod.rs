@@ -197,7 +197,7 @@ impl Stand {
         String::from_utf8(self.ask(&["status"]).stdout).unwrap()
     }
 
-    /// Waits until so many workers have a session.
+    /// Waits until this many workers have a session.
     pub fn wait_for_sessions(&self, number: usize) {
         wait_for("sessions", || {
             let sessions = self.json(&["status", "sessions"]);

@@ -18,8 +18,8 @@ use crate::simulated::{self, Common};
 /// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
 ///
 /// The delay of a call is counted from when its last needed task was handed to register-task: its last member if it is
-/// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to two seconds)
-/// is shown apart, and so are calls after the first minute (*later*): a mapping begins with five processes.
+/// full, else the end of the window. What the task queue's own mapping adds before that (it gathers for up to two
+/// seconds) is shown apart, and so are calls after the first minute (*later*): a mapping begins with five processes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How long tasks are sent, in seconds.
@@ -47,7 +47,8 @@ struct Figures {
     delay: Percentiles,
     /// The same, of calls after the first minute: by then the mappings have as many processes as they need.
     delay_later: Option<Percentiles>,
-    /// Calls that were not full and started before the window of their first member was over; their delay counts as none.
+    /// Calls that were not full and started before the window of their first member was over; their delay counts as
+    /// none.
     early: usize,
     /// From the task queue to register-task: the mapping's own window.
     intake: Percentiles,

@@ -12,12 +12,13 @@ use crate::print::{self, Output, grouped};
 use crate::ranges::some_tasks;
 use crate::simulated::{self, Common};
 
-/// What waiting behind one limit costs, in a simulation of AWS: batches that are all there at once, behind a limit on calls a
-/// second and behind one on calls in flight.
+/// What waiting behind one limit costs, in a simulation of AWS: batches that are all there at once, behind a limit on
+/// calls a second and behind one on calls in flight.
 ///
-/// Each batch has one task and takes the express path, so that nothing but the limit holds it up. The share is that of the
-/// calls that the limit allows from the first call to the last or, of places in flight, of the time for which the
-/// downstream may be at work. Pauses are those of the route; the default, those of a Target, is shown beside. A batch is overtaken by those that came to batch-handler after it and were called before it.
+/// Each batch has one task and takes the express path, so that nothing but the limit holds it up. The share is that of
+/// the calls that the limit allows from the first call to the last or, of places in flight, of the time for which the
+/// downstream may be at work. Pauses are those of the route; the default, those of a Target, is shown beside. A batch
+/// is overtaken by those that came to batch-handler after it and were called before it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Batches that come at once.

@@ -40,8 +40,8 @@ pub struct Args {
     /// Partitions of each table and each index. A new table has four.
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     partitions: u64,
-    /// Each shard on an index partition of its own, as DynamoDB splits partitions that are hot for a while. Without it, chance
-    /// decides.
+    /// Each shard on an index partition of its own, as DynamoDB splits partitions that are hot for a while. Without it,
+    /// chance decides.
     #[arg(long)]
     isolated: bool,
     #[command(flatten)]

@@ -29,8 +29,8 @@ pub struct Range {
 const ROUNDS: u64 = 4;
 
 impl Plan {
-    /// Acks for all of `items`, `chunk` consecutive ones in each (fewer at the end of a group), and of every hundred acks
-    /// `repeated_percent` more once again.
+    /// Acks for all of `items`, `chunk` consecutive ones in each (fewer at the end of a group), and of every hundred
+    /// acks `repeated_percent` more once again.
     pub fn new(items: u64, chunk: u16, repeated_percent: u8, seed: u64) -> Self {
         let group = u64::from(GROUP_SIZE);
         let last = (items % group).div_ceil(u64::from(chunk));

@@ -60,7 +60,7 @@ pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// A bar for so many steps, drawn as the template says.
+/// A bar for this many steps, drawn as the template says.
 pub fn bar(steps: u64, template: &str) -> ProgressBar {
     // The templates are constants; a bar in the default style would do no harm.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());

@@ -1,8 +1,8 @@
 //! A long stream whose first event hangs: what settling costs, what is stored while millions pass, and how long the
 //! watermark takes to follow once the first one settles.
 //!
-//! Events are numbered as feeding does it, without sending their tasks; then batches of them are settled by many at once,
-//! in random order within a stretch, as the follow-up of their calls does it.
+//! Events are numbered as feeding does it, without sending their tasks; then batches of them are settled by many at
+//! once, in random order within a stretch, as the follow-up of their calls does it.
 
 use std::sync::Arc;
 use std::time::Instant;

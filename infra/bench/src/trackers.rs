@@ -2,7 +2,7 @@
 //! how much is stored.
 //!
 //! Everything goes through the AWS SDK to the embedded DynamoDB, which says what each request consumed. Units and
-//! collisions do not depend on the machine, but for how many workers it really runs at once; times do.
+//! collisions depend on the machine only by how many workers it really runs at once; times depend on it fully.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -82,8 +82,8 @@ struct Figures {
     progress_read_units: f64,
     /// By what that look was billed for.
     stored_bytes_per_item: f64,
-    /// Resident memory of this process in MiB, between adding the items and acking them. It holds the tables, the SDK and
-    /// the workers. What is to be acked is computed when it is needed, and takes none.
+    /// Resident memory of this process in MiB, between adding the items and acking them. It holds the tables, the SDK
+    /// and the workers. What is to be acked is computed when it is needed, and takes none.
     resident_mib_before: Option<u64>,
     /// The same after the last ack.
     resident_mib_after: Option<u64>,
@@ -113,7 +113,7 @@ struct Bench<'a> {
 
 /// A settled task's retention does not matter here.
 const RETENTION_MS: u64 = 1;
-/// A read unit buys so many bytes of an eventually consistent query.
+/// A read unit buys this many bytes of an eventually consistent query.
 const EVENTUAL_READ_BYTES: f64 = 8_192.0;
 
 impl<'a> Bench<'a> {

@@ -1,7 +1,7 @@
 //! The data folder: who may use it, and what its files survive.
 //!
-//! A folder belongs to one process at a time: the lock on it dies with its holder, however that ends. It is its owner's alone,
-//! and so is each of its files: they hold payloads, and the key with which a stack is used.
+//! A folder belongs to one process at a time: the lock on it dies with its holder, however that ends. It is its owner's
+//! alone, and so is each of its files: they hold payloads, and the key with which a stack is used.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};

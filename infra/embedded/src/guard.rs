@@ -1,8 +1,8 @@
 //! Who may speak to the servers of this machine's stack: its owner's programs, and no web page.
 //!
-//! A listener on loopback is reached by every process of the machine, by every user of it, and by every page that a browser
-//! shows. So each listener asks here before anything else looks at a request. A refused request changes nothing and reads
-//! nothing, not even its own body.
+//! A listener on loopback is reached by every process of the machine, by every user of it, and by every page that a
+//! browser shows. So each listener asks here before anything else looks at a request. A refused request changes nothing
+//! and reads nothing, not even its own body.
 //!
 //! | a request is refused | since it may come from |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | if it has the `Origin` of another, or `Sec-Fetch-Site` says so | a page of another origin; other ports of this machine are others, too |
 //! | if it does not bring the key | another user's program, or one that does not know of this stack |
 //!
-//! No answer has a CORS header. The key is a bearer secret: it is not signed with, and whoever can read the traffic of the
-//! loopback device knows it.
+//! No answer has a CORS header. The key is a bearer secret: it is not signed with, and a process that can read the
+//! traffic of the loopback device knows it.
 
 use std::{fmt, sync::Arc};
 
@@ -50,7 +50,8 @@ impl fmt::Debug for Key {
 /// What kind of requests come to a listener: how they bring the key, and how they are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// As AWS's SDKs sign them: the key is the access key id of the signature. It is not looked whether the signature is right.
+    /// As AWS's SDKs sign them: the key is the access key id of the signature. It is not looked whether the signature
+    /// is right.
     Aws,
     /// `Authorization: Bearer KEY`. The API's description of itself says nothing about a stack, so anybody may read it.
     Api,

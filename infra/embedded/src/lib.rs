@@ -3,8 +3,8 @@
 //! This is what `groupage demo`, `groupage local` and the integration tests run on, with nothing to install:
 //!
 //! - [`dynamo`] serves DynamoDB on a loopback port, in memory or from a folder that survives `kill -9`.
-//! - [`sqs`] serves SQS on a loopback port, in memory or with a journal in such a folder, and counts the requests that AWS
-//!   would bill.
+//! - [`sqs`] serves SQS on a loopback port, in memory or with a journal in such a folder, and counts the requests that
+//!   AWS would bill.
 //! - [`stack`] starts both, creates the tables and queues of `template.yaml`, and says how to reach them.
 //! - [`pipeline`] runs the four steps on it, by
 //! - [`mapping`], which does between a queue and a step what Lambda does: gather, invoke, delete what succeeded.

@@ -1,4 +1,5 @@
-//! The steps at work: an event source mapping from each queue to its function, with template.yaml's settings, and sweep.
+//! The steps at work: an event source mapping from each queue to its function, with template.yaml's settings, and
+//! sweep.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,9 +26,9 @@ pub struct Pipeline {
 /// How many processes run the steps on the same queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// This one, and its queues are gone with it. It takes large events of tasks, one after the other: the embedded FIFO queue
-    /// gives one message of a group at a time, so what events leave over from full batches never meets, and the larger they
-    /// are, the less that is.
+    /// This one, and its queues are gone with it. It takes large events of tasks, one after the other: the embedded
+    /// FIFO queue gives one message of a group at a time, so what events leave over from full batches never meets, and
+    /// the larger they are, the less that is.
     One,
     /// Any number, each as template.yaml says.
     Several,
@@ -46,7 +47,7 @@ impl Processes {
     }
 }
 
-/// So many tasks take some seconds, or many on a slow machine, and nobody waits for a process that has died.
+/// This many tasks take some seconds, or many on a slow machine, and nobody waits for a process that has died.
 const ALONE: Settings = Settings { batch_size: 10_000, timeout_s: 120, ..TASKS };
 
 /// How often sweep runs here: on AWS a schedule calls it once a minute.

@@ -25,8 +25,8 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// With so many routes, none of which is pulled. How long sweep takes is seen in a run in which nothing was sent; the
-    /// tables of trackers, lists and streams take no time there, a few milliseconds a page.
+    /// With this many routes, none of which is pulled. How long sweep takes is seen in a run in which nothing was sent;
+    /// the tables of trackers, lists and streams take no time there, a few milliseconds a page.
     pub fn of(outcome: &Outcome, routes: u64) -> Self {
         const MINUTES: u64 = 60 * 24 * 30;
         // Five pollers of each queue, three long polls a minute.

@@ -1,10 +1,10 @@
 //! What DynamoDB's partitions bear, and what becomes of requests beyond that.
 //!
 //! A partition serves 1,000 write units and 3,000 read units a second (developer guide, *Designing partition keys to
-//! distribute your workload*); an index has partitions of its own, and one that is over its limit throttles the writes of
-//! its table (*Global secondary index write throttling*). A request is let in while its partition has units left and is
-//! charged for what it then consumes. Who is throttled tries again by the SDK's rules, as often as the adapters say: full
-//! jitter, and a budget of tokens for all requests of one client.
+//! distribute your workload*); an index has partitions of its own, and one that is over its limit throttles the writes
+//! of its table (*Global secondary index write throttling*). A request is let in while its partition has units left and
+//! is charged for what it then consumes. Who is throttled tries again by the SDK's rules, as often as the adapters say:
+//! full jitter, and a budget of tokens for all requests of one client.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,9 +26,9 @@ pub struct Limits {
     /// Partitions of each table and of each index. A new on-demand table has four (developer guide, *On-demand capacity
     /// mode*: 4,000 write units and 12,000 read units at once); one that was warmed has more.
     pub partitions: u64,
-    /// Whether each key of an index lies on a partition of its own. DynamoDB splits partitions that are at their limit, and
-    /// isolates keys that are used much, after some time of which it says no more (developer guide, *Burst and adaptive
-    /// capacity*, *Key range throughput exceeded*).
+    /// Whether each key of an index lies on a partition of its own. DynamoDB splits partitions that are at their limit,
+    /// and isolates keys that are used much, after some time of which it says no more (developer guide, *Burst and
+    /// adaptive capacity*, *Key range throughput exceeded*).
     pub isolated: bool,
     /// Write units that a partition serves in a second.
     pub write_units: f64,
@@ -84,7 +84,7 @@ impl Capacity {
         self.throttled.load(Ordering::Relaxed)
     }
 
-    /// Waits until a request is let in, or gives up after so many `attempts`, as the SDK does.
+    /// Waits until a request is let in, or gives up after this many `attempts`, as the SDK does.
     pub(crate) async fn admit(
         &self,
         machine: &Machine,

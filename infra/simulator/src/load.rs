@@ -11,7 +11,7 @@ use crate::clock::TestEnv;
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// So many tasks at once, in tens, by sixteen senders.
+    /// This many tasks at once, in tens, by sixteen senders.
     Burst {
         /// Tasks.
         tasks: usize,

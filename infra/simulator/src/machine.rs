@@ -11,9 +11,10 @@ use crate::latency::Hop;
 
 /// Memory that buys one whole virtual processor, in MB (Lambda developer guide, *Configure Lambda function memory*).
 pub const MB_PER_CPU: f64 = 1_769.0;
-/// What a call to a port costs a whole processor, the step's own work and the SDK's included. An estimate from the embedded
-/// stack: a task took 1.0 ms of processor there, and half of that, the database's part apart, went into SDK and steps, over
-/// three to four calls a task. A third more, for TLS and for the system's allocator, which functions keep.
+/// What a call to a port costs a whole processor, the step's own work and the SDK's included. An estimate from the
+/// embedded stack: a task took 1.0 ms of processor there, and half of that, the database's part apart, went into SDK
+/// and steps, over three to four calls a task. A third more, for TLS and for the system's allocator, which functions
+/// keep.
 pub const CALL_CPU: Duration = Duration::from_micros(200);
 
 /// An execution environment.

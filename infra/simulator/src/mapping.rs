@@ -1,8 +1,8 @@
 //! Event source mappings: processes that each gather an event, invoke the function and delete what succeeded.
 //!
-//! Lambda begins with five such processes for a queue and adds 300 a minute while messages are left, up to 1,250 (Lambda
-//! developer guide, *Configuring scaling behavior for SQS event source mappings*). Each process gathers by receives of ten.
-//! Environments are warm.
+//! Lambda begins with five such processes for a queue and adds 300 a minute while messages are left, up to 1,250
+//! (Lambda developer guide, *Configuring scaling behavior for SQS event source mappings*). Each process gathers by
+//! receives of ten. Environments are warm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! SQS queues: delays in whole seconds, visibility timeouts, long polls, the message groups of the FIFO queue, and what each
-//! request is billed.
+//! SQS queues: delays in whole seconds, visibility timeouts, long polls, the message groups of the FIFO queue, and what
+//! each request is billed.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::machine::Machine;
 
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
-/// A receive brings so many messages at most, and a delete takes as many.
+/// A receive brings this many messages at most, and a delete takes as many.
 pub const MESSAGES_AT_ONCE: usize = 10;
 
 /// The queues between senders and steps.
@@ -127,8 +127,8 @@ impl Queue {
         self.ready.iter().any(|message| message.group.as_deref().is_none_or(|group| !held.contains(group)))
     }
 
-    /// Takes up to `most` messages from the front. On the FIFO queue none of a group that somebody has messages of, and one
-    /// group after the other (developer guide, *FIFO queue delivery logic*: as many of one group as there are).
+    /// Takes up to `most` messages from the front. On the FIFO queue none of a group that somebody has messages of, and
+    /// one group after the other (developer guide, *FIFO queue delivery logic*: as many of one group as there are).
     fn take(&mut self, step: Step, most: usize) -> Vec<Message> {
         if step != Step::RegisterInOrder {
             let count = self.ready.len().min(most);
@@ -212,9 +212,9 @@ impl Queues {
         }
     }
 
-    /// One receive that waits until `end` at most: up to `most` messages and ten at most, hidden for `visibility` from now on.
-    /// Counts the request unless it came back empty: an idle mapping polls whatever is sent. Whether an empty one is due to
-    /// what was sent, [`ended_empty`](Self::ended_empty), its caller knows.
+    /// One receive that waits until `end` at most: up to `most` messages and ten at most, hidden for `visibility` from
+    /// now on. Counts the request unless it came back empty: an idle mapping polls whatever is sent. Whether an empty
+    /// one is due to what was sent, [`ended_empty`](Self::ended_empty), its caller knows.
     pub async fn receive(&self, step: Step, most: usize, end: Instant, visibility: Duration) -> Vec<Message> {
         loop {
             let next = {

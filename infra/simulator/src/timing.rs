@@ -49,8 +49,8 @@ pub struct Delays {
     pub early: usize,
 }
 
-/// How late each call started: from when its last needed task was handed to register-task. That is its last member if it
-/// is full; else the end of the window that its first member opened, or its last member if that came later.
+/// How late each call started: from when its last needed task was handed to register-task. That is its last member if
+/// it is full; else the end of the window that its first member opened, or its last member if that came later.
 pub fn delays(setting: &Setting, outcome: &Outcome) -> Delays {
     let cut = |item: &String| outcome.tasks_at.get(item).and_then(|(_, cut)| *cut);
     let window = Duration::from_millis(setting.wait_ms);
@@ -91,14 +91,14 @@ pub fn whole_way(outcome: &Outcome) -> Vec<Duration> {
 pub struct Flow {
     /// Tasks a second that came to the task queue in the second half.
     pub offered: f64,
-    /// Tasks a second that were called for the first time in the second half, but no more than came: whatever was left over from
-    /// the first half is worked off beside.
+    /// Tasks a second that were called for the first time in the second half, but no more than came: whatever was left
+    /// over from the first half is worked off beside.
     pub reached: f64,
     /// Tasks that had come and were not called at the end; a few seconds of them are always under way.
     pub left: usize,
 }
 
-/// The flow of a run of so many seconds.
+/// The flow of a run of this many seconds.
 pub fn flow(outcome: &Outcome, seconds: u64) -> Flow {
     let Some(begun) = begun(outcome) else { return Flow::default() };
     let half = Duration::from_secs(seconds) / 2;

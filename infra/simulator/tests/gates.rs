@@ -10,8 +10,8 @@ const BATCHES: usize = 300;
 /// Runs differ: of one seed places are used to 75 %, of another to 84 %.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=8;
 
-/// What runs with this limit come to on average: the requests for the gate a call, the share of the limit, and how far the
-/// batch was overtaken that was overtaken most.
+/// What runs with this limit come to on average: the requests for the gate a call, the share of the limit, and how far
+/// the batch was overtaken that was overtaken most.
 fn behind(calls: CallLimits) -> (f64, f64, f64) {
     let (mut requests, mut share, mut most_overtaken) = (0.0, 0.0, 0.0);
     let runs = SEEDS.count() as f64;

@@ -163,8 +163,8 @@ pub fn lifetimes_from_env() -> Result<Lifetimes, Error> {
     Ok(Lifetimes { patience, retention_ms: retention_ms_from_env()? })
 }
 
-/// Reads `GROUPAGE_OWN_SENDERS` and `GROUPAGE_TRUSTED_SENDERS`, ids of users, roles or accounts with commas between them:
-/// what the senders of task messages may say. A variable that is not set, or holds `*`, means everybody.
+/// Reads `GROUPAGE_OWN_SENDERS` and `GROUPAGE_TRUSTED_SENDERS`, ids of users, roles or accounts with commas between
+/// them: what the senders of task messages may say. A variable that is not set, or holds `*`, means everybody.
 pub fn senders_from_env() -> Senders {
     let listed = |name| env::var(name).ok().and_then(|ids| listed(&ids));
     Senders { own: listed("GROUPAGE_OWN_SENDERS"), trusted: listed("GROUPAGE_TRUSTED_SENDERS") }

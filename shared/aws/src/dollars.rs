@@ -1,4 +1,5 @@
-//! What AWS asks: dollars per million, in us-east-1, on demand (the services' pricing pages; DynamoDB's since November 2024).
+//! What AWS asks: dollars per million, in us-east-1, on demand (the services' pricing pages; DynamoDB's since November
+//! 2024).
 
 /// DynamoDB write units.
 pub const WRITE: f64 = 0.625;

@@ -1,10 +1,10 @@
 //! What reads and writes of the tables cost, without the tables: for a simulation that keeps items in memory and wants
 //! DynamoDB's bill all the same.
 //!
-//! Items are encoded by the adapters themselves, so their sizes are the real ones. The rules are those of "DynamoDB read
-//! and write operations" and "Using Global Secondary Indexes" in the DynamoDB developer guide: a write is billed by the
-//! larger of the item before and after; an entry of an index costs one write to appear or to go, two if a key changes,
-//! one if anything else in it changes, none if nothing does.
+//! Items are encoded by the adapters themselves, so their sizes are the real ones. The rules are those of "DynamoDB
+//! read and write operations" and "Using Global Secondary Indexes" in the DynamoDB developer guide: a write is billed
+//! by the larger of the item before and after; an entry of an index costs one write to appear or to go, two if a key
+//! changes, one if anything else in it changes, none if nothing does.
 
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::{Batch, Candidate, Lock, Session, Target, Task, Timestamp};
@@ -115,7 +115,7 @@ pub fn refused_write(old: Option<&Image>) -> Units {
     item::refused(old.map(|image| &image.item))
 }
 
-/// What reading so many bytes at once costs: one item, or a page of a query.
+/// What reading this many bytes at once costs: one item, or a page of a query.
 pub fn read(bytes: u64, freshness: Freshness) -> Units {
     let units = bytes.div_ceil(READ_UNIT_BYTES).max(1);
     match freshness {

@@ -6,8 +6,8 @@
 //! - [`domain`] is pure: states, decisions, ids, retry arithmetic. No clock, no I/O.
 //! - [`routes`] turns the routes file into checked, compiled configuration.
 //! - [`ports`] names each capability the steps need, one small trait each.
-//! - [`steps`] is the protocol: register, elect, group, handle or work, and sweep; lanes, lists, trackers and streams; and
-//!   revive, for a stack that lost its messages.
+//! - [`steps`] is the protocol: register, elect, group, handle or work, and sweep; lanes, lists, trackers and streams;
+//!   and revive, for a stack that lost its messages.
 //! - [`memory`] implements the ports in memory, for tests and simulations.
 //!
 //! The crate `groupage-aws` implements the ports on AWS. One conformance suite runs against both.

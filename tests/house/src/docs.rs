@@ -1,8 +1,9 @@
 //! Paths in docs: every word that looks like a path of this repository leads somewhere.
 //!
-//! Looked at are words in backticks, in Markdown and in the comments of Rust files, and the targets of Markdown's links.
-//! A word with a slash is a path if its first part is an entry of the top level, or a folder anywhere: `steps/sweep` is short for
-//! `shared/core/src/steps/sweep`. A word without one is a path if it ends like a source file. `*` stands for any name.
+//! Looked at are words in backticks, in Markdown and in the comments of Rust files, and the targets of Markdown's
+//! links. A word with a slash is a path if its first part is an entry of the top level, or a folder anywhere:
+//! `steps/sweep` is short for `shared/core/src/steps/sweep`. A word without one is a path if it ends like a source
+//! file. `*` stands for any name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -102,8 +102,8 @@ impl Modules {
         if first == "super" {
             return self.walk(here.parent, rest);
         }
-        // `steps::register` is a module and the function that the module is named for, handed on: the last name of a path
-        // is the function.
+        // `steps::register` is a module and the function that the module is named for, handed on: the last name of a
+        // path is the function.
         match (here.children.get(first), here.names.imports.get(first)) {
             (Some(child), None) => self.walk(*child, rest),
             (Some(child), Some(_)) if !rest.is_empty() => self.walk(*child, rest),

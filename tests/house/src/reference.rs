@@ -1,7 +1,7 @@
 //! The generated parts of the reference: tables of what the code itself says of its fields, parameters and metrics.
 //!
-//! A page holds a part between `<!-- generated: NAME -->` and `<!-- end -->`. The test compares it with what is made here,
-//! and writes it if `GROUPAGE_REWRITE` is set. So a field cannot be missing in the reference.
+//! A page holds a part between `<!-- generated: NAME -->` and `<!-- end -->`. The test compares it with what is made
+//! here, and writes it if `GROUPAGE_REWRITE` is set. So a field cannot be missing in the reference.
 
 use std::fmt::Write as _;
 
@@ -192,8 +192,8 @@ impl Entry<'_> {
     }
 }
 
-/// The entries of a template's section. Only the template's own way to write is understood: two spaces a level, and texts
-/// on one line or folded (`>-`).
+/// The entries of a template's section. Only the template's own way to write is understood: two spaces a level, and
+/// texts on one line or folded (`>-`).
 fn entries<'a>(template: &'a str, section: &str) -> Vec<Entry<'a>> {
     let start = format!("{section}:");
     let lines = template.lines().skip_while(|line| *line != start).skip(1);

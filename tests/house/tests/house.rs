@@ -119,6 +119,8 @@ fn pages_are_short_and_their_lines_too() {
         }
         prose::long_lines(&text).iter().for_each(|line| found += &format!("{file}:{line} is longer than 120\n"));
     }
+    let changelog = std::fs::read_to_string(cargo::workspace().join("CHANGELOG.md")).unwrap();
+    prose::long_lines(&changelog).iter().for_each(|line| found += &format!("CHANGELOG.md:{line} is longer than 120\n"));
     assert!(found.is_empty(), "{found}");
 }
 
@@ -141,6 +143,18 @@ fn sentences_are_short_and_plain() {
             }
         }
         prose::unplain(&text).iter().for_each(|phrase| found += &format!("{file} has \"{phrase}\"\n"));
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+/// A comment is read as often as a page, and by people in a hurry.
+#[test]
+fn comments_are_plain() {
+    let top = cargo::workspace();
+    let mut found = String::new();
+    for file in docs::Tree::read(&top).unwrap().files(".rs") {
+        let comments = docs::comments(&std::fs::read_to_string(top.join(file)).unwrap());
+        prose::unplain(&comments).iter().for_each(|phrase| found += &format!("{file} has \"{phrase}\"\n"));
     }
     assert!(found.is_empty(), "{found}");
 }

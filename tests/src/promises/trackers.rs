@@ -11,7 +11,7 @@ use groupage_core::ports::{Destination, Freshness, Trackers};
 use crate::fan_out::{FanOut, Work};
 use crate::world::World;
 
-/// Whoever acks the last item, or seals, completes the tracker: some calls later, of 50 milliseconds at most.
+/// The process that acks the last item, or seals, completes the tracker: some calls later, of 50 milliseconds at most.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// What was broken about trackers in a world at rest.

@@ -1,5 +1,5 @@
-//! Stories of failed tasks that a person runs again, soon after their failure. Sweep runs in all of them: it finds what a
-//! person who died had let wait again.
+//! Stories of failed tasks that a person runs again, soon after their failure. Sweep runs in all of them: it finds what
+//! a person who died had let wait again.
 
 use groupage_core::ports::{Answer, NoAnswer};
 

@@ -49,7 +49,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// So many messages of one key.
+/// This many messages of one key.
 fn of_one_key(count: usize) -> Vec<String> {
     (0..count).map(|n| keyed(n, 0, 0, n + 1)).collect()
 }

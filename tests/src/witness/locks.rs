@@ -12,7 +12,7 @@ use super::Witness;
 use crate::mutation::Mutation;
 
 /// For each home's lock that is held, the tasks that waited when somebody last asked its holder to look again, with the
-/// shard of each; but for shards that have had a leader of their own since.
+/// shard of each, except shards that have had a leader of their own since.
 pub(super) type Asked = BTreeMap<Target, Vec<(Target, Candidate)>>;
 
 impl Witness {

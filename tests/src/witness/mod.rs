@@ -145,7 +145,7 @@ impl layer::Batches for Witness {
 }
 
 impl Witness {
-    /// Candidates are written by whoever leads, or into the batch that the lock still names.
+    /// Candidates are written by the leader, or into the batch that the lock still names.
     async fn only_the_leader_adds(&self, batch: &Batch) -> Result<()> {
         let lock = self.tables.lock(&batch.target).await?;
         if let (Status::Open { .. }, Some(lock)) = (&batch.status, lock)

@@ -1,4 +1,4 @@
-//! Lanes under observation: whoever has the turn comes after everybody before it is settled.
+//! Lanes under observation: a task has the turn only when every task before it is settled.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;

@@ -42,13 +42,13 @@ pub struct Portion {
 pub enum Work {
     /// A message of the task queue for each.
     Tasks(Vec<String>),
-    /// So many things that the owner does itself, and acks.
+    /// This many things that the owner does itself, and acks.
     Done(u64, tracker::Outcome),
-    /// So many things of which no more is heard from the owner.
+    /// This many things of which no more is heard from the owner.
     Elsewhere(u64),
 }
 
-/// A call that was not answered is made again after so many milliseconds.
+/// A call that was not answered is made again after this many milliseconds.
 pub(super) const AGAIN_MS: u64 = 500;
 
 impl FanOut {

@@ -43,7 +43,7 @@ pub(crate) enum Job {
     List(Arc<Caller>),
 }
 
-/// So many messages come to register-task together at most.
+/// This many messages come to register-task together at most.
 const MOST_AT_ONCE: usize = 10;
 
 impl World {

@@ -1,5 +1,5 @@
-//! The whole pipeline in virtual time: every step as a process of its own, many at once, over tables and queues in memory
-//! and a scripted downstream.
+//! The whole pipeline in virtual time: every step as a process of its own, many at once, over tables and queues in
+//! memory and a scripted downstream.
 
 pub mod fan_out;
 mod jobs;
@@ -78,7 +78,7 @@ pub struct World {
 pub const VISIBILITY_MS: u64 = 60_000;
 /// How often somebody looks whether everything is at rest, in milliseconds.
 const LOOK_MS: u64 = 1_000;
-/// A person runs a failed task again within so many milliseconds.
+/// A person runs a failed task again within this many milliseconds.
 const RETRY_MS: u64 = 90_000;
 /// How often a person looks for lanes that a failure stopped, in milliseconds.
 const PERSON_MS: u64 = 600_000;
@@ -238,7 +238,7 @@ impl World {
         self.run_while(|| true).await
     }
 
-    /// Runs until nothing is left to do or `go_on` says stop; whoever is at work then dies.
+    /// Runs until nothing is left to do or `go_on` says stop; the process at work then dies.
     pub async fn run_while(&self, go_on: impl Fn() -> bool) -> Result<(), String> {
         let end = self.env.now().plus_ms(self.setting.patience_ms);
         let mut running: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();

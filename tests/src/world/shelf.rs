@@ -1,5 +1,5 @@
-//! Those who put tasks on a list, release them, discard them, and close and open it: processes of their own. Each repeats
-//! a call until that is answered; when one dies, another makes the same calls again, or nobody does.
+//! Those who put tasks on a list, release them, discard them, and close and open it: processes of their own. Each
+//! repeats a call until that is answered; when one dies, another makes the same calls again, or nobody does.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -39,7 +39,7 @@ pub struct Call {
 pub enum What {
     /// These messages are put, under this key.
     Put(String, Vec<String>),
-    /// So many are released, under this key.
+    /// This many are released, under this key.
     Release(String, u64),
     /// All that wait are discarded, under this key.
     Discard(String),

@@ -1,5 +1,5 @@
-//! A stream's source: a process of its own that feeds events, waits when the window is full, and ends the stream. When it
-//! dies another one begins from the watermark, knowing nothing else.
+//! A stream's source: a process of its own that feeds events, waits when the window is full, and ends the stream. When
+//! it dies another one begins from the watermark, knowing nothing else.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ use crate::records::received;
 
 /// How often sweep runs, in milliseconds.
 const SWEEP_MS: u64 = 60_000;
-/// A pull worker that finds nothing looks again after so many milliseconds.
+/// A pull worker that finds nothing looks again after this many milliseconds.
 const IDLE_MS: u64 = 2_000;
 
 impl World {

@@ -15,8 +15,8 @@ async fn asked() -> (World, Delivery, Vec<Election>) {
     asked_in(5).await
 }
 
-/// A world whose calls take so long, in which one event brought a task for each Target, and the first of their elections'
-/// messages.
+/// A world whose calls take so long, in which one event brought a task for each Target, and the first of their
+/// elections' messages.
 async fn asked_in(latency_ms: u64) -> (World, Delivery, Vec<Election>) {
     let world = World::new(Setting { latency_ms, ..Setting::default() }, &routes_with(""), Scripted::accepting());
     assert!(world.register(&parcels(TARGETS, TARGETS)).await.failed.is_empty());

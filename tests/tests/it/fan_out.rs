@@ -1,7 +1,7 @@
 //! Fan-outs of many items, acked in random order by processes that die at any call to a port, completed once.
 //!
-//! A long run (`GROUPAGE_TESTS=long`) has a million items, a quick one takes some seconds. `GROUPAGE_TRACKER_ITEMS` says how
-//! many they are, and `GROUPAGE_TRACKER_SEEDS` how many small fan-outs are tried.
+//! A long run (`GROUPAGE_TESTS=long`) has a million items, a quick one takes some seconds. `GROUPAGE_TRACKER_ITEMS`
+//! says how many they are, and `GROUPAGE_TRACKER_SEEDS` how many small fan-outs are tried.
 
 use groupage_tests::crowd::{Crowd, Told};
 use groupage_tests::{effort, fan};

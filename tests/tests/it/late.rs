@@ -24,7 +24,7 @@ routes:
     downstream: { http: { url: http://127.0.0.1:1/load } }
 ";
 
-/// The queue gives a message up after so many receives.
+/// The queue gives a message up after this many receives.
 const MOST_RECEIVES: u32 = 10;
 
 /// Tables in which one put never ends.
@@ -64,7 +64,7 @@ struct Ended {
     asked: usize,
 }
 
-/// An event of so many records, delivered until it is done or the queue gives it up; each call takes up to so long.
+/// An event of this many records, delivered until it is done or the queue gives it up; each call takes up to so long.
 async fn delivered(count: usize, latency_ms: u64, hangs: Option<&'static str>) -> Ended {
     let (store, queues, env) = (MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1));
     let routes = Routes::parse(ROUTES).unwrap();

@@ -45,7 +45,7 @@ impl<Q: Inbox> Inbox for Jammed<'_, Q> {
     }
 }
 
-/// A world in which so many tasks wait, and the message that asks for their leader.
+/// A world in which this many tasks wait, and the message that asks for their leader.
 async fn asked(tasks: usize) -> (World, Delivery) {
     let world = World::new(Setting::default(), ROUTES, Scripted::accepting());
     let bodies: Vec<String> = (0..tasks).map(|n| format!(r#"{{"id":"p{n}","payload":{{"truck":"t"}}}}"#)).collect();
@@ -61,7 +61,7 @@ async fn elected(world: &World, election: &Delivery) -> Delivery {
     world.queues.now().receive_from(&Destination::Group, VISIBILITY_MS).unwrap()
 }
 
-/// A world in which so many tasks have a leader, and that leader's message.
+/// A world in which this many tasks have a leader, and that leader's message.
 async fn led(tasks: usize) -> (World, Delivery) {
     let (world, election) = asked(tasks).await;
     let leading = elected(&world, &election).await;
@@ -199,7 +199,7 @@ async fn a_leader_that_met_another_delivery_gives_its_message_back_at_once() {
     assert_eq!((again.receipt, again.received), (message.receipt, 2));
 }
 
-/// The tables beside a rival, who takes so many tasks right before they are moved.
+/// The tables beside a rival, who takes this many tasks right before they are moved.
 struct Rivalled<'a> {
     tables: &'a MemoryStore,
     left: AtomicUsize,

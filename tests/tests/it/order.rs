@@ -26,7 +26,7 @@ fn world(order: &str) -> World {
     World::new(Setting { latency_ms: 5, ..Setting::default() }, &routes(order), downstream)
 }
 
-/// How many tasks a second of so many keys, with as many tasks each, reach their end.
+/// How many tasks a second of this many keys, with as many tasks each, reach their end.
 fn per_second(keys: usize, each: usize) -> f64 {
     in_virtual_time(async {
         let world = world("");
@@ -119,9 +119,9 @@ async fn what_cannot_be_ordered_is_rejected_and_its_neighbours_go_on() {
 /// What happens to a lane.
 #[derive(Clone, Debug)]
 enum Event {
-    /// So many tasks come, some of them again.
+    /// This many tasks come, some of them again.
     Come(usize, bool),
-    /// Whoever has the turn is settled, and that is told so many times.
+    /// The task that has the turn is settled, and that is told this many times.
     Settle(Outcome, usize),
     /// A person lets it go on.
     Resume,

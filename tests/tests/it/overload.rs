@@ -22,7 +22,7 @@ routes:
     downstream: { http: { url: "http://downstream.invalid/load" } }
 "#;
 
-/// Tables that take so many waiting tasks more, and throttle all others.
+/// Tables that take this many waiting tasks more, and throttle all others.
 struct Full {
     inner: MemoryStore,
     room: AtomicUsize,

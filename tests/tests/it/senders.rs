@@ -1,5 +1,5 @@
-//! What a sender that may only send tasks cannot make happen. Each test is an attack: the message comes by the real entry of
-//! register-task, from a principal that the queue names and that is none of the stack's.
+//! What a sender that may only send tasks cannot make happen. Each test is an attack: the message comes by the real
+//! entry of register-task, from a principal that the queue names and that is none of the stack's.
 
 use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::rest::{Rest, Stage};

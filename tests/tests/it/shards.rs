@@ -1,5 +1,5 @@
-//! Targets with shards, end to end on ports in memory: a quiet one has one leader and full calls, a hot one gets leaders
-//! for its shards, and nothing in a shard is ever forgotten.
+//! Targets with shards, end to end on ports in memory: a quiet one has one leader and full calls, a hot one gets
+//! leaders for its shards, and nothing in a shard is ever forgotten.
 
 use std::collections::BTreeSet;
 
@@ -126,8 +126,8 @@ async fn no_put_of_a_task_that_waits_insists() {
     }
 }
 
-/// Registers `count` tasks, each by an invocation of its own, so that some wait in each of two shards; loses all messages.
-/// Gives the home and the other shard.
+/// Registers `count` tasks, each by an invocation of its own, so that some wait in each of two shards; loses all
+/// messages. Gives the home and the other shard.
 async fn in_two_shards(world: &World, count: usize) -> Vec<Target> {
     for parcel in parcels(count, 1) {
         assert!(world.register(&[parcel]).await.failed.is_empty());
@@ -220,7 +220,7 @@ async fn a_workflow_that_won_a_shard_and_died_leads_it_when_its_message_comes_ag
     let world = world(2, Setting::default());
     let home = Target::new("parcels:t0");
     let shard = home.in_shard(Shard(1));
-    // The home's leader is busy, so whoever has a full batch in a shard leads that.
+    // The home's leader is busy, so a workflow with a full batch in a shard leads that.
     let_a_dead_one_lead(&world, &home).await;
     let term = Term { target: home.clone(), workflow: WorkflowId::new("dead"), fence: fence(&world, &home).await };
     for seq in 0..2 {

@@ -1,11 +1,11 @@
 //! The algorithm as its paper has it: Hongke Sun and Xin Shan, *Group-batching Algorithm for High-throughput Network
 //! Requests*, for comparison, over the same queues, mappings and prices.
 //!
-//! Every task is a workflow of its own, with an election message of its own. Who loses looks each second whether its task
-//! is in a batch by now, and bids again. The winner writes an empty batch, collects the waiting tasks of its Target from the
-//! index, moves them, writes them into the batch and gives the lock up. Every status is written to the task (created,
-//! batched, in-progress, succeeded), and the index by Target and status holds them all, so a change of status is a write
-//! of the task and two of the index. It assumes that nobody dies between two writes; so does this.
+//! Every task is a workflow of its own, with an election message of its own. Who loses looks each second whether its
+//! task is in a batch by now, and bids again. The winner writes an empty batch, collects the waiting tasks of its
+//! Target from the index, moves them, writes them into the batch and gives the lock up. Every status is written to the
+//! task (created, batched, in-progress, succeeded), and the index by Target and status holds them all, so a change of
+//! status is a write of the task and two of the index. It assumes that nobody dies between two writes; so does this.
 
 mod tables;
 

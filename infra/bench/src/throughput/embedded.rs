@@ -61,8 +61,8 @@ async fn send(senders: &Sqs, tasks: u64, targets: u64) -> Result<()> {
     Ok(())
 }
 
-/// Waits until all tasks are settled, by the steps' own counts. Those miss a batch whose follow-up another delivery had to
-/// repeat, so when nothing is counted any more the task table is asked.
+/// Waits until all tasks are settled, by the steps' own counts. Those miss a batch whose follow-up another delivery had
+/// to repeat, so when nothing is counted any more the task table is asked.
 async fn settled(pipeline: &Pipeline, store: &Dynamo, tasks: u64) -> Result<()> {
     let (mut settled, mut since, mut last_asked) = (0, Instant::now(), Instant::now());
     while settled < tasks {

@@ -100,7 +100,8 @@ fn open(folder: &Folder) -> Result<Database, Error> {
     let path = path.to_str().ok_or_else(|| Error::Database(format!("{} is not valid UTF-8", path.display())))?;
     let database = Database::new(path).map_err(refused)?;
     match folder.durability {
-        // Despite its name this is what chooses SQLite's `synchronous = NORMAL`: no sync per write (see the module doc).
+        // Despite its name this is what chooses SQLite's `synchronous = NORMAL`: no sync per write (see the module
+        // doc).
         Durability::Process => database.disable_bulk_loading().map_err(refused)?,
         // SQLite's own default is `FULL`.
         Durability::Machine => {}

@@ -1,7 +1,7 @@
 //! DynamoDB's JSON protocol: an operation's name in a header, its input and output as JSON.
 //!
-//! What the database says is passed on as it is. A body that cannot be read is a `SerializationException`, which AWS words
-//! more finely.
+//! What the database says is passed on as it is. A body that cannot be read is a `SerializationException`, which AWS
+//! words more finely.
 
 use bytes::Bytes;
 use dynoxide::{Database, DynoxideError};

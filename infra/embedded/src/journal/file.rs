@@ -1,8 +1,8 @@
 //! The journal's file: an SQLite database with a row for each message that is not consumed yet.
 //!
 //! SQLite has the parts that are easy to get wrong: a write that a kill cut short does not count, space is used again,
-//! and a damaged file is refused. Bodies are checked by their digests when the queues are filled again ([`Kept::digest`]),
-//! and the end of the write-ahead log by [`log`](super::log).
+//! and a damaged file is refused. Bodies are checked by their digests when the queues are filled again
+//! ([`Kept::digest`]), and the end of the write-ahead log by [`log`](super::log).
 
 use std::{collections::HashMap, path::Path};
 
@@ -23,14 +23,14 @@ const VERSION: i32 = 1;
 /// For so long a FIFO queue knows the deduplication id of a message that was sent.
 pub(crate) const DEDUPLICATED_MS: i64 = 5 * 60 * 1_000;
 
-/// After so many transactions it is looked whether the file is mostly empty.
+/// After this many transactions it is looked whether the file is mostly empty.
 const LOOK_EVERY: u32 = 1_024;
 /// A file whose empty part has fewer pages than this is left as it is.
 const WORTH_IT_PAGES: i64 = 1_024;
 
-/// `receives` counts those of all processes, `before` those of earlier ones. What a queue has handed out as often as its
-/// redrive policy allows is in its dead-letter queue, or goes there before it is handed out again: `place` says so. A row
-/// without a body is a message that was consumed, but whose deduplication id is still known.
+/// `receives` counts those of all processes, `before` those of earlier ones. What a queue has handed out as often as
+/// its redrive policy allows is in its dead-letter queue, or goes there before it is handed out again: `place` says so.
+/// A row without a body is a message that was consumed, but whose deduplication id is still known.
 const TABLES: &str = "
     CREATE TABLE queue (name TEXT PRIMARY KEY, definition TEXT NOT NULL, dead TEXT, max_receives INTEGER) WITHOUT ROWID;
     CREATE TABLE message (

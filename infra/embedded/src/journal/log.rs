@@ -1,8 +1,8 @@
 //! Whether the write-ahead log of an SQLite file was read to its end.
 //!
-//! SQLite ends the log at the first frame whose checksum is wrong. After a kill that is right: the frame was being written,
-//! and nobody had its answer. But if whole transactions lie behind it, it was damaged later, and SQLite would drop them
-//! without a word. The format is <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
+//! SQLite ends the log at the first frame whose checksum is wrong. After a kill that is right: the frame was being
+//! written, and nobody had its answer. But if whole transactions lie behind it, it was damaged later, and SQLite would
+//! drop them without a word. The format is <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};

@@ -1,4 +1,5 @@
-//! What the queues hold, kept in a file of the data folder, so that a message that was acknowledged outlives the process.
+//! What the queues hold, kept in a file of the data folder, so that a message that was acknowledged outlives the
+//! process.
 //!
 //! The queues themselves are in memory. Every change of theirs is written here before its answer leaves, by one thread:
 //! what was asked for while it wrote goes into the next transaction together. Once a write has failed, no later one

@@ -7,8 +7,8 @@
 //! | with messages in hand | all of them, visible at once, received once more |
 //! | before an answer to a delete | the message or none; it may be received again |
 //!
-//! Delays go on where they were. What a FIFO queue recognises is known for five minutes from the sending, or from a start in
-//! between; its sequence numbers begin anew with each process.
+//! Delays go on where they were. What a FIFO queue recognises is known for five minutes from the sending, or from a
+//! start in between; its sequence numbers begin anew with each process.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,8 +41,8 @@ pub(super) struct Queues {
     plain: RustackSqsHandler,
     journal: Journal,
     pub(super) live: Mutex<Live>,
-    /// Held while messages get their ids. A message may be handed out before its sender's answer is ready; who receives it
-    /// waits here until its id is known.
+    /// Held while messages get their ids. A message may be handed out before its sender's answer is ready; who receives
+    /// it waits here until its id is known.
     sending: tokio::sync::Mutex<()>,
 }
 

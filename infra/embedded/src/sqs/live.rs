@@ -1,7 +1,7 @@
 //! The messages that are in the queues' memory, as the journal knows them.
 //!
-//! A message that was put back after a restart has a new id in the queues' memory. Its receivers see what they would have
-//! seen without the restart: the id under which it was sent, when that was, and how often it was received.
+//! A message that was put back after a restart has a new id in the queues' memory. Its receivers see what they would
+//! have seen without the restart: the id under which it was sent, when that was, and how often it was received.
 
 use std::collections::HashMap;
 

@@ -108,7 +108,7 @@ impl Sqs {
         self.is_new
     }
 
-    /// The requests it answered so far, whoever made them.
+    /// The requests it answered so far, of all clients.
     pub fn requests(&self) -> Requests {
         self.meter.snapshot().sqs
     }

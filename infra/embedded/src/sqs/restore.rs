@@ -19,7 +19,7 @@ pub(super) async fn restore(queues: &Queues, found: Found, now_ms: i64) -> Resul
     let refused = |error: SqsError| format!("what it says of the queues is refused: {}", error.message);
     queues.provider.import_snapshot(SqsSnapshot { queues: found.queues }).await.map_err(refused)?;
     let (waiting, consumed): (Vec<_>, Vec<_>) = found.messages.into_iter().partition(|message| message.body.is_some());
-    // Their queues must be empty, lest another message be deleted in their place.
+    // Their queues must be empty: else another message would be deleted in their place.
     for message in consumed {
         queues.live().skip(Number(message.number));
         recognise(queues, &message).await.map_err(refused)?;

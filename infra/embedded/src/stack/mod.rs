@@ -99,7 +99,7 @@ impl Stack {
         &self.connection.queues
     }
 
-    /// The SQS requests answered so far, whoever made them, as AWS bills them.
+    /// The SQS requests answered so far, of all clients, as AWS bills them.
     pub fn sqs_requests(&self) -> Requests {
         self.sqs.requests()
     }

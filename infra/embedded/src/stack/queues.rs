@@ -1,4 +1,4 @@
-//! The queues, as `template.yaml` defines them for a stack named `groupage`, but for their visibility timeouts.
+//! The queues, as `template.yaml` defines them for a stack named `groupage`, except their visibility timeouts.
 
 use std::collections::HashMap;
 
@@ -25,9 +25,9 @@ struct Step {
     is_fifo: bool,
 }
 
-/// How long a message stays hidden beyond its function's timeout, in seconds. AWS advises six timeouts, since Lambda may
-/// hold messages back while it is throttled; here at most one event waits for a free handler, and steps may be repeated.
-/// What is hidden for longer than a handler may take is in the hand of a process that has died.
+/// How long a message stays hidden beyond its function's timeout, in seconds. AWS advises six timeouts, since Lambda
+/// may hold messages back while it is throttled; here at most one event waits for a free handler, and steps may be
+/// repeated. What is hidden for longer than a handler may take is in the hand of a process that has died.
 const SPARE_S: u32 = 5;
 
 const TASK: Step =
@@ -75,7 +75,8 @@ async fn create_step(client: &Client, step: &Step) -> Result<String, Error> {
     create_queue(client, format!("groupage-{}{suffix}", step.name), attributes).await
 }
 
-/// What makes a queue keep the order of each message group. A message that is sent twice within five minutes comes once.
+/// What makes a queue keep the order of each message group. A message that is sent twice within five minutes comes
+/// once.
 fn fifo() -> Attributes {
     Attributes::from([
         (Name::FifoQueue, "true".to_owned()),

@@ -1,4 +1,5 @@
-//! Lists whose tasks are seen after their tail: DynamoDB shows a transaction's writes one by one to reads that are none.
+//! Lists whose tasks are seen after their tail: DynamoDB shows a transaction's writes one by one to reads that are
+//! none.
 
 use std::sync::PoisonError;
 

@@ -1,8 +1,8 @@
 //! A store that shows the past, as DynamoDB does: its indexes lag, and its eventual reads come from stale replicas.
 //!
 //! Wraps any store: every change of an index becomes visible after a random time of its own, so a task can be missing
-//! from the index after its registration and linger there after it has joined a batch. The versions of a task, a tracker
-//! or a node become visible to eventual reads one after the other, each after a random time.
+//! from the index after its registration and linger there after it has joined a batch. The versions of a task, a
+//! tracker or a node become visible to eventual reads one after the other, each after a random time.
 
 mod batches;
 mod failures;

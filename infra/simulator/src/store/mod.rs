@@ -1,8 +1,10 @@
-//! The tables as one execution environment sees them: every call takes its time, and what DynamoDB would bill is counted.
+//! The tables as one execution environment sees them: every call takes its time, and what DynamoDB would bill is
+//! counted.
 //!
-//! Units are computed from the items before and after each write, by `groupage_aws::price`; the tables inside are those in
-//! memory, whose calls never wait, so nothing comes between the looks and the write. Failed tasks, trackers, lists, lanes, streams
-//! and sweep's bookmarks are handed on without a price: no scenario uses them, and what sweep reads costs by the minute.
+//! Units are computed from the items before and after each write, by `groupage_aws::price`; the tables inside are those
+//! in memory, whose calls never wait, so nothing comes between the looks and the write. Failed tasks, trackers, lists,
+//! lanes, streams and sweep's bookmarks are handed on without a price: no scenario uses them, and what sweep reads
+//! costs by the minute.
 
 mod batches;
 mod locks;
@@ -90,7 +92,7 @@ impl Store {
         self.attempt(hop, keys, ATTEMPTS).await
     }
 
-    /// The same with so many `attempts` at most.
+    /// The same with this many `attempts` at most.
     async fn attempt(&self, hop: Hop, keys: Keys<'_>, attempts: u32) -> Result<()> {
         self.machine.call(hop).await;
         match &self.tables.capacity {

@@ -29,7 +29,7 @@ impl Store {
         Keys::of(Place::Tasks, id.as_str(), target.map(Target::as_str))
     }
 
-    /// Puts a new task, in so many `attempts` at most.
+    /// Puts a new task, in this many `attempts` at most.
     async fn put(&self, task: &Task, attempts: u32) -> Result<Registered> {
         let target = target_of(task);
         let keys = self.task_keys(&task.id, target.as_ref());

@@ -54,7 +54,8 @@ pub(crate) fn nonsense(table: &'static str, id: &str, attribute: &'static str, w
 }
 
 /// An item's size in bytes, by "DynamoDB item sizes and formats" in the DynamoDB developer guide: names and strings as
-/// UTF-8, numbers at half a byte a digit plus one, lists and maps with three bytes of their own and one for each element.
+/// UTF-8, numbers at half a byte a digit plus one, lists and maps with three bytes of their own and one for each
+/// element.
 pub(crate) fn size(item: &Item) -> u64 {
     item.iter().map(|(name, value)| name.len() as u64 + value_size(value)).sum()
 }

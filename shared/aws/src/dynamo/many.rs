@@ -15,7 +15,7 @@ use crate::meter::Place;
 pub(crate) const READ_AT_ONCE: usize = 100;
 /// `BatchWriteItem` takes this many requests.
 pub(crate) const REMOVED_AT_ONCE: usize = 25;
-/// And so many such calls are under way at once.
+/// And this many such calls are under way at once.
 const REMOVALS_IN_FLIGHT: usize = 4;
 /// Tries of one call: keys come back unprocessed when a partition throttles, or past 16 MB of items.
 const TRIES: u32 = 7;

@@ -76,8 +76,8 @@ impl Dynamo {
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
-    /// Up to `limit` items whose sort keys lie between that of `from` and `last`, both included, the first ones. None come
-    /// only if there are none: a page of a query ends at a megabyte, and no item is that large.
+    /// Up to `limit` items whose sort keys lie between that of `from` and `last`, both included, the first ones. None
+    /// come only if there are none: a page of a query ends at a megabyte, and no item is that large.
     pub(crate) async fn range(
         &self,
         what: &'static str,

@@ -21,8 +21,8 @@ impl ClassifyRetry for Conflicts {
     }
 }
 
-/// Keeps the SDK from trying throttled requests again. What else fails it repeats: a lost answer says nothing of whether
-/// there is room.
+/// Keeps the SDK from trying throttled requests again. What else fails it repeats: a lost answer says nothing of
+/// whether there is room.
 #[derive(Debug)]
 pub(crate) struct GivesWay;
 

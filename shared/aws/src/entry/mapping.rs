@@ -1,4 +1,4 @@
-//! How queues feed the functions, as `template.yaml` sets it: for whoever stands in for Lambda.
+//! How queues feed the functions, as `template.yaml` sets it: for code that stands in for Lambda.
 
 use groupage_core::steps::register::FULL_EVENT;
 
@@ -18,8 +18,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// How long an invocation begins new work, in milliseconds: half of its timeout. The other half is for handing on what it
-    /// has done.
+    /// How long an invocation begins new work, in milliseconds: half of its timeout. The other half is for handing on
+    /// what it has done.
     pub const fn budget_ms(&self) -> u64 {
         self.timeout_s * 1_000 / 2
     }
@@ -28,7 +28,8 @@ impl Settings {
 /// The task queue.
 pub const TASKS: Settings =
     Settings { batch_size: 1_000, window_s: 2, timeout_s: 30, visibility_s: 240, memory_mb: GROUPING_MEMORY_MB };
-/// The FIFO task queue, of what keeps an order and of what events leave over: its mapping takes tens, and has no window.
+/// The FIFO task queue, of what keeps an order and of what events leave over: its mapping takes tens, and has no
+/// window.
 pub const IN_ORDER: Settings = Settings { batch_size: FULL_EVENT, window_s: 0, ..TASKS };
 /// The elect queue.
 pub const ELECT: Settings =

@@ -118,8 +118,8 @@ impl Counts {
         self.add(Metric::EventsUnknown, settled.unknown_events);
     }
 
-    /// Adds what an outcome meant to those behind its members, and what became of its notices. Whoever repeats a follow-up
-    /// that died counts it again, and may be the only one who does.
+    /// Adds what an outcome meant to those behind its members, and what became of its notices. A worker that repeats a
+    /// follow-up that died counts it again, and may be the only one who does.
     pub fn add_repeated(&mut self, settled: &follow_up::Counts) {
         self.add(Metric::LanesStopped, settled.lanes_stopped);
         self.add(Metric::TasksPassedOver, settled.passed_over);

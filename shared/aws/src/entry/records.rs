@@ -112,8 +112,8 @@ pub fn log(message_id: &str, failure: &Error) {
     }
 }
 
-/// An event as Lambda hands it over, for whoever stands in for Lambda: of each record its id, which is its receipt handle too, its
-/// body, and how often it was received, this time included.
+/// An event as Lambda hands it over, for code that stands in for Lambda: of each record its id, which is its receipt
+/// handle too, its body, and how often it was received, this time included.
 pub fn event(records: impl IntoIterator<Item = (String, String, u32)>) -> SqsEvent {
     let record = |(id, body, received): (String, String, u32)| {
         let mut record = SqsMessage::default();

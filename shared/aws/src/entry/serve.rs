@@ -27,13 +27,13 @@ pub fn init_logging() {
     tracing_subscriber::registry().with(lines.with_filter(without_payloads(asked))).init();
 }
 
-/// What was asked for, but for lines that hold payloads or secrets, whatever was asked for.
+/// What was asked for, except lines that hold payloads or secrets, whatever was asked for.
 pub fn without_payloads(asked: EnvFilter) -> impl Filter<Registry> {
     asked.and(filter_fn(|line| may_print(line.target(), *line.level())))
 }
 
-/// Whether a line of this module may be printed. Below `info` other crates print whole requests and events, payloads and
-/// secrets included; ours do not at any level.
+/// Whether a line of this module may be printed. Below `info` other crates print whole requests and events, payloads
+/// and secrets included; ours do not at any level.
 fn may_print(module: &str, level: Level) -> bool {
     let name = module.split("::").next().unwrap_or_default();
     level <= Level::INFO || name.starts_with("groupage") || matches!(name, "api" | "embedded")

@@ -18,12 +18,12 @@ impl Units {
         self.tenths
     }
 
-    /// So many whole units.
+    /// This many whole units.
     pub const fn whole(units: u64) -> Self {
         Self { tenths: units * 10 }
     }
 
-    /// So many half units.
+    /// This many half units.
     pub const fn halves(halves: u64) -> Self {
         Self { tenths: halves * 5 }
     }

@@ -31,7 +31,7 @@ const NOT_IN_HAND: &str = "MessageNotInflight";
 
 /// An attribute's type.
 const STRING: &str = "String";
-/// Of one step's requests, so many are under way at once.
+/// Of one step's requests, this many are under way at once.
 pub const REQUESTS_IN_FLIGHT: usize = 8;
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
@@ -201,8 +201,8 @@ fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
     let delay_s = message.delay_ms.div_ceil(1000).min(MAX_DELAY_S);
     let entry = SendMessageBatchRequestEntry::builder().id(at.to_string()).message_body(message.body);
     let mut entry = match message.to.group() {
-        // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart; repeats are
-        // recognised by their tasks' ids instead.
+        // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart; repeats
+        // are recognised by their tasks' ids instead.
         Some(group) => entry.message_group_id(group).message_deduplication_id(uuid::Uuid::new_v4().to_string()),
         None => entry.delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX)),
     };

@@ -1,5 +1,5 @@
-//! The lane table: under each lane's id the lane itself and one small item for each task that waits for its turn; and the
-//! index of lanes that a failure stopped.
+//! The lane table: under each lane's id the lane itself and one small item for each task that waits for its turn; and
+//! the index of lanes that a failure stopped.
 
 use aws_sdk_dynamodb::types::CancellationReason;
 use groupage_core::domain::lane::{Lane, Queued, State};
@@ -197,7 +197,8 @@ fn refusal(lane: &Lane, newcomers: &[Newcomer], reasons: &[CancellationReason]) 
             && reasons.first().and_then(item_in).map(lane_of).transpose()?.as_ref() == Some(lane);
         return Ok(if is_own { LinedUp::Yes } else { LinedUp::Before(before) });
     }
-    // Only a lane that is as it was read says which turns are free. It may be another, or in another transaction just now.
+    // Only a lane that is as it was read says which turns are free. It may be another, or in another transaction just
+    // now.
     let lane_is_as_read = reasons.first().is_some_and(|reason| reason.code() == Some("None"));
     let queued = newcomers.iter().filter_map(|newcomer| newcomer.queued.as_ref());
     let used = places.iter().zip(queued).filter(|(reason, _)| item_in(reason).is_some());

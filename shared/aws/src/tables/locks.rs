@@ -76,8 +76,8 @@ pub(crate) fn item_of(target: &Target, lock: &Lock, now: Timestamp) -> Item {
     attributes.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The precondition of an acquisition. Signals are not part of it: one that came meanwhile changes nothing for whoever
-/// takes over.
+/// The precondition of an acquisition. Signals are not part of it: one that came meanwhile changes nothing for a
+/// workflow that takes over.
 fn assumed(acquisition: &Acquisition) -> Vec<Clause> {
     match &acquisition.assumes {
         Assumes::Free => vec![

@@ -1,7 +1,7 @@
 //! The session table: one item per live worker, found by its pool.
 //!
-//! A clean shutdown removes the item, and so does whoever finds the session over. One that nobody looked for expires a
-//! day later.
+//! A clean shutdown removes the item, and so does a process that finds the session over. One that nobody looked for
+//! expires a day later.
 
 use groupage_core::domain::shelf::Position;
 use groupage_core::domain::{BatchId, Beat, Pool, Session, SessionId, Timestamp};

@@ -31,7 +31,7 @@ pub enum NoAnswer {
 }
 
 /// The beginning of an answer that is no 2xx, for people who look into a failure. It may quote a payload: it is shown
-/// to whoever asks for the failed task, and never logged or sent.
+/// to a person who asks for the failed task, and never logged or sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Excerpt {
@@ -41,7 +41,8 @@ pub struct Excerpt {
     pub text: String,
 }
 
-/// The longest excerpt, in bytes. Two hundred say what is wrong, and keep a task of a few hundred bytes in its write unit.
+/// The longest excerpt, in bytes. Two hundred say what is wrong, and keep a task of a few hundred bytes in its write
+/// unit.
 pub const MAX_EXCERPT_BYTES: usize = 200;
 /// Reasons of one batch of which an excerpt is kept: few, so that the largest batch stays inside its item.
 const MAX_EXCERPTS: usize = 4;

@@ -13,10 +13,11 @@ use super::id::{LaneId, Target, digest};
 pub enum Destination {
     /// The intake: register-task's queue.
     Tasks,
-    /// The intake in order: register-task's FIFO queue, with this lane as the message group. SQS delays none of its messages.
+    /// The intake in order: register-task's FIFO queue, with this lane as the message group. SQS delays none of its
+    /// messages.
     InOrder(LaneId),
-    /// The same FIFO queue, with this shard of a Target as the message group: whoever has some of its messages in hand is the
-    /// only one.
+    /// The same FIFO queue, with this shard of a Target as the message group: the event that has some of its messages
+    /// in hand is the only one.
     Gather(Target),
     /// elect-leader's queue.
     Elect,
@@ -45,7 +46,8 @@ impl Destination {
         }
     }
 
-    /// The message group, if it goes to a FIFO queue. SQS takes no names of over 128 characters, and not all characters.
+    /// The message group, if it goes to a FIFO queue. SQS takes no names of over 128 characters, and not all
+    /// characters.
     pub fn group(&self) -> Option<String> {
         match self {
             Self::InOrder(lane) => Some(digest(&["lane", lane.as_str()])),

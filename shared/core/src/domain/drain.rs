@@ -62,8 +62,8 @@ impl<C: Clone> Drain<C> {
         }
     }
 
-    /// The pages to read to have `room` filled, each of another shard and at most `most`: none if enough is queued or the
-    /// index has no more.
+    /// The pages to read to have `room` filled, each of another shard and at most `most`: none if enough is queued or
+    /// the index has no more.
     pub fn wants(&self, room: Room, most: usize) -> Vec<NextPage<C>> {
         if self.queue.len() >= room.items {
             return Vec::new();

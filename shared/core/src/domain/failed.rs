@@ -1,8 +1,8 @@
 //! Failed tasks: what is kept of a failure, where it is found, and what a retry of one comes to.
 //!
-//! The write that settles a task as failed files it, by its route and the time, and a retry or a drop takes it out again.
-//! So a task that succeeds pays nothing for it. A retry is a new round of the same task: the round is what keeps late
-//! copies of the earlier outcome from it, in the task's own writes and in those of its lane.
+//! The write that settles a task as failed files it, by its route and the time, and a retry or a drop takes it out
+//! again. So a task that succeeds pays nothing for it. A retry is a new round of the same task: the round is what keeps
+//! late copies of the earlier outcome from it, in the task's own writes and in those of its lane.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use super::task::{Status, Task};
 use super::task_message::Rejection;
 use super::time::Timestamp;
 
-/// For so many days a failed task is listed and can be retried, unless its route says otherwise.
+/// For this many days a failed task is listed and can be retried, unless its route says otherwise.
 pub const KEEP_DAYS: u64 = 14;
 
 /// What is kept of a failure.

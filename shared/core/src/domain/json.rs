@@ -11,7 +11,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 pub enum Flaw {
     /// An object has two fields of one name: readers differ in which of them counts.
     DuplicateField,
-    /// A string, or a field's name, holds the character NUL, which the arguments and the environment of a process cannot carry.
+    /// A string, or a field's name, holds the character NUL, which the arguments and the environment of a process
+    /// cannot carry.
     Nul,
     /// A string, or a field's name, holds half of a surrogate pair, which is no character.
     UnpairedSurrogate,
@@ -21,7 +22,8 @@ pub enum Flaw {
     TooDeep,
 }
 
-/// How deep arrays and objects may lie within each other: not so deep that a reader of JSON refuses it, serde_json at 128.
+/// How deep arrays and objects may lie within each other: not so deep that a reader of JSON refuses it, serde_json at
+/// 128.
 pub const MAX_DEPTH: usize = 100;
 
 impl fmt::Display for Flaw {
@@ -39,8 +41,8 @@ impl fmt::Display for Flaw {
 /// Looks for flaws in what is JSON by its syntax.
 ///
 /// # Errors
-/// The first flaw and its place, such as `payload.items[3].name`. The place is short, and its names are escaped: they come from
-/// outside. No value is in it.
+/// The first flaw and its place, such as `payload.items[3].name`. The place is short, and its names are escaped: they
+/// come from outside. No value is in it.
 pub fn check(json: &str) -> Result<(), (Flaw, String)> {
     let walk = Walk { place: Cell::new(Vec::new()), flaw: Cell::new(None) };
     let mut deserializer = serde_json::Deserializer::from_str(json);
@@ -156,7 +158,8 @@ impl<'de> Visitor<'de> for &Walk {
     }
 }
 
-/// A place for people. Only the first levels and the beginnings of names are shown: it travels in a message's attributes.
+/// A place for people. Only the first levels and the beginnings of names are shown: it travels in a message's
+/// attributes.
 fn shown(place: &[Step]) -> String {
     const MOST_LEVELS: usize = 8;
     const MOST_CHARACTERS: usize = 64;
@@ -177,8 +180,8 @@ fn shown(place: &[Step]) -> String {
     text
 }
 
-/// JSON as every queue takes it: two characters that JSON may hold are refused by SQS, or replaced, and stand as escapes
-/// here. They occur within strings only.
+/// JSON as every queue takes it: two characters that JSON may hold are refused by SQS, or replaced, and stand as
+/// escapes here. They occur within strings only.
 pub fn sendable(json: String) -> String {
     if !json.contains(UNSENDABLE) {
         return json;
@@ -186,12 +189,13 @@ pub fn sendable(json: String) -> String {
     json.replace(UNSENDABLE[0], "\\ufffe").replace(UNSENDABLE[1], "\\uffff")
 }
 
-/// By the API reference of SQS, `SendMessage`, a message holds #x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to
+/// By the API reference of SQS, `SendMessage`, a message holds #x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and
+/// #x10000 to
 /// #x10FFFF; the control characters below these are escaped in any JSON.
 const UNSENDABLE: [char; 2] = ['\u{fffe}', '\u{ffff}'];
 
-/// The same JSON without insignificant white space, and [sendable]. Numbers and strings stay as they were written: a payload may hold
-/// numbers that no float can carry, and the downstream must see the sender's.
+/// The same JSON without insignificant white space, and [sendable]. Numbers and strings stay as they were written: a
+/// payload may hold numbers that no float can carry, and the downstream must see the sender's.
 pub fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);

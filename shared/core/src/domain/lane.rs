@@ -1,9 +1,10 @@
 //! Lanes: the tasks of one order key, each of which has its turn when the one before it is settled.
 //!
 //! The index of waiting tasks cannot give order, since it lags. A lane numbers its tasks as they are accepted, in one
-//! transaction with the tasks themselves, so numbers have no holes; or the tasks bring their numbers along, and a hole waits
-//! for the task that fills it. Only the task whose turn it is enters the pipeline. From there on it is grouped, called and
-//! retried as any other, beside tasks of other lanes, and its successor follows when its outcome is recorded.
+//! transaction with the tasks themselves, so numbers have no holes; or the tasks bring their numbers along, and a hole
+//! waits for the task that fills it. Only the task whose turn it is enters the pipeline. From there on it is grouped,
+//! called and retried as any other, beside tasks of other lanes, and its successor follows when its outcome is
+//! recorded.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ pub enum OnFailure {
 /// Who says in which order a lane's tasks go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
-    /// Whoever is accepted first goes first.
+    /// The task that is accepted first goes first.
     ByArrival,
     /// The tasks' own numbers, from this one on, without holes.
     BySequence {
@@ -57,13 +58,13 @@ pub struct Order {
 /// Where a lane stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody has the turn: whoever gets the number `head` goes on at once.
+    /// Nobody has the turn: the task that gets the number `head` goes on at once.
     Free,
     /// This task has the turn; it is on its way through the pipeline.
     Taken(TaskId),
     /// This task failed, and nobody goes on until a person says so.
     Held(TaskId),
-    /// This task failed, and so does whoever comes, until a person says otherwise.
+    /// This task failed, and so does every task that comes, until a person says otherwise.
     Failing(TaskId),
 }
 
@@ -117,13 +118,13 @@ pub enum Place {
     OtherNumbering,
 }
 
-/// How far ahead of the lane's turn a number may be. One that is far beyond all others is a mistake; with `fail_rest` it
-/// would use up all numbers before it.
+/// How far ahead of the lane's turn a number may be. One that is far beyond all others is a mistake; with `fail_rest`
+/// it would use up all numbers before it.
 pub const MAX_AHEAD: u64 = 1_000_000;
 
 impl Lane {
-    /// A lane that nobody has ever been in. Its revisions begin at `now`, so that they differ from those of a lane of this id
-    /// that was forgotten.
+    /// A lane that nobody has ever been in. Its revisions begin at `now`, so that they differ from those of a lane of
+    /// this id that was forgotten.
     pub const fn open(id: LaneId, numbering: Numbering, now: Timestamp) -> Self {
         let (head, by_sequence) = match numbering {
             Numbering::ByArrival => (Turn(0), false),
@@ -133,7 +134,8 @@ impl Lane {
         Self { id, state: State::Free, head, next: head, since, by_sequence, is_resuming, revision, active_at: now }
     }
 
-    /// The lane after these tasks have come to it, in this order, and what each of them finds; `None` if it has not changed.
+    /// The lane after these tasks have come to it, in this order, and what each of them finds; `None` if it has not
+    /// changed.
     pub fn lined_up(&self, tasks: &[(TaskId, Option<Turn>)], now: Timestamp) -> (Option<Self>, Vec<Place>) {
         let mut lane = self.clone();
         let mut used = BTreeSet::new();
@@ -175,8 +177,8 @@ impl Lane {
         self.head.next()
     }
 
-    /// The lane after a task was settled in this round; `next` is the task with the number that follows, if it has come.
-    /// `None` if that task does not have the turn: its successor was let in already, or it was retried since.
+    /// The lane after a task was settled in this round; `next` is the task with the number that follows, if it has
+    /// come. `None` if that task does not have the turn: its successor was let in already, or it was retried since.
     pub fn settled(
         &self,
         (task, round): (&TaskId, Round),

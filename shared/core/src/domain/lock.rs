@@ -10,10 +10,10 @@
 //!             signal came            ▼ and first finishes the open batch it finds
 //! ```
 //!
-//! A Target may have several shards, each with a lock of its own, but the lock of its home comes first: whoever finds it
-//! free takes it and gathers from all shards. Only if the home's leader [needs help](Lock::needs_help) does a shard get a
-//! leader of its own, who makes full batches and leaves the rest to the home's. So a quiet Target has one leader, and
-//! its batches are as full as without shards.
+//! A Target may have several shards, each with a lock of its own, but the lock of its home comes first: a workflow that
+//! finds it free takes it and gathers from all shards. Only if the home's leader [needs help](Lock::needs_help) does a
+//! shard get a leader of its own, who makes full batches and leaves the rest to the home's. So a quiet Target has one
+//! leader, and its batches are as full as without shards.
 //!
 //! A term is a *value*: (Target, workflow, fence). Each write of a leader is conditional on its fence, so one that was
 //! paused past its lease and wakes up can change nothing. Leases compare clocks and only decide *when* somebody takes
@@ -76,7 +76,7 @@ pub enum Assumes {
 pub struct Acquisition {
     /// The precondition.
     pub assumes: Assumes,
-    /// The lock afterwards, but for its signals, which stay.
+    /// The lock afterwards, except its signals, which stay.
     pub next: Lock,
 }
 
@@ -103,8 +103,8 @@ pub struct Held {
 
 /// Decides how a workflow bids for a lock that it would hold as `bidder`.
 ///
-/// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's old
-/// image comes back with the failure and is `seen` in the next decision.
+/// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's
+/// old image comes back with the failure and is `seen` in the next decision.
 pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp) -> Bid {
     let next = |fence: Fence, open: Option<BatchId>, signals: u64| Lock {
         holder: Some(bidder.clone()),
@@ -135,19 +135,20 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
     }
 
-    /// When the window of the term's first batch begins, before the first is made: with its tasks' wait, lest what the way to the
-    /// leader takes is added to what the route asks for.
+    /// When the window of the term's first batch begins, before the first is made: with its tasks' wait, so that the
+    /// way to the leader is not added to what the route asks for.
     pub fn first_window(&self) -> Option<Timestamp> {
         self.holder.as_ref().filter(|_| self.seq == Seq(0)).map(|holder| holder.waits_since)
     }
 
-    /// Whether the leader of a Target's home has so much to do that one of its shards may have a leader of its own, if a
-    /// full batch waits in that shard.
+    /// Whether the leader of a Target's home has so much to do that one of its shards may have a leader of its own, if
+    /// a full batch waits in that shard.
     ///
-    /// That a full batch waits is the real evidence: it costs no fill to make it at once, whoever makes it. That this
-    /// leader is at its third batch or beyond says that it has not just come: the first tasks of a burst are registered
-    /// by many at once, and a leader at its beginning will come to them; two who reach for the same tasks pay for refused
-    /// moves. No rate is asked for: the average of a long term says nothing about now, and clocks differ.
+    /// That a full batch waits is the real evidence: it costs no fill to make it at once, by whichever workflow. That
+    /// this leader is at its third batch or beyond says that it has not just come: the first tasks of a burst are
+    /// registered by many at once, and a leader at its beginning will come to them; two who reach for the same tasks
+    /// pay for refused moves. No rate is asked for: the average of a long term says nothing about now, and clocks
+    /// differ.
     pub fn needs_help(&self, now: Timestamp) -> bool {
         self.is_led(now) && self.seq >= Seq(2)
     }
@@ -244,7 +245,7 @@ mod tests {
             let home = Lock { seq: Seq(seq), ..lock(until.map(|until| ("other", until)), 50, None) };
             let helped = home.needs_help(Timestamp(now));
             prop_assert_eq!(helped, until.is_some_and(|until| until > now) && seq >= 2);
-            // Whoever may not help can still do something: take the home's lock, or signal who holds it.
+            // A workflow that may not help can still act: take the home's lock, or signal its holder.
             let bid = bid_at(Some(&home), now);
             prop_assert!(!helped || matches!(bid, Bid::Held(_)));
         }

@@ -1,5 +1,5 @@
-//! What people's programs are told, as CloudEvents 1.0 in JSON: one event for each settled task whose route asks for it,
-//! one for each tracker that has ended, and one for each commit of a stream that asks for it.
+//! What people's programs are told, as CloudEvents 1.0 in JSON: one event for each settled task whose route asks for
+//! it, one for each tracker that has ended, and one for each commit of a stream that asks for it.
 //!
 //! An event's id is derived from what it tells, so that a receiver can drop a repeat.
 
@@ -155,7 +155,8 @@ pub struct OfStream {
     failed: u64,
 }
 
-/// The notice of a stream's last commit. Notices may come in another order than they were sent: the highest watermark counts.
+/// The notice of a stream's last commit. Notices may come in another order than they were sent: the highest watermark
+/// counts.
 pub fn of_stream(stream: &Stream) -> CloudEvent<OfStream> {
     let (life, watermark, state) = (&stream.life, &stream.watermark, stream.state.word());
     CloudEvent {

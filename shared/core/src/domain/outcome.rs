@@ -103,7 +103,7 @@ pub enum Exception {
     },
 }
 
-/// A batch's outcome: every member succeeded but for these.
+/// A batch's outcome: every member succeeded except these.
 pub type Results = BTreeMap<TaskId, Exception>;
 
 /// One member as the verdict needs it.
@@ -134,8 +134,8 @@ pub enum Verdict {
 /// Turns a reply into a verdict.
 ///
 /// `delay_ms` gives the pause before a member's next round, from the attempts it has made and what `Retry-After` asked
-/// for. A batch whose call failed as a whole is called again with the same members, until one of them has used up its attempts: then those fail and
-/// the others return to waiting, since a batch's members never change.
+/// for. A batch whose call failed as a whole is called again with the same members, until one of them has used up its
+/// attempts: then those fail and the others return to waiting, since a batch's members never change.
 pub fn judge(
     reply: Reply,
     members: &[Attempted],

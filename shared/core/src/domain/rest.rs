@@ -22,7 +22,7 @@ pub struct Rest {
 pub enum Stage {
     /// It failed among others, and is alone since. It does not gather again.
     Failed,
-    /// Its Target's partition of the index was throttled, for so many times in a row: it waits on the queue.
+    /// Its Target's partition of the index was throttled, for this many times in a row: it waits on the queue.
     Yielded(u8),
     /// An event left the first of them then.
     Left(Timestamp),
@@ -32,11 +32,11 @@ pub enum Stage {
 const BEGINNING: &str = r#"{"rest":["#;
 /// More than surrounds the task messages, in bytes.
 const FRAME_BYTES: usize = 64;
-/// No batch has more members, so no rest has so many: one message must not become more work than an invocation does.
+/// No batch has more members, so a rest has fewer: one message must not become more work than an invocation does.
 const MAX_TASKS: usize = 1_000;
 
 impl Rest {
-    /// Whether one message takes so many task messages of so many bytes together.
+    /// Whether one message takes this many task messages of this many bytes together.
     pub const fn holds(tasks: usize, bytes: usize) -> bool {
         // A comma for each.
         tasks <= MAX_TASKS && bytes + tasks + FRAME_BYTES <= MAX_MESSAGE_BYTES

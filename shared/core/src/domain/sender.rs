@@ -1,8 +1,8 @@
 //! Who sent a message, and what such a sender may say.
 //!
-//! The queue itself writes down who sent a message: SQS's attribute `SenderId` is the unique id of the user or role that
-//! signed the request, and no field of the message can change it. So a policy says who may send, and this module says what
-//! of it counts.
+//! The queue itself writes down who sent a message: SQS's attribute `SenderId` is the unique id of the user or role
+//! that signed the request, and no field of the message can change it. So a policy says who may send, and this module
+//! says what of it counts.
 
 /// What a sender may say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub struct Senders {
 
 impl Senders {
     /// What the sender of a message may say, by the id that the queue wrote on it. A role's id comes with the name of a
-    /// session, `AROA…:session`, which whoever takes on the role may choose.
+    /// session, `AROA…:session`, which the user of the role may choose.
     pub fn who(&self, id: Option<&str>) -> Sender {
         let principal = id.map(|id| id.split_once(':').map_or(id, |(principal, _)| principal));
         let among = |list: &Option<Vec<String>>| match list {

@@ -1,5 +1,5 @@
-//! Sessions: how it is known that a worker is dead, after Andrew Werner, "Quick and Easy, Exactly-Once, Distributed Work
-//! Queues Using Serializable Transactions".
+//! Sessions: how it is known that a worker is dead, after Andrew Werner, "Quick and Easy, Exactly-Once, Distributed
+//! Work Queues Using Serializable Transactions".
 //!
 //! ```text
 //!                 renewed: beat + 1, expiry moved on
@@ -7,13 +7,13 @@
 //!   opened     ▼                  │            clean shutdown
 //!  ────────▶ live ────────────────┘ ──────────────────────────────▶ gone
 //!              │                                                     ▲
-//!              └─▶ expired ── ended by whoever finds it, if its beat ┘
+//!              └─▶ expired ── ended by the process that finds it, if its beat ┘
 //!                             is still the one that was seen
 //! ```
 //!
 //! A worker has one session for everything it has claimed; one heartbeat keeps all of it. The session names its claims
-//! *before* they are made, so whoever finds it dead knows what to free. A session that is gone never comes back: a
-//! renewal assumes the beat before it.
+//! *before* they are made, so the process that finds it dead knows what to free. A session that is gone never comes
+//! back: a renewal assumes the beat before it.
 //!
 //! Sessions compare clocks and decide only *when* a batch is taken over. That nothing goes wrong if two workers believe
 //! to have claimed it rests on the batch's revision: taking over rewrites the batch, so the outcome that the first
@@ -60,7 +60,7 @@ pub struct Session {
     pub worker: String,
 }
 
-/// What a session's state means for whoever wants what it has claimed.
+/// What a session's state means for a process that wants what it has claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// It is gone: take over.

@@ -2,9 +2,9 @@
 //!
 //! Sweep looks through *shelves*: indexes, each in parts. It visits a bounded number of a part's entries and leaves a
 //! *bookmark* there, from which the next sweep goes on. Behind the last entry it begins again with the first. So each
-//! entry is visited once in every round, however many before it cannot move, and whatever becomes of a single sweep: one
-//! that dies leaves the bookmark where it was, and of two at once either one's counts. A part that one sweep gets through
-//! has no bookmark.
+//! entry is visited once in every round, however many before it cannot move, and whatever becomes of a single sweep:
+//! one that dies leaves the bookmark where it was, and of two at once either one's counts. A part that one sweep gets
+//! through has no bookmark.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ mod tests {
 
     const EVERY_MS: u64 = 60_000;
 
-    /// Sweeps a part of so many entries, `budget` of them a time, each minute; says when each entry was visited.
+    /// Sweeps a part of this many entries, `budget` of them a time, each minute; says when each entry was visited.
     fn visits(entries: usize, budget: usize, sweeps: u64, dies: impl Fn(u64) -> bool) -> (Vec<Vec<u64>>, Vec<u64>) {
         let (mut kept, mut visits, mut unvisited) = (None, vec![Vec::new(); entries], Vec::new());
         for sweep in 1..=sweeps {

@@ -10,13 +10,14 @@ use super::tracker::{ItemId, Outcome};
 
 /// Days a settled task and its batch stay readable; a stack may say otherwise.
 ///
-/// A late duplicate of a message must find its task: a message lives for eighteen days at most, four in its queue and fourteen
-/// in the dead-letter queue of the FIFO queue, which counts anew (of other queues: fourteen in all).
+/// A late duplicate of a message must find its task: a message lives for eighteen days at most, four in its queue and
+/// fourteen in the dead-letter queue of the FIFO queue, which counts anew (of other queues: fourteen in all).
 pub const RETENTION_DAYS: u64 = 30;
 
 /// Where a task stands.
 ///
-/// A task whose batch is being called is *shown* as in progress ([`Shown`](super::shown::Shown)), from its batch, without a write per task.
+/// A task whose batch is being called is *shown* as in progress ([`Shown`](super::shown::Shown)), from its batch,
+/// without a write per task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Waits for its turn: a task before it in its lane is not settled yet. Its turn makes it `Created`.
@@ -27,9 +28,9 @@ pub enum Status {
         /// What it is grouped by.
         target: Target,
     },
-    /// Names a batch: its member, or about to be. If the batch turns out to be without it, whoever finds that out moves
-    /// it back to `Created`. The batch's outcome moves it to `Succeeded`, `Failed`, or, for
-    /// another attempt, back to `Created` in the next round.
+    /// Names a batch: its member, or about to be. If the batch turns out to be without it, the process that finds that
+    /// out moves it back to `Created`. The batch's outcome moves it to `Succeeded`, `Failed`, or, for another attempt,
+    /// back to `Created` in the next round.
     Batched {
         /// The batch.
         batch: BatchId,
@@ -39,8 +40,8 @@ pub enum Status {
         /// The batch that settled it.
         batch: BatchId,
     },
-    /// Settled: refused for good, its attempts are used up, or a task before it in its lane failed. Final, unless a person
-    /// runs it again: a [`retry`](crate::ports::Failures::retry) moves it to `Created`, in the next round.
+    /// Settled: refused for good, its attempts are used up, or a task before it in its lane failed. Final, unless a
+    /// person runs it again: a [`retry`](crate::ports::Failures::retry) moves it to `Created`, in the next round.
     Failed {
         /// The batch that settled it; none did if it never had its turn.
         batch: Option<BatchId>,

@@ -65,7 +65,7 @@ pub struct TaskMessage {
 }
 
 impl TaskMessage {
-    /// The message as it is sent. Its id is in it, so that whoever sends it again sends the same task.
+    /// The message as it is sent. Its id is in it, so that the same task is sent when it is sent again.
     pub fn body(&self) -> String {
         let id = serde_json::Value::from(self.id.as_str());
         // Quoted as they are: ids of items and lists hold nothing that JSON would write otherwise.

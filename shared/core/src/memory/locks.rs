@@ -17,7 +17,7 @@ impl Locks for MemoryStore {
             lock::Assumes::Free => {
                 old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
             }
-            // A signal that came meanwhile changes nothing for whoever takes over.
+            // A signal that came meanwhile changes nothing for the workflow that takes over.
             lock::Assumes::Unchanged(seen) => {
                 old.is_some_and(|old| Lock { signals: seen.signals, ..old.clone() } == *seen)
             }

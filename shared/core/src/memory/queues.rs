@@ -132,9 +132,9 @@ impl MemoryQueues {
         state.take(at, visibility_ms)
     }
 
-    /// Receives the first visible message of any step's queue, and with it, as one request does, as many more from the same
-    /// queue as `most` says that its reader takes at once, those of its own group first (SQS developer guide, *FIFO queue delivery
-    /// logic*).
+    /// Receives the first visible message of any step's queue, and with it, as one request does, as many more from the
+    /// same queue as `most` says that its reader takes at once, those of its own group first (SQS developer guide,
+    /// *FIFO queue delivery logic*).
     pub fn receive_together(&self, most: impl Fn(&Destination) -> usize, visibility_ms: u64) -> Vec<Delivery> {
         let mut state = self.state();
         let Some(first) = state.first(|_| true) else { return Vec::new() };

@@ -6,7 +6,7 @@
 /// `async fn` as well; the trait itself asks for futures that are `Send`, as the steps are spawned.
 /// - A port whose reads come in pages has `type Cursor;` before its methods.
 /// - Methods that an implementation may leave out follow in a block `provided { .. }`, with their bodies. They have
-///   these bodies in layers, too: whoever changes the call that they lead to has changed them with it.
+///   these bodies in layers, too: a layer that changes the call that they lead to has changed them with it.
 macro_rules! port {
     (
         $(#[$about:meta])*

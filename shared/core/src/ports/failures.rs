@@ -9,8 +9,9 @@ use crate::domain::time::Timestamp;
 port! {
     /// The failed tasks.
     pub trait Failures {
-        /// Reads up to `limit` failed tasks in one part of a route, in their order, that failed from the first time on and
-        /// before the second and lie behind `after`. Fewer come only if there are no more. The index lags behind the tasks.
+        /// Reads up to `limit` failed tasks in one part of a route, in their order, that failed from the first time on
+        /// and before the second and lie behind `after`. Fewer come only if there are no more. The index lags behind
+        /// the tasks.
         async fn failed(
             &self,
             of: (&RouteName, Part),
@@ -22,8 +23,9 @@ port! {
         /// Reads what is kept of a task's failure as it is now; `None` if the task has not failed, or is not there.
         async fn failure(&self, task: &TaskId) -> Result<Option<Failed>>;
 
-        /// Lets a failed task wait for a batch in its next round, with no attempts made, and takes it out of the file; with
-        /// it writes its lane, or nothing. Assumes: it has failed in that round, and its lane is at the revision before.
+        /// Lets a failed task wait for a batch in its next round, with no attempts made, and takes it out of the file;
+        /// with it writes its lane, or nothing. Assumes: it has failed in that round, and its lane is at the revision
+        /// before.
         async fn retry(&self, retry: &Retry) -> Result<Stored>;
 
         /// Takes a failed task out of the file; one that is not filed (any more) stays so. Assumes: it has failed.

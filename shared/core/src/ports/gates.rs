@@ -14,8 +14,9 @@ port! {
         /// Writes a gate. Assumes: it is at the revision before that of `gate`.
         async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored>;
 
-        /// Hands out the next ticket of a line, whatever was written since the gate was `seen`: the gate with it, or `None`.
-        /// Assumes: the line has the same gap and is busy, so that there is nothing to decide. A repeat takes another one.
+        /// Hands out the next ticket of a line, whatever was written since the gate was `seen`: the gate with it, or
+        /// `None`. Assumes: the line has the same gap and is busy, so that there is nothing to decide. A repeat takes
+        /// another one.
         async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>>;
     }
 }

@@ -1,4 +1,4 @@
-//! The queues, as senders and as whoever has a message in hand.
+//! The queues, as senders use them, and the holder of a message in hand.
 
 use super::Result;
 use crate::domain::destination::Destination;
@@ -18,15 +18,16 @@ pub struct Outgoing {
 
 /// Sends messages.
 pub trait Outbox: Sync {
-    /// Sends messages, in tens where it can. The answers are in the order of the messages. Of those in order, none is sent
-    /// before one that comes earlier for the same lane, and none after one that failed.
+    /// Sends messages, in tens where it can. The answers are in the order of the messages. Of those in order, none is
+    /// sent before one that comes earlier for the same lane, and none after one that failed.
     fn send(&self, messages: Vec<Outgoing>) -> impl Future<Output = Vec<Result<()>>> + Send;
 }
 
 /// Postpones messages in hand.
 pub trait Inbox: Sync {
-    /// Makes messages of the queue `from`, which came with these receipts, come again in `delay_ms`, if they are not deleted
-    /// before. Until then those of their groups do not come either. The answers are in the order of the receipts.
+    /// Makes messages of the queue `from`, which came with these receipts, come again in `delay_ms`, if they are not
+    /// deleted before. Until then those of their groups do not come either. The answers are in the order of the
+    /// receipts.
     fn postpone(
         &self,
         from: &Destination,

@@ -49,7 +49,7 @@ pub use unasked::Unasked;
 /// A port did not answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The service has more to do than it bears, and has not done this: whoever asks less of it helps.
+    /// The service has more to do than it bears, and has not done this: asking less of it helps.
     #[error("{what}: {why}")]
     Throttled {
         /// What was tried.

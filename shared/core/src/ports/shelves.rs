@@ -14,7 +14,7 @@ pub struct Look<'a, P = Part> {
     pub before: Timestamp,
     /// What comes behind this entry; from the first one on if it is none.
     pub after: Option<&'a Position>,
-    /// At so many entries at most.
+    /// At this many entries at most.
     pub limit: usize,
 }
 

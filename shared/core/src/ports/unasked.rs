@@ -4,7 +4,7 @@ use super::Error;
 
 /// Every port of the store, none of which answers: each call is an error that names it.
 ///
-/// For whoever needs only some calls of some ports, such as a model or a test. It is a [layer](super::layer) around
+/// For code that needs only some calls of some ports, such as a model or a test. It is a [layer](super::layer) around
 /// `Unasked`, and writes just the calls that it answers:
 ///
 /// ```

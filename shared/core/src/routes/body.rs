@@ -21,7 +21,8 @@ pub struct Item<'a> {
     pub payload: &'a RawValue,
 }
 
-/// What a body says; also what a template sees. The attempt's number goes into a header, lest the body change.
+/// What a body says; also what a template sees. The attempt's number goes into a header, so that the body stays the
+/// same.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     batch: &'a str,
@@ -58,7 +59,8 @@ pub struct Renderable {
     pub broken: Vec<(usize, Reason)>,
 }
 
-/// The largest body of a call, in bytes: what Lambda takes in one invocation, and a small part of batch-handler's memory.
+/// The largest body of a call, in bytes: what Lambda takes in one invocation, and a small part of batch-handler's
+/// memory.
 pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 
 impl Route {
@@ -79,8 +81,9 @@ impl Route {
         bounded.finish(made)
     }
 
-    /// Finds the members on which the template fails alone, after it failed on all of these together. If it fails on none
-    /// of them alone, or on the others still, it is the template that is wrong, and every member is broken for `reason`.
+    /// Finds the members on which the template fails alone, after it failed on all of these together. If it fails on
+    /// none of them alone, or on the others still, it is the template that is wrong, and every member is broken for
+    /// `reason`.
     pub fn renderable(&self, key: &BatchId, target: &Target, items: &[Item<'_>], reason: &Reason) -> Renderable {
         let mut found = Renderable::default();
         for (position, item) in items.iter().enumerate() {
@@ -101,7 +104,7 @@ impl Route {
     }
 }
 
-/// A writer that takes so many bytes and no more.
+/// A writer that takes this many bytes and no more.
 struct Bounded {
     bytes: Vec<u8>,
     limit: usize,

@@ -199,8 +199,8 @@ impl Routes {
         self.routes.iter()
     }
 
-    /// The queue that a task is sent to: the one that keeps order, if its order is that of arrival. A message that makes no
-    /// sense is rejected by whoever reads it.
+    /// The queue that a task is sent to: the one that keeps order, if its order is that of arrival. A message that
+    /// makes no sense is rejected by the step that reads it.
     pub fn intake(&self, message: &TaskMessage) -> Destination {
         match self.assign(&message.payload) {
             Ok(Assigned { order: Some(Order { lane, numbering: Numbering::ByArrival, .. }), .. }) => {
@@ -213,8 +213,8 @@ impl Routes {
     /// Finds a payload's route, and computes its Target and its place in an order.
     ///
     /// # Errors
-    /// A [`Rejection`] if no route wants it, its Target or order key is no usable string, or it is larger than its route's
-    /// batches.
+    /// A [`Rejection`] if no route wants it, its Target or order key is no usable string, or it is larger than its
+    /// route's batches.
     pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
         let data = expression::Data::parse(payload)
             .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;

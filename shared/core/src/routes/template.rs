@@ -1,7 +1,8 @@
 //! Body templates: Jinja over a call's members.
 //!
 //! A payload is parsed when the template looks into it, and forgotten with the loop's turn, so that rendering holds one
-//! payload's tree and not all of them. What is missing is an error wherever it is used, unless the template says `default`.
+//! payload's tree and not all of them. What is missing is an error wherever it is used, unless the template says
+//! `default`.
 
 use std::borrow::Cow;
 use std::fmt;

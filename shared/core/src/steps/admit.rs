@@ -18,8 +18,8 @@ pub enum Passed {
         /// When the call starts; some seconds ahead at most.
         start: Timestamp,
     },
-    /// It waits. At the gate where it waits it holds no place. With a ticket of its route's gate it keeps the place that it
-    /// has at its Target's, so that no other batch of the Target stands in its way when its time has come.
+    /// It waits. At the gate where it waits it holds no place. With a ticket of its route's gate it keeps the place
+    /// that it has at its Target's, so that no other batch of the Target stands in its way when its time has come.
     No(Wait),
 }
 
@@ -227,7 +227,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Err(Error::Conflict("writing a gate that everybody wants"))
     }
 
-    /// Whoever was too late waits for a moment, longer each time, so that the next round has fewer contenders.
+    /// A worker that was too late waits for a moment, longer each time, so that the next round has fewer contenders.
     async fn give_way(&self, attempt: u64) {
         #[expect(
             clippy::cast_precision_loss,
@@ -248,15 +248,15 @@ struct Place {
     taken: bool,
 }
 
-/// A gate may be written by somebody else between a read and a write; after so many tries the batch comes back later.
+/// A gate may be written by somebody else between a read and a write; after this many tries the batch comes back later.
 const TRIES: u64 = 16;
 /// The shortest pause before another look at a gate that is full, in milliseconds.
 const LOOK_MS: u64 = 30;
 /// The longest pause after the first try, in milliseconds.
 const GIVE_WAY_MS: u64 = 8;
 
-/// The gates that a call of this batch passes. The Target's comes first: it is the narrower one, and whoever waits there
-/// must not keep a place of the route from others. A gate at which nothing can be limited or paused is not asked.
+/// The gates that a call of this batch passes. The Target's comes first: it is the narrower one, and a batch that waits
+/// there must not keep a place of the route from others. A gate at which nothing can be limited or paused is not asked.
 fn gates(route: &Route, batch: &Batch) -> Vec<(Scope, Limits)> {
     let target = Limits { in_flight: route.in_flight.per_target, gap_ms: None };
     let whole = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };

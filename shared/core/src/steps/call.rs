@@ -1,8 +1,8 @@
 //! The call of one batch: its members' payloads, its body, its answer; and, where a downstream refused it as a whole,
 //! the search for the members that it refuses.
 //!
-//! That search is one claim. A batch that lost its workers is searched through with a write before and after each part's
-//! call, so that whoever takes it over knows which part it was.
+//! That search is one claim. A batch that lost its workers is searched through with a write before and after each
+//! part's call, so that the worker that takes it over knows which part it was.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -71,8 +71,8 @@ struct Made<'a> {
 /// The members' tasks, by id.
 pub(super) type Members = HashMap<TaskId, Task>;
 
-/// Reads a batch's members. Payloads never change, so half-price reads do; a member that a replica does not show yet, or
-/// shows in an earlier round with fewer attempts, is read again at full price.
+/// Reads a batch's members. Payloads never change, so half-price reads do; a member that a replica does not show yet,
+/// or shows in an earlier round with fewer attempts, is read again at full price.
 pub(super) async fn members(store: &impl Tasks, batch: &Batch) -> Result<Members, Error> {
     let ids: Vec<TaskId> = batch.members.iter().map(|member| member.id.clone()).collect();
     let found = store.read(&ids, Freshness::Eventual).await?;
@@ -100,8 +100,8 @@ pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
 }
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
-    /// Makes the call; takes the batch apart if it is refused as a whole and the route says so, if its body is too large, or
-    /// if it is on its way to that. `None`: another worker has the claim.
+    /// Makes the call; takes the batch apart if it is refused as a whole and the route says so, if its body is too
+    /// large, or if it is on its way to that. `None`: another worker has the claim.
     pub(super) async fn call(&self) -> Result<Option<Called>, Error> {
         let mut called = match &self.batch.apart {
             Some(apart) => self.take_apart(Bisection::clone(apart)).await?,
@@ -127,9 +127,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         }
     }
 
-    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. Who
-    /// is not called before the time is up goes round again, and it counts as no attempt. Of a batch that lost its workers
-    /// it is called under another claim instead.
+    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew.
+    /// Who is not called before the time is up goes round again, and it counts as no attempt. Of a batch that lost its
+    /// workers it is called under another claim instead.
     async fn take_apart(&self, mut apart: Bisection) -> Result<Option<Called>, Error> {
         let (mut batch, mut pause_ms, mut failed) = ((*self.batch).clone(), None, None);
         while failed.is_none() && !apart.is_over() {
@@ -180,8 +180,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         })
     }
 
-    /// Passes the gates for one call more, waiting for them while there is time for it; `false` if there is not, or if they
-    /// do not answer: what is known by then counts for more than an error of theirs.
+    /// Passes the gates for one call more, waiting for them while there is time for it; `false` if there is not, or if
+    /// they do not answer: what is known by then counts for more than an error of theirs.
     async fn pass_again(&self) -> bool {
         let env = self.processor.env;
         loop {
@@ -256,7 +256,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         Answered { excerpt: reason.zip(excerpt), reply, pause_ms, is_halved: route.on_reject == OnReject::Bisect }
     }
 
-    /// The body of a call of these members. One on which the body's template fails is in none, lest it harm the others.
+    /// The body of a call of these members. One on which the body's template fails is in none, so that it cannot harm
+    /// the others.
     fn make(&self, key: &BatchId, members: &[Member]) -> Made<'_> {
         let Self { route, batch, .. } = self;
         let item = |member: &Member| {

@@ -1,12 +1,12 @@
 //! Claiming a frozen batch under a session: the last write before its call.
 //!
 //! Whatever can fail comes before the claim: passing the gates, naming the batch in the session, reading the members,
-//! waiting for the call's time, looking whether a pause has begun. So a claim is a call, and an error of ours, for however
-//! long, uses up no attempt. A claim whose worker is lost is a call that may have been made: it counts, and whoever takes
-//! it over asks [`Batch::lost`] what the batch comes to.
+//! waiting for the call's time, looking whether a pause has begun. So a claim is a call, and an error of ours, for
+//! however long, uses up no attempt. A claim whose worker is lost is a call that may have been made: it counts, and the
+//! worker that takes it over asks [`Batch::lost`] what the batch comes to.
 //!
-//! The session names the batch, then one conditional write claims it. Taking over a claim whose session is over is the same
-//! conditional write as a first claim, so a late worker's outcome is refused; losing a claim is an outcome, not an
+//! The session names the batch, then one conditional write claims it. Taking over a claim whose session is over is the
+//! same conditional write as a first claim, so a late worker's outcome is refused; losing a claim is an outcome, not an
 //! error. One write does what a transaction over session and batch would, for half the price: the batch's revision is
 //! all that has to hold.
 
@@ -100,7 +100,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Duty::LookAgain { at } => Ok(Tried::Not(Processed::Waits(Wait::until(at)))),
             Duty::FollowUp => {
                 let route = self.route(&batch)?;
-                // Whoever recorded the outcome may have died before it gave its places back.
+                // The worker that recorded the outcome may have died before it gave its places back.
                 self.gatekeeper().clear(route, &batch).await?;
                 let counts = follow_up::follow_up(self.store, self.outbox, self.env, route, &batch).await?;
                 Ok(Tried::Not(Processed::FollowedUp(counts)))
@@ -196,8 +196,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Ok(if keeper.is_trusted().await { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
     }
 
-    /// Writes a ticket into its batch if the wait is so long that others would look at the batch meanwhile: sweep, which
-    /// would take the batch's message for lost, or a worker that pulls, which has no message.
+    /// Writes a ticket into its batch if the wait is so long that others would look at the batch meanwhile: sweep,
+    /// which would take the batch's message for lost, or a worker that pulls, which has no message.
     async fn remember(&self, batch: &Batch, wait: Wait) -> Result<(), Error> {
         let Some((until, ticket)) = wait.until.zip(wait.ticket) else { return Ok(()) };
         if !batch.pulled && until < batch.due {
@@ -221,8 +221,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         })
     }
 
-    /// Writes a claimed batch. Tries again for a moment if there is no answer: a claim without its call, or a call without
-    /// its outcome, costs an attempt.
+    /// Writes a claimed batch. Tries again for a moment if there is no answer: a claim without its call, or a call
+    /// without its outcome, costs an attempt.
     pub(super) async fn put(&self, batch: &Batch, revision: Revision) -> Result<Stored, Error> {
         let mut tries = 0;
         loop {

@@ -3,7 +3,7 @@
 //! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden
 //! messages would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that
 //! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
-//! more. A message may carry the elections of several Targets. The step only says what their successors are: whoever runs it
+//! more. A message may carry the elections of several Targets. The step only says what their successors are: its caller
 //! for all messages of an event sends theirs at once and packs them anew, since SQS is paid by the request.
 
 use std::collections::BTreeMap;
@@ -57,10 +57,10 @@ pub struct Decided {
 pub enum Successor {
     /// The leader's own message.
     Lead(Lead),
-    /// The election again, after so many milliseconds.
+    /// The election again, after this many milliseconds.
     Again(Election, u64),
-    /// The same in a message of its own: it may have failed, and should it fail on, it takes no others into the dead-letter
-    /// queue.
+    /// The same in a message of its own: it may have failed, and should it fail on, it takes no others into the
+    /// dead-letter queue.
     Alone(Election, u64),
 }
 
@@ -73,8 +73,8 @@ pub struct ElectLeader<'a, S, E> {
     pub env: &'a E,
     /// The routes.
     pub routes: &'a Routes,
-    /// A draw in `0.0..1.0` for the pause of those who lose: whoever shares it comes back at the same moment, in as few messages
-    /// as hold them.
+    /// A draw in `0.0..1.0` for the pause of those who lose: workflows that share it come back at the same moment, in
+    /// as few messages as hold them.
     pub draw: f64,
 }
 
@@ -95,20 +95,21 @@ impl Decided {
     }
 }
 
-/// After so long, in milliseconds, none of a message's elections is begun any more: what made one slow makes the next slow, and
-/// there must be time left to say what became of them.
+/// After so long, in milliseconds, none of a message's elections is begun any more: what made one slow makes the next
+/// slow, and there must be time left to say what became of them.
 const PATIENCE_MS: u64 = 2_000;
-/// So many of a message's elections are held at once: the fewer, the longer the last ones wait; the more, the older is what a
-/// bid has seen of its lock.
+/// This many of a message's elections are held at once: the fewer, the longer the last ones wait; the more, the older
+/// is what a bid has seen of its lock.
 const AT_ONCE: usize = 5;
-/// A lock may change hands between a bid and the next; after so many bids the workflow comes back later instead.
+/// A lock may change hands between a bid and the next; after this many bids the workflow comes back later instead.
 const MAX_BIDS: usize = 5;
 
 impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// Handles one message; `redelivered` says that it may have been handled before.
     ///
     /// # Errors
-    /// A port did not answer, or the route is unknown: the message comes again. Of several elections none fails the others.
+    /// A port did not answer, or the route is unknown: the message comes again. Of several elections none fails the
+    /// others.
     pub async fn run(&self, message: Elect, redelivered: bool) -> Result<Decided, Error> {
         match message {
             Elect::Waiting(election) => Ok(Decided::one(self.elect(election, redelivered).await?)),
@@ -121,8 +122,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         }
     }
 
-    /// Lets elections whose message comes again go on one by one, without holding any: one of them may be what ended the
-    /// process, and would end it each time, until all of them are in the dead-letter queue.
+    /// Lets elections whose message comes again go on one by one, without holding any: one of them may be what ended
+    /// the process, and would end it each time, until all of them are in the dead-letter queue.
     fn take_apart(&self, elections: Vec<Election>) -> Decided {
         let outcomes = elections.iter().map(|_| Ok(Outcome::PutOff)).collect();
         let alone = |election| {
@@ -132,7 +133,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         Decided { outcomes, successors: elections.into_iter().map(alone).collect() }
     }
 
-    /// Holds elections, a few at a time: the longer it is from the look at a lock to the bid, the more others bid meanwhile.
+    /// Holds elections, a few at a time: the longer it is from the look at a lock to the bid, the more others bid
+    /// meanwhile.
     async fn elect_each(&self, elections: Vec<Election>) -> Decided {
         let begun = self.env.now();
         let holding = stream::iter(elections).map(|election| self.elect_by(begun, election)).buffer_unordered(AT_ONCE);
@@ -163,7 +165,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         (Election { attempt: election.attempt + 1, ..election }, delay_ms)
     }
 
-    /// An election that is not held now, and the shortest pause. An earlier delivery may have held it, so it is a repeat.
+    /// An election that is not held now, and the shortest pause. An earlier delivery may have held it, so it is a
+    /// repeat.
     fn put_off(&self, election: Election) -> (Election, u64) {
         (Election { attempt: election.attempt.max(1), ..election }, election_delay_ms(0, self.draw))
     }
@@ -247,8 +250,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         self.routes.get(&name).ok_or(Error::UnknownRoute(name))
     }
 
-    /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks at
-    /// all that waits before it lets the lock go.
+    /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks
+    /// at all that waits before it lets the lock go.
     async fn bid(&self, target: &Target, election: &Election, mut seen: Option<Lock>) -> Result<Bidden, Error> {
         let Election { workflow, since, signalled, .. } = election;
         let lease = lease_ms(self.route(target)?.batch.wait_ms);
@@ -320,10 +323,10 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     }
 }
 
-/// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request. Returns the keys
-/// of those with one that was not sent: they must come again. Leaders' messages go first: a message that comes again because its
-/// leader's was refused has sent no election, and only a message whose elections went in several packs can send some twice. That
-/// costs requests, and changes nothing.
+/// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request.
+/// Returns the keys of those with one that was not sent: they must come again. Leaders' messages go first: a message
+/// that comes again because its leader's was refused has sent no election, and only a message whose elections went in
+/// several packs can send some twice. That costs requests, and changes nothing.
 pub async fn send_successors<K: Copy + PartialEq>(
     outbox: &impl Outbox,
     successors: Vec<(K, Successor)>,

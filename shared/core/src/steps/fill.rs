@@ -21,7 +21,7 @@ pub struct Gathered {
     pub full: bool,
 }
 
-/// A page of the index holds at least so many entries: they cost little beside another request.
+/// A page of the index holds at least this many entries: they cost little beside another request.
 const MIN_PAGE: usize = 200;
 
 impl Gathered {

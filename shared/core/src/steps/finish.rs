@@ -44,8 +44,8 @@ pub async fn finish<S: Tasks + Batches, Q: Outbox>(
     hand_on(outbox, routes, &batch).await
 }
 
-/// A batch that is named, as it was written. If it never was, its writer may be dead or only asleep, so a void item takes
-/// its place: then the sleeper's own write fails, and tasks that name it can go back to waiting.
+/// A batch that is named, as it was written. If it never was, its writer may be dead or only asleep, so a void item
+/// takes its place: then the sleeper's own write fails, and tasks that name it can go back to waiting.
 ///
 /// # Errors
 /// A port did not answer, or the batch was there a moment ago and is gone.

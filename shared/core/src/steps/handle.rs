@@ -1,7 +1,8 @@
 //! batch-handler: processes a batch that a message hands on, under a session of its own.
 //!
-//! Waiting is not failing: for a place, for a pause's end or for another worker, the message goes round by a delayed copy
-//! and no attempt is counted. With a ticket it comes back once, just before its time. A call that failed for now comes back by the message's visibility timeout.
+//! Waiting is not failing: for a place, for a pause's end or for another worker, the message goes round by a delayed
+//! copy and no attempt is counted. With a ticket it comes back once, just before its time. A call that failed for now
+//! comes back by the message's visibility timeout.
 
 use super::Error;
 use super::admit::Wait;
@@ -26,7 +27,8 @@ pub enum Outcome {
         /// Why.
         reason: Reason,
     },
-    /// The claim was lost and the call's result dropped. The message must stay: whoever has the claim may be dead.
+    /// The claim was lost and the call's result dropped. The message must stay: the worker that has the claim may be
+    /// dead.
     ClaimLost,
     /// Another delivery recorded the outcome; what follows from it was derived once more.
     FollowedUp(Counts),

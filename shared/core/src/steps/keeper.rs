@@ -13,7 +13,7 @@ use crate::domain::session::{Holder, Session, Timing};
 use crate::domain::{BatchId, SessionId, Timestamp};
 use crate::ports::{self, Ended, Env, Renewed, Sessions, Stored};
 
-/// The session is over: whoever worked under it must stop, and its results do not count.
+/// The session is over: a worker under it must stop, and its results do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session is over: it could not be renewed in time, or somebody ended it")]
 pub struct Lost;

@@ -1,8 +1,8 @@
 //! Processing a frozen batch under a session: claim, call, record the outcome. Handed on by messages or pulled by
 //! workers, it is the same.
 //!
-//! How a batch is claimed is in `claim.rs`. Recording the outcome is one write, conditional on the revision that the claim
-//! made: the acknowledgement.
+//! How a batch is claimed is in `claim.rs`. Recording the outcome is one write, conditional on the revision that the
+//! claim made: the acknowledgement.
 
 use super::Error;
 use super::admit::Wait;
@@ -46,7 +46,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let caller = Caller { processor: *self, route, batch, tasks, deadline: *deadline };
         let Some(Called { batch, said, pause_ms }) = caller.call().await? else { return Ok(Processed::ClaimLost) };
         let paused = match pause_ms {
-            // Before anything else, whoever has the claim now: from here on no worker starts a call there.
+            // Before anything else, whichever worker has the claim now: from here on no worker starts a call there.
             Some(ms) => {
                 let until = self.env.now().plus_ms(ms.min(MAX_PAUSE_MS));
                 self.gatekeeper().pause(route, &batch, until).await

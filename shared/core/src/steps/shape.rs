@@ -2,8 +2,8 @@
 //!
 //! Each kind has a handle (`handle!`): the ports over which its calls go. A call reads, decides purely, and writes on
 //! condition that what it read still holds; if somebody else wrote in between, it does so again (`Tries`). It is
-//! answered by an [`Outcome`]: what can never succeed as things are is refused, and only what may be repeated is an error.
-//! Sweep looks after what is due of each kind, and says what came of it in `counts!` that add up.
+//! answered by an [`Outcome`]: what can never succeed as things are is refused, and only what may be repeated is an
+//! error. Sweep looks after what is due of each kind, and says what came of it in `counts!` that add up.
 
 use futures::{StreamExt, stream};
 
@@ -13,7 +13,7 @@ use crate::ports::Env;
 /// The outcome of a call: to be refused is no error.
 pub type Outcome<T, R> = Result<Result<T, R>, Error>;
 
-/// A write that meets others is tried so many times.
+/// A write that meets others is tried this many times.
 pub(super) const TRIES: u32 = 64;
 
 /// The tries of one write, each on what was read just before it. After the last one it is a conflict.
@@ -29,7 +29,7 @@ impl<'a, E: Env> Tries<'a, E> {
         Self { env, doing, used: 0 }
     }
 
-    /// Lets whoever wrote in between go first, for longer each time.
+    /// Lets the writer that came between go first, for longer each time.
     pub(super) async fn give_way(&mut self) -> Result<(), Error> {
         let_others_go_first(self.env, self.used).await;
         self.again()

@@ -1,6 +1,6 @@
 //! Who must hear that tasks are settled: the trackers that count them, and the streams that they are events of.
 //!
-//! Telling them again changes nothing, so whoever cannot tell all of them lets its message come again.
+//! Telling them again changes nothing, so a step that cannot tell all of them lets its message come again.
 
 use super::Error;
 use super::shape::Settled;

@@ -1,10 +1,10 @@
 //! Workers that pull: batches of a route that wait to be claimed, instead of being handed on by messages.
 //!
 //! The workers of one route divide the parts of its key space among their live sessions, by the order of their ids, and
-//! divide anew whenever one comes or goes; nobody assigns anything. Who finds nothing in its own parts helps with what has
-//! been due for some seconds in the others. Two may want the same batch then, or while they see different sessions: one
-//! conditional write decides. A worker whose session is over drops what it does and is done; its batches
-//! are found in the index by whoever has its parts next.
+//! divide anew whenever one comes or goes; nobody assigns anything. Who finds nothing in its own parts helps with what
+//! has been due for some seconds in the others. Two may want the same batch then, or while they see different sessions:
+//! one conditional write decides. A worker whose session is over drops what it does and is done; its batches are found
+//! in the index by the session that has its parts next.
 
 use std::collections::HashMap;
 
@@ -63,9 +63,9 @@ struct Later {
     holder: Option<SessionId>,
 }
 
-/// So many sessions of a pool are looked at: more than there are parts never get work alone.
+/// This many sessions of a pool are looked at: more than there are parts never get work alone.
 const MAX_WORKERS: usize = 1_000;
-/// So many batches of one part are looked at for one that can be claimed, beside those known to be of no use yet.
+/// This many batches of one part are looked at for one that can be claimed, beside those known to be of no use yet.
 const LOOK: usize = 10;
 
 impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
@@ -173,7 +173,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     }
 
     /// The parts to look through, in this order, for batches that were due before the time beside them: its own, and
-    /// then everybody's, for what has been due for a while because whoever has that part is busy.
+    /// then everybody's, for what has been due for a while because the session with that part is busy.
     async fn parts(&mut self) -> Result<Vec<(Part, Timestamp)>, Error> {
         let Processor { store, env, .. } = self.processor;
         let sessions = store.sessions(&Pool::of_route(&self.route), None, MAX_WORKERS).await?.all();

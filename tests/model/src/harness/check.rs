@@ -79,16 +79,16 @@ pub fn unshown<M: Checked>() -> Vec<M::Promise> {
     M::Promise::ALL.iter().copied().filter(|promise| !is_shown(promise)).collect()
 }
 
-/// Visits every state of a model. Goes deep first, with all the machine's cores: then a state costs no more memory than its
-/// hash.
+/// Visits every state of a model. Goes deep first, with all the machine's cores: then a state costs no more memory than
+/// its hash.
 fn visit(model: impl Checked) -> Found {
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     found(&model.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join(), started)
 }
 
-/// Finds the shortest way to a state that breaks a promise; the same at each run. Of the ways that stateright finds in one go
-/// it keeps the last for each promise, so it is asked for shorter ones until there is none.
+/// Finds the shortest way to a state that breaks a promise; the same at each run. Of the ways that stateright finds in
+/// one go it keeps the last for each promise, so it is asked for shorter ones until there is none.
 fn search<M: Checked>(run: M::Run, removed: Option<M::Rule>) -> Found {
     let mut best = search_once(M::of(run, removed), None);
     while let Some((_, steps)) = &best.broken {
@@ -101,7 +101,7 @@ fn search<M: Checked>(run: M::Run, removed: Option<M::Rule>) -> Found {
     best
 }
 
-/// Of ways with fewer than so many steps, if that is said.
+/// Of ways with fewer than this many steps, if that is said.
 fn search_once<M: Checked>(model: M, steps: Option<usize>) -> Found {
     let started = Instant::now();
     let checker = model.checker().threads(1).finish_when(HasDiscoveries::AnyFailures);

@@ -1,8 +1,8 @@
 //! Processes that are histories: a call is run over the answers that it got so far, up to its next I/O.
 //!
-//! A call's future cannot be copied, but it is a function of what it is given and of the answers it got. So a process *is*
-//! that history, and its next I/O is found by running the call once more over it. What was found is remembered: the same
-//! history is met in many states.
+//! A call's future cannot be copied, but it is a function of what it is given and of the answers it got. So a process
+//! *is* that history, and its next I/O is found by running the call once more over it. What was found is remembered:
+//! the same history is met in many states.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -1,8 +1,8 @@
 //! What all models share: a model is what takes part ([`Subject`]), its tables, its rules and its promises.
 //!
-//! What runs are the real calls, as histories over a recorder ([`histories`]). One action is one I/O of one process, after
-//! which it may die; or something that happens by itself. Those who take part have a place each, and sweep, where it comes,
-//! the last one: the next sweep takes its place ([`play`]).
+//! What runs are the real calls, as histories over a recorder ([`histories`]). One action is one I/O of one process,
+//! after which it may die; or something that happens by itself. Those who take part have a place each, and sweep, where
+//! it comes, the last one: the next sweep takes its place ([`play`]).
 
 pub mod act;
 pub mod check;
@@ -60,17 +60,17 @@ impl<S: Copy> Run<S> {
         Self { of, left: Mishaps { deaths: 0, copies: 0, lags: 0 }, sweeps: false }
     }
 
-    /// With so many deaths.
+    /// With this many deaths.
     pub const fn dying(self, deaths: u8) -> Self {
         Self { left: Mishaps { deaths, ..self.left }, ..self }
     }
 
-    /// With so many copies.
+    /// With this many copies.
     pub const fn copied(self, copies: u8) -> Self {
         Self { left: Mishaps { copies, ..self.left }, ..self }
     }
 
-    /// With so many reads that lag.
+    /// With this many reads that lag.
     pub const fn lagging(self, lags: u8) -> Self {
         Self { left: Mishaps { lags, ..self.left }, ..self }
     }
@@ -147,7 +147,7 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// A message is sent.
     fn send(act: &mut Act<'_, Self>, sent: &Self::Sent);
 
-    /// Whatever the tables break, whoever wrote them.
+    /// Whatever the tables break, by any process.
     fn judge_write(_act: &mut Act<'_, Self>) {}
 
     /// The deaths that may follow an I/O. Who dies after a read has done nothing since its last write.

@@ -111,7 +111,7 @@ rules! { Run<Setting>;
     OwnTurn: THREE.on(OnFailure::Skip).copied(1) => InOrder,
     /// Those who fail with a task do so before the lane goes on.
     PassedOverFirst: RESUMED.on(OnFailure::FailRest) => InOrder,
-    /// Whoever comes to a lane that a failure stopped waits.
+    /// A task that comes to a lane that a failure stopped waits.
     StoppedForAll: TWO.on(OnFailure::Hold) => StoppedIsStopped,
     /// That a task waited for its turn is forgotten after its message is sent.
     SentBeforeLeft: ONE.on(OnFailure::Skip).dying(1) => NobodyLost,

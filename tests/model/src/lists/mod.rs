@@ -33,7 +33,7 @@ use crate::harness::histories::After;
 use crate::harness::kept::Kept;
 use crate::harness::{Mishaps, Role, Run, Subject};
 
-/// What so many sweeps that live do not work off never will be.
+/// What this many sweeps that live do not work off never will be.
 const MOST_SWEEPS: u8 = 2;
 /// An idle list is removed long after any run, in milliseconds.
 const IDLE_MS: u64 = 86_400_000;

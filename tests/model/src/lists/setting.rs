@@ -9,9 +9,9 @@ pub(super) const NAME: &str = "l";
 /// What somebody does, under a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
-    /// Puts so many tasks.
+    /// Puts this many tasks.
     Puts(u64),
-    /// Releases so many.
+    /// Releases this many.
     Releases(u64),
     /// Discards all that wait.
     Discards,

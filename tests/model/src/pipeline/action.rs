@@ -11,8 +11,8 @@ pub enum Action {
     Beat(u8),
     /// A process falls asleep, until its next step.
     Sleep(u8),
-    /// A message comes twice: the queue has two of it, or it is delivered once more while a process has it in hand. Then
-    /// it is still one message, which one acknowledgement deletes.
+    /// A message comes twice: the queue has two of it, or it is delivered once more while a process has it in hand.
+    /// Then it is still one message, which one acknowledgement deletes.
     Copy(Who),
     /// The lease of this shard's lock is over.
     LeaseOver(u8),

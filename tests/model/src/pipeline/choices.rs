@@ -97,8 +97,9 @@ const fn comes_again(running: &Running) -> bool {
     !running.deleted && running.message.shared == 0
 }
 
-/// A process whose next I/O commutes with everything that others do, and breaks no promise by itself: it sends, or opens
-/// a session that nobody knows yet. What others could do before it they can do after it, so only this is looked at.
+/// A process whose next I/O commutes with everything that others do, and breaks no promise by itself: it sends, or
+/// opens a session that nobody knows yet. What others could do before it they can do after it, so only this is looked
+/// at.
 fn alone(state: &State) -> Option<(u8, &Running)> {
     let commutes = |running: &Running| {
         !running.asleep && matches!(running.process.next_io(), Some((_, Op::Send(_) | Op::OpenSession(_))))

@@ -1,5 +1,5 @@
-//! The model: the protocol in one setting, where it begins, and what is asked of every state. What may happen in a state
-//! is in `choices.rs`, what it does in `turn.rs`.
+//! The model: the protocol in one setting, where it begins, and what is asked of every state. What may happen in a
+//! state is in `choices.rs`, what it does in `turn.rs`.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Groupage {
         self.removed != Some(rule)
     }
 
-    /// What is fixed for this run, but for reads that may lag no more.
+    /// What is fixed for this run, except reads that may lag no more.
     pub(super) const fn laws(&self, lags: bool) -> Laws {
         Laws { shards: self.setting.shards, attempts: self.setting.attempts, removed: self.removed, lags }
     }

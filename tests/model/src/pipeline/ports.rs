@@ -209,8 +209,8 @@ impl Env for Ports {
         self.name.clone()
     }
 
-    /// Between two I/Os anything may happen, so a short pause is over at once. A heartbeat's is not: it is as long as a lease
-    /// may take to be over.
+    /// Between two I/Os anything may happen, so a short pause is over at once. A heartbeat's is not: it is as long as a
+    /// lease may take to be over.
     async fn sleep(&self, ms: u64) {
         if ms >= SHORTEST_BEAT_MS {
             self.ask(Op::Sleep).await;

@@ -49,8 +49,8 @@ impl Process {
         self.pending.iter().find(|(_, op)| Steps::is_pause(op))
     }
 
-    /// Its next I/O, if nobody else can tell when it happens: a worker's eventual reads are of payloads, and these never
-    /// change. When calls come `last`, their members are settled at once, too.
+    /// Its next I/O, if nobody else can tell when it happens: a worker's eventual reads are of payloads, and these
+    /// never change. When calls come `last`, their members are settled at once, too.
     pub fn quiet_io(&self, last: bool) -> Option<&(usize, Op)> {
         let handles = matches!(&*self.role.body, Body::Handle(_));
         self.next_io().filter(|(_, op)| {
@@ -86,8 +86,8 @@ impl Calls for Steps {
     type Answer = Answer;
     type Learnt = Learnt;
 
-    /// Time stands still at 0. What is over in time (a lease, a session, a window, a pause) is so because the model writes
-    /// a 0 into the table.
+    /// Time stands still at 0. What is over in time (a lease, a session, a window, a pause) is so because the model
+    /// writes a 0 into the table.
     fn ports(&self, origin: &Origin) -> Ports {
         Ports::new(fresh_name(origin.name), 0)
     }

@@ -15,7 +15,8 @@ promises! {
     OneBatchARound: "a task is a member of two batches in one round",
     /// Members never change once they are frozen.
     MembersFixed: "members change after the freeze",
-    /// A task that names a batch whose members are fixed is one of them, or the message that registers it is still there.
+    /// A task that names a batch whose members are fixed is one of them, or the message that registers it is still
+    /// there.
     NamedIsMember: "a task names a batch that does not have it",
     /// A batch that no leader made is to be called only with tasks that name it.
     MembersName: "a batch is to be called with a task that is not in it",
@@ -55,7 +56,8 @@ pub fn broken_by_store(old: Option<&Batch>, new: &Batch) -> Option<Promise> {
         return Some(Promise::MembersFixed);
     }
     match (&old.status, &new.status) {
-        // Marking how far the follow-up is leaves the recorded outcome as it is; whoever records one leaves it to be done.
+        // Marking how far the follow-up is leaves the recorded outcome as it is; the process that records one leaves it
+        // to be done.
         (
             Status::Settled { at, results, follow_up },
             Status::Settled { at: new_at, results: new_results, follow_up: new_follow_up },

@@ -19,7 +19,7 @@ rules! { Setting;
     PartsNoted: apart(Mishaps { crashes: 2, ..NONE }) => CalledAsAllowed,
     /// Candidates are written into the batch before any is moved.
     IntentFirst: pair(CRASH) => NamedIsMember,
-    /// Whoever finishes a batch moves candidates that still wait, instead of leaving them out.
+    /// The process that finishes a batch moves candidates that still wait, instead of leaving them out.
     FinishNeverTrim: pair(CRASH) => NamedIsMember,
     /// A move is conditional on the round in which the task was seen.
     Round: pair(Mishaps { failures: 1, ..SLEEP }) => NamedIsMember,
@@ -28,11 +28,12 @@ rules! { Setting;
     /// A release is conditional on the latest batch being the one that the leader has just handed on: another delivery
     /// of its message may have named the next one.
     ReleaseAtSeq: pair(Mishaps { lags: 1, ..CRASH }) => NoCandidateAfterTakeover,
-    /// Whoever takes a lock over keeps the open batch named until it is finished.
+    /// A workflow that takes a lock over keeps the open batch named until it is finished.
     OpenBatchNamed: pair(SLEEP) => NoCandidateAfterTakeover,
     /// A batch that was named but never written is made void before it is passed over.
     Void: pair(SLEEP) => NoCandidateAfterTakeover,
-    /// A batch that tasks name from the beginning, and that was never written, is made void before they go back to waiting.
+    /// A batch that tasks name from the beginning, and that was never written, is made void before they go back to
+    /// waiting.
     ExpressVoid: express(2, COPY) => MembersName,
     /// A task that names such a void goes back to waiting.
     VoidedReturn: express(2, CRASH) => NamedIsMember,

@@ -40,7 +40,7 @@ pub struct Setting {
     pub max_items: u8,
     /// Whether a batch that is not full waits for more.
     pub window: bool,
-    /// Whether calls begin only when grouping has come to rest, but for processes that sleep. Much smaller.
+    /// Whether calls begin only when grouping has come to rest, except for processes that sleep. Much smaller.
     pub calls_last: bool,
     /// Whether the first election messages come in the order of their workflows, which are all alike.
     pub in_order: bool,
@@ -130,10 +130,10 @@ pub(super) const LONG: [Setting; 7] = [
     Setting { name: "a batch's only worker dies, beside another", ..only(Mishaps { crashes: 1, copies: 1, ..NONE }) },
 ];
 
-/// Larger ones. They had 126 million states in all, the largest 36 million, before elections looked at the lock first, which
-/// makes several times as many; they have not been run to their end since. What is asked of three workflows with three tasks
-/// is here in parts: each mishap but two crashes is met by three workflows, and two crashes, or a crash beside a copy or a
-/// sleeper, by two. Three with two crashes is not among them: no run of that has come to its end.
+/// Larger ones. They had 126 million states in all, the largest 36 million, before elections looked at the lock first,
+/// which makes several times as many; they have not been run to their end since. What is asked of three workflows with
+/// three tasks is here in parts: each mishap but two crashes is met by three workflows, and two crashes, or a crash
+/// beside a copy or a sleeper, by two. Three with two crashes is not among them: no run of that has come to its end.
 pub(super) const LARGEST: [Setting; 13] = [
     Setting { name: "express, with a rest that waits for others, and a crash", window: true, ..express(3, CRASH) },
     Setting { name: "express, a crash and an event twice", ..express(2, Mishaps { crashes: 1, copies: 1, ..NONE }) },
@@ -174,13 +174,13 @@ pub(super) const fn pair(mishaps: Mishaps) -> Setting {
     Setting { workflows: 2, tasks: 2, mishaps, ..Setting::CALM }
 }
 
-/// Nobody waits; so many tasks arrive in one event.
+/// Nobody waits; this many tasks arrive in one event.
 pub(super) const fn express(tasks: u8, mishaps: Mishaps) -> Setting {
     Setting { workflows: 0, tasks: 0, express: tasks, mishaps, ..Setting::CALM }
 }
 
-/// A home with two tasks and a shard with one, in calls of one: once home's leader has come to the third, the shard gets a
-/// leader, and both reach for the same task.
+/// A home with two tasks and a shard with one, in calls of one: once home's leader has come to the third, the shard
+/// gets a leader, and both reach for the same task.
 const fn shards(mishaps: Mishaps) -> Setting {
     Setting { shards: 2, tasks: 3, max_items: 1, ..pair(mishaps) }
 }

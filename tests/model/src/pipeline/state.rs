@@ -26,8 +26,8 @@ pub struct State {
     pub left: Mishaps,
     /// Leases and sessions that may be over although others have something to do: one for each sleep.
     pub passes: u8,
-    /// A process has died whose message another delivery had acknowledged. If it held the lock, nobody knows: the lock is
-    /// free for the next workflow when its lease is over.
+    /// A process has died whose message another delivery had acknowledged. If it held the lock, nobody knows: the lock
+    /// is free for the next workflow when its lease is over.
     pub orphaned: bool,
     /// Fresh names of events. A batch may have its id of one, which does not show it, so none is given again.
     pub burnt: Names,
@@ -171,7 +171,7 @@ impl State {
             Body::Register(_) | Body::Rest(..) => true,
             Body::Elect(elect) => message.lost_to.is_none_or(|(shard, fence)| {
                 let led = tables.locks.get(usize::from(shard.0)).filter(|led| led.lives());
-                // Whoever lost to home's leader may lead its own shard once that leader needs help.
+                // A workflow that lost to home's leader may lead its own shard once that leader needs help.
                 let may_help = |lock: &Lock| {
                     matches!(elect, Elect::Waiting(election) if election.target.shard() != shard)
                         && lock.needs_help(Timestamp(0))

@@ -173,8 +173,8 @@ impl Tables {
         batches.chain(sessions).chain(locks).fold(0, |all, names| all | names)
     }
 
-    /// Whether every task is settled, nobody holds a lock (but a dead leader that nobody knows of), and what follows from each outcome was done. (That all
-    /// members have returned may be marked late, by sweep.)
+    /// Whether every task is settled, nobody holds a lock (but a dead leader that nobody knows of), and what follows
+    /// from each outcome was done. (That all members have returned may be marked late, by sweep.)
     pub fn is_at_rest(&self, orphaned: bool) -> bool {
         let is_free = |lock: &Kept<Lock>| lock.holder.is_none() && lock.open.is_none();
         let free = orphaned || self.locks.iter().filter_map(|led| led.lock.as_ref()).all(is_free);

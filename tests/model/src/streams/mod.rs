@@ -1,10 +1,10 @@
 //! Streams: every interleaving of sources, of those who settle events, and of sweep, for a few events.
 //!
-//! As for lanes, what runs are the real calls of `Streaming`, as histories over a recorder ([`crate::harness`]); one action
-//! is one I/O of one process. A source feeds call by call and ends the stream, perhaps beside another that feeds the same, or
-//! something else; whoever settles events begins once they are sent, at any time, and perhaps with what another settles as
-//! well; sweep comes once in between, if the setting says so, and as often as it takes at the end. A process may
-//! die after any write, and begins anew.
+//! As for lanes, what runs are the real calls of `Streaming`, as histories over a recorder ([`crate::harness`]); one
+//! action is one I/O of one process. A source feeds call by call and ends the stream, perhaps beside another that feeds
+//! the same, or something else; the process that settles events begins once they are sent, at any time, and perhaps
+//! with what another settles as well; sweep comes once in between, if the setting says so, and as often as it takes at
+//! the end. A process may die after any write, and begins anew.
 //!
 //! | rule removed | what a run then does |
 //! |---|---|
@@ -15,9 +15,9 @@
 //! | `WordsAsRead`, `BitAboveFirst` | a settled event is so no more |
 //! | `NothingFedSince`, `TracesWithNumbers`, `AsksAbove` | an event is lost |
 //!
-//! A group has 7,168 events, so most of them are settled from the beginning where a group's end takes part ([`setting`]).
-//! Not covered: a full node above the groups, a full window, sources that give up, lives, streams that are forgotten, tasks that tell
-//! a repeat when its page is gone, and ports that answer with an error.
+//! A group has 7,168 events, so most of them are settled from the beginning where a group's end takes part
+//! ([`setting`]). Not covered: a full node above the groups, a full window, sources that give up, lives, streams that
+//! are forgotten, tasks that tell a repeat when its page is gone, and ports that answer with an error.
 
 mod ports;
 mod promises;
@@ -37,7 +37,7 @@ use self::world::World;
 use crate::harness::act::{Act, Ports};
 use crate::harness::{Mishaps, Role, Run, Subject};
 
-/// What so many sweeps that live do not mend never will be.
+/// What this many sweeps that live do not mend never will be.
 const MOST_SWEEPS: u8 = 3;
 /// Longer than any run, in milliseconds: no stream is forgotten.
 const RETENTION_MS: u64 = u64::MAX / 2;

@@ -89,7 +89,7 @@ impl Act<'_, Setting> {
         }
     }
 
-    /// What the tables break, whoever wrote them.
+    /// What the tables break, by any process.
     pub(super) fn judge(&mut self) {
         let stream = self.stream.clone();
         let is_over = (self.of.done..stream.next).all(|number| self.settled(number, self.of).is_some());

@@ -38,7 +38,7 @@ pub struct Setting {
     pub fed: u64,
     /// Those who take part.
     pub who: &'static [Does],
-    /// The shortest time between two commits; whoever is not sweep comes at one time.
+    /// The shortest time between two commits; every process but sweep comes at one time.
     pub commit_ms: u64,
     /// Whether people are told.
     pub told: bool,
@@ -97,8 +97,8 @@ pub const ACKED_TWICE: Run<Setting> = of("an event acked twice", (0, 1), &[sourc
 /// Another source has other content under the same number.
 pub const RIVALS: Run<Setting> =
     of("two sources that differ", (0, 0), &[source(&[(0, 2)]), feeds(&[(0, 1)], 2), acks(0)]);
-/// Somebody feeds more while the source ends. Nobody dies: an ended stream takes no repeats, so what one has numbered and not
-/// sent is never sent once another has ended the stream.
+/// Somebody feeds more while the source ends. Nobody dies: an ended stream takes no repeats, so what one has numbered
+/// and not sent is never sent once another has ended the stream.
 pub const LATE: Run<Setting> = of("feeding beside the end", (0, 0), &[source(&[(0, 1)]), feeds(&[(0, 2)], 1), acks(0)]);
 /// More is fed to a stream that sweep was about to lose sight of. Nobody but sweep commits.
 pub const IDLE: Run<Setting> = {
@@ -135,8 +135,8 @@ promises! {
     OffsetKnown: "a watermark's offset is lost",
     /// Bits are never cleared, and only what the bits above say is dropped.
     BitsStay: "a settled event is so no more",
-    /// When all processes have ended, all that was fed was sent, the watermark lies behind all that can be behind it, every
-    /// settled event is counted, people are told, and a stream that was ended is complete.
+    /// When all processes have ended, all that was fed was sent, the watermark lies behind all that can be behind it,
+    /// every settled event is counted, people are told, and a stream that was ended is complete.
     NobodyLost: "an event is lost",
 }
 
@@ -157,7 +157,7 @@ rules! { Run<Setting>;
     WordsAsRead: TWO => BitsStay,
     /// A full group is dropped after its bit upstairs is set.
     BitAboveFirst: BORDER_TWICE => BitsStay,
-    /// Whoever reads a group asks the nodes above it first.
+    /// A process that reads a group asks the nodes above it first.
     AsksAbove: ANEW => NobodyLost,
     /// A dropped group's page stays if the watermark may come to lie at its end or in it.
     PageStays: STANDS => OffsetKnown,

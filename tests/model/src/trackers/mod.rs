@@ -1,10 +1,10 @@
 //! Trackers: every interleaving of an owner, ackers and sweep, for a few items.
 //!
-//! As for the rest, what runs are the real calls of `Tracking`, as histories over a recorder ([`crate::harness`]); one action is
-//! one I/O of one process. An owner adds items and seals, ackers ack, one of them what another acks as well with another
-//! outcome, and sweep comes once in between and as often as it takes at the end. A process may die after any I/O; then it
-//! begins anew, or, if what it had to write is written, never does: sweep makes up for it. An eventual read shows any
-//! version that there ever was, of the tracker and of each node by itself.
+//! As for the rest, what runs are the real calls of `Tracking`, as histories over a recorder ([`crate::harness`]); one
+//! action is one I/O of one process. An owner adds items and seals, ackers ack, one of them what another acks as well
+//! with another outcome, and sweep comes once in between and as often as it takes at the end. A process may die after
+//! any I/O; then it begins anew, or, if what it had to write is written, never does: sweep makes up for it. An eventual
+//! read shows any version that there ever was, of the tracker and of each node by itself.
 //!
 //! | rule removed | what a run then does |
 //! |---|---|
@@ -38,7 +38,7 @@ use crate::harness::kept::Kept;
 use crate::harness::play::State;
 use crate::harness::{Mishaps, Role, Run, Subject};
 
-/// A tracker that so many sweeps do not complete never will be.
+/// A tracker that this many sweeps do not complete never will be.
 const MOST_SWEEPS: u8 = 4;
 
 /// The owner has the first place, and the ackers those behind it.

@@ -76,7 +76,7 @@ pub const A_GROUP_BEGINS: Run<Setting> = of(Setting {
 });
 
 promises! {
-    /// A tracker ends once; its end changes no more, but for the notice that is sent.
+    /// A tracker ends once; its end changes no more, except the notice that is sent.
     OneEnd: "a tracker ends twice",
     /// A tracker is completed when it is sealed and all bits are set.
     CompleteIsComplete: "a tracker is completed that is not complete",

@@ -1,4 +1,5 @@
-//! The express path: which tasks take it, what becomes of those that are left over, and of those whose batch does not come to be.
+//! The express path: which tasks take it, what becomes of those that are left over, and of those whose batch does not
+//! come to be.
 
 mod absent;
 mod failing;

@@ -119,7 +119,7 @@ async fn who_came_before_does_not_gather_but_may_fill_a_batch() {
     assert_eq!((report.registered, report.members, report.gathered), (13, 10, 0));
 }
 
-/// Rests of two tasks each, of so many Targets, which their events have just left.
+/// Rests of two tasks each, of this many Targets, which their events have just left.
 fn rests(world: &World, count: usize, trucks: usize) -> Vec<String> {
     let stage = Stage::Left(world.env.now());
     let rest = |n: usize| [2 * n, 2 * n + 1].map(|id| parcel(id, n % trucks));

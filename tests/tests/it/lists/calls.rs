@@ -18,7 +18,7 @@ pub type Steps<'a> = Listing<'a, Faulty<'a, Lagging<MemoryStore, TestEnv>>, Faul
 pub const IDLE_MS: u64 = 10 * HOUR_MS;
 pub const HOUR_MS: u64 = 3_600_000;
 
-/// Tasks of `PutEach` are named by the messages that brought them, each its own key; sweep comes after so many hours.
+/// Tasks of `PutEach` are named by the messages that brought them, each its own key; sweep comes after this many hours.
 #[derive(Clone, Debug)]
 pub enum Call {
     Open { hours: Option<u64> },

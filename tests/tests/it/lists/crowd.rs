@@ -60,7 +60,7 @@ impl Crowd {
         };
         let (mut alone, mut beside) = (std::pin::pin!(run(&first)), std::pin::pin!(beside));
         let (mut answers, mut is_over, mut is_over_beside) = (Vec::new(), false, false);
-        // Whoever comes second may be done first; the first sleeps then, and goes on.
+        // The second to come may be done first; the first sleeps then, and goes on.
         while !is_over || (begun.get() && !is_over_beside) {
             let answer = tokio::select! {
                 answer = &mut alone, if !is_over => {

@@ -83,7 +83,7 @@ impl Model {
         Expected::Range(start, count)
     }
 
-    /// Releases so many, or discards everything.
+    /// Releases this many, or discards everything.
     pub fn take(&mut self, key: &str, asked: Option<u64>, now: Timestamp) -> Expected {
         let Some(queue) = &mut self.list else { return Expected::Unknown };
         match queue.takes.get(key) {

@@ -172,7 +172,7 @@ async fn what_is_too_much_for_one_call_is_left_to_sweep() {
     assert!(world.store.inner().all_slots().is_empty());
 }
 
-/// Takes single tasks under so many keys, as somebody who dies at once.
+/// Takes single tasks under this many keys, as somebody who dies at once.
 async fn die_holding(world: &World, dead: usize, count: u64) {
     let life = world.store.list(&id()).await.unwrap().unwrap().tail.life;
     for n in 0..dead {
@@ -183,7 +183,7 @@ async fn die_holding(world: &World, dead: usize, count: u64) {
     }
 }
 
-/// What the dead have left never piles up in the head: whoever comes next works it off, whether sweep comes or not.
+/// What the dead have left never piles up in the head: the next call works it off, whether sweep comes or not.
 #[tokio::test(start_paused = true)]
 async fn who_releases_works_off_in_passing_what_the_dead_left() {
     let world = World::new(0);

@@ -47,7 +47,7 @@ impl Inbox for Strict {
     }
 }
 
-/// A task for the list without an id, of so many bytes.
+/// A task for the list without an id, of this many bytes.
 fn nameless(bytes: usize) -> String {
     let body = |filler: &str| format!(r#"{{"list":"l","payload":{{"truck":"7","a":"{filler}"}}}}"#);
     body(&"x".repeat(bytes - body("").len()))

@@ -37,7 +37,7 @@ async fn put(store: &Dynamo, batch: &Batch, assumes: Assumes) {
     assert_eq!(store.store(batch, assumes).await.unwrap(), Stored::Yes);
 }
 
-/// Claims a batch, whoever may have it.
+/// Claims a batch, whichever worker may have it.
 async fn take(store: &Dynamo, batch: &Batch, session: &str) -> Batch {
     let taken = batch.claimed(Claim { session: SessionId::new(session) });
     put(store, &taken, Assumes::At(batch.revision)).await;
@@ -106,7 +106,7 @@ async fn after_a_takeover_neither_outcome_nor_result_is_written() {
     assert_eq!(late.unwrap_err(), LOST);
     assert_eq!(store.batch(&claimed.id).await.unwrap().as_ref(), Some(&taken));
     assert!(!own.result_is_there().await);
-    // Nor is whoever took it over hindered.
+    // Nor is the worker that took it over hindered.
     own.commit(store.acknowledgement(&taken, &settled(&taken)).unwrap()).await.unwrap();
     assert!(own.result_is_there().await);
 }

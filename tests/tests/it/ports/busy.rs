@@ -1,5 +1,5 @@
-//! Writes that DynamoDB refuses for now: they meet somebody's transaction, or a partition that has no units left. They are
-//! made a moment later, unless whoever makes them would rather go elsewhere.
+//! Writes that DynamoDB refuses for now: they meet somebody's transaction, or a partition that has no units left. They
+//! are made a moment later, unless their caller would rather go elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -183,7 +183,7 @@ async fn the_progress_of_a_million_items_costs_some_twenty_read_units() {
     assert!(read > Units::whole(10) && read <= Units::whole(30), "{read} read units");
 }
 
-/// Puts so many small tasks, as many at once as a call takes.
+/// Puts this many small tasks, as many at once as a call takes.
 async fn put(store: &OnDynamo, id: &ListId, count: usize) {
     let outbox = MemoryQueues::new();
     let listing = Listing { store: &**store, outbox: &outbox, env: &Turned::default() };

@@ -151,7 +151,8 @@ impl Fixture for OnDynamo {
 }
 
 /// The same, but every write reaches the table twice and only the second answer comes back: what a table sees when the
-/// SDK repeats a write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens always.)
+/// SDK repeats a write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens
+/// always.)
 pub struct LosingAnswers(OnDynamo);
 
 impl LosingAnswers {

@@ -41,7 +41,7 @@ pub async fn opened(store: &impl Lists, id: &str) -> Tail {
     put.tail
 }
 
-/// A release that takes so many tokens.
+/// A release that takes this many tokens.
 pub fn taking(key: &str, count: u64, most_taken: u64, seen: u64) -> Move {
     Move::Reserve(Reserve {
         key: key.to_owned(),
@@ -62,7 +62,7 @@ fn slots(start: u64, count: u64) -> Vec<Slot> {
     (start..start + count).map(|n| Slot { token: Token(n), body: format!("{{\"id\":\"t-{n}\"}}") }).collect()
 }
 
-/// A put of so many tasks after a tail.
+/// A put of this many tasks after a tail.
 fn putting(tail: &Tail, key: &str, count: u64) -> Put {
     let start = tail.given.0;
     Put {

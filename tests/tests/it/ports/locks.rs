@@ -115,7 +115,7 @@ async fn a_clock_that_is_behind_cannot_lower_the_fence(store: impl Fixture) {
 async fn a_lock_is_taken_over_as_it_was_seen(store: impl Fixture) {
     let (target, first) = led(&store).await;
     let second = term(&target, "w2", 11);
-    // Whoever takes over finishes the batch that it finds open, and so keeps it named.
+    // The workflow that takes over finishes the batch that it finds open, and so keeps it named.
     let mut takeover = taking(&second, Assumes::Unchanged(lock_of(&first)));
     takeover.next.open = lock_of(&first).open;
     assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::Yes);

@@ -277,7 +277,7 @@ async fn clearing_one_tracker_leaves_the_others(store: impl Fixture) {
     assert_eq!(store.look(&other, &[group(0)], Freshness::Latest).await.unwrap().nodes.len(), 1);
 }
 
-/// So whoever removes a tracker must have cleared it before.
+/// So a process that removes a tracker must have cleared it before.
 async fn a_removed_tracker_leaves_what_was_not_cleared(store: impl Fixture) {
     let tracker = opened(&*store, "t").await;
     let node = fresh(&*store, group(0), &bits([1])).await;

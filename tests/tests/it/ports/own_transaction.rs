@@ -145,7 +145,7 @@ async fn a_worker_that_lost_its_claim_prints_nothing_and_the_next_one_all() {
     keeper.open().await.unwrap().unwrap();
     let mut worker = Worker::new(processor, &keeper, route());
     let claimed = worker.claim_next().await.unwrap().expect("a batch waits");
-    // It sleeps past its expiry: its session is ended by whoever finds it, and its batch is taken over.
+    // It sleeps past its expiry: its session is ended by the process that finds it, and its batch is taken over.
     let found = store.session(&session).await.unwrap().expect("it is open");
     store.end_session(&session, found.beat).await.unwrap();
     assert_eq!(drain(&office.stack, config, &route(), &office.printer).await.unwrap(), 1);

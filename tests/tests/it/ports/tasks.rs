@@ -131,7 +131,7 @@ async fn the_index_keeps_the_shards_of_a_target_apart(store: impl Fixture) {
         let task = now(&*store, &TaskId::new(&ids[0])).await;
         assert_eq!(task.status, Status::Created { target: shard.clone() });
     }
-    // Whoever looks through everything that waits is told the shard.
+    // A look through everything that waits tells the shard.
     let look = Look::at(Segment { index: 0, of: 1 }, Timestamp(u64::MAX), 10);
     let page = store.waiting_long(look).await.unwrap();
     let found: BTreeSet<Target> = page.tasks.into_iter().map(|waiting| waiting.target).collect();

@@ -1,4 +1,4 @@
-//! What the index of waiting tasks must show to whoever looks for those that have waited too long.
+//! What the index of waiting tasks must show to a look for those that have waited too long.
 
 use std::collections::BTreeSet;
 

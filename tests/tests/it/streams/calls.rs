@@ -17,8 +17,9 @@ pub type Steps<'a> = Streaming<'a, Faulty<'a, MemoryStore>, Faulty<'a, MemoryQue
 /// How long what is over stays.
 pub const RETENTION_MS: u64 = 400 * 24 * 3_600_000;
 
-/// `Feed` begins so far behind the next number (or ahead of it), with one event that was changed; `FeedFar` feeds so many
-/// pages of the largest size. `SettleAllBut` settles all events of a range but one. Sweep comes after so many minutes.
+/// `Feed` begins so far behind the next number (or ahead of it), with one event that was changed; `FeedFar` feeds this
+/// many pages of the largest size. `SettleAllBut` settles all events of a range but one. Sweep comes after this many
+/// minutes.
 #[derive(Clone, Debug)]
 pub enum Call {
     Open { window: u64 },

@@ -1,5 +1,5 @@
-//! Many who settle at once, in random order and some of it twice, of whom some die at any call and some sleep: no event is
-//! lost or counted twice, and nothing is left behind.
+//! Many who settle at once, in random order and some of it twice, of whom some die at any call and some sleep: no event
+//! is lost or counted twice, and nothing is left behind.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -85,7 +85,7 @@ fn source(events: usize) -> Source {
     Source { stream: StreamId::new("events"), options, bodies: bodies(events), page: 100 }
 }
 
-/// Runs so many sources that are alike to the end; says what came of it, and how many faults there were.
+/// Runs this many sources that are alike to the end; says what came of it, and how many faults there were.
 fn run(setting: Setting, events: usize, sources: usize) -> (Outcomes, usize) {
     in_virtual_time(async {
         let world = World::new(setting, ROUTES, downstream());

@@ -1,5 +1,5 @@
-//! Streams against a sorted set of numbers: any calls, in any order, with a crash at any call to a port, repeated or left
-//! to sweep.
+//! Streams against a sorted set of numbers: any calls, in any order, with a crash at any call to a port, repeated or
+//! left to sweep.
 
 mod calls;
 mod case;

@@ -16,7 +16,7 @@ pub enum Expected {
         again: u64,
         rejected: u64,
     },
-    /// So many events are none of the stream's.
+    /// This many events are none of the stream's.
     Strange(usize),
     Unknown,
     OpenedOtherwise,

@@ -120,7 +120,7 @@ impl layer::Shelves for Poisoned {
 /// Ten entries of each part.
 const TEN: Budget =
     Budget { sessions: 10, batches: 10, pages: 16, page: 100, trackers: 10, lists: 10, streams: 10, time_ms: 45_000 };
-/// So many in one part cannot be looked after.
+/// This many in one part cannot be looked after.
 const STUCK: usize = 25;
 
 /// Ids of entries that lie in one part: those that are stuck, and the one behind them.

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use super::model::{Expected, Model, options};
 
-/// `Ack` has ranges by their first item and their length, and whether they failed; `AckTheRest` everything that is missing,
-/// so that trackers complete. Sweep comes after so many hours.
+/// `Ack` has ranges by their first item and their length, and whether they failed; `AckTheRest` everything that is
+/// missing, so that trackers complete. Sweep comes after this many hours.
 #[derive(Clone, Debug)]
 pub enum Call {
     Open { hurried: bool },

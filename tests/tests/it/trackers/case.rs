@@ -63,8 +63,8 @@ impl Case {
                 (told, self.model) = (answer, after);
             }
         }
-        // What an old view lets pass may set bits, and send the notice of the end; so may a first try that crashed, though
-        // its repeat is refused.
+        // What an old view lets pass may set bits, and send the notice of the end; so may a first try that crashed,
+        // though its repeat is refused.
         let is_late_ack = matches!(expected, Some(Expected::Over(_))) && (told != expected || faulted);
         if told.or(expected).is_some_and(Expected::is_refused) && !is_late_ack {
             prop_assert_eq!(before, self.held().await, "a refused call changed something: {:?}", call);

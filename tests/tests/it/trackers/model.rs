@@ -12,9 +12,9 @@ pub enum Expected {
     New,
     /// All of it was done before.
     Before,
-    /// So many items were acked by it; the others of the call before.
+    /// This many items were acked by it; the others of the call before.
     Fresh(u64),
-    /// So many items are none of the tracker's.
+    /// This many items are none of the tracker's.
     Strange(u64),
     Unknown,
     OpenedOtherwise,

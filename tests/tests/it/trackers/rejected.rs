@@ -31,7 +31,7 @@ routes:
     downstream: { http: { url: "http://downstream.invalid/load" } }
 "#;
 
-/// With a sealed tracker `t` of so many items.
+/// With a sealed tracker `t` of this many items.
 async fn tracking(items: u64) -> Memory {
     let memory = Memory::new(1);
     let id = track(memory.tracking(), "t", items).await;
@@ -119,7 +119,7 @@ async fn a_conflicting_message_fails_its_own_item_and_not_that_of_the_task() {
     assert_eq!(items(&memory, Which::Missing).await, ["t:0:0"]);
 }
 
-/// Whoever settled it may have died before the ack; or the tracker is a younger one of the same id.
+/// The process that settled it may have died before the ack; or the tracker is a younger one of the same id.
 #[tokio::test(start_paused = true)]
 async fn a_repeat_of_a_settled_task_acks_its_item() {
     let memory = tracking(2).await;
@@ -144,7 +144,7 @@ async fn settle(memory: &Memory, id: &str, settlement: Settlement) {
     memory.store.settle(&member, &batch, &settlement, memory.env.now()).await.unwrap();
 }
 
-/// Whoever finds a message among the rejected ones finds its item failed, whatever went wrong on the way.
+/// When a message is among the rejected ones, its item has failed, whatever went wrong on the way.
 #[tokio::test(start_paused = true)]
 async fn a_message_is_rejected_when_its_item_has_failed() {
     let bodies = [parcel("p", 1, "t:0:0").replace("parcel", "letter")];

@@ -66,7 +66,8 @@ async fn an_old_view_of_a_tracker_loses_no_ack_of_the_next() {
     acked_after(Ending::Abandoned).await;
 }
 
-/// A batch's other items do not wait, and the batch comes again until all are acked: a newer version may be able to read it.
+/// A batch's other items do not wait, and the batch comes again until all are acked: a newer version may be able to
+/// read it.
 #[tokio::test(start_paused = true)]
 async fn a_tracker_that_cannot_be_read_keeps_only_its_own_items_waiting() {
     let memory = Memory::new(1);

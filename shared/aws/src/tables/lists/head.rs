@@ -11,7 +11,7 @@ use super::TABLE;
 use super::stored::{HEAD, id_of, reservation};
 use crate::dynamo::item::{Item, decode, encode, nonsense};
 
-/// A head as its item says it, but for its reservations.
+/// A head as its item says it, except its reservations.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct StoredHead {

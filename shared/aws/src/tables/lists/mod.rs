@@ -1,8 +1,8 @@
 //! The list table: under each list's name its two ends, its tasks, what was put and how far reservations are; and the
 //! index by which sweep finds lists.
 //!
-//! Each reservation is two attributes of the head, named by its caller's key: the one update that raises `Taken` sets one
-//! of them to what `Taken` was before.
+//! Each reservation is two attributes of the head, named by its caller's key: the one update that raises `Taken` sets
+//! one of them to what `Taken` was before.
 
 mod head;
 mod moves;
@@ -86,8 +86,8 @@ impl Lists for Dynamo {
         if !before.is_empty() {
             return Ok(PutOn::Before(before));
         }
-        // An opening without tasks is our own write, whose answer was lost, if the tail is the very same. With tasks their
-        // keys tell: somebody else's tail may be the same.
+        // An opening without tasks is our own write, whose answer was lost, if the tail is the very same. With tasks
+        // their keys tell: somebody else's tail may be the same.
         match reasons.first().and_then(item_in).map(tail_of).transpose()? {
             Some(old) if additions.is_empty() && old == *tail => Ok(PutOn::Yes),
             Some(_) | None => Ok(PutOn::Conflict),

@@ -78,7 +78,7 @@ pub(super) fn addition_key(life: &Life, key: &str) -> String {
     format!("put#{:012x}#{key}", life.opened_at.0)
 }
 
-/// How the sort keys of everything that belongs to a list begin, but for its ends.
+/// How the sort keys of everything that belongs to a list begin, except its ends.
 pub(super) fn prefixes(life: &Life) -> [String; 3] {
     ["slot", "put", "done"].map(|kind| format!("{kind}#{:012x}#", life.opened_at.0))
 }
@@ -174,7 +174,7 @@ pub(super) fn record_of(item: Item) -> Result<Record> {
     Ok(Record { key, reservation, done })
 }
 
-/// A reservation but for its first token: as short as can be, since every write of the head pays for all of them.
+/// A reservation except its first token: as short as can be, since every write of the head pays for all of them.
 pub(super) fn what(count: u64, purpose: Purpose, at: Timestamp) -> String {
     match purpose {
         Purpose::Release { asked } if asked == count => format!("r{count} {:x}", at.0),

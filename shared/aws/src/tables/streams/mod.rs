@@ -1,8 +1,8 @@
-//! The stream table: under each stream's name its own item, under each of its lives the nodes and pages, and the index by
-//! which sweep finds streams.
+//! The stream table: under each stream's name its own item, under each of its lives the nodes and pages, and the index
+//! by which sweep finds streams.
 //!
-//! Two kinds of writers share a stream's own item: who feeds writes how far it is fed, in a transaction with what was fed;
-//! who commits writes all the rest. Neither assumes anything of what the other writes.
+//! Two kinds of writers share a stream's own item: who feeds writes how far it is fed, in a transaction with what was
+//! fed; who commits writes all the rest. Neither assumes anything of what the other writes.
 
 mod stored;
 
@@ -107,7 +107,7 @@ impl Streams for Dynamo {
             transaction::update(WHAT, key, feeding(fed), &unfed)?,
             transaction::put(WHAT, &self.tables.streams, page_item(&fed.life, page), &[Clause::Absent(STREAM_ID)])?,
         ];
-        // A lost answer makes the repeat find its own events fed: then it is a repeat to whoever asked, too.
+        // A lost answer makes the repeat find its own events fed: then the caller is told of a repeat, too.
         Ok(match self.transact(WHAT, Place::Streams, writes).await? {
             Ok(()) => Stored::Yes,
             Err(_) => Stored::Conflict,

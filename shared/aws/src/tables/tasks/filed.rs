@@ -1,8 +1,8 @@
 //! What a failed task carries for the sparse index of failed tasks.
 //!
-//! The write that settles a task as failed gives it two attributes, `Filed` and `FiledAt`, which are the index's keys: a
-//! sixteenth of the route's failed tasks, since one partition of an index takes 1,000 writes a second, and the time with the
-//! task's id. A task in any other state carries neither, so it costs nothing there.
+//! The write that settles a task as failed gives it two attributes, `Filed` and `FiledAt`, which are the index's keys:
+//! a sixteenth of the route's failed tasks, since one partition of an index takes 1,000 writes a second, and the time
+//! with the task's id. A task in any other state carries neither, so it costs nothing there.
 
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::failed::{Failure, Filed};

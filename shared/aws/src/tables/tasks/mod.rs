@@ -1,7 +1,7 @@
 //! The task table: one item per task, and the sparse indexes of those that wait and of those that failed.
 //!
-//! Only a waiting task carries `Target`, a key of the index, so that a task's later changes cost no index write. `Bytes`
-//! is the payload's size, stored for the index's sake.
+//! Only a waiting task carries `Target`, a key of the index, so that a task's later changes cost no index write.
+//! `Bytes` is the payload's size, stored for the index's sake.
 
 pub(crate) mod filed;
 mod read;
@@ -97,7 +97,7 @@ impl Dynamo {
         filing(self.settling(task::FAILED, kept_ms, now), (id, failure), now)
     }
 
-    /// The change that settles a task, but for what is kept of a failure.
+    /// The change that settles a task, except what is kept of a failure.
     fn settling(&self, status: &str, kept_ms: u64, now: Timestamp) -> Change {
         Change::default()
             .set(STATUS, text(status))

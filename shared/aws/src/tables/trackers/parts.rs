@@ -21,14 +21,15 @@ const FIRST: &str = "!";
 const LAST: &str = "track";
 
 impl Dynamo {
-    /// The keys of some of a tracker's parts; none if there are none. Its own item's key comes after those of its parts.
+    /// The keys of some of a tracker's parts; none if there are none. Its own item's key comes after those of its
+    /// parts.
     pub(super) async fn parts(&self, id: &TrackerId) -> Result<Vec<Item>> {
         let range = (self.tracker_key(id, FIRST), LAST);
         self.keys_in("find a tracker's parts", range, &[TRACKER_ID, NODE], REMOVED_AT_ONCE).await
     }
 
-    /// Removes parts, in one transaction with a look at the tracker: another one that has its id by now has parts with the
-    /// same keys.
+    /// Removes parts, in one transaction with a look at the tracker: another one that has its id by now has parts with
+    /// the same keys.
     pub(super) async fn remove_parts(&self, tracker: &Tracker, parts: Vec<Item>) -> Result<Cleared> {
         const WHAT: &str = "remove a tracker's parts";
         let table = &self.tables.trackers;

@@ -1,12 +1,12 @@
-//! Finding the members for which a downstream refuses a whole batch, whose call kills its worker, or which make its body too
-//! large, by halving it.
+//! Finding the members for which a downstream refuses a whole batch, whose call kills its worker, or which make its
+//! body too large, by halving it.
 //!
 //! A refused call of more than one member is made again for each half, until only single members are refused. Members
 //! keep their order and halves follow from it, so a repeat makes the same calls under the same keys. One poison
 //! member among n costs about 2·log2(n) calls more, k of them at most k times that.
 //!
-//! It knows members by their positions. So a batch that lost its workers carries it: whoever takes that batch over goes on
-//! from there, and the part whose call was under way counts as refused.
+//! It knows members by their positions. So a batch that lost its workers carries it: the worker that takes that batch
+//! over goes on from there, and the part whose call was under way counts as refused.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub struct Bisection {
 }
 
 impl Bisection {
-    /// Begins with a batch of so many members, called as a whole so many times and refused for `reason`.
+    /// Begins with a batch of this many members, called as a whole this many times and refused for `reason`.
     pub fn of(members: usize, whole: u32, reason: &Reason) -> Self {
         let mut bisection = Self { whole, calling: Some(0..members), pending: Vec::new(), said: Vec::new() };
         bisection.refused(reason);

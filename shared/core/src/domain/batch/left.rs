@@ -1,4 +1,5 @@
-//! What of a follow-up could not be done. A batch carries it only then, so that a repeat does just that and nothing twice.
+//! What of a follow-up could not be done. A batch carries it only then, so that a repeat does just that and nothing
+//! twice.
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// All of it, for so many members.
+    /// All of it, for this many members.
     pub fn all(members: usize) -> Self {
         let all: Positions = (0..members).collect();
         Self { unsettled: all.clone(), untold: all.clone(), unreturned: all }

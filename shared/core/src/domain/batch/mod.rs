@@ -11,12 +11,12 @@
 //!
 //! A batch on the express path is frozen by its first write: its members named it before.
 //!
-//! A call that failed for now leaves the batch `paused`; when the pause is over it is claimed again. A claim whose worker is
-//! lost counts as a call that was made; [`Batch::lost`] says what the batch comes to.
+//! A call that failed for now leaves the batch `paused`; when the pause is over it is claimed again. A claim whose
+//! worker is lost counts as a call that was made; [`Batch::lost`] says what the batch comes to.
 //!
 //! Every write is conditional on the [`Revision`] its writer read, so two deliveries of one message cannot both
-//! write. Candidates are written *before* they are moved (intent first): whoever finds the batch later can drive each
-//! of them to a known fate. Once frozen, the members never change.
+//! write. Candidates are written *before* they are moved (intent first): a process that finds the batch later can drive
+//! each of them to a known fate. Once frozen, the members never change.
 
 pub mod bisection;
 mod left;
@@ -64,7 +64,8 @@ pub struct Batch {
     pub members: Vec<Member>,
     /// Bytes of the candidates' payloads.
     pub bytes: u64,
-    /// Calls made so far, the present one included. Each claim is one: nothing that can fail lies between it and its call.
+    /// Calls made so far, the present one included. Each claim is one: nothing that can fail lies between it and its
+    /// call.
     pub attempts: u32,
     /// How far it has been taken apart, once it has lost its workers.
     pub apart: Option<Box<Bisection>>,
@@ -74,7 +75,7 @@ pub struct Batch {
     pub left: Option<Box<Left>>,
     /// When its first candidates were written.
     pub created_at: Timestamp,
-    /// From when on somebody other than whoever is at work on it should look at it: sweep, or a worker that pulls.
+    /// From when on a process other than the one at work on it should look at it: sweep, or a worker that pulls.
     pub due: Timestamp,
     /// How often sweep sent its message again; a message with a lower number is superseded.
     pub nudges: u32,
@@ -115,7 +116,7 @@ pub enum Duty {
     Nothing,
 }
 
-/// How long whoever is at work on a batch is left alone beyond what its state allows, in milliseconds. Longer than a
+/// How long the process at work on a batch is left alone beyond what its state allows, in milliseconds. Longer than a
 /// leader's lease outlasts its batch's window.
 pub const GRACE_MS: u64 = 60_000;
 
@@ -151,8 +152,8 @@ impl Batch {
         batch
     }
 
-    /// The same open batch, for tasks of which the first has waited since then: its window began with that. It is not over before
-    /// it is open.
+    /// The same open batch, for tasks of which the first has waited since then: its window began with that. It is not
+    /// over before it is open.
     pub fn waited_for_since(self, since: Timestamp, wait_ms: u64) -> Self {
         let until = since.min(self.created_at).plus_ms(wait_ms).max(self.created_at);
         Self { status: Status::Open { until }, ..self }
@@ -282,7 +283,8 @@ impl Batch {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
-    /// This batch, which is to be called and whose worker, if it has one, is gone, with a ticket for the time `at`. Workers that pull leave it alone until just before, sweep for a while longer.
+    /// This batch, which is to be called and whose worker, if it has one, is gone, with a ticket for the time `at`.
+    /// Workers that pull leave it alone until just before, sweep for a while longer.
     pub fn waiting(&self, ticket: Ticket, at: Timestamp) -> Self {
         let due = if self.pulled { Timestamp(at.0.saturating_sub(IN_PLACE_MS)) } else { at.plus_ms(GRACE_MS) };
         let status = match &self.status {
@@ -308,7 +310,7 @@ impl Batch {
         }
     }
 
-    /// This settled batch with nothing left to do; any other stays as it is, but for its revision.
+    /// This settled batch with nothing left to do; any other stays as it is, except its revision.
     pub fn followed_up(&self) -> Self {
         self.with_follow_up(FollowUp::Done)
     }

@@ -42,8 +42,8 @@ impl Limits {
         Room { items: self.max_items, bytes: self.max_bytes, empty: true }
     }
 
-    /// Carves full batches from the front of `candidates`, in their order; who is in none of them is left for a batch that
-    /// waits for more. A batch is full as a leader's is ([`Room::take`]).
+    /// Carves full batches from the front of `candidates`, in their order; who is in none of them is left for a batch
+    /// that waits for more. A batch is full as a leader's is ([`Room::take`]).
     pub fn carve(&self, candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
         let mut queue = VecDeque::from(candidates);
         let mut batches = Vec::new();
@@ -102,37 +102,38 @@ const SECOND_MS: u64 = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
-    /// So many tasks.
+    /// This many tasks.
     pub members: usize,
-    /// In so many milliseconds.
+    /// In this many milliseconds.
     pub ms: u64,
 }
 
 impl Pace {
-    /// Nothing is known of before. What comes to a leader first has gathered for about so long or somewhat longer: it is what
-    /// one of five processes of the task queue's mapping received within its window. Too early a look costs little.
+    /// Nothing is known of before. What comes to a leader first has gathered for about so long or somewhat longer: it
+    /// is what one of five processes of the task queue's mapping received within its window. Too early a look costs
+    /// little.
     pub const UNKNOWN: Self = Self { members: 0, ms: SECOND_MS / 5 };
 }
 
 /// A leader does not look more often than this, in milliseconds.
 const SHORTEST_LOOK_MS: u64 = 30;
-/// A leader whose batch should be full within so many milliseconds stays and looks again and again: a message would be late. Twice
-/// the task queue's window: tasks come in lumps, and who has just taken one sees few for a while.
+/// A leader whose batch should be full within this many milliseconds stays and looks again and again: a message would
+/// be late. Twice the task queue's window: tasks come in lumps, and who has just taken one sees few for a while.
 const NEAR_MS: u64 = 4 * SECOND_MS;
 /// As long as that, it looks as often as this at least, in milliseconds: tasks come in lumps, as mappings gather them.
 const LONGEST_LOOK_MS: u64 = 50;
-/// But between two looks a batch gets older by this part at least, so that one whose last tasks do not come is looked at
-/// fewer and fewer times.
+/// But between two looks a batch gets older by this part at least, so that one whose last tasks do not come is looked
+/// at fewer and fewer times.
 const AGES_BY: u64 = 40;
 
-/// In how long a batch should be looked at again, in milliseconds, whose window began `open_ms` ago, that has `joined` members
-/// and `room` for more, and waits for `left_ms` at most; `before` is how fast the batch before it filled.
+/// In how long a batch should be looked at again, in milliseconds, whose window began `open_ms` ago, that has `joined`
+/// members and `room` for more, and waits for `left_ms` at most; `before` is how fast the batch before it filled.
 ///
-/// When it would be full if tasks came as fast as so far, in whole seconds (a delayed message knows no less, and too early
-/// is better than too late); but after half of what is left at the latest, for a rate that rises. Shortly before, after
-/// half of the time that it should take, and a twentieth of a second at most. Never before the batch is older by a fortieth, but
-/// for that half: each look makes either what is left or the age another by a factor, so their number grows with the window's
-/// logarithm.
+/// When it would be full if tasks came as fast as so far, in whole seconds (a delayed message knows no less, and too
+/// early is better than too late); but after half of what is left at the latest, for a rate that rises. Shortly before,
+/// after half of the time that it should take, and a twentieth of a second at most. Except at
+/// that half, never before the batch is older by a fortieth. So each look changes what is left, or the age, by a
+/// factor, and their number grows with the window's logarithm.
 pub fn next_look_ms(left_ms: u64, open_ms: u64, joined: usize, room: usize, before: Pace) -> u64 {
     let (so_far_ms, came) = (open_ms + before.ms, joined + before.members);
     let full_in_ms = so_far_ms.saturating_mul(room as u64) / (came.max(1) as u64);

@@ -24,8 +24,8 @@ pub enum Status {
         /// The right to process it.
         claim: Claim,
     },
-    /// Its call failed for now. Whoever is handed it after the pause claims it and makes the same call again; before
-    /// that, nobody does, however many messages name it.
+    /// Its call failed for now. The worker that is handed it after the pause claims it and makes the same call again;
+    /// before that, nobody does, however many messages name it.
     Paused {
         /// When the pause is over.
         until: Timestamp,
@@ -80,7 +80,7 @@ pub struct Claim {
 /// Whether everything that follows from a recorded outcome has been done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowUp {
-    /// Statuses, notifications or returns may be missing; whoever finds the batch derives them all again.
+    /// Statuses, notifications or returns may be missing; a process that finds the batch derives them all again.
     Pending,
     /// All is done but that members have to return to waiting, whose messages are on their way; the last to return
     /// marks it as done.

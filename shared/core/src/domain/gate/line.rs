@@ -10,7 +10,7 @@ use crate::domain::time::Timestamp;
 /// Tickets and their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The number of the next ticket: so many were handed out.
+    /// The number of the next ticket: this many were handed out.
     pub next: u64,
     /// The time of the next ticket. All call times before this one are taken.
     pub next_at: Timestamp,
@@ -121,7 +121,8 @@ impl Line {
         }
     }
 
-    /// A time between the tickets for a batch that missed its own. No ticket is moved that somebody may wait for in place.
+    /// A time between the tickets for a batch that missed its own. No ticket is moved that somebody may wait for in
+    /// place.
     pub fn insert(&mut self, now: Timestamp) -> Inserted {
         let safe = now.plus_ms(IN_PLACE_MS + SKEW_MS);
         let last = self.shifts.last().map(|shift| shift.from).filter(|from| *from < self.next && self.at(*from) > safe);
@@ -160,8 +161,8 @@ impl Line {
         self.delay_from(first, until.since(self.at(first)));
     }
 
-    /// From here on tickets are so far apart. Those that come soon keep about their time; the first one of the others, which
-    /// is returned, keeps it exactly.
+    /// From here on tickets are so far apart. Those that come soon keep about their time; the first one of the others,
+    /// which is returned, keeps it exactly.
     pub fn set_gap(&mut self, gap_ms: u64, now: Timestamp) -> u64 {
         let first = self.first_at(now.plus_ms(SETTLED_MS));
         let at = self.at(first);

@@ -11,12 +11,12 @@ pub struct Pace {
     pub entries: u32,
 }
 
-/// After so many for each place the older half is forgotten.
+/// After this many for each place the older half is forgotten.
 const MOST_ENTRIES: usize = 16;
-/// So many say more than a guess.
+/// This many say more than a guess.
 const FEW_ENTRIES: u32 = 8;
-/// How long a call takes, in milliseconds, as long as nothing is known of it. A short time: who comes too early waits, who
-/// comes too late leaves a place empty.
+/// How long a call takes, in milliseconds, as long as nothing is known of it. A short time: who comes too early waits,
+/// who comes too late leaves a place empty.
 const CALL_MS: u64 = 250;
 /// No guess is longer, so that no place stays empty for long because a first call took long.
 const MOST_GUESSED_MS: u64 = 5_000;

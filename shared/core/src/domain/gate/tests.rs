@@ -37,7 +37,7 @@ fn waits(gate: &Gate, batch: &str, limits: Limits, now: u64) -> (Gate, u64, Time
     }
 }
 
-/// A gate of ten calls a second at which so many wait, with their tickets and times.
+/// A gate of ten calls a second at which this many wait, with their tickets and times.
 fn crowd(size: usize, now: u64) -> (Gate, Vec<(u64, Timestamp)>) {
     let (mut gate, mut tickets) = (Gate::default(), Vec::new());
     for n in 0..size {

@@ -126,8 +126,8 @@ string_id! {
 string_id! {
     /// The key that makes tasks groupable, as stored: `route:value`. Two routes may compute the same value.
     ///
-    /// A shard of it other than its home is `route/shard:value`: a key of its own in the index of waiting tasks and in the
-    /// table of locks. Whatever people see, and whatever counts over a Target, goes by [`Target::whole`].
+    /// A shard of it other than its home is `route/shard:value`: a key of its own in the index of waiting tasks and in
+    /// the table of locks. Whatever people see, and whatever counts over a Target, goes by [`Target::whole`].
     Target
 }
 
@@ -166,7 +166,7 @@ number! {
 }
 
 impl Token {
-    /// The token so many places on.
+    /// The token this many places on.
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }

@@ -2,7 +2,7 @@
 
 use super::{BatchId, ListId, Pool, RouteName, SessionId, StreamId, TaskId, TrackerId, digest};
 
-/// Handlers' sessions lie in so many pools, since one partition of DynamoDB takes 1,000 writes a second.
+/// Handlers' sessions lie in this many pools, since one partition of DynamoDB takes 1,000 writes a second.
 const HANDLER_POOLS: u8 = 16;
 
 impl Pool {
@@ -39,8 +39,8 @@ impl SessionId {
     }
 }
 
-/// One of the [`Part::COUNT`] parts of a key space, a route's, the trackers' or the lists': workers that pull divide them, sweep goes
-/// through all.
+/// One of the [`Part::COUNT`] parts of a key space, a route's, the trackers' or the lists': workers that pull divide
+/// them, sweep goes through all.
 ///
 /// Batches that wait to be pulled are listed apart from those that sweep looks after: there may be many of them, for
 /// long, and nothing is wrong with them.

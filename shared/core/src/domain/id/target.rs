@@ -72,8 +72,8 @@ impl Target {
         (0..count.max(1)).map(|shard| self.in_shard(Shard(shard)))
     }
 
-    /// Whether this shard is led for itself alone, if its route has `count` shards: the Target's home is, and so is a shard
-    /// that is left from a time when there were more, which home's leader does not come to any more.
+    /// Whether this shard is led for itself alone, if its route has `count` shards: the Target's home is, and so is a
+    /// shard that is left from a time when there were more, which home's leader does not come to any more.
     pub fn stands_alone(&self, count: u8) -> bool {
         let shard = self.shard();
         shard == Shard::HOME || shard.0 >= count

@@ -1,11 +1,12 @@
 //! What a head remembers of reservations that it forgot: enough to refuse a late copy of any of their takings.
 //!
-//! The highest end of those forgotten: a taking that saw fewer tokens taken than that is refused. A reservation ends above
-//! what its own taking saw, so its late copy is always refused. Others are, too, if a reservation was made *and* forgotten
-//! since they looked; they look again.
+//! The highest end of those forgotten: a taking that saw fewer tokens taken than that is refused. A reservation ends
+//! above what its own taking saw, so its late copy is always refused. Others are, too, if a reservation was made *and*
+//! forgotten since they looked; they look again.
 //!
 //! The end is kept for each *strand* of keys, since a copy has its original's key: so who takes meets, and who forgets
-//! overtakes, only a sixteenth of the others. With one strand, half of all forgetting was refused where 32 release at once.
+//! overtakes, only a sixteenth of the others. With one strand, half of all forgetting was refused where 32 release at
+//! once.
 
 use crate::domain::id::{Token, digest};
 

@@ -6,15 +6,15 @@
 //!                       in the head        its slots are removed       of its own
 //! ```
 //!
-//! A reservation is in the head from the very write that took its tokens, so whoever made it may die: sweep finds it.
-//! When all of it is fed on, its [`Record`] says so, and only then the head forgets it. So a repeat of the call finds
-//! one or the other, if it reads the head first.
+//! A reservation is in the head from the very write that took its tokens, so the process that made it may die: sweep
+//! finds it. When all of it is fed on, its [`Record`] says so, and only then the head forgets it. So a repeat of the
+//! call finds one or the other, if it reads the head first.
 //!
 //! One repeat reads nothing: a request that was sent twice, because the first answer was lost, may be carried out long
 //! after the reservation was forgotten. Hence [`Forgotten`], which refuses it. No clock is asked.
 //!
-//! Every write of the head pays for all of it, so nothing may pile up there: what the dead leave, whoever takes tasks
-//! next works off in passing ([`Head::straggler`]), and not only sweep.
+//! Every write of the head pays for all of it, so nothing may pile up there: what the dead leave, the next call that
+//! takes tasks works off in passing ([`Head::straggler`]), and not only sweep.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::domain::time::Timestamp;
 /// The most reservations that are under way at once: it bounds the head's size, and so what a taking costs.
 pub const MAX_RESERVATIONS: usize = 256;
 
-/// So many may linger until sweep comes: a head that owes no more costs no more.
+/// This many may linger until sweep comes: a head that owes no more costs no more.
 const FEW: usize = 4;
 
 /// The item that everybody who takes tasks writes.
@@ -62,7 +62,8 @@ pub enum Move {
         key: String,
         /// Its end.
         end: Token,
-        /// Whether a higher end was forgotten before in the key's strand, as far as the writer knows: nothing is raised then.
+        /// Whether a higher end was forgotten before in the key's strand, as far as the writer knows: nothing is raised
+        /// then.
         below: bool,
     },
     /// Sweep has looked.
@@ -109,8 +110,9 @@ impl Head {
         Self { life, taken, discarded: 0, is_closed: false, forgotten, reservations, active_at, due: None }
     }
 
-    /// A reservation that whoever takes tasks works off in passing, since more linger than a few: their owners died, and
-    /// each makes every write of the head larger. `pick`, from 0 to 1, chooses one, so that not everybody takes the same.
+    /// A reservation that a call for other tasks works off in passing, since more linger than a few: their owners died,
+    /// and each makes every write of the head larger. `pick`, from 0 to 1, chooses one, so that not everybody takes the
+    /// same.
     pub fn straggler(&self, now: Timestamp, pick: f64) -> Option<&str> {
         let lingering = self.reservations.iter().filter(|(_, found)| found.lingers(now));
         let lingering: Vec<&String> = lingering.map(|(key, _)| key).collect();

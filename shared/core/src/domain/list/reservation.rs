@@ -3,7 +3,7 @@
 use crate::domain::id::Token;
 use crate::domain::time::Timestamp;
 
-/// A reservation of so many tasks at most is worked off in passing: it is one page.
+/// A reservation of this many tasks at most is worked off in passing: it is one page.
 const SMALL: u64 = 100;
 
 /// And only when it is under way for longer than this, in milliseconds: its owner mostly needs a tenth.
@@ -61,8 +61,8 @@ impl Reservation {
         self.start.plus(self.count)
     }
 
-    /// Until when its owner is left alone: longer for more tasks, up to a minute. Feeding it on beside its owner does no
-    /// harm; it only costs twice.
+    /// Until when its owner is left alone: longer for more tasks, up to a minute. Feeding it on beside its owner does
+    /// no harm; it only costs twice.
     pub fn due(&self) -> Timestamp {
         Self::due_of(self.at, self.count)
     }
@@ -71,7 +71,7 @@ impl Reservation {
         at.plus_ms(count.saturating_mul(5).saturating_add(10_000).min(60_000))
     }
 
-    /// Whether it lingers: its owner is slow, or died, and whoever takes tasks next can work it off in passing.
+    /// Whether it lingers: its owner is slow, or died, and the next call that takes tasks can work it off in passing.
     pub const fn lingers(&self, now: Timestamp) -> bool {
         self.count <= SMALL && now.since(self.at) > SLOW_MS
     }

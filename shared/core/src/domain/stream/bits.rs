@@ -1,8 +1,8 @@
 //! What the bits of a stream say: which events are settled, and how far all of them are.
 //!
-//! The nodes are those of trackers, and a full one sets its bit in its parent, too. But a full node is *dropped* then: its
-//! parent's bit says all there is to say. So a bit upstairs always comes before the bits below it: whoever writes to a
-//! node that was dropped meanwhile makes it anew, with a single bit, and nobody believes it.
+//! The nodes are those of trackers, and a full one sets its bit in its parent, too. But a full node is *dropped* then:
+//! its parent's bit says all there is to say. So a bit upstairs always comes before the bits below it: a process that
+//! writes to a node that was dropped meanwhile makes it anew, with a single bit, and nobody believes it.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ impl Bits {
     }
 }
 
-/// The nodes on the way down to an event, from its group upwards; `None` if no stream has so many.
+/// The nodes on the way down to an event, from its group upwards; `None` if no stream has that many.
 pub fn path(number: u64) -> Option<[NodeId; MAX_LEVEL as usize + 1]> {
     if number >= MAX_NUMBER {
         return None;

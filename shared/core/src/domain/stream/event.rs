@@ -8,8 +8,8 @@ use super::{Life, MAX_NUMBER};
 use crate::domain::id::{self, StreamId, TaskId, stored_as_text};
 use crate::domain::time::Timestamp;
 
-/// One event of a stream, as `stream:opened:number`: the stream's opening, in milliseconds since 1970, goes in, since its
-/// name may be used again.
+/// One event of a stream, as `stream:opened:number`: the stream's opening, in milliseconds since 1970, goes in, since
+/// its name may be used again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EventId {
@@ -32,7 +32,8 @@ pub struct Offset(String);
 /// The longest offset, in bytes.
 pub const MAX_OFFSET_BYTES: usize = 128;
 
-/// Consecutive events that one call fed: where each was in the source, and what tells a repeat of it from another event.
+/// Consecutive events that one call fed: where each was in the source, and what tells a repeat of it from another
+/// event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The first one's number.

@@ -14,13 +14,13 @@
 //!                  └─────────────────────────▶ failed
 //! ```
 //!
-//! Events are numbered on the way in, in the source's order, whatever their opaque offsets mean. Which are settled is bits
-//! ([`Bits`]). The watermark is the end of the leading run of ones, as it was committed last: it is what a source that lost
-//! everything else begins from again. It never falls, since bits are never cleared and a commit is conditional on the
-//! [`Revision`] its writer read.
+//! Events are numbered on the way in, in the source's order, whatever their opaque offsets mean. Which are settled is
+//! bits ([`Bits`]). The watermark is the end of the leading run of ones, as it was committed last: it is what a source
+//! that lost everything else begins from again. It never falls, since bits are never cleared and a commit is
+//! conditional on the [`Revision`] its writer read.
 //!
-//! A stream's name may be used again after the stream was removed. What belongs to one use carries its [`Life`], so nobody
-//! who slept meanwhile touches the next.
+//! A stream's name may be used again after the stream was removed. What belongs to one use carries its [`Life`], so
+//! nobody who slept meanwhile touches the next.
 
 mod bits;
 mod event;
@@ -94,7 +94,7 @@ pub struct Watermark {
     pub at: Timestamp,
 }
 
-/// How long whoever is at work on a stream is left alone, in milliseconds.
+/// How long the process at work on a stream is left alone, in milliseconds.
 const GRACE_MS: u64 = 1_000;
 /// Sweep's looks at a stream that stands still come at growing intervals, up to this, in milliseconds.
 const MAX_LOOK_MS: u64 = 60_000;
@@ -164,7 +164,7 @@ impl Stream {
         }
         let now = found.at;
         let is_told = if is_farther { self.options.notify == NotificationQueue::None } else { self.is_told };
-        // Once more in any case: whoever commits may die before it has removed what is not needed any more.
+        // Once more in any case: the process that commits may die before it has removed what is not needed any more.
         let due = Some(now.plus_ms(GRACE_MS.max(self.options.commit_ms)));
         Some(Self { state, watermark: found, is_told, active_at: now, looks: 0, due, ..self.revised() })
     }

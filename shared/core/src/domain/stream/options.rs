@@ -11,9 +11,9 @@ pub const MAX_COMMIT_MS: u64 = 60 * 60 * 1_000;
 /// What a stream is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The shortest time between two commits, in milliseconds, unless so many events were settled.
+    /// The shortest time between two commits, in milliseconds, unless this many events were settled.
     pub commit_ms: u64,
-    /// So many events settled make a commit, whenever the last one was.
+    /// This many events settled make a commit, whenever the last one was.
     pub commit_events: Option<u64>,
     /// The most unsettled events.
     pub window: u64,

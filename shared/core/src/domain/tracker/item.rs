@@ -1,4 +1,4 @@
-//! The ids of items: `tracker:group:index`, made by whoever added them.
+//! The ids of items: `tracker:group:index`, made by the caller that added them.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ pub struct ItemRange {
 pub struct NoItem(pub &'static str);
 
 impl Place {
-    /// The place of the `number`-th item of a tracker, counted from 0; `None` if no tracker has so many.
+    /// The place of the `number`-th item of a tracker, counted from 0; `None` if no tracker has that many.
     pub fn of(number: u64) -> Option<Self> {
         let size = u64::from(GROUP_SIZE);
         Some(Self { group: u32::try_from(number / size).ok()?, index: u16::try_from(number % size).ok()? })

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Items are numbered in the order in which they are added, so adding any number of them is one small write. What is
-//! done is bits ([`Node`]); this item is not written by an ack, but for the last. Every write of it is conditional on the
-//! [`Revision`] its writer read, so it ends once. The item stays, with its end, until its retention is over.
+//! done is bits ([`Node`]); this item is not written by an ack, except by the last. Every write of it is conditional on
+//! the [`Revision`] its writer read, so it ends once. The item stays, with its end, until its retention is over.
 
 mod acks;
 mod item;
@@ -29,7 +29,8 @@ pub use node::{Change, MAX_LEVEL, Mark, Node, NodeId, WORD_BITS, WORDS, Word, Wo
 /// Items of one group, and children of one node: as many bits as fit one write unit together with the longest id.
 pub const GROUP_SIZE: u16 = 7_168;
 
-/// The largest tracker, in items: whoever counts it reads all its groups, within the seconds that a request may take.
+/// The largest tracker, in items: a call that counts it reads all its groups, within the seconds that a request may
+/// take.
 pub const MAX_ITEMS: u64 = 2_000_000_000;
 
 /// The most items that one call adds: a thousand groups.
@@ -38,13 +39,13 @@ pub const MAX_ADDED: u64 = 1_000 * GROUP_SIZE as u64;
 /// The longest key of a call that adds items, in bytes.
 pub const MAX_KEY_BYTES: usize = 128;
 
-/// A tracker as its table holds it, but for its bits.
+/// A tracker as its table holds it, except its bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracker {
     /// Its id.
     pub id: TrackerId,
-    /// Rises with every write, from the time of its opening on: no two trackers that have an id one after the other are ever
-    /// at the same.
+    /// Rises with every write, from the time of its opening on: no two trackers that have an id one after the other are
+    /// ever at the same.
     pub revision: Revision,
     /// Where it stands.
     pub state: State,
@@ -179,7 +180,7 @@ pub struct Survey {
     pub failed_items: Vec<ItemRange>,
 }
 
-/// How long whoever is at work on a tracker is left alone, in milliseconds.
+/// How long the process at work on a tracker is left alone, in milliseconds.
 pub const GRACE_MS: u64 = 60_000;
 /// Sweep's looks at a tracker come at growing intervals, up to this, in milliseconds.
 const MAX_LOOK_MS: u64 = 60 * 60 * 1_000;
@@ -276,7 +277,7 @@ impl Tracker {
         Self { looks: 0, due: now.plus_ms(GRACE_MS), ..self.revised(State::Ended(end)) }
     }
 
-    /// This ended tracker with its notice sent. Any other stays as it is, but for its revision.
+    /// This ended tracker with its notice sent. Any other stays as it is, except its revision.
     #[must_use]
     pub fn told(&self) -> Self {
         let mut told = self.revised(self.state.clone());
@@ -292,7 +293,7 @@ impl Tracker {
         Self { due, ..self.revised(self.state.clone()) }
     }
 
-    /// This tracker after a look of sweep's that found so many items done.
+    /// This tracker after a look of sweep's that found this many items done.
     #[must_use]
     pub fn looked_at(&self, done: u64, now: Timestamp) -> Self {
         let active_at = if done > self.seen { now } else { self.active_at };

@@ -1,9 +1,9 @@
 //! The bits of a tracker, as a tree.
 //!
 //! A *node* is a bitfield of [`GROUP_SIZE`] bits. The nodes of level 0 are the groups, a bit for each item. When all of
-//! a node's children are done, the node is *full* and its own bit is set in its parent, one level up; so the writes that
-//! everybody makes spread over the groups, and what they share is written once for each 7,168 items. One rule serves
-//! every level.
+//! a node's children are done, the node is *full* and its own bit is set in its parent, one level up; so the writes
+//! that everybody makes spread over the groups, and what they share is written once for each 7,168 items. One rule
+//! serves every level.
 //!
 //! A node's bits lie in words. A write changes whole words and assumes that they are as they were read: two writers
 //! meet only in one word, and then the later reads again. A bit that is set is never cleared. Whether an item failed is

@@ -13,8 +13,8 @@ use crate::steps::Error;
 pub struct Page {
     /// The tasks.
     pub tasks: Vec<Failed>,
-    /// Behind which place the next page begins, if there is one. A page may be empty and not the last: few of those that
-    /// were looked at may be wanted.
+    /// Behind which place the next page begins, if there is one. A page may be empty and not the last: few of those
+    /// that were looked at may be wanted.
     pub next: Option<Filed>,
 }
 
@@ -34,7 +34,8 @@ impl<S: Tasks + Failures + Lanes, Q: Outbox, E: Env> Failing<'_, S, Q, E> {
     }
 }
 
-/// The first of these parts' tasks that are wanted. What lies behind the end of a part that has more may not be the next.
+/// The first of these parts' tasks that are wanted. What lies behind the end of a part that has more may not be the
+/// next.
 fn merged(parts: Vec<Vec<Failed>>, wanted: &Wanted, limit: usize) -> Page {
     let ends = parts.iter().filter(|part| part.len() >= limit).filter_map(|part| part.last());
     let seen_to = ends.map(|failed| failed.filed.clone()).min();

@@ -1,8 +1,8 @@
 //! Failed tasks: found, run again, or taken out of the list.
 //!
-//! A retry is one write, conditional on the round in which the task failed; from then on the task waits for a batch as any
-//! other does. Then a leader is asked for. If the process dies between the two, sweep finds the task among those that
-//! wait. A second retry finds a task that has not failed: it changes nothing, and asks for a leader once more.
+//! A retry is one write, conditional on the round in which the task failed; from then on the task waits for a batch as
+//! any other does. Then a leader is asked for. If the process dies between the two, sweep finds the task among those
+//! that wait. A second retry finds a task that has not failed: it changes nothing, and asks for a leader once more.
 
 mod list;
 
@@ -90,7 +90,7 @@ impl<S: Tasks + Failures + Lanes, Q: Outbox, E: Env> Failing<'_, S, Q, E> {
                 Ok(retry) => retry,
                 Err(why) => {
                     let waits = match &task.status {
-                        // Whoever retried it before may have died before it asked for a leader.
+                        // The process that retried it before may have died before it asked for a leader.
                         Status::Created { target } => Some((target.clone(), task.candidate())),
                         Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
                             None

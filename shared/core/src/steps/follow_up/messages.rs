@@ -56,8 +56,8 @@ pub(super) fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Tim
         .collect()
 }
 
-/// A notice that its queue has refused for too long, as it goes to the rejected queue: with the queue, for whoever sends it
-/// again.
+/// A notice that its queue has refused for too long, as it goes to the rejected queue: with the queue, for a person who
+/// sends it again.
 pub(super) fn undeliverable(notice: Outgoing) -> Outgoing {
     let queue = match &notice.to {
         Destination::Notification(queue) => queue.to_string(),

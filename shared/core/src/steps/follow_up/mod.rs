@@ -2,11 +2,12 @@
 //! the turns of those behind them, and the way back to waiting.
 //!
 //! All of it is derived from the settled batch, so it can be repeated: statuses are conditional on the batch, notices
-//! carry derived ids, an item is acked once, a turn is handed over once, and a member that went back already has moved on.
+//! carry derived ids, an item is acked once, a turn is handed over once, and a member that went back already has moved
+//! on.
 //!
-//! Nothing of it keeps the rest from being done. If something could not be done, the batch remembers what, by one write, and
-//! a repeat does just that. A notice that its queue refuses for a day goes to the rejected queue instead. The batch is not
-//! done before all of it is, and what is not done never expires.
+//! Nothing of it keeps the rest from being done. If something could not be done, the batch remembers what, by one
+//! write, and a repeat does just that. A notice that its queue refuses for a day goes to the rejected queue instead.
+//! The batch is not done before all of it is, and what is not done never expires.
 
 mod messages;
 
@@ -81,8 +82,8 @@ struct Following<'a, S, Q, E> {
 }
 
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
-/// members that return is done when they have: [`returned`]. Notices that were refused are [counted](Counts::untold): then
-/// it is not done, and the call is to be repeated.
+/// members that return is done when they have: [`returned`]. Notices that were refused are [counted](Counts::untold):
+/// then it is not done, and the call is to be repeated.
 pub async fn follow_up(
     store: &(impl Tasks + Batches + Lanes + Trackers + Streams),
     outbox: &impl Outbox,
@@ -114,7 +115,7 @@ pub async fn follow_up(
     if came.left.is_empty() {
         mark(store, env, batch, last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms))).await?;
     } else if came.left != todo {
-        // Whoever wrote the batch meanwhile has done the same, or does it again.
+        // The process that wrote the batch meanwhile has done the same, or does it again.
         store.store(&batch.with_left(came.left), Assumes::At(batch.revision)).await?;
     }
     came.failed.map_or(Ok(came.counts), Err)
@@ -240,8 +241,8 @@ struct Settled {
     outcome: tracker::Outcome,
 }
 
-/// Writes that all of this is done, or that it will be once the last member has returned. Whoever wrote the batch meanwhile
-/// has done the same or sent a message for it.
+/// Writes that all of this is done, or that it will be once the last member has returned. The process that wrote the
+/// batch meanwhile has done the same or sent a message for it.
 async fn mark(
     store: &(impl Tasks + Batches),
     env: &impl Env,

@@ -5,9 +5,9 @@
 //! own, the batch is frozen with those that moved, its message is sent, and only then does the lock name the next one.
 //! A crash anywhere leaves the lock naming a batch from which the next delivery, or the next leader, can go on.
 //!
-//! The leader by the lock of a Target's home gathers from all its shards, but for those that have a leader of their own.
-//! A leader by the lock of another shard makes full batches of that shard's tasks only; what does not fill one it leaves
-//! to the home's leader, so that shards cost no fill. A shard that its route has no more is led as a home is.
+//! The leader by the lock of a Target's home gathers from all its shards, except those that have a leader of their own.
+//! A leader by the lock of another shard makes full batches of that shard's tasks only; what does not fill one it
+//! leaves to the home's leader, so that shards cost no fill. A shard that its route has no more is led as a home is.
 //!
 //! A delivery that meets another one of its message gives its own message back for some seconds. The other one may die
 //! with the lock in its hands, and only this message knows the way on.
@@ -116,7 +116,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             Group::Finish(message) => self.finish(message).await.map(|()| Report::default()),
         };
         if led.as_ref().is_err_and(|error| error.retryable() == Retryable::Yes) {
-            // Its visibility timeout is made for the longest invocation, and whoever was faster may be dead by now.
+            // Its visibility timeout is made for the longest invocation, and the faster process may be dead by now.
             let pause_ms = again_delay_ms(delivery.received, self.env.random());
             // If that fails too, the message comes when its visibility timeout ends.
             let _ = postpone_one(self.queue, &Destination::Group, delivery.receipt, pause_ms).await;
@@ -142,8 +142,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         let again = Lead { verify: true, ..lead.clone() };
         match self.try_to_lead(lead, &mut report).await {
             Ok(()) => Ok(report),
-            // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes, and
-            // nobody else makes room.
+            // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes,
+            // and nobody else makes room.
             Err(Error::Port(error)) if error.retryable() == Retryable::Yes => {
                 send_all(self.queue, vec![Outgoing::group(&Group::Lead(again), UNAVAILABLE_MS)]).await?;
                 Ok(Report { interrupted: Some(error), ..report })

@@ -25,8 +25,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
             }
             match self.store.release(&leading.term, leading.lock.seq, leading.lock.signals, self.env.now()).await? {
                 Released::Yes => {
-                    // Only now: while the lock is held, whoever comes for these tasks would signal its holder. If this
-                    // is never sent, the leader's message comes again for those that it answers for.
+                    // Only now: while the lock is held, a workflow that comes for these tasks would signal its holder.
+                    // If this is never sent, the leader's message comes again for those that it answers for.
                     let elections = elections(self.env, &leading.term.target, &gathered.candidates, self.env.now(), 1);
                     send_all(self.queue, election_messages(elections)).await?;
                     return Ok(None);

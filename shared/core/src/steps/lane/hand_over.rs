@@ -78,7 +78,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         let Over { task, round, lane: id, outcome } = over;
         let mut tries = Tries::of("handing a lane's turn over", self.env);
         loop {
-            // A lane that is gone was idle for long: whoever had the turn handed it over.
+            // A lane that is gone was idle for long: the task that had the turn handed it over.
             let Some(mut lane) = self.store.lane(id).await? else { return Ok(Handed::default()) };
             let mut next = None;
             if lane.state == State::Taken(task.clone()) {

@@ -1,9 +1,10 @@
 //! Lanes: tasks of one order key reach the downstream one after the other, beside those of other keys.
 //!
-//! A task comes to its lane by one transaction ([`line_up`](Ordering::line_up)). When it is settled, its batch's follow-up hands
-//! the turn over ([`hand_over`](Ordering::hand_over)); the batch is done only after that, so a crash on the way is made good
-//! by whoever finds the batch. The lane is written first and says who has the turn, then that task is let in, then its
-//! message is sent, and only then is its place in the queue forgotten: who repeats this sees by the place what is left to do.
+//! A task comes to its lane by one transaction ([`line_up`](Ordering::line_up)). When it is settled, its batch's
+//! follow-up hands the turn over ([`hand_over`](Ordering::hand_over)); the batch is done only after that, so a crash on
+//! the way is made good by the process that finds the batch. The lane is written first and says who has the turn, then
+//! that task is let in, then its message is sent, and only then is its place in the queue forgotten: who repeats this
+//! sees by the place what is left to do.
 
 mod hand_over;
 mod line_up;
@@ -22,7 +23,8 @@ pub use hand_over::{HandedOver, Over};
 pub use line_up::{Arrival, Lined};
 
 handle! {
-    /// Lanes, over their ports, and those of their tasks and of whoever must hear of tasks that never have their turn.
+    /// Lanes, over their ports, and those of their tasks and of the trackers and streams that must hear of tasks that
+    /// never have their turn.
     Ordering
 }
 
@@ -71,7 +73,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         Ok(Some(Shown { lane, waiting, more }))
     }
 
-    /// Lets a lane go on that a failure has stopped. What was to fail with the failed task does so first. May be repeated.
+    /// Lets a lane go on that a failure has stopped. What was to fail with the failed task does so first. May be
+    /// repeated.
     pub async fn resume(&self, id: &LaneId, notify: &Notify) -> Result<Resumed, Error> {
         let mut tries = Tries::of("letting a lane go on", self.env);
         loop {
@@ -79,7 +82,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             self.pass_over(&lane, notify).await?;
             let (failed, next) = match &lane.state {
                 State::Held(failed) => (failed.clone(), self.next_in(&lane).await?),
-                // Whoever comes meanwhile fails, too.
+                // A task that comes meanwhile fails, too.
                 State::Failing(failed) => (failed.clone(), None),
                 State::Free | State::Taken(_) => {
                     // A call before this one may have died half way.
@@ -99,8 +102,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         }
     }
 
-    /// Who has the turn after the one at the head, who is settled. Who lies before them had their turn long ago: somebody
-    /// died before that was forgotten, so it is now.
+    /// Who has the turn after the one at the head, who is settled. Who lies before them had their turn long ago:
+    /// somebody died before that was forgotten, so it is now.
     async fn next_in(&self, lane: &Lane) -> Result<Option<Queued>, Error> {
         loop {
             let found = self.store.queued(&lane.id, Turn(0), lane.following().next(), PAGE).await?;
@@ -121,7 +124,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         let entered = self.enter(lane, known).await?;
         self.start(entered.map(|queued| (lane.id.clone(), queued)).into_iter().collect()).await?;
         if let Some(entered) = lane.entered(self.env.now()) {
-            // Whoever wrote meanwhile had seen that it was let in, or looks again.
+            // The process that wrote meanwhile had seen that it was let in, or looks again.
             self.store.store_lane(&entered).await?;
         }
         Ok(())

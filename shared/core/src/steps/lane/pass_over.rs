@@ -14,8 +14,8 @@ use crate::routes::Notify;
 use crate::steps::{CONCURRENCY, Error, ties};
 
 impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
-    /// Fails all whose turn is over before they had it; says how many. Who waits below the head and is not queued any more
-    /// had its turn: only that it waited was not forgotten yet.
+    /// Fails all whose turn is over before they had it; says how many. Who waits below the head and is not queued any
+    /// more had its turn: only that it waited was not forgotten yet.
     pub(super) async fn pass_over(&self, lane: &Lane, notify: &Notify) -> Result<usize, Error> {
         let (store, outbox, env) = (self.store, self.outbox, self.env);
         let mut failed = 0;

@@ -1,16 +1,18 @@
 //! Working off a reservation, page by page in the order of tokens, by its owner, its owner's repeat, or sweep.
 //!
-//! Of each page: its tasks are sent (or their items fail), the record says so, and then their slots are removed. Whoever
-//! dies in between leaves a page that is sent again, by messages with the same ids, or slots that are only to be
-//! removed. Two may be at work on one reservation: a record only goes forward. A page is sent when the one before it is,
-//! and within it in order as far as the queue's requests and their failures keep it; a standard queue keeps none.
+//! Of each page: its tasks are sent (or their items fail), the record says so, and then their slots are removed. A
+//! process that dies in between leaves a page that is sent again, by messages with the same ids, or slots that are only
+//! to be removed. Two may be at work on one reservation: a record only goes forward. A page is sent when the one before
+//! it is, and within it in order as far as the queue's requests and their failures keep it; a standard queue keeps
+//! none.
 //!
 //! A slot that is missing at or above the record's end was not fed on: it is not to be seen *yet*. DynamoDB shows the
-//! writes of a transaction one by one to reads that are no transaction, so the tail may show a token a moment before its
-//! slot can be read. It is waited for, and passed over only when it is missing long after any transaction could last.
+//! writes of a transaction one by one to reads that are no transaction, so the tail may show a token a moment before
+//! its slot can be read. It is waited for, and passed over only when it is missing long after any transaction could
+//! last.
 //!
-//! A slot that is larger than a message may be, which is refused at the door today, keeps nobody behind it: it goes to the
-//! rejected queue with its reason, and its item fails.
+//! A slot that is larger than a message may be, which is refused at the door today, keeps nobody behind it: it goes to
+//! the rejected queue with its reason, and its item fails.
 
 use super::Listing;
 use crate::domain::id::Token;
@@ -54,7 +56,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         if record.is_done() && !is_under_way {
             return Ok(worked);
         }
-        // Whoever wrote the record may have died before it removed what is done.
+        // The process that wrote the record may have died before it removed what is done.
         self.remove_done(&life, &record).await?;
         let (mut looks, mut is_alone) = (0, true);
         while !record.is_done() && worked.pages < pages {
@@ -135,8 +137,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         }
     }
 
-    /// The record farther on, since the slots before `next` are not there: somebody else was faster, or they are lost. If
-    /// they may only not be seen yet, it is as it was, and after some looks an error.
+    /// The record farther on, since the slots before `next` are not there: somebody else was faster, or they are lost.
+    /// If they may only not be seen yet, it is as it was, and after some looks an error.
     async fn passing_over(
         &self,
         life: &Life,

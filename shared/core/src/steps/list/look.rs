@@ -5,7 +5,7 @@ use crate::domain::id::{ListId, Token};
 use crate::domain::list::{List, Purpose, Slot, State};
 use crate::ports::{Env, Lists, Outbox, Trackers};
 
-/// So many tasks are looked at at once, at most.
+/// This many tasks are looked at at once, at most.
 pub const MAX_PEEKED: usize = 100;
 
 /// How far a list is.

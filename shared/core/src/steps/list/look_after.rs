@@ -25,7 +25,8 @@ counts! {
     }
 }
 
-/// One sweep works off so many pages of a list at most, and removes so many pages of what belongs to it; the next goes on.
+/// One sweep works off this many pages of a list at most, and removes this many pages of what belongs to it; the next
+/// goes on.
 const PAGES: usize = 500;
 /// An idle list with a reservation that is not worked off yet is looked at again after this, in milliseconds.
 const SOON_MS: u64 = 60_000;
@@ -110,7 +111,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     }
 
     /// Whether nothing waits on a list that is being removed, and nothing is under way. Nobody else takes from it, but
-    /// whoever took before may still be at work.
+    /// the call that took before may still be at work.
     async fn discard_the_rest(&self, life: &Life, report: &mut Report) -> Result<bool, Error> {
         for tries in 0..TRIES {
             // Another sweep may have removed it, and somebody may have put tasks under its name since.

@@ -1,6 +1,6 @@
 //! Putting tasks: tokens, tasks and the callers' keys in one transaction.
 //!
-//! A task gets its id when it is put, so that however often it is fed on it stays one task. Whoever brings none gets one
+//! A task gets its id when it is put, so that however often it is fed on it stays one task. A task without one gets one
 //! that follows from the caller's key, and a repeat of the call makes the same one.
 
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ struct Caller {
     bodies: Vec<String>,
 }
 
-/// So many callers' single tasks are put at once: with both ends, each key and each task is one of a hundred writes.
+/// This many callers' single tasks are put at once: with both ends, each key and each task is one of a hundred writes.
 const CALLERS: usize = 49;
 
 impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
@@ -73,8 +73,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         })
     }
 
-    /// Puts tasks on a list, each under its own id as the key, in this order. Says what became of each: an answer for every
-    /// task, those of one id in the order in which they came.
+    /// Puts tasks on a list, each under its own id as the key, in this order. Says what became of each: an answer for
+    /// every task, those of one id in the order in which they came.
     ///
     /// # Errors
     /// A port did not answer, or the list is just being removed: the call may be repeated. Some may be put by then.
@@ -194,8 +194,8 @@ fn body(list: &ListId, message: &str, derived_id: &str) -> Result<String, Reject
     fed_on(&message)
 }
 
-/// The same message without its list, as it will be fed on when it has waited. The limit is that of a message, which is less
-/// than what an item of the table may hold.
+/// The same message without its list, as it will be fed on when it has waited. The limit is that of a message, which is
+/// less than what an item of the table may hold.
 fn fed_on(message: &TaskMessage) -> Result<String, Rejection> {
     let body = TaskMessage { list: None, ..message.clone() }.body();
     if body.len() > MAX_MESSAGE_BYTES {

@@ -20,12 +20,12 @@ pub struct Taken {
     pub repeated: bool,
 }
 
-/// One call discards so many pages of tasks itself.
+/// One call discards this many pages of tasks itself.
 const DISCARDED_PAGES: usize = 100;
 
 impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
-    /// Takes the next tasks and feeds them into the pipeline, in the order of their tokens. A key is remembered while the
-    /// release is under way and for the stack's retention after. A release that took nothing is not remembered.
+    /// Takes the next tasks and feeds them into the pipeline, in the order of their tokens. A key is remembered while
+    /// the release is under way and for the stack's retention after. A release that took nothing is not remembered.
     ///
     /// # Errors
     /// A port did not answer: whether tokens were taken is unknown. Repeated under the same key, the call goes on with
@@ -37,8 +37,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         self.take(id, key, Purpose::Release { asked: count }).await
     }
 
-    /// Takes everything that waits and removes it; the trackers' items that the tasks carry fail. Sweep goes on with what
-    /// is too much for one call.
+    /// Takes everything that waits and removes it; the trackers' items that the tasks carry fail. Sweep goes on with
+    /// what is too much for one call.
     pub async fn discard(&self, id: &ListId, key: &str) -> Outcome<Taken> {
         self.take(id, key, Purpose::Discard).await
     }
@@ -90,8 +90,8 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
         }
     }
 
-    /// Works off a reservation that lingers in the head, if more than a few do, as sweep would later; whether it did. If it
-    /// cannot, sweep still does: the caller's own tasks are on their way.
+    /// Works off a reservation that lingers in the head, if more than a few do, as sweep would later; whether it did.
+    /// If it cannot, sweep still does: the caller's own tasks are on their way.
     async fn help(&self, head: &Head) -> bool {
         let Some(key) = head.straggler(self.env.now(), self.env.random()) else { return false };
         self.work_off_by_key(head, key, 1).await.is_ok_and(|worked| worked.left == 0)

@@ -12,9 +12,9 @@ use crate::ports::{Env, Freshness, Lists, Outbox, Streams, Tasks, Trackers};
 use crate::steps::{Error, ties};
 
 impl<S: Tasks + Trackers + Lists + Streams, Q: Outbox, E: Env> Register<'_, S, Q, E> {
-    /// Tells who must hear of settled tasks, and of rejected messages as if they had failed: nobody must wait for a task that
-    /// will never be. But a task of the same id may be there for the same item or event, from an earlier copy of the message;
-    /// then its own outcome counts. Returns the records of which it may not have been heard.
+    /// Tells who must hear of settled tasks, and of rejected messages as if they had failed: nobody must wait for a
+    /// task that will never be. But a task of the same id may be there for the same item or event, from an earlier copy
+    /// of the message; then its own outcome counts. Returns the records of which it may not have been heard.
     pub(super) async fn ack(&self, mut acks: Vec<(String, Ties, Outcome)>, lost: Vec<Lost>) -> Vec<(String, Error)> {
         let lost_records: Vec<String> = lost.iter().map(|lost| lost.record.clone()).collect();
         let lost = match self.without_task(lost).await {

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! A task's record is done only when its batch is written and handed on, so until then the record is the message that
-//! drives it on. Whoever comes with that record again finds a task that names a batch. If the batch was never written, a
-//! void takes its place, so that a writer who only sleeps cannot write it any more; if it was written without the task, its
-//! members never change. Either way the task goes back to waiting, in its next round ([`drive_on`](super::drive_on)).
+//! drives it on. An event with that record again finds a task that names a batch. If the batch was never written, a
+//! void takes its place, so that a writer who only sleeps cannot write it any more; if it was written without the task,
+//! its members never change. Either way the task goes back to waiting, in its next round
+//! ([`drive_on`](super::drive_on)).
 
 use std::collections::BTreeMap;
 

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! A mapping's processes each take a share of a burst, and each share leaves over up to a batch less one. SQS gives the
-//! messages of one group to one reader at a time, and to nobody while one of them is in hand: whoever has a rest and hides it
-//! lets those of the others gather behind it, without a lock, and without a function that waits. A Target's shards have a group
-//! each. Until it is put, its message is all there is of a task: it is sent on before the one that it came in is done. A task
-//! that fails goes back to the task queue alone, so that it keeps nobody of its group waiting and takes nobody with it into
-//! the dead-letter queue.
+//! messages of one group to one reader at a time, and to nobody while one of them is in hand: an event that has a rest
+//! and hides it lets those of the others gather behind it, without a lock, and without a function that waits. A
+//! Target's shards have a group each. Until it is put, its message is all there is of a task: it is sent on before the
+//! one that it came in is done. A task that fails goes back to the task queue alone, so that it keeps nobody of its
+//! group waiting and takes nobody with it into the dead-letter queue.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,12 +32,14 @@ use crate::steps::Error;
 
 /// For how long a rest is hidden at a time, in milliseconds: SQS counts whole seconds.
 const HOLD_MS: u64 = 1_000;
-/// A rest gathers for as long as its route's batches wait, but for so long at most, in milliseconds: a burst that Lambda's first
-/// five processes need a few seconds for comes together, and its tasks do not wait for much longer than others.
+/// A rest gathers for as long as its route's batches wait, except so long at most, in milliseconds: a burst that
+/// Lambda's first five processes need a few seconds for comes together, and its tasks do not wait for much longer than
+/// others.
 const LONGEST_MS: u64 = 5_000;
-/// A message that was received so often is not hidden again: its queue gives it up after ten times, and some are for failures.
+/// A message that was received so often is not hidden again: its queue gives it up after ten times, and some are for
+/// failures.
 const MOST_RECEIVES: u32 = 6;
-/// A FIFO queue's mapping takes so many messages at once and no more: then others may be behind them.
+/// A FIFO queue's mapping takes this many messages at once and no more: then others may be behind them.
 pub const FULL_EVENT: usize = 10;
 
 /// Tasks by what becomes of them.
@@ -122,11 +124,11 @@ fn fate(limits: Limits, now: Timestamp, tasks: &[(Record, Parsed)], rests: &[Ope
 }
 
 impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
-    /// Lets tasks name a batch of their Target's, as far as they fill such, and says where the others go. `rests` are those of
-    /// this event, which has so many `records`.
+    /// Lets tasks name a batch of their Target's, as far as they fill such, and says where the others go. `rests` are
+    /// those of this event, which has this many `records`.
     pub(super) fn carve(&self, coming: Vec<(Record, Parsed)>, rests: &[Opened], records: usize) -> Carved {
         let now = self.env.now();
-        // What failed before goes its own way, lest it takes those with it that could gather.
+        // What failed before goes its own way, so that it does not take those with it that could gather.
         let (failed, coming): (Vec<_>, Vec<_>) =
             coming.into_iter().partition(|(_, parsed)| matches!(parsed.came, Came::In(Stage::Failed, ..)));
         let mut by_target: BTreeMap<Target, Vec<(Record, Parsed)>> = BTreeMap::new();
@@ -274,8 +276,8 @@ struct Pack {
     bytes: usize,
 }
 
-/// The message that asked for a task, as it came: if it is rejected later, people are to see it so. If it names no id, with that
-/// of the message that it came in, which is its task's.
+/// The message that asked for a task, as it came: if it is rejected later, people are to see it so. If it names no id,
+/// with that of the message that it came in, which is its task's.
 fn body(record: &Record, parsed: &Parsed) -> String {
     if parsed.task.id.as_str() == record.message_id {
         return message_of(parsed.task.clone()).body();

@@ -132,8 +132,9 @@ pub struct Register<'a, S, Q, E> {
 
 /// How many shards a put leaves; if the next one does not take it either, its task or its record comes again.
 const MOVES: usize = 3;
-/// A put that has had no answer for so long, in milliseconds, is not tried in another shard, only those after it are: there
-/// must be time left to say what failed. A throttled put is told so at once, the last one within some hundred milliseconds.
+/// A put that has had no answer for so long, in milliseconds, is not tried in another shard, only those after it are:
+/// there must be time left to say what failed. A throttled put is told so at once, the last one within some hundred
+/// milliseconds.
 const PATIENCE_MS: u64 = 3_000;
 
 /// A task for a list, and its record.
@@ -151,8 +152,8 @@ enum Put {
     /// It was there, and is to be driven on.
     Repeated(Found),
     Refused(Refused),
-    /// It is not put: no time is left, or its Target's partition of the index bears no more. The first of its Target says
-    /// why.
+    /// It is not put: no time is left, or its Target's partition of the index bears no more. The first of its Target
+    /// says why.
     Yields(Box<Parsed>, Option<Error>),
 }
 
@@ -264,8 +265,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         }
     }
 
-    /// Lets tasks come to their lane, in the order of their records. If one cannot be written, those behind it must not be
-    /// written before it: their records fail with it.
+    /// Lets tasks come to their lane, in the order of their records. If one cannot be written, those behind it must not
+    /// be written before it: their records fail with it.
     async fn line_up(
         &self,
         lane: LaneId,
@@ -317,8 +318,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         (records.into_iter().zip(tasks).collect(), placed)
     }
 
-    /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What drives
-    /// tasks on goes first: no tracker keeps it waiting.
+    /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What
+    /// drives tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
         let Plan { waiting, mut messages, mut rejected, acks, lost, .. } = plan;
         let asked = waiting.into_iter().flat_map(|(target, Asking { since, tasks })| {

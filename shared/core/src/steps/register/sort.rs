@@ -62,7 +62,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
                             report.repeated += 1;
                             continue;
                         }
-                        // The put decides which of two tasks with one id was there first; it may have been in another event.
+                        // The put decides which of two tasks with one id was there first; it may have been in another
+                        // event.
                         Some(_) => {}
                         None => drop(first_of_id.insert(id, (record.message_id.clone(), parsed.task.digest.clone()))),
                     }
@@ -106,7 +107,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let list = message.list.clone().map(|list| (list, message.clone()));
         let now = self.env.now();
         let waits_since = match came {
-            // Of several shards, each one's rests gather for themselves: those of all are still to meet at their leader's.
+            // Of several shards, each one's rests gather for themselves: those of all are still to meet at their
+            // leader's.
             Came::In(Stage::Left(since), ..) if route.shards == 1 => since.min(now),
             Came::In(..) | Came::Alone => now,
         };

@@ -1,16 +1,17 @@
 //! The shards that an event's tasks are put into.
 //!
 //! The tasks of a Target that come alone in one event are drawn into one shard, so that one election is enough. If
-//! a shard does not take a task, those of the same draw that are left go to another: two shards may lie on one partition of
-//! the index, which then bears half of what others do. Leaving it alone is also what lets its leaders move tasks out.
+//! a shard does not take a task, those of the same draw that are left go to another: two shards may lie on one
+//! partition of the index, which then bears half of what others do. Leaving it alone is also what lets its leaders move
+//! tasks out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::id::{Shard, Target};
 
-/// At most so many shards are tried for the tasks of one draw. If they all are throttled, it is the tables that take no tasks,
-/// and further tries only cost time.
+/// At most this many shards are tried for the tasks of one draw. If they all are throttled, it is the tables that take
+/// no tasks, and further tries only cost time.
 const MOST_SHARDS: usize = 16;
 
 /// Where the draws of one event's tasks may go.
@@ -19,14 +20,16 @@ pub(super) struct Spread(Mutex<Draws>);
 
 #[derive(Debug, Default)]
 struct Draws {
-    /// By the shard that tasks were drawn into and that did not take one: those that they may go to, the present one first.
+    /// By the shard that tasks were drawn into and that did not take one: those that they may go to, the present one
+    /// first.
     takers: BTreeMap<Target, Vec<Target>>,
     /// Shards whose draws were throttled wherever they went.
     yielding: BTreeSet<Target>,
 }
 
 impl Spread {
-    /// Where tasks go that were drawn into this shard, one of so many `shards`, and whether they may leave it for another.
+    /// Where tasks go that were drawn into this shard, one of this many `shards`, and whether they may leave it for
+    /// another.
     pub(super) fn place(&self, drawn: &Target, shards: u8) -> (Target, bool) {
         let draws = self.lock();
         match draws.takers.get(drawn).map(Vec::as_slice) {
@@ -35,8 +38,8 @@ impl Spread {
         }
     }
 
-    /// Leaves a `place`, of as many `shards` as there are, that did not take one of these tasks; somebody may have done so
-    /// already. The last one that is left stays. `random` draws numbers in `0.0..1.0`.
+    /// Leaves a `place`, of as many `shards` as there are, that did not take one of these tasks; somebody may have done
+    /// so already. The last one that is left stays. `random` draws numbers in `0.0..1.0`.
     pub(super) fn leave(&self, drawn: &Target, place: &Target, shards: u8, random: impl FnMut() -> f64) {
         let mut draws = self.lock();
         let takers = draws.takers.entry(drawn.clone()).or_insert_with(|| order(drawn, shards, random));
@@ -60,7 +63,8 @@ impl Spread {
     }
 }
 
-/// The drawn shard and then others, in an order of the event's own, lest all events leave one for the same other.
+/// The drawn shard and then others, in an order of the event's own, so that not all events leave one for the same
+/// other.
 fn order(drawn: &Target, shards: u8, mut random: impl FnMut() -> f64) -> Vec<Target> {
     let mut others: Vec<Target> = drawn.shards(shards).filter(|other| other != drawn).collect();
     let mut order = vec![drawn.clone()];

@@ -1,10 +1,10 @@
 //! Tasks that are not put now: they wait on the task queue. Either the invocation has no time left (module `parts`), or
 //! their Target's partition of the index is throttled.
 //!
-//! A waiting task costs its partition one write unit to come and one to go. Registrations are many at once, so they would take
-//! the whole partition and leave the leader none to move tasks out. So the first throttled put ends the puts of
-//! its Target in this event, and the leader has the partition. The tasks that are left go back to the task queue in few
-//! messages, with a delay that grows each time. Nothing is counted against them.
+//! A waiting task costs its partition one write unit to come and one to go. Registrations are many at once, so they
+//! would take the whole partition and leave the leader none to move tasks out. So the first throttled put ends the puts
+//! of its Target in this event, and the leader has the partition. The tasks that are left go back to the task queue in
+//! few messages, with a delay that grows each time. Nothing is counted against them.
 
 use std::collections::BTreeMap;
 

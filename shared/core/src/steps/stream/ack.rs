@@ -17,7 +17,8 @@ use crate::steps::{CONCURRENCY, Error};
 const GROUPS: usize = 33;
 
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
-    /// Settles events, each stream's for itself. What no stream knows is passed over: a task is settled whatever it is for.
+    /// Settles events, each stream's for itself. What no stream knows is passed over: a task is settled whatever it is
+    /// for.
     pub async fn settle(&self, events: Vec<(EventId, Outcome)>) -> Settled<Life> {
         let (mut unknown, mut by_stream) = (0, BTreeMap::<Life, Acks>::new());
         for (EventId { life, number }, outcome) in events {
@@ -60,7 +61,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
             let known: Vec<Mark> = marks.iter().copied().filter(|mark| number(mark) < stream.next).collect();
             unknown += marks.len() - known.len();
             if bits.is_reported(*group) {
-                // Whoever reported it may have died before it was dropped; or a late writer made it anew.
+                // The process that reported it may have died before it was dropped; or a late writer made it anew.
                 if bits.has(*group) {
                     self.drop_reported(life, *group).await?;
                 }

@@ -21,8 +21,8 @@ pub(super) enum When {
 }
 
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
-    /// Commits what is settled, and tells it; the stream as it is then. Somebody else may do so at the same time: one of
-    /// both does.
+    /// Commits what is settled, and tells it; the stream as it is then. Somebody else may do so at the same time: one
+    /// of both does.
     pub(super) async fn commit(&self, mut stream: Stream, when: When) -> Result<Stream, Error> {
         let mut tries = Tries::of("committing a watermark", self.env);
         loop {
@@ -38,7 +38,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                 let found = Watermark { number: reached, offset, settled, failed, at: now };
                 let Some(next) = stream.reached(found) else {
                     if when == When::Now {
-                        // Whoever committed that may have died before it did this.
+                        // The process that committed that may have died before it did this.
                         self.forget(&life, 0, before).await?;
                     }
                     return self.tell(stream).await;
@@ -88,8 +88,8 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         Ok((count.settled, count.failed))
     }
 
-    /// The offset of the event before this number; `None` if it is not to be found: then more is settled by now, or somebody
-    /// else has committed it.
+    /// The offset of the event before this number; `None` if it is not to be found: then more is settled by now, or
+    /// somebody else has committed it.
     async fn offset_before(&self, stream: &Stream, number: u64) -> Result<Option<Option<Offset>>, Error> {
         if number == stream.watermark.number {
             return Ok(Some(stream.watermark.offset.clone()));
@@ -104,7 +104,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     }
 
     /// Drops what is not needed any more after the watermark rose: pages before it, and groups that somebody late made
-    /// anew. Whoever dies before leaves it to the next, or to sweep.
+    /// anew. A process that dies before leaves it to the next, or to sweep.
     async fn forget(&self, life: &Life, before: u64, reached: u64) -> Result<(), Error> {
         let (Some(old), Some(new)) = (Place::of(before), Place::of(reached)) else { return Ok(()) };
         self.drop_pages(life, (0, reached), |page| page.end() <= reached).await?;
@@ -134,7 +134,8 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         }
     }
 
-    /// Tells the last commit, unless that is done. A queue that does not answer keeps nobody waiting: sweep tells it then.
+    /// Tells the last commit, unless that is done. A queue that does not answer keeps nobody waiting: sweep tells it
+    /// then.
     pub(super) async fn tell(&self, stream: Stream) -> Result<Stream, Error> {
         Ok(self.tell_now(&stream).await.unwrap_or(stream))
     }

@@ -58,9 +58,9 @@ enum Known {
 }
 
 impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
-    /// Feeds events in the source's order; the first has the number `from`, which is the stream's next, or that of an event
-    /// that was fed before. All of them or, if one is refused, none. What `routes` order by arrival goes to the queue that
-    /// keeps it.
+    /// Feeds events in the source's order; the first has the number `from`, which is the stream's next, or that of an
+    /// event that was fed before. All of them or, if one is refused, none. What `routes` order by arrival goes to the
+    /// queue that keeps it.
     ///
     /// # Errors
     /// A port did not answer: the call must be repeated, since events may be numbered and not sent.
@@ -163,8 +163,8 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         Ok(Known::Same((from..end).map(|number| Self::is_settled(stream, &bits, number)).collect()))
     }
 
-    /// The first of these settled events whose task was another. Tasks are forgotten after their retention, and what was
-    /// rejected has none: such an event is taken for the same.
+    /// The first of these settled events whose task was another. Tasks are forgotten after their retention, and what
+    /// was rejected has none: such an event is taken for the same.
     async fn other_task(&self, life: &Life, events: &[(u64, &Event)]) -> Result<Option<u64>, Error> {
         let messages: Vec<(u64, TaskMessage)> =
             events.iter().filter_map(|(number, event)| Some((*number, message(life, *number, event).ok()?))).collect();
@@ -178,8 +178,8 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         Ok(messages.iter().find(|(_, message)| is_other(message)).map(|(number, _)| *number))
     }
 
-    /// Sends events in their order; those that can never be tasks go to the rejected queue, and are settled as failed. Says how
-    /// many these were.
+    /// Sends events in their order; those that can never be tasks go to the rejected queue, and are settled as failed.
+    /// Says how many these were.
     async fn send_events(&self, routes: Option<&Routes>, life: &Life, events: &[(u64, &Event)]) -> Result<u64, Error> {
         let mut lost = Acks::default();
         let mut messages = Vec::new();

@@ -40,7 +40,7 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         Ok(Report { committed: usize::from(seen.watermark.number > before), removed: 0 })
     }
 
-    /// Its parts first: whoever dies in between leaves a stream that is found again.
+    /// Its parts first: a process that dies in between leaves a stream that is found again.
     async fn remove(&self, stream: &Stream) -> Result<Report, Error> {
         self.clear(&stream.life).await?;
         let removed = self.store.remove_stream(stream).await? == Stored::Yes;

@@ -1,10 +1,10 @@
 //! Streams: opened, fed in the source's order, settled in any, and committed as far as all is settled.
 //!
-//! Every call may be repeated. Numbers are given together with what tells a repeat (one transaction), then the events are
-//! sent: a feeder that dies in between feeds the same again, from the watermark on, and what is settled is not sent again.
-//! Settling sets bits, and says so upwards when a node is full; whoever dies in between is made up for by whoever looks
-//! there next: a repeat, a commit, or sweep ([`look_after`](Streaming::look_after)). The watermark is read off the bits, so
-//! nothing is lost with a commit that was not made.
+//! Every call may be repeated. Numbers are given together with what tells a repeat (one transaction), then the events
+//! are sent: a feeder that dies in between feeds the same again, from the watermark on, and what is settled is not sent
+//! again. Settling sets bits, and says so upwards when a node is full; what a process that dies in between left undone
+//! is done by the next that looks there: a repeat, a commit, or sweep ([`look_after`](Streaming::look_after)). The
+//! watermark is read off the bits, so nothing is lost with a commit that was not made.
 
 mod ack;
 mod commit;

@@ -52,8 +52,8 @@ impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         }
     }
 
-    /// Drops a node that is reported, with the pages of its events. A page stays while one of its events is not settled, or
-    /// the one after it: the watermark may come to lie there, and needs the offset before it.
+    /// Drops a node that is reported, with the pages of its events. A page stays while one of its events is not
+    /// settled, or the one after it: the watermark may come to lie there, and needs the offset before it.
     pub(super) async fn drop_reported(&self, life: &Life, id: NodeId) -> Result<(), Error> {
         if id.level == 0 {
             let (first, end) = (first_below(id), first_below(id) + u64::from(GROUP_SIZE));

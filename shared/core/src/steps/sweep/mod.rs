@@ -1,7 +1,7 @@
 //! sweep: finds what lost its message, by schedule, and sends it on.
 //!
-//! It reads a bounded part of the tables each time, by their indexes, and derives every message from what they say, as if
-//! the lost one were delivered again: where it was not lost after all, the repeat changes nothing. What it finds:
+//! It reads a bounded part of the tables each time, by their indexes, and derives every message from what they say, as
+//! if the lost one were delivered again: where it was not lost after all, the repeat changes nothing. What it finds:
 //!
 //! | found | by | sent on |
 //! |---|---|---|
@@ -16,14 +16,14 @@
 //! | releases and discards of lists that somebody left; idle lists | index of lists | see [`list`] |
 //! | watermarks that nobody committed; streams that are over | index of streams | see [`stream`](super::stream) |
 //!
-//! It goes on where the sweep before it stopped, so that what cannot move starves nothing behind it (module `shelf`), and
-//! looks through all indexes at once, so that none waits for another.
+//! It goes on where the sweep before it stopped, so that what cannot move starves nothing behind it (module `shelf`),
+//! and looks through all indexes at once, so that none waits for another.
 //!
-//! Before a batch's message is sent the batch says so (a *nudge*): an earlier message is superseded, and the batch is left
-//! alone for longer each time. What cannot be read or sent on is told at the end; it keeps nobody else waiting.
+//! Before a batch's message is sent the batch says so (a *nudge*): an earlier message is superseded, and the batch is
+//! left alone for longer each time. What cannot be read or sent on is told at the end; it keeps nobody else waiting.
 //!
 //! A lock whose leader died needs no look of its own: its open batch is among the unfinished, its tasks among the
-//! waiting, and whoever is elected next takes it over.
+//! waiting, and the next leader takes it over.
 
 mod shelf;
 mod waiting;
@@ -136,8 +136,8 @@ pub struct Sweep<'a, S, Q, E> {
 const ROUTES_AT_ONCE: usize = 4;
 
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
-    /// Looks through everything once. Says what it sent on, and the first thing that went wrong: everything else was looked
-    /// at all the same, and the next sweep finds what was missed.
+    /// Looks through everything once. Says what it sent on, and the first thing that went wrong: everything else was
+    /// looked at all the same, and the next sweep finds what was missed.
     pub async fn run(&self) -> (Report, Result<(), Error>) {
         let until = self.env.now().plus_ms(self.budget.time_ms);
         let routes: Vec<_> = self.routes.iter().map(|route| self.batches(route, until)).collect();
@@ -174,7 +174,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     }
 
     /// Sends the claims of a session that is over on, and then ends it: who dies in between is followed by the next
-    /// sweep. The handler ends it as well; whoever comes first.
+    /// sweep. The handler ends it as well, if it comes first.
     async fn free(&self, session: &Session) -> Result<Report, Error> {
         let mut report = Report::default();
         for claim in &session.claims {

@@ -1,8 +1,8 @@
 //! Looking through a shelf: its parts, some at once, each from where the last sweep stopped.
 //!
-//! The bookmarks are written when the entries before them were visited, so a sweep that dies is repeated by the next one.
-//! An entry that cannot be looked after, panics or takes too long is passed by. It comes again in the next round, and
-//! keeps nothing behind it waiting for longer than that.
+//! The bookmarks are written when the entries before them were visited, so a sweep that dies is repeated by the next
+//! one. An entry that cannot be looked after, panics or takes too long is passed by. It comes again in the next round,
+//! and keeps nothing behind it waiting for longer than that.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -126,8 +126,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         Looked { results, bookmark: if are_last { bookmark.ended() } else { bookmark } }
     }
 
-    /// Looks after one entry. Its panic, or its taking too long, is its own affair. To be cut off is a death, which every step
-    /// takes in its stride.
+    /// Looks after one entry. Its panic, or its taking too long, is its own affair. To be cut off is a death, which
+    /// every step takes in its stride.
     async fn alone(&self, look: impl Future<Output = Result<Report, Error>>) -> Result<Report, Error> {
         let look = pin!(AssertUnwindSafe(look).catch_unwind());
         match select(look, pin!(self.env.sleep(PATIENCE_MS))).await {

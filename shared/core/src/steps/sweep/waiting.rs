@@ -20,7 +20,7 @@ use crate::steps::{CONCURRENCY, Error};
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
 /// it, unless its Target has more tasks than it gets through.
 pub const WAITED_MS: u64 = 60_000;
-/// The index of waiting tasks is scanned in so many segments. A Target's tasks lie in one of them.
+/// The index of waiting tasks is scanned in this many segments. A Target's tasks lie in one of them.
 const SEGMENTS: u8 = 16;
 
 /// What the segments of one scan have in common.

@@ -43,8 +43,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         self.mark_items(tracker, looked.nodes, &acks).await
     }
 
-    /// Acks the items that settled tasks carried, each tracker's for itself. What no tracker counts is passed over: a task
-    /// is settled whatever its item is.
+    /// Acks the items that settled tasks carried, each tracker's for itself. What no tracker counts is passed over: a
+    /// task is settled whatever its item is.
     pub async fn settle(&self, items: Vec<(ItemId, tracker::Outcome)>) -> Settled<TrackerId> {
         let mut by_tracker: BTreeMap<TrackerId, Acks> = BTreeMap::new();
         for (item, outcome) in items {
@@ -67,8 +67,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     }
 
     /// The tracker, fresh enough to know whether it has these items, and the first of their groups. An item that it has
-    /// is never taken away, so an older view that has them all is as good as the latest; but not one of a tracker that has
-    /// ended: it may be gone, and another have its id.
+    /// is never taken away, so an older view that has them all is as good as the latest; but not one of a tracker that
+    /// has ended: it may be gone, and another have its id.
     async fn with_items(&self, id: &TrackerId, acks: &Acks) -> Result<Looked, Error> {
         let groups: Vec<NodeId> = acks.marks().take(GROUPS).map(|(group, _)| group).collect();
         let looked = self.store.look(id, &groups, Freshness::Eventual).await?;
@@ -85,7 +85,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     async fn mark_items(&self, tracker: Tracker, known: Vec<Node>, acks: &Acks) -> Outcome<Acked> {
         match &tracker.state {
             State::Ended(end) if end.how != Ending::Completed => return Ok(Err(Refused::Over(end.how))),
-            // Whoever completed it may have died before its notice was sent.
+            // The process that completed it may have died before its notice was sent.
             State::Ended(_) => {
                 let tracker = self.ended(tracker).await?;
                 return Ok(Ok(Acked { fresh: 0, repeated: acks.len(), tracker }));
@@ -118,8 +118,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         Ok(self.store.look(id, &ids, freshness).await?.nodes)
     }
 
-    /// Marks children of nodes that were read with this freshness. Says how many bits each write set, and what each node
-    /// is then.
+    /// Marks children of nodes that were read with this freshness. Says how many bits each write set, and what each
+    /// node is then.
     pub(super) async fn mark_all(
         &self,
         id: &TrackerId,

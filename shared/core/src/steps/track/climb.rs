@@ -10,7 +10,7 @@ use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Tracke
 use crate::steps::Error;
 use crate::steps::shape::Tries;
 
-/// A notice names so many failed items at most; the tracker's items list the others.
+/// A notice names this many failed items at most; the tracker's items list the others.
 const MAX_NAMED: usize = 100;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
@@ -62,7 +62,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         }
     }
 
-    /// Completes a sealed tracker all of whose items are done. Somebody else may do so at the same time: one of both does.
+    /// Completes a sealed tracker all of whose items are done. Somebody else may do so at the same time: one of both
+    /// does.
     pub(super) async fn complete(&self, sealed: Tracker, failed: u64) -> Result<Tracker, Error> {
         let opened_at = sealed.opened_at;
         let mut tracker = sealed;
@@ -101,15 +102,15 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         let failed = match end.how {
             Ending::Completed if end.failed > 0 => self.items(tracker, Which::Failed, None, MAX_NAMED).await?.items,
             Ending::Completed => Vec::new(),
-            // Whoever looked at the tracker before it ended may still mark items of it; a notice that is sent again must be
-            // the same.
+            // A process that looked at the tracker before it ended may still mark items of it; a notice that is sent
+            // again must be the same.
             Ending::Overdue | Ending::Abandoned => named(&end.failed_items),
         };
         let event = notice::of_tracker(tracker, end, failed);
         let to = Destination::Notification(tracker.notify.clone());
         send_all(self.outbox, vec![Outgoing::json(to, &event, 0)]).await?;
         let told = tracker.told();
-        // Whoever was faster has done just the same.
+        // The faster process has done just the same.
         self.store.store_tracker(&told).await?;
         Ok(told)
     }

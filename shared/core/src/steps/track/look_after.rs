@@ -1,5 +1,5 @@
-//! What sweep does for a tracker: completes it if whoever should have died, ends it when its time is over, sends its
-//! notice, and removes it at last.
+//! What sweep does for a tracker: completes it if the process that should have died, ends it when its time is over,
+//! sends its notice, and removes it at last.
 
 use super::Tracking;
 use super::survey::{MAX_RANGES, PAGE, Surveyor};
@@ -53,7 +53,7 @@ impl Report {
     }
 }
 
-/// One sweep removes so many pages of a tracker's parts at most; the next goes on.
+/// One sweep removes this many pages of a tracker's parts at most; the next goes on.
 const CLEARED_PAGES: usize = 100;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
@@ -118,7 +118,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         }
     }
 
-    /// Its parts first: whoever dies in between leaves a tracker that is found again.
+    /// Its parts first: a process that dies in between leaves a tracker that is found again.
     async fn remove(&self, tracker: &Tracker) -> Result<Report, Error> {
         for _ in 0..CLEARED_PAGES {
             match self.store.clear(tracker).await? {

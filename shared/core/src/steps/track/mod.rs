@@ -1,10 +1,10 @@
 //! Trackers: opened, filled, sealed, acked, and ended once.
 //!
 //! Every call may be repeated: opening and adding go by the caller's id and key, sealing and acking by what is there.
-//! Two facts make a tracker complete, that it is sealed and that its last bit is set, and whoever makes one of them
-//! true looks for the other *afterwards*, with a read that sees every answered write. So the later of the two finds
-//! both, and one conditional write decides who completes it. Whoever dies in between is made up for by a repeat, or by
-//! sweep ([`look_after`](Tracking::look_after)).
+//! Two facts make a tracker complete, that it is sealed and that its last bit is set, and a process that makes one of
+//! them true looks for the other *afterwards*, with a read that sees every answered write. So the later of the two
+//! finds both, and one conditional write decides who completes it. What a process that dies in between left undone is
+//! done by a repeat, or by sweep ([`look_after`](Tracking::look_after)).
 
 mod ack;
 mod climb;

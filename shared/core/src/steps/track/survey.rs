@@ -77,9 +77,9 @@ impl<'a> Page<'a> {
 
 /// Nodes of one page; DynamoDB answers with a megabyte at most.
 pub(super) const PAGE: usize = 500;
-/// One call for items looks at so many pages at most.
+/// One call for items looks at this many pages at most.
 const PAGES: usize = 20;
-/// So many ranges of missing items, and of failed ones, are kept of a tracker's end.
+/// This many ranges of missing items, and of failed ones, are kept of a tracker's end.
 pub(super) const MAX_RANGES: usize = 20;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
@@ -97,8 +97,8 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         Ok(Ok(Progress { succeeded: done - failed, failed, missing: tracker.items - done, tracker }))
     }
 
-    /// Some of a tracker's items: up to `limit`, from `from` on. Reads ten thousand groups at most; what comes back may be
-    /// less than was asked for, and even nothing, before the end.
+    /// Some of a tracker's items: up to `limit`, from `from` on. Reads ten thousand groups at most; what comes back may
+    /// be less than was asked for, and even nothing, before the end.
     pub async fn items(
         &self,
         tracker: &Tracker,
@@ -150,7 +150,7 @@ impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
         Ok(page.items())
     }
 
-    /// Looks at all groups, page by page, and names so many ranges of those items that need a look.
+    /// Looks at all groups, page by page, and names this many ranges of those items that need a look.
     pub(super) async fn survey(&self, tracker: &Tracker, named: usize, freshness: Freshness) -> Result<Survey, Error> {
         let mut surveyor = Surveyor::new(tracker, named);
         while let Some(from) = surveyor.next {
@@ -173,7 +173,7 @@ fn with_unwritten(numbers: Range<u32>, written: &[Node]) -> impl Iterator<Item =
 /// Counts the groups of a tracker, page by page.
 pub(super) struct Surveyor<'a> {
     tracker: &'a Tracker,
-    /// So many ranges of each kind are named.
+    /// This many ranges of each kind are named.
     named: usize,
     /// The next page's first node; `None` at the end.
     pub(super) next: Option<NodeId>,
@@ -204,7 +204,7 @@ impl<'a> Surveyor<'a> {
     }
 }
 
-/// Names a group's items, as ranges of which there may be so many.
+/// Names a group's items, as at most this many ranges.
 fn name(ranges: &mut Vec<ItemRange>, most: usize, tracker: &Tracker, node: &Node, which: Which) {
     let group = node.id.index;
     for index in node.positions(which, tracker.size_of(node.id)) {

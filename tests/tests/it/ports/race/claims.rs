@@ -67,15 +67,15 @@ enum Told {
     End(Ended),
 }
 
-/// Its worker renews it, again and again since answers get lost, while others end it at the beat before: one side wins, and
-/// everybody is told which.
+/// Its worker renews it, again and again since answers get lost, while others end it at the beat before: one side wins,
+/// and everybody is told which.
 pub async fn a_session_is_either_renewed_or_ended<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
     let first = session(&format!("renewed/s{round}"));
     store.open_session(&first).await.unwrap();
     let next = first.renewed(vec![BatchId::new("b3")], NOW, Timing::default());
     let told = all_at_once(|n| {
         let (store, first, next) = (Arc::clone(store), first.clone(), next.clone());
-        // The sides change places each time: whoever comes last to the start tends to be first to run.
+        // The sides change places each time: the last to come to the start tends to be first to run.
         let renews = (n as u64 + round).is_multiple_of(2);
         async move {
             if renews {

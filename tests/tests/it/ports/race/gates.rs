@@ -90,7 +90,8 @@ pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>
     assert!(starts.iter().all(waits), "{starts:?}");
 }
 
-/// Whoever finds the gate full waits until somebody leaves: nobody waits in vain, and there are never too many inside.
+/// A batch that finds the gate full waits until another leaves: none waits in vain, and there are never too many
+/// inside.
 pub async fn everybody_passes_once<S: Store + Send + 'static>(store: &Arc<S>, turn: u64) {
     let scope = scope("turns", turn);
     let inside = Arc::new(AtomicUsize::new(0));

@@ -19,7 +19,7 @@ where
     some_at_once(RACERS, racer).await
 }
 
-/// Runs `racer` so many times at once, from one start.
+/// Runs `racer` this many times at once, from one start.
 pub async fn some_at_once<T, Fut>(racers: usize, racer: impl Fn(usize) -> Fut) -> Vec<T>
 where
     T: Send + 'static,

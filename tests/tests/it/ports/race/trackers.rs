@@ -87,7 +87,7 @@ pub async fn one_key_adds_once<S: Store + Send + 'static>(store: &Arc<S>, round:
     assert_eq!(tracked(&**store, &id).await.unwrap().items, 12);
 }
 
-/// Everybody acks one of the last items, of two groups, but for one who seals. Whoever is last of them completes the
+/// Everybody acks one of the last items, of two groups, except one process that seals. The last of them completes the
 /// tracker: its revisions show that it was written once for that, and once for the notice.
 pub async fn one_write_completes<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
     let open = opened(&**store, &format!("completed-{round}")).await;
@@ -99,7 +99,7 @@ pub async fn one_write_completes<S: Store + Send + 'static>(store: &Arc<S>, roun
     ack(&**store, &outbox, &[(range(&id, 0, 0, last), Outcome::Succeeded)]).await;
     all_at_once(|n| {
         let (store, outbox, id) = (Arc::clone(store), Arc::clone(&outbox), id.clone());
-        // The sealer is another one each time: whoever comes last to the start tends to be first to run.
+        // The sealer is another one each time: the last to come to the start tends to be first to run.
         let item = (n as u64 + round * 21) % RACERS as u64;
         async move {
             if item == RACERS as u64 - 1 {
