@@ -3,6 +3,7 @@
 use groupage_aws::entry::Stack;
 use groupage_core::ports::{Env, Outbox, Store};
 use groupage_core::steps::failed::Failing;
+use groupage_core::steps::hold::Holding;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
@@ -29,6 +30,12 @@ pub trait Backend: Send + Sync + 'static {
     fn tracking(&self) -> Tracking<'_, Self::Store, Self::Queues, Self::Env> {
         let Stack { store, queues: outbox, env, .. } = self.stack();
         Tracking { store, outbox, env }
+    }
+
+    /// Calls held back by hand.
+    fn holding(&self) -> Holding<'_, Self::Store, Self::Env> {
+        let Stack { store, env, .. } = self.stack();
+        Holding { store, env }
     }
 
     /// The lists in them.

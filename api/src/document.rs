@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
-use crate::{acks, batches, failed, item_pages, items, lists, streams, tasks, trackers};
+use crate::{acks, batches, calls, failed, item_pages, items, lists, streams, tasks, trackers};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -25,6 +25,12 @@ use crate::{acks, batches, failed, item_pages, items, lists, streams, tasks, tra
         failed::retry,
         failed::unfile,
         batches::show,
+        calls::show_route,
+        calls::pause_route,
+        calls::resume_route,
+        calls::show_target,
+        calls::pause_target,
+        calls::resume_target,
         trackers::open,
         trackers::show,
         items::add,
@@ -50,6 +56,7 @@ use crate::{acks, batches, failed, item_pages, items, lists, streams, tasks, tra
     tags(
         (name = "tasks", description = "Units of work, grouped into batches."),
         (name = "failed tasks", description = "Tasks that failed, until they are run again or need not run."),
+        (name = "calls", description = "The calls of a route or of a Target: why they wait, held back by hand, let go on."),
         (name = "trackers", description = "Fan-outs being counted."),
         (name = "lists", description = "Tasks that wait until they are released."),
         (name = "streams", description = "Ordered sources, and up to where all of them is settled."),

@@ -11,6 +11,7 @@ mod acks;
 mod backend;
 mod batches;
 mod body;
+mod calls;
 mod document;
 mod failed;
 mod item_pages;
@@ -51,6 +52,12 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/failed/retries", post(failed::retry::<B>))
         .route("/failed/drops", post(failed::unfile::<B>))
         .route("/batches/{id}", get(batches::show::<B>))
+        .route("/routes/{id}/calls", get(calls::show_route::<B>))
+        .route("/routes/{id}/pause", post(calls::pause_route::<B>))
+        .route("/routes/{id}/resume", post(calls::resume_route::<B>))
+        .route("/targets/{id}/calls", get(calls::show_target::<B>))
+        .route("/targets/{id}/pause", post(calls::pause_target::<B>))
+        .route("/targets/{id}/resume", post(calls::resume_target::<B>))
         .route("/trackers", post(trackers::open::<B>))
         .route("/trackers/{id}", get(trackers::show::<B>))
         .route("/trackers/{id}/items", post(items::add::<B>).get(item_pages::list::<B>))

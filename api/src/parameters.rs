@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
-use groupage_core::domain::id::{BatchId, ListId, StreamId, TaskId, TrackerId};
+use groupage_core::domain::id::{BatchId, ListId, MAX_TARGET_BYTES, RouteName, StreamId, Target, TaskId, TrackerId};
 use utoipa::IntoParams;
 
 use crate::problem::Problem;
@@ -23,7 +23,7 @@ macro_rules! parsed {
     )+};
 }
 
-parsed!(TaskId, TrackerId, ListId, StreamId);
+parsed!(TaskId, TrackerId, ListId, StreamId, RouteName);
 
 impl PathId for BatchId {
     fn checked(text: &str) -> Result<Self, &'static str> {
@@ -33,6 +33,15 @@ impl PathId for BatchId {
         } else {
             Err("a batch's id has 32 characters out of 0-9 and a-f")
         }
+    }
+}
+
+impl PathId for Target {
+    fn checked(text: &str) -> Result<Self, &'static str> {
+        let target = Self::new(text).whole();
+        let fits = (1..=MAX_TARGET_BYTES).contains(&target.value().len());
+        let is_target = fits && RouteName::parse(target.route().as_str()).is_ok();
+        is_target.then_some(target).ok_or("a Target is ROUTE:TARGET, such as parcels:truck-7")
     }
 }
 

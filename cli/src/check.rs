@@ -1,9 +1,10 @@
 //! `groupage check`: is a routes file right?
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use groupage_core::routes::{self, Routes};
+use groupage_core::routes::{self, Route, Routes};
 use serde::Serialize;
 
 use crate::output::{Ending, Output};
@@ -33,20 +34,31 @@ fn place(error: &routes::Error) -> String {
 #[derive(Serialize)]
 struct Right {
     valid: bool,
+    /// By route: when its calls are made again, and when it gives up.
+    retries: BTreeMap<String, String>,
 }
 
-/// Checks a routes file, up to its first mistake.
+/// Checks a routes file, up to its first mistake, and says when calls are made again.
 pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
-    read(&options.file)?;
-    output.result(&Right { valid: true }, || format!("{} is right", options.file.display()));
+    let (_, routes) = read_routes(&options.file)?;
+    let in_words = |route: &Route| (route.name.to_string(), route.retry.in_words());
+    let right = Right { valid: true, retries: routes.iter().map(in_words).collect() };
+    output.result(&right, || {
+        let lines = right.retries.iter().map(|(route, words)| format!("\nroute {route}: {words}"));
+        format!("{} is right{}", options.file.display(), lines.collect::<String>())
+    });
     Ok(Ending::Well)
 }
 
 /// Reads a routes file and makes sure that it is right. Returns its text.
 pub fn read(file: &Path) -> Result<String, Error> {
+    read_routes(file).map(|(yaml, _)| yaml)
+}
+
+fn read_routes(file: &Path) -> Result<(String, Routes), Error> {
     let yaml = fs::read_to_string(file).map_err(|source| Error::Unreadable { file: file.to_owned(), source })?;
     match Routes::parse(&yaml) {
-        Ok(_) => Ok(yaml),
+        Ok(routes) => Ok((yaml, routes)),
         Err(error) => Err(Error::Wrong { file: file.to_owned(), error }),
     }
 }

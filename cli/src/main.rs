@@ -17,6 +17,7 @@ mod check;
 mod demo;
 mod failed;
 mod feed;
+mod hold;
 mod http;
 mod lane;
 mod list;
@@ -74,6 +75,8 @@ enum Command {
     List(list::Args),
     Lane(lane::Args),
     Failed(failed::Args),
+    Pause(hold::Pause),
+    Resume(hold::Resume),
     Feed(feed::Args),
     Stream(stream::Args),
     /// Check a routes file: syntax, fields, limits and expressions.
@@ -114,6 +117,8 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::List(options) => list::run(&options, stack, output).await?,
         Command::Lane(options) => lane::run(&options, stack, output).await?,
         Command::Failed(options) => failed::run(&options, stack, output).await?,
+        Command::Pause(options) => hold::pause(&options, stack, output).await?,
+        Command::Resume(options) => hold::resume(&options, stack, output).await?,
         Command::Feed(options) => feed::run(&options, stack, output).await?,
         Command::Stream(options) => stream::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,

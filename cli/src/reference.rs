@@ -61,7 +61,7 @@ fn section(command: &Command, page: &mut String) {
     let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
-    let _ = write!(page, "\n## {name}\n\n{}\n```text\n{usage}\n```\n", wrapped(&about));
+    let _ = write!(page, "\n## {name}\n\n{}\nUsage: `{usage}`\n", wrapped(&about));
     let arguments: Vec<_> = command.get_arguments().filter(|arg| !arg.is_global_set() && !is_builtin(arg)).collect();
     if !arguments.is_empty() {
         let _ = write!(page, "\n{}", table(arguments.into_iter()));

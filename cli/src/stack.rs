@@ -12,6 +12,7 @@ use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::steps::failed::Failing;
+use groupage_core::steps::hold::Holding;
 use groupage_core::steps::lane::Ordering;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::stream::Streaming;
@@ -72,6 +73,16 @@ impl Access {
     /// The failed tasks in them.
     pub const fn failing(&self) -> Failing<'_, Dynamo, Sqs, System> {
         Failing { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// Calls held back by hand.
+    pub const fn holding(&self) -> Holding<'_, Dynamo, System> {
+        Holding { store: &self.store, env: &System }
+    }
+
+    /// The clock that goes with them.
+    pub const fn env(&self) -> &System {
+        &System
     }
 
     pub const fn streaming(&self) -> Streaming<'_, Dynamo, Sqs, System> {

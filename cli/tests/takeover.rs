@@ -16,8 +16,16 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use stand::{Process, Stand, wait_for};
 
-const PULLED: &str = "version: 1\nroutes:\n  - name: labels\n    target: printer\n    \
-    batch: { max_items: 10, wait_ms: 0 }\n    downstream: pull\n    retry: { attempts: 2, base_ms: 1, cap_ms: 1 }\n";
+const PULLED: &str = "
+version: 1
+routes:
+  - name: labels
+    target: printer
+    batch: { max_items: 10, wait_ms: 0 }
+    downstream: pull
+    # Each failure is an attempt: no outage is waited out.
+    retry: { attempts: 2, base_ms: 1, cap_ms: 1, give_up_after_s: 0 }
+";
 
 /// A session that nobody would take for dead while the test waits: the one that takes over was told that it is gone.
 const LONG_SESSION: [(&str, &str); 1] = [("GROUPAGE_SESSION_EXPIRY_MS", "600000")];

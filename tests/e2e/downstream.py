@@ -76,6 +76,7 @@ class Downstream:
     - `busy`: answers a batch's first attempt 503 with Retry-After.
     - `flaky`: cuts the connection of a batch's first call, unanswered.
     - `deadly`: leaves a batch's first call unanswered until its caller is gone.
+    - `gone`: answers the first five calls 503: it counts as away after them.
     - any other: loads. A parcel heavier than 1,000 is refused for good; a fragile one is told once to come back.
 
     `/pay` refuses what is declined, and tells a slow payment once to come back. `/sort` answers in AWS's own form: letters
@@ -139,6 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
             }
         seen = any(call.key == self.headers["Idempotency-Key"] for call in earlier)
         if body["target"] == "busy" and not seen:
+            return 503, None
+        if body["target"] == "gone" and sum(call.target == "gone" for call in earlier) < 5:
             return 503, None
         if body["target"] == "flaky" and not seen:
             return 0, None

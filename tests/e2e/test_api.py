@@ -45,6 +45,8 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
         get = partial(ask, token)
         dictionaries = {
             "tasks": ["known"],
+            "routes": ["any"],
+            "targets": ["any:all"],
             "failed": [failed_task(get, url, "failed")],
             "batches": [batch_of_a_task(get, url, "known")],
             "trackers": ["known"],

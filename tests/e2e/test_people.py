@@ -78,6 +78,10 @@ def test_an_operator_looks_everywhere_and_sends_again_what_failed(person, stack)
     assert "failed" not in operator.groupage("status", "target", "parcels:calm")[:6]
     assert "failed" not in operator.groupage("status", "sessions")[:6]
     assert "failed" not in operator.groupage("lane", "stopped", "payments")[:6]
+    assert "failed" not in operator.groupage("status", "routes", "--targets")[:6]
+    assert "held" in operator.groupage("pause", "--target", "parcels:calm", "--reason", "a drill")
+    assert "parcels:calm" in operator.groupage("status", "routes")
+    assert "well" in operator.groupage("resume", "--target", "parcels:calm")
     refused = json.dumps({"payload": {"type": "unheard-of"}})
     # What the tests before this one left there goes, too.
     there = stack.waiting("RejectedQueue")

@@ -13,6 +13,7 @@ pub mod faulty;
 pub use simulator::lag;
 pub mod limits;
 pub mod memory;
+pub mod moods;
 pub mod mutation;
 pub mod prelude;
 pub mod process;

@@ -27,7 +27,21 @@ pub fn broken(world: &World) -> Vec<String> {
     let mut broken = too_many_at_once(world);
     broken.extend(too_often(world));
     broken.extend(during_a_pause(world));
+    broken.extend(while_held(world));
     broken
+}
+
+/// Calls that came while a person held them back.
+fn while_held(world: &World) -> Vec<String> {
+    let moment = |at| world.env.moment(at).0;
+    let holds: Vec<_> = world.store.inner().holds();
+    let came = |(scope, from, end): &(Scope, _, Option<_>)| {
+        // One read of the gate and the way to the downstream.
+        let (durable, end) = (moment(*from) + 2 * world.setting().latency_ms, end.map_or(u64::MAX, moment));
+        let calls = world.downstream.ledger().into_iter().filter(|seen| (durable + 1..end).contains(&moment(seen.at)));
+        calls.map(|seen| format!("limits hold: {} was called while {scope:?} was held", seen.key)).collect::<Vec<_>>()
+    };
+    holds.iter().flat_map(came).collect()
 }
 
 fn too_many_at_once(world: &World) -> Vec<String> {

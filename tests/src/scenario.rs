@@ -117,6 +117,12 @@ impl Scenario {
         Self { routes: with_lines(&self.routes, lines), ..self }
     }
 
+    /// With another number of attempts, and whatever else a retry says.
+    #[must_use]
+    pub fn retry(self, fields: &str) -> Self {
+        Self { routes: self.routes.replace("attempts: 3", fields), ..self }
+    }
+
     /// With full batches made at once, and records that come again in other events.
     pub fn express(mut self) -> Self {
         self.routes = self.routes.replace("express: false", "express: true");

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use groupage_tests::chaos::Chaos;
+use groupage_tests::moods::Moods;
 use groupage_tests::mutation::Mutation;
 use groupage_tests::{effort, fan};
 
@@ -57,6 +58,26 @@ fn no_seed_breaks_a_promise() {
     assert!(faults > runs.len(), "only {faults} faults: the simulation does not bite");
     assert!(express > runs.len() / 5, "only {express} seeds took the express path");
     assert!(shard_batches > runs.len() / 10, "only {shard_batches} batches of shards: no Target is hot");
+}
+
+/// This many seeds of a downstream with moods are tried in a quick run, and in a long one.
+const MOODS: u64 = 200;
+const MOODS_IF_LONG: u64 = 10_000;
+
+#[test]
+fn no_mood_of_a_downstream_fails_a_task() {
+    let seeds: Vec<u64> = match effort::number("GROUPAGE_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..effort::number("GROUPAGE_SEEDS").unwrap_or_else(|| effort::either(MOODS, MOODS_IF_LONG))).collect(),
+    };
+    let runs = fan::each(&seeds, |seed| (*seed, Moods::of(*seed).run()));
+    let bad: Vec<_> = runs.iter().filter(|(_, came)| !came.broken.is_empty() || !came.failed.is_empty()).collect();
+    let (calls, good) =
+        runs.iter().fold((0, 0), |(calls, good), (_, came)| (calls + came.calls.0, good + came.calls.1));
+    println!("{} seeds: {calls} calls, {good} of them answered", seeds.len());
+    let shown = bad.iter().take(5).map(|(seed, came)| format!("GROUPAGE_SEED={seed}: {came:?}")).collect::<Vec<_>>();
+    assert!(bad.is_empty(), "{} of {} seeds:\n{}", bad.len(), seeds.len(), shown.join("\n"));
+    assert!(seeds.len() == 1 || calls > good + seeds.len(), "the downstream is never away");
 }
 
 #[test]

@@ -23,6 +23,9 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     follow_up: Option<&'static str>,
     calls: u32,
+    /// Calls of these that use up no attempt: the downstream was away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    excused: Option<u32>,
     members: Vec<TaskId>,
     failed: usize,
     returned: usize,
@@ -72,6 +75,7 @@ fn shown(batch: Batch) -> Shown {
         id: batch.id,
         target: batch.target.whole(),
         calls: batch.attempts,
+        excused: batch.excused.map(|excused| excused.calls),
         members: batch.members.into_iter().map(|member| member.id).collect(),
         created_at_ms: batch.created_at.0,
         nudges: batch.nudges,

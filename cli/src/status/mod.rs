@@ -1,6 +1,7 @@
 //! `groupage status`: where a task, a batch, a tracker, a Target or the whole stack stands, and who works.
 
 mod batch;
+pub mod gates;
 mod sessions;
 mod tracker;
 
@@ -21,7 +22,7 @@ use crate::output::{Ending, Output, grouped, summary, unknown};
 use crate::queues::{self, Depth};
 use crate::stack::{self, Access};
 
-/// Show where a task, a batch, a tracker or a Target stands, who works, or how full the queues are.
+/// Show where a task, a batch, a tracker or a Target stands, why calls wait, who works, or how full the queues are.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -39,6 +40,27 @@ enum Command {
     Batch {
         /// Its id, which is the Idempotency-Key of its call.
         id: String,
+    },
+    /// The routes, and Targets that are held back by hand: why calls wait, since when, and until when.
+    ///
+    /// The states are:
+    ///
+    ///   well: calls are made
+    ///
+    ///   held: a person holds them back, see `groupage resume`
+    ///
+    ///   away: the downstream does not answer; one call at a time finds out when it does
+    ///
+    ///   paused: the downstream asked to be left alone until then
+    ///
+    ///   in-trouble: calls failed, and none was answered since
+    ///
+    ///   draining: what waited goes on, slowly at first
+    Routes {
+        /// Show all Targets whose calls fail, too. This reads the lock table once from end to end: half a read unit for each
+        /// 4 KB, so about 20 for 1,000 Targets that had calls in the last week.
+        #[arg(long)]
+        targets: bool,
     },
     /// The workers that have a session: who, until when, and what they have claimed.
     Sessions,
@@ -134,6 +156,9 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
         None => totals(&connection, output).await?,
         Some(Command::Task { id }) => task(store, &TaskId::new(id), output).await?,
         Some(Command::Batch { id }) => batch::show(store, &BatchId::new(id), output).await?,
+        Some(Command::Routes { targets }) => {
+            gates::show(store, routes(&connection).await?.as_ref(), *targets, output).await?;
+        }
         Some(Command::Sessions) => sessions::show(store, routes(&connection).await?.as_ref(), output).await?,
         Some(Command::Tracker { id }) => tracker::show(&access, &TrackerId::new(id), output).await?,
         Some(Command::Target { target: id }) => target(&connection, store, &Target::new(id), output).await?,

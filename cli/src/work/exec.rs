@@ -1,7 +1,8 @@
 //! A command as a downstream: it gets the body on standard input, and what it prints is its answer.
 //!
 //! Whatever it does, the worker goes on: an exit code other than 0, a hang, an answer that is too large or is none are
-//! reasons to call again by the route's policy. When the call is over or dropped, nothing of the command is left.
+//! reasons to call again by the route's policy. A command that is not found stops the route's calls, since no other call of
+//! it can do better. When the call is over or dropped, nothing of the command is left.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -56,7 +57,7 @@ impl Downstream for Exec {
     async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
         let mut group = self.start(call).map_err(|error| {
             tracing::error!(%error, "the command cannot be started");
-            NoAnswer::Other(Reason::new("exec_not_started"))
+            NoAnswer::Misconfigured(Reason::new("exec_not_started"))
         })?;
         // Dropping the group ends what is left of it, however this ends.
         match time::timeout(self.timeout, talk(&mut group, &call.body)).await {
@@ -79,9 +80,21 @@ async fn talk(group: &mut Group, body: &str) -> Result<Answer, NoAnswer> {
     )?;
     match failure(status) {
         None => Ok(Answer { status: 200, retry_after_ms: None, body }),
-        Some(reason) => Err(NoAnswer::Other(reason)),
+        Some(reason) => Err(match status.code() {
+            Some(NOT_EXECUTABLE | NOT_FOUND) => NoAnswer::Misconfigured(reason),
+            Some(UNAVAILABLE | TEMPORARY_FAILURE) => NoAnswer::Other(reason),
+            Some(_) | None => NoAnswer::Failed(reason),
+        }),
     }
 }
+
+/// `EX_UNAVAILABLE` and `EX_TEMPFAIL` of sysexits.h: what the command needs is away, and the tasks have no part in that.
+const UNAVAILABLE: i32 = 69;
+const TEMPORARY_FAILURE: i32 = 75;
+/// How a shell exits that may not run the command (POSIX, "Exit Status for Commands").
+const NOT_EXECUTABLE: i32 = 126;
+/// The same for a command that is not there.
+const NOT_FOUND: i32 = 127;
 
 /// A command need not read what it is given: its answer counts.
 async fn feed(stdin: Option<ChildStdin>, body: &str) {
@@ -133,8 +146,8 @@ mod tests {
         call(command, LONG, BODY).await.map(|answer| String::from_utf8(answer.body).unwrap())
     }
 
-    fn other(reason: &str) -> Result<String, NoAnswer> {
-        Err(NoAnswer::Other(Reason::new(reason)))
+    fn failed(reason: &str) -> Result<String, NoAnswer> {
+        Err(NoAnswer::Failed(Reason::new(reason)))
     }
 
     #[tokio::test]
@@ -146,9 +159,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_that_fails_is_told_by_its_exit_code_or_signal() {
-        assert_eq!(answer("echo '{}'; exit 3").await, other("exec_exit_3"));
-        assert_eq!(answer("no-such-command-anywhere 2>/dev/null").await, other("exec_exit_127"));
-        assert_eq!(answer("kill -9 $$").await, other("exec_signal_9"));
+        assert_eq!(answer("echo '{}'; exit 3").await, failed("exec_exit_3"));
+        let missing = Err(NoAnswer::Misconfigured(Reason::new("exec_exit_127")));
+        assert_eq!(answer("no-such-command-anywhere 2>/dev/null").await, missing);
+        assert_eq!(answer("kill -9 $$").await, failed("exec_signal_9"));
+        assert_eq!(answer("exit 75").await, Err(NoAnswer::Other(Reason::new("exec_exit_75"))));
     }
 
     #[tokio::test]

@@ -48,8 +48,10 @@ Example, for a route `- { name: labels, target: printer, downstream: pull }`:
 ///
 ///   {"batchItemFailures": [{"itemIdentifier": "…"}, …]}
 ///
-/// The batch is tried again by the route's retry policy if the command ends with another exit code than 0, prints no
-/// JSON or over 1 MiB, or outlasts --timeout.
+/// An exit code other than 0 is a failed attempt, and the batch is tried again by the route's retry policy. The codes
+/// 69 and 75 (EX_UNAVAILABLE, EX_TEMPFAIL) say that something the command needs is away: that uses up no attempt. So
+/// does a command that prints no JSON or over 1 MiB, or outlasts --timeout. A command that is not found stops the
+/// route.
 ///
 /// Any number of workers share a route. When one dies, another takes its batch over 5 s later, once its session has
 /// expired. So the command must bear being run again for the same batch.

@@ -1,5 +1,6 @@
-//! A downstream that accepts everything, takes its time, and remembers what came when.
+//! A downstream that accepts everything, unless it is away, takes its time, and remembers what came when.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,13 +25,20 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Accepting {
     takes: Duration,
+    away: Option<Range<Instant>>,
     seen: Mutex<Vec<Seen>>,
 }
 
 impl Accepting {
     /// Answers each call after so long.
     pub const fn after(takes: Duration) -> Self {
-        Self { takes, seen: Mutex::new(Vec::new()) }
+        Self { takes, away: None, seen: Mutex::new(Vec::new()) }
+    }
+
+    /// Answers each call with 503 meanwhile.
+    #[must_use]
+    pub fn away(self, away: Option<Range<Instant>>) -> Self {
+        Self { away, ..self }
     }
 
     /// Every call so far, in order.
@@ -46,7 +54,8 @@ impl Downstream for Accepting {
         let items = body["items"].as_array().into_iter().flatten().map(|item| text(&item["id"])).collect();
         let seen = Seen { at: Instant::now(), key: call.batch.to_string(), target: text(&body["target"]), items };
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+        let is_away = self.away.as_ref().is_some_and(|away| away.contains(&Instant::now()));
         tokio::time::sleep(self.takes).await;
-        Ok(Answer { status: 200, ..Answer::default() })
+        Ok(Answer { status: if is_away { 503 } else { 200 }, ..Answer::default() })
     }
 }

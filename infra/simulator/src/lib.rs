@@ -25,7 +25,7 @@ mod store;
 pub mod timing;
 pub mod world;
 
-pub use downstream::Accepting;
+pub use downstream::{Accepting, Seen};
 pub use keys::Keys;
 pub use report::{GateRequests, Outcome};
 pub use run::{run, run_steps};

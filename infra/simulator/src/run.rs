@@ -1,5 +1,6 @@
 //! Runs a setting to its end, in virtual time.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         env,
         report: Report::default(),
         routes,
-        downstream: Accepting::after(Duration::from_millis(setting.call_ms)),
+        downstream: Accepting::after(Duration::from_millis(setting.call_ms)).away(setting.away_s.map(span)),
         steps,
     });
     let (begun, senders) = (Instant::now(), setting.load.senders(&world.env));
@@ -94,7 +95,9 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         first += sender.iter().map(|sending| sending.targets.len()).sum::<usize>();
         running.spawn(Arc::clone(&world).send(sender, numbers, begun));
     }
-    let took = until_done(&world, tasks, setting.stop_after_s.map(Duration::from_secs), progress).await?;
+    let patience = PATIENCE + setting.away_s.map_or(Duration::ZERO, |(_, seconds)| Duration::from_secs(seconds));
+    let stop_after = setting.stop_after_s.map(Duration::from_secs);
+    let took = until_done(&world, tasks, patience, stop_after, progress).await?;
     let notes = std::mem::take(&mut *world.report.notes());
     Ok(Outcome {
         tasks,
@@ -112,11 +115,18 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
     })
 }
 
+/// From now on in seconds: when something begins, and for how long it lasts.
+fn span((from_s, for_s): (u64, u64)) -> Range<Instant> {
+    let from = Instant::now() + Duration::from_secs(from_s);
+    from..from + Duration::from_secs(for_s)
+}
+
 /// Waits until it is time to stop; if there is no such time, until every task is settled and no message is under way. Says
 /// when the last task was settled, or when it stopped before that.
 async fn until_done(
     world: &World,
     tasks: usize,
+    patience: Duration,
     stop_after: Option<Duration>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Duration, Error> {
@@ -124,7 +134,7 @@ async fn until_done(
     let begun = Instant::now();
     let mut took = None;
     while took.is_none() || stop_after.is_some() || !world.queues.are_empty() {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > patience {
             return Err(Error::Stuck { settled: world.report.settled(), tasks });
         }
         if let Some(stopped) = stop_after.filter(|stop_after| begun.elapsed() >= *stop_after) {

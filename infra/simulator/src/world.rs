@@ -92,6 +92,8 @@ pub struct Setting {
     pub shards: u8,
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
+    /// When the downstream goes away, and for how long, in seconds.
+    pub away_s: Option<(u64, u64)>,
     /// When to stop, whatever is left, and not before, in seconds; `None` runs until nothing is.
     pub stop_after_s: Option<u64>,
 }
@@ -110,6 +112,7 @@ impl Setting {
             calls: CallLimits { in_flight: None, per_second: None, pauses_route: false },
             shards: 1,
             limits: None,
+            away_s: None,
             stop_after_s: None,
         }
     }

@@ -43,6 +43,8 @@ pub struct Chaos {
     /// The stream by which the tasks are fed instead.
     stream: Option<stream::Random>,
     temper: Temper,
+    /// When a person holds all calls back for a while, if one does.
+    held_at: Option<u64>,
     /// The tasks that are sent.
     sent: BTreeSet<String>,
 }
@@ -155,6 +157,8 @@ impl Chaos {
         if stream.is_some() {
             events.clear();
         }
+        let mut dice = StdRng::seed_from_u64(seed ^ 0x0000_4E1D);
+        let held_at = dice.random_bool(0.15).then(|| one_of(&mut dice, &[0, 1_000, 3_000, 30_000]));
         let mut dice = StdRng::seed_from_u64(seed ^ 0x0DEA_D1E5);
         setting.lasting.deadly = dice.random_bool(0.15).then(|| DEADLY[dice.random_range(0..DEADLY.len())]);
         let mut dice = StdRng::seed_from_u64(seed ^ 0x0000_A6A1);
@@ -163,7 +167,7 @@ impl Chaos {
         setting.mixes = express.mixes && order.is_none();
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
         routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
-        Self { setting, routes, events, fan_out, callers, stream, temper, sent }
+        Self { setting, routes, events, fan_out, callers, stream, temper, held_at, sent }
     }
 
     /// The same with one rule broken.
@@ -185,6 +189,9 @@ impl Chaos {
             if let Some(fan_out::Random { fan_out, deadline_ms }) = self.fan_out.clone() {
                 let deadline = deadline_ms.map(|ms| world.env.now().plus_ms(ms));
                 world.fan_out_later(0, FanOut { deadline, ..fan_out });
+            }
+            if let Some(at) = self.held_at {
+                world.hold_later(at, "parcels");
             }
             for caller in &self.callers {
                 world.call_list(caller.clone());

@@ -5,6 +5,7 @@ mod failed;
 mod fan_outs;
 mod lists;
 mod order;
+mod outages;
 mod shards;
 mod streams;
 
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Scenario> {
         failed::all(),
         fan_outs::all(),
         order::all(),
+        outages::all(),
         shards::all(),
         streams::all(),
         lists::all(),

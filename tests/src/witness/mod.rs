@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::{BatchId, RouteName, Session, SessionId, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Exception, RouteName, Session, SessionId, TaskId, Timestamp};
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
 use groupage_core::routes::Routes;
@@ -34,6 +34,8 @@ pub struct Witness {
     frozen: Mutex<BTreeMap<BatchId, Vec<Member>>>,
     /// Gates that were closed: which, when that was durable, and until when.
     pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
+    /// Gates that a person held: which, when that was durable, and when it ended.
+    holds: Mutex<Vec<(Scope, Instant, Option<Instant>)>>,
     shards: BTreeMap<RouteName, u8>,
     /// Who is to be found by the holder of each home's lock.
     asked: Mutex<locks::Asked>,
@@ -73,6 +75,23 @@ impl Witness {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Gates that a person held: which, when that was durable, and when it ended.
+    pub fn holds(&self) -> Vec<(Scope, Instant, Option<Instant>)> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn look_at_holds(&self, scope: &Scope, old: &Gate, new: &Gate) {
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        match (old.health.held.is_some(), new.health.held.is_some()) {
+            (false, true) => holds.push((scope.clone(), Instant::now(), None)),
+            (true, false) => {
+                let of_gate = holds.iter_mut().filter(|(other, _, end)| other == scope && end.is_none());
+                of_gate.for_each(|(_, _, end)| *end = Some(Instant::now()));
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+
     pub(crate) fn note(&self, what: String) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
@@ -95,7 +114,8 @@ impl Witness {
             {
                 self.note(format!("one acknowledgement: the outcome of {id} was recorded anew"));
             }
-            if matches!(new.status, Status::Settled { .. }) && !settled(old) && old.claimed_by().is_none() {
+            let is_called = old.claimed_by().is_some() || is_given_up(new);
+            if matches!(new.status, Status::Settled { .. }) && !settled(old) && !is_called {
                 self.note(format!("one acknowledgement: {id} was settled without a claim"));
             }
         }
@@ -109,6 +129,15 @@ impl Witness {
             self.note(format!("members never change: {id} went back to {}", new.status.word()));
         }
     }
+}
+
+/// Whether a batch was settled since its downstream was away for too long: then nobody has to call it first.
+fn is_given_up(batch: &Batch) -> bool {
+    let is_outage = |exception: &Exception| match exception {
+        Exception::Failed { reason, .. } => reason.as_str().starts_with("outage:"),
+        Exception::Returned { .. } => false,
+    };
+    matches!(&batch.status, Status::Settled { results, .. } if results.values().any(is_outage))
 }
 
 impl layer::Layer for Witness {
@@ -215,6 +244,9 @@ impl layer::Gates for Witness {
             Some(_) | None => gate.clone(),
         };
         let stored = self.tables.store_gate(scope, &written, now).await?;
+        if stored == Stored::Yes {
+            self.look_at_holds(scope, &old, gate);
+        }
         if stored == Stored::Yes && gate.paused_until > old.paused_until {
             let pause = (scope.clone(), Instant::now(), gate.paused_until);
             self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use groupage_core::domain::{LaneId, TaskId, Timestamp};
+use groupage_core::domain::gate::Scope;
+use groupage_core::domain::{LaneId, RouteName, TaskId, Timestamp};
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::register::{Record, Report};
@@ -41,7 +42,14 @@ pub(crate) enum Job {
     Retry(TaskId),
     /// Somebody who makes calls to a list.
     List(Arc<Caller>),
+    /// A person who holds a route's calls back, and lets them go on when they were held for a while.
+    Hold(RouteName),
+    /// The same person, then.
+    LetGo(RouteName),
 }
+
+/// For how long a person holds calls back, in milliseconds.
+const HELD_MS: u64 = 40_000;
 
 /// This many messages come to register-task together at most.
 const MOST_AT_ONCE: usize = 10;
@@ -159,6 +167,22 @@ impl World {
                     self.forget(next);
                 }
             }
+            // A person who gets no answer repeats what they asked for.
+            Job::Hold(route) => {
+                let next = self.later(VISIBILITY_MS, job.clone());
+                if let Some(Ok(_)) = process.run(self.hold_as(&process, &Scope::Route(route.clone())), twin).await
+                    && self.forget(next)
+                {
+                    self.later(HELD_MS, Job::LetGo(route.clone()));
+                }
+            }
+            Job::LetGo(route) => {
+                let next = self.later(VISIBILITY_MS, job.clone());
+                let scope = Scope::Route(route.clone());
+                if let Some(Ok(_)) = process.run(self.let_go_as(&process, &scope), twin).await {
+                    self.forget(next);
+                }
+            }
             Job::List(caller) => {
                 let next = caller.is_repeated.then(|| self.later(VISIBILITY_MS + caller.pauses_ms(), job.clone()));
                 if process.run(self.call_as(&process, caller), twin).await.is_some() {
@@ -193,6 +217,8 @@ const fn step(job: &Job) -> &'static str {
         Job::Resume(_) => "resume",
         Job::Retry(_) => "retry",
         Job::List(_) => "list",
+        Job::Hold(_) => "hold",
+        Job::LetGo(_) => "let-go",
         Job::Delivery(delivery) => match delivery.outgoing.to {
             Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => "register-task",
             Destination::Elect => "elect-leader",

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
-use groupage_core::domain::id::{LaneId, TaskId};
+use groupage_core::domain::id::{LaneId, RouteName, TaskId};
 use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::stream::{self, Stream};
 use groupage_core::domain::task::Status;
@@ -165,6 +165,11 @@ impl World {
         let caller = Arc::new(caller);
         self.callers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&caller));
         self.later(0, Job::List(caller));
+    }
+
+    /// Has a person hold a route's calls back after a while, for forty seconds.
+    pub fn hold_later(&self, delay_ms: u64, route: &str) {
+        self.later(delay_ms, Job::Hold(RouteName::new(route)));
     }
 
     /// All who make calls to lists.

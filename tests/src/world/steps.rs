@@ -1,6 +1,7 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
 use groupage_aws::entry::mapping::{GROUP, TASKS};
+use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::session::Timing;
@@ -12,6 +13,7 @@ use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{self, HandleBatch};
+use groupage_core::steps::hold::Holding;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::lane::{Ordering, Resumed};
 use groupage_core::steps::process::Processor;
@@ -51,6 +53,16 @@ impl World {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let failing = Failing { store, outbox, env: process.env() };
         failing.retry(&self.routes, std::slice::from_ref(task)).await
+    }
+
+    pub(crate) async fn hold_as(&self, process: &Process, scope: &Scope) -> Result<Gate, Error> {
+        let store = &Faulty::new(&self.store, process);
+        let held = Holding { store, env: process.env() }.pause(scope, Some("a test")).await?;
+        held.map_err(|refused| Error::BadMessage(refused.to_string()))
+    }
+
+    pub(crate) async fn let_go_as(&self, process: &Process, scope: &Scope) -> Result<Gate, Error> {
+        Holding { store: &Faulty::new(&self.store, process), env: process.env() }.resume(scope).await
     }
 
     pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {

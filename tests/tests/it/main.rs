@@ -15,6 +15,7 @@ mod late;
 mod leader;
 mod lists;
 mod order;
+mod outages;
 mod overload;
 mod ports;
 mod protocol;

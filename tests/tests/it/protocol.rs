@@ -101,7 +101,9 @@ async fn a_failed_call_is_repeated_with_the_same_members_and_key() {
 
 #[tokio::test(start_paused = true)]
 async fn attempts_used_up_end_in_failed_tasks_and_one_notice_each() {
-    let world = world(Scripted::new(Box::new(|_, _| Ok(Answer { status: 500, ..Answer::default() }))), 0, 7);
+    let routes = ROUTES.replace("cap_ms: 8000", "cap_ms: 8000, give_up_after_s: 0");
+    let down = Scripted::new(Box::new(|_, _| Ok(Answer { status: 500, ..Answer::default() })));
+    let world = World::new(Setting { seed: 7, ..Setting::default() }, &routes, down);
     send(&world, &parcels(10, 1), 10).await;
     settles(&world, 10).await;
     assert_eq!(world.downstream.ledger().len(), 3);

@@ -17,6 +17,8 @@ use tracing::warn;
 
 use crate::downstreams::secrets::Secrets;
 
+const UNAUTHORIZED: u16 = 401;
+const FORBIDDEN: u16 = 403;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const FENCE: HeaderName = HeaderName::from_static("groupage-fence");
 const ATTEMPT: HeaderName = HeaderName::from_static("groupage-attempt");
@@ -37,9 +39,28 @@ impl HttpCaller {
         Self { client: OnceCell::new(), secrets }
     }
 
-    /// Makes one call. The timeout begins when the secrets are at hand.
+    /// Makes one call, and one more if its secrets were refused and are others by now. The timeout begins when the secrets
+    /// are at hand.
     pub(crate) async fn call(&self, http: &Http, call: &Call<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
         let headers = self.headers(http, call).await?;
+        let answer = self.send(http, call, headers.clone(), timeout).await?;
+        if !matches!(answer.status, UNAUTHORIZED | FORBIDDEN) {
+            return Ok(answer);
+        }
+        self.secrets.forget(http.headers.values().filter_map(routes::HeaderValue::secret)).await;
+        match self.headers(http, call).await {
+            Ok(renewed) if renewed != headers => self.send(http, call, renewed, timeout).await,
+            Ok(_) | Err(_) => Ok(answer),
+        }
+    }
+
+    async fn send(
+        &self,
+        http: &Http,
+        call: &Call<'_>,
+        headers: HeaderMap,
+        timeout: Duration,
+    ) -> Result<Answer, NoAnswer> {
         let client = self.client.get_or_try_init(async || connect()).await?;
         let method = match http.method {
             Method::Post => reqwest::Method::POST,
@@ -56,7 +77,7 @@ impl HttpCaller {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in &http.headers {
-            let unusable = || NoAnswer::Other(Reason::new("header_unusable"));
+            let unusable = || NoAnswer::Misconfigured(Reason::new("header_unusable"));
             let value = match value {
                 routes::HeaderValue::Text(text) => HeaderValue::from_str(text).map_err(|_| unusable())?,
                 routes::HeaderValue::Secret { secret } => self.secrets.header(secret).await?,
@@ -80,7 +101,7 @@ fn connect() -> Result<Client, NoAnswer> {
     roots.add_parsable_certificates(found.certs);
     let failed = |error: &dyn std::fmt::Display| {
         warn!(%error, "the HTTP client cannot be made");
-        NoAnswer::Other(Reason::new("http_client"))
+        NoAnswer::Misconfigured(Reason::new("http_client"))
     };
     // Named, not the process's default: which one that is depends on what else is linked in.
     let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -131,7 +152,7 @@ async fn read_body(response: &mut Response) -> Result<Vec<u8>, NoAnswer> {
 #[expect(clippy::needless_pass_by_value, reason = "an error is passed on by value")]
 fn no_answer(error: reqwest::Error) -> NoAnswer {
     if error.is_builder() {
-        NoAnswer::Other(Reason::new("request_unusable"))
+        NoAnswer::Misconfigured(Reason::new("request_unusable"))
     } else if error.is_timeout() {
         NoAnswer::Timeout
     } else {

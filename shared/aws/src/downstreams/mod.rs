@@ -38,7 +38,7 @@ impl Downstream for Downstreams {
             routes::Downstream::Http(http) => self.http.call(http, call, timeout).await,
             routes::Downstream::Lambda(lambda) => self.lambda.call(lambda, call, timeout).await,
             // Nobody hands such a batch on; its workers have a downstream of their own.
-            routes::Downstream::Pull => Err(NoAnswer::Other(Reason::new("route_is_pulled"))),
+            routes::Downstream::Pull => Err(NoAnswer::Misconfigured(Reason::new("route_is_pulled"))),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Secrets for headers, from the environment or from Secrets Manager.
 //!
 //! A value lives in a header marked sensitive and nowhere else: no error, log line or `Debug` output shows it. A secret
-//! that cannot be read fails the call, which is then made again later.
+//! that cannot be read stops the route's calls until it can be.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,6 +21,9 @@ use crate::fault::failed;
 
 /// How long a value is used before it is read again: a rotated secret is in use everywhere after this.
 const MAX_AGE: Duration = Duration::from_secs(5 * 60);
+
+/// A value that is so young is not read anew, however often it is refused.
+const FRESH: Duration = Duration::from_secs(10);
 
 /// Reads secrets.
 pub(crate) struct Secrets {
@@ -48,8 +51,21 @@ impl Secrets {
         };
         header.map_err(|error| {
             warn!(?secret, error, "a secret is unavailable");
-            NoAnswer::Other(Reason::new("secret_unavailable"))
+            NoAnswer::Misconfigured(Reason::new("secret_unavailable"))
         })
+    }
+
+    /// Has these read anew when they are wanted next, except what was read a moment ago: a rotated secret is refused before
+    /// its copy here is old.
+    pub(crate) async fn forget(&self, secrets: impl Iterator<Item = &Secret>) {
+        let mut cache = self.cache.lock().await;
+        for secret in secrets {
+            if let Secret::SecretsManager(name) = secret
+                && cache.get(name).is_some_and(|cached| cached.read_at.elapsed() > FRESH)
+            {
+                cache.remove(name);
+            }
+        }
     }
 
     async fn managed(&self, name: &str) -> Result<HeaderValue, String> {

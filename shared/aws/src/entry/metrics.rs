@@ -40,6 +40,10 @@ pub enum Metric {
     CallsRetried,
     /// Batches that waited for their gates or for another worker.
     CallsWaited,
+    /// Batches that stayed away, since their downstream is away or a person holds calls back.
+    CallsHeldBack,
+    /// Failures by which a downstream began to count as away: one call at a time is made there from then on.
+    OutagesBegun,
     /// Calls whose result was dropped: another worker has the batch.
     ClaimsLost,
     /// Members that succeeded.

@@ -195,9 +195,17 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
                     warn!(%batch, unknown_items, "no tracker counts these items (any more)");
                 }
             }
-            handle::Outcome::CallAgain { reason } => info!(%batch, %reason, "the call will be made again"),
+            handle::Outcome::CallAgain { reason, begins_outage: false } => {
+                info!(%batch, %reason, "the call will be made again");
+            }
+            handle::Outcome::CallAgain { reason, begins_outage: true } => {
+                warn!(%batch, %reason, "the downstream is away: one call at a time is made until one is answered");
+            }
             handle::Outcome::ClaimLost => warn!(%batch, "the claim was lost: the call's result is dropped"),
-            handle::Outcome::FollowedUp(_) | handle::Outcome::Waits | handle::Outcome::Nothing => {
+            handle::Outcome::FollowedUp(_)
+            | handle::Outcome::Waits
+            | handle::Outcome::Away
+            | handle::Outcome::Nothing => {
                 debug!(%batch, ?outcome, "no call");
             }
         }
@@ -216,7 +224,11 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     .await;
     summarise(fates, |outcome, counts| match outcome {
         handle::Outcome::Settled(settled) => counts.add_settled(&settled),
-        handle::Outcome::CallAgain { .. } => counts.add(Metric::CallsRetried, 1),
+        handle::Outcome::CallAgain { begins_outage, .. } => {
+            counts.add(Metric::CallsRetried, 1);
+            counts.add(Metric::OutagesBegun, usize::from(begins_outage));
+        }
+        handle::Outcome::Away => counts.add(Metric::CallsHeldBack, 1),
         handle::Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
         handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
         handle::Outcome::FollowedUp(settled) => counts.add_repeated(&settled),

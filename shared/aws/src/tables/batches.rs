@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use groupage_core::domain::answer::Excerpts;
 use groupage_core::domain::batch::bisection::Bisection;
-use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Left, Member, Status};
+use groupage_core::domain::batch::{Assumes, Batch, Claim, Excused, FollowUp, Left, Member, Status};
 use groupage_core::domain::gate::Ticket;
 use groupage_core::domain::outcome::{Exception, Results};
 use groupage_core::domain::{BatchId, Fence, Revision, Round, RouteName, SessionId, Target, TaskId, Timestamp};
@@ -44,7 +44,10 @@ struct StoredBatch {
     rounds: BTreeMap<Position, Round>,
     bytes: u64,
     attempts: u32,
-    /// How far a batch that lost its workers is taken apart.
+    /// Calls of these that use up no attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    excused: Option<Excused>,
+    /// How far a batch is taken apart, if that takes more than one claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
@@ -95,6 +98,7 @@ impl StoredBatch {
             rounds: by_position(&batch.members, later),
             bytes: batch.bytes,
             attempts: batch.attempts,
+            excused: batch.excused,
             apart: batch.apart.clone(),
             answers: batch.answers.clone(),
             created_at: batch.created_at,
@@ -143,6 +147,7 @@ impl StoredBatch {
             members: members.map(|(position, id)| Member { id, round: round(position) }).collect(),
             bytes: self.bytes,
             attempts: self.attempts,
+            excused: self.excused,
             apart: self.apart,
             answers: self.answers,
             left: self.left,
@@ -290,6 +295,7 @@ mod tests {
             members: vec![member("c", 0), member("a", 2), member("b", 0)],
             bytes: 1_234,
             attempts: 2,
+            excused: None,
             apart: None,
             answers: Some(Box::new(said())),
             left: None,
@@ -347,6 +353,15 @@ mod tests {
             let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
             assert_eq!(batch_of(item).unwrap(), batch);
         }
+    }
+
+    #[test]
+    fn what_is_excused_survives_storage_and_costs_nothing_else() {
+        let frozen = batch(Status::Frozen);
+        assert!(!encode(TABLE, "", &StoredBatch::of(&frozen, 0)).unwrap().contains_key("Excused"));
+        let excused = Batch { excused: Some(Excused { calls: 2, since: Timestamp(7) }), ..frozen };
+        let item = encode(TABLE, "", &StoredBatch::of(&excused, 1_000)).unwrap();
+        assert_eq!(batch_of(item).unwrap(), excused);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Counts over whole tables, for a stack that lost its messages. No function may do this: it reads everything.
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::task::{self, Task};
 use groupage_core::domain::{Lock, Target};
 use groupage_core::ports::{Census, Result};
@@ -10,6 +11,7 @@ use crate::dynamo::expression::{Clause, Terms};
 use crate::dynamo::item::{Item, text};
 use crate::fault::failed;
 use crate::meter::Place;
+use crate::tables::gates::{HEALTH, told_of};
 use crate::tables::locks::{LOCK_HOLDER, lock_of};
 use crate::tables::tasks::{STATUS, task_of};
 
@@ -19,6 +21,12 @@ impl Census for Dynamo {
         let held = Clause::Present(LOCK_HOLDER);
         let items = self.scan("scan the locks", &self.tables.locks, Place::Locks, &held).await?;
         items.into_iter().map(lock_of).collect()
+    }
+
+    async fn gates_to_tell_of(&self) -> Result<Vec<(Scope, Gate)>> {
+        let told = Clause::Present(HEALTH);
+        let items = self.scan("scan the gates", &self.tables.locks, Place::Locks, &told).await?;
+        items.into_iter().map(told_of).collect()
     }
 
     async fn unsettled_tasks(&self) -> Result<Vec<Task>> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::gate::{Gate, IN_PLACE_MS, Line, Pace, Scope, Shift};
+use groupage_core::domain::gate::{Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shift};
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
 
 use crate::dynamo::expression::{Change, Clause};
-use crate::dynamo::item::{Item, decode, encode, number};
+use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number};
 use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
 use crate::tables::locks::{IDLE_MS, TABLE, TARGET, TTL};
@@ -18,6 +18,8 @@ const REVISION: &str = "Revision";
 const NEXT_CALL: &str = "NextCall";
 const NEXT_TICKET: &str = "NextTicket";
 const GAP_MS: &str = "GapMs";
+/// There only if there is something to tell.
+pub(crate) const HEALTH: &str = "Health";
 
 /// A gate as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,6 +51,8 @@ struct StoredGate {
     places_since: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latest: Option<BatchId>,
+    #[serde(default, skip_serializing_if = "Health::is_well")]
+    health: Health,
     ttl: u64,
 }
 
@@ -67,7 +71,8 @@ impl StoredGate {
     fn of(key: &str, gate: &Gate, now: Timestamp) -> Self {
         // An idle item may expire only after everything in it is over.
         let leases = gate.in_flight.values().copied();
-        let last_use = leases.chain([gate.paused_until, gate.line.next_at]).fold(now, Timestamp::max);
+        let others = [gate.paused_until, gate.line.next_at, gate.health.lasts_until(now)];
+        let last_use = leases.chain(others).fold(now, Timestamp::max);
         Self {
             target: key.to_owned(),
             revision: gate.revision,
@@ -88,6 +93,7 @@ impl StoredGate {
             places_taken: gate.pace.entries,
             places_since: gate.pace.since,
             latest: gate.latest.clone(),
+            health: gate.health.clone(),
             ttl: last_use.plus_ms(IDLE_MS).as_secs(),
         }
     }
@@ -95,6 +101,14 @@ impl StoredGate {
 
 pub(crate) fn item_of(key: &str, gate: &Gate, now: Timestamp) -> Result<Item> {
     encode(TABLE, key, &StoredGate::of(key, gate, now))
+}
+
+/// A gate that was found in its table, and whose it is.
+pub(crate) fn told_of(item: Item) -> Result<(Scope, Gate)> {
+    let key = id_in(&item, TARGET);
+    let scope = Scope::of_key(&key);
+    let scope = scope.ok_or_else(|| nonsense(TABLE, &key, TARGET, "names no gate".to_owned()))?;
+    Ok((scope, gate_of(&key, item)?))
 }
 
 fn gate_of(key: &str, item: Item) -> Result<Gate> {
@@ -115,6 +129,7 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
         turn: stored.turn,
         pace: Pace { since: stored.places_since, entries: stored.places_taken },
         latest: stored.latest,
+        health: stored.health,
     })
 }
 
@@ -163,6 +178,9 @@ impl Gates for Dynamo {
 
 #[cfg(test)]
 mod tests {
+    use groupage_core::domain::gate::{Admission, Asks, Limits};
+    use groupage_core::domain::outcome::{Failure, Fault, Reason};
+
     use super::*;
 
     #[test]
@@ -181,6 +199,7 @@ mod tests {
             turn: 42,
             pace,
             latest,
+            health: Health::default(),
         };
         let stored = StoredGate::of("#route:r", &gate, Timestamp(1_000));
         assert_eq!(stored.ttl, Timestamp(9_000).plus_ms(IDLE_MS).as_secs());
@@ -188,6 +207,26 @@ mod tests {
         assert_eq!(gate_of("#route:r", item).unwrap(), gate);
         let paused = Gate { paused_until: Timestamp(70_000), ..gate };
         assert!(StoredGate::of("#route:r", &paused, Timestamp(0)).ttl > stored.ttl);
+    }
+
+    #[test]
+    fn what_an_outage_and_a_person_leave_at_a_gate_survives_storage_and_a_persons_pause_never_expires() {
+        let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: Some(7), fault: Fault::Ours };
+        let (a, b) = (BatchId::new("a"), BatchId::new("b"));
+        let open = Gate::default().failed((&a, &a), &failure, 5, Timestamp(1)).0.unwrap();
+        let (limits, later) = (Limits::default(), Timestamp(100_000));
+        let Admission::Admitted(Some(probed), _) = open.admit(&b, Asks::Anew, limits, later, Timestamp(200_000)) else {
+            panic!("it may probe")
+        };
+        let closed = probed.answered(&b, later).unwrap();
+        let held = closed.held(Some("a deployment".to_owned()), later).unwrap();
+        for gate in [&open, &probed, &closed, &held] {
+            let item = encode(TABLE, "", &StoredGate::of("#route:r", gate, later)).unwrap();
+            assert_eq!(gate_of("#route:r", item).unwrap(), *gate);
+        }
+        let years = later.plus_ms(5 * 365 * 24 * 60 * 60 * 1_000).as_secs();
+        assert!(StoredGate::of("#route:r", &held, later).ttl > years);
+        assert!(StoredGate::of("#route:r", &closed, later).ttl < years);
     }
 
     #[test]

@@ -26,7 +26,11 @@ pub enum NoAnswer {
     Timeout,
     /// The answer is larger than any answer may be.
     TooLarge,
-    /// Anything else, for example a secret that could not be read.
+    /// The call could not be made as it is configured, for example for want of a secret: no call of its route can.
+    Misconfigured(Reason),
+    /// The called side says that it failed, and nothing of the members: a command's exit code.
+    Failed(Reason),
+    /// Anything else.
     Other(Reason),
 }
 

@@ -166,9 +166,9 @@ pub struct Handle {
     pub batch: BatchId,
     /// Its Target.
     pub target: Target,
-    /// How often it has waited for a place or for another worker's claim; no call was made then.
+    /// How often it has waited: each time a delayed copy takes its place.
     pub waits: u32,
-    /// The batch's number of nudges when this message was first sent: sweep may have sent a newer one since.
+    /// The batch's number of nudges when this message was first sent: a newer one may have been sent since.
     #[serde(default)]
     pub nudge: u32,
     /// Its number in the line of the gate that it waits at.

@@ -50,6 +50,13 @@ pub const NO_RESULT: &str = "no_result";
 /// Why a task fails of which the last call that it may be part of has lost its worker.
 pub const WORKER_LOST: &str = "worker_lost";
 
+/// Why a task fails whose downstream was away for as long as its route waits. It ends with why the last call failed.
+#[must_use]
+pub fn outage(last: &Reason) -> Reason {
+    const BEGINS: &str = "outage:";
+    Reason(format!("{BEGINS}{}", last.as_str().chars().take(64 - BEGINS.len()).collect::<String>()))
+}
+
 /// What a downstream said of one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
@@ -59,8 +66,28 @@ pub enum Said {
     Failed(Reason),
     /// Not now.
     Retry(Reason),
-    /// It was not asked: its part of a batch that was taken apart could not be called any more.
-    NotCalled,
+}
+
+/// A call that failed for a reason that says nothing about its tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Why.
+    pub reason: Reason,
+    /// How long `Retry-After` asked to be left alone, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+    /// Whose fault it seems.
+    pub fault: Fault,
+}
+
+/// Whose fault a failed call seems, before it is known how other calls fare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The downstream is away, or this call drives it away.
+    Downstream,
+    /// Ours: no call of the route can do better until a person mends that.
+    Ours,
+    /// That of this call: it counts, whatever becomes of others.
+    Call,
 }
 
 /// What a call came to, before the retry policy has its say.
@@ -70,13 +97,9 @@ pub enum Reply {
     PerMember(BTreeMap<TaskId, Said>),
     /// It refused the call as a whole, for good.
     Refused(Reason),
-    /// The call failed for now: throttled, unreachable, timed out, or its answer made no sense.
-    Unavailable {
-        /// Why.
-        reason: Reason,
-        /// What `Retry-After` asked for, in milliseconds.
-        retry_after_ms: Option<u64>,
-    },
+    /// The call failed for a reason that says nothing about its tasks: throttled, unreachable, timed out, or its answer
+    /// made no sense.
+    Unavailable(Failure),
 }
 
 /// A member's part in its batch's recorded outcome, unless it succeeded.
@@ -117,52 +140,27 @@ pub struct Attempted {
     pub bytes: u32,
 }
 
-/// What to do after a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Record this outcome; the call is over.
-    Settle(Results),
-    /// Make the same call again later.
-    CallAgain {
-        /// Why.
-        reason: Reason,
-        /// What `Retry-After` asked for, in milliseconds.
-        retry_after_ms: Option<u64>,
-    },
-}
-
-/// Turns a reply into a verdict.
+/// Turns a reply into an outcome.
 ///
 /// `delay_ms` gives the pause before a member's next round, from the attempts it has made and what `Retry-After` asked
-/// for. A batch whose call failed as a whole is called again with the same members, until one of them has used up its
-/// attempts: then those fail and the others return to waiting, since a batch's members never change.
+/// for. Of a batch whose call failed as a whole, for a reason that says nothing about its members, those that have used up
+/// their attempts fail and the others return to waiting, since a batch's members never change.
 pub fn judge(
     reply: Reply,
     members: &[Attempted],
     max_attempts: u32,
     delay_ms: impl Fn(u32, Option<u64>) -> u64,
-) -> Verdict {
-    let exhausted = |member: &Attempted| member.attempts >= max_attempts;
+) -> Results {
     let again =
         |member: &Attempted, reason: &Reason, asked_ms| again(member, reason, max_attempts, asked_ms, &delay_ms);
     match reply {
-        Reply::PerMember(said) => Verdict::Settle(results(said, members, max_attempts, &delay_ms)),
-        Reply::Refused(reason) => Verdict::Settle(
-            members
-                .iter()
-                .map(|member| {
-                    (member.id.clone(), Exception::Failed { reason: reason.clone(), attempts: member.attempts })
-                })
-                .collect(),
-        ),
-        Reply::Unavailable { reason, retry_after_ms } => {
-            if members.iter().any(exhausted) {
-                Verdict::Settle(
-                    members.iter().map(|member| (member.id.clone(), again(member, &reason, retry_after_ms))).collect(),
-                )
-            } else {
-                Verdict::CallAgain { reason, retry_after_ms }
-            }
+        Reply::PerMember(said) => results(said, members, max_attempts, &delay_ms),
+        Reply::Refused(reason) => {
+            let failed = |member: &Attempted| Exception::Failed { reason: reason.clone(), attempts: member.attempts };
+            members.iter().map(|member| (member.id.clone(), failed(member))).collect()
+        }
+        Reply::Unavailable(Failure { reason, retry_after_ms, .. }) => {
+            members.iter().map(|member| (member.id.clone(), again(member, &reason, retry_after_ms))).collect()
         }
     }
 }
@@ -179,10 +177,6 @@ pub fn results(
             Said::Succeeded => return None,
             Said::Failed(reason) => Exception::Failed { reason, attempts: member.attempts },
             Said::Retry(reason) => again(member, &reason, max_attempts, None, &delay_ms),
-            Said::NotCalled => {
-                let attempts = member.attempts.saturating_sub(1);
-                Exception::Returned { attempts, delay_ms: delay_ms(1, None), bytes: member.bytes }
-            }
         })
     };
     members.iter().filter_map(|member| Some((member.id.clone(), of(member)?))).collect()
@@ -212,40 +206,31 @@ mod tests {
     }
 
     fn down() -> Reply {
-        Reply::Unavailable { reason: Reason::new("http_503"), retry_after_ms: Some(7) }
-    }
-
-    #[test]
-    fn a_failed_call_is_made_again_while_every_member_has_attempts_left() {
-        let verdict = judge(down(), &[member("a", 1), member("b", 2)], 3, |_, _| 1);
-        assert_eq!(verdict, Verdict::CallAgain { reason: Reason::new("http_503"), retry_after_ms: Some(7) });
+        Reply::Unavailable(Failure {
+            reason: Reason::new("http_503"),
+            retry_after_ms: Some(7),
+            fault: Fault::Downstream,
+        })
     }
 
     #[test]
     fn when_one_member_is_exhausted_it_fails_and_the_others_return() {
-        let Verdict::Settle(results) = judge(down(), &[member("a", 3), member("b", 1)], 3, |_, _| 9) else {
-            panic!("must settle")
-        };
+        let results = judge(down(), &[member("a", 3), member("b", 1)], 3, |_, _| 9);
         assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
         assert_eq!(results[&TaskId::new("b")], Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4 });
     }
 
     #[test]
-    fn a_member_that_was_not_asked_goes_round_again_and_keeps_its_attempt() {
-        let said = BTreeMap::from([(TaskId::new("a"), Said::NotCalled)]);
-        let Verdict::Settle(results) = judge(Reply::PerMember(said), &[member("a", 1)], 1, |_, _| 5) else {
-            panic!("must settle")
-        };
-        assert_eq!(results[&TaskId::new("a")], Exception::Returned { attempts: 0, delay_ms: 5, bytes: 4 });
+    fn the_reason_of_an_outage_is_a_token_and_ends_with_the_last_failure() {
+        assert_eq!(outage(&Reason::new("http_503")).as_str(), "outage:http_503");
+        let longest = outage(&Reason::new("x".repeat(64)));
+        assert_eq!(Reason::from_downstream(longest.as_str()), longest);
     }
 
     #[test]
     fn a_member_the_answer_passes_over_is_not_taken_for_done() {
         let said = BTreeMap::from([(TaskId::new("a"), Said::Succeeded)]);
-        let Verdict::Settle(results) = judge(Reply::PerMember(said), &[member("a", 1), member("b", 1)], 3, |_, _| 0)
-        else {
-            panic!("must settle")
-        };
+        let results = judge(Reply::PerMember(said), &[member("a", 1), member("b", 1)], 3, |_, _| 0);
         assert_eq!(results.len(), 1);
         assert!(matches!(results[&TaskId::new("b")], Exception::Returned { .. }));
     }

@@ -86,6 +86,12 @@ impl MemoryStore {
 }
 
 impl Census for MemoryStore {
+    async fn gates_to_tell_of(&self) -> Result<Vec<(Scope, Gate)>> {
+        let tables = self.tables();
+        let told = tables.gates.iter().filter(|(_, gate)| !gate.health.is_well());
+        Ok(told.map(|(scope, gate)| (scope.clone(), gate.clone())).collect())
+    }
+
     async fn held_locks(&self) -> Result<Vec<(Target, Lock)>> {
         let tables = self.tables();
         let held = tables.locks.iter().filter(|(_, lock)| lock.holder.is_some());

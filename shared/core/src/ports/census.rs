@@ -2,6 +2,7 @@
 
 use super::Result;
 use super::declare::port;
+use crate::domain::gate::{Gate, Scope};
 use crate::domain::id::Target;
 use crate::domain::lock::Lock;
 use crate::domain::task::Task;
@@ -11,6 +12,9 @@ port! {
     pub trait Census {
         /// All locks that somebody holds.
         async fn held_locks(&self) -> Result<Vec<(Target, Lock)>>;
+
+        /// All gates of which there is something to tell: calls failed there, or a person holds them back.
+        async fn gates_to_tell_of(&self) -> Result<Vec<(Scope, Gate)>>;
 
         /// All tasks that are neither succeeded nor failed.
         async fn unsettled_tasks(&self) -> Result<Vec<Task>>;

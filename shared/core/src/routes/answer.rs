@@ -3,8 +3,11 @@
 //! Three forms need no mapping: nothing (all is well), AWS's own `{"batchItemFailures": [{"itemIdentifier": …}]}`, and
 //! `{"results": [{"id", "status": "succeeded|failed|retry", "reason"}]}`. Any other is read by the route's mapping. An
 //! answer that cannot be believed (no JSON, unknown members) settles nothing: the same call is made again.
+//!
+//! An HTTP status says whether the body is read at all. [`Class::of`] is the one table of what each means; the page of
+//! outages in the docs shows the same.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +15,7 @@ use serde::Deserialize;
 use super::expression::{Data, Expression};
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::id::TaskId;
-use crate::domain::outcome::{Reason, Reply, Said};
+use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said};
 
 /// How to read an answer that is not in one of Groupage's own forms: JMESPath over the answer's JSON.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -64,29 +67,82 @@ enum OwnStatus {
 /// Why an answer cannot be believed; becomes the reason of the retry.
 type Unbelievable = &'static str;
 
+/// What an HTTP status says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The body says what became of each member.
+    Answer,
+    /// The downstream is away for now, whatever is sent to it.
+    Outage,
+    /// This call is refused for good.
+    Refusal,
+}
+
+impl Class {
+    /// What a status says, unless the route says otherwise.
+    #[must_use]
+    pub const fn of(status: u16) -> Self {
+        match status {
+            200..=299 => Self::Answer,
+            // Who may call is a matter of the secret, which may just be replaced; when to call, of the moment.
+            401 | 403 | 408 | 425 | 429 | 500..=599 => Self::Outage,
+            // A redirect would carry payloads and secrets to an address that no route names: it is never followed.
+            _ => Self::Refusal,
+        }
+    }
+}
+
+/// What a route says otherwise of statuses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Otherwise {
+    /// These are outages.
+    pub(super) outages: BTreeSet<u16>,
+    /// These are refusals.
+    pub(super) refusals: BTreeSet<u16>,
+}
+
+impl Otherwise {
+    fn class(&self, status: u16) -> Class {
+        if self.outages.contains(&status) {
+            Class::Outage
+        } else if self.refusals.contains(&status) {
+            Class::Refusal
+        } else {
+            Class::of(status)
+        }
+    }
+}
+
+/// A status as a reason.
+fn reason(status: u16) -> Reason {
+    let word = if (300..=399).contains(&status) { "redirect" } else { "http" };
+    Reason::new(format!("{word}_{status}"))
+}
+
 impl ResponseMapping {
     /// Answers in Groupage's own forms.
     pub(super) const OWN: Self =
         Self { results: None, id: None, succeeded: None, retryable: None, reason: None, ignore_body: false };
 
-    /// What a call came to.
+    /// What a call came to, of whose statuses the route says something `otherwise`.
     #[must_use]
-    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId]) -> Reply {
-        let unavailable = |reason: Reason, retry_after_ms| Reply::Unavailable { reason, retry_after_ms };
+    pub(super) fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], otherwise: &Otherwise) -> Reply {
+        let failed = |reason, fault| Reply::Unavailable(Failure { reason, retry_after_ms: None, fault });
+        let unavailable =
+            |reason, retry_after_ms| Reply::Unavailable(Failure { reason, retry_after_ms, fault: Fault::Downstream });
         match answer {
             Err(NoAnswer::Connection) => unavailable(Reason::new("connection"), None),
             Err(NoAnswer::Timeout) => unavailable(Reason::new("timeout"), None),
             Err(NoAnswer::TooLarge) => unavailable(Reason::new("answer_too_large"), None),
+            Err(NoAnswer::Misconfigured(reason)) => failed(reason, Fault::Ours),
+            Err(NoAnswer::Failed(reason)) => failed(reason, Fault::Call),
             Err(NoAnswer::Other(reason)) => unavailable(reason, None),
-            Ok(answer) => match answer.status {
-                200..=299 => self
+            Ok(answer) => match otherwise.class(answer.status) {
+                Class::Answer => self
                     .read_body(&answer.body, members)
                     .map_or_else(|why| unavailable(Reason::new(why), None), Reply::PerMember),
-                // 408 Request Timeout, 425 Too Early and 429 Too Many Requests are about the moment, not the request.
-                status @ (408 | 425 | 429 | 500..=599) => {
-                    unavailable(Reason::new(format!("http_{status}")), answer.retry_after_ms)
-                }
-                status => Reply::Refused(Reason::new(format!("http_{status}"))),
+                Class::Outage => unavailable(reason(answer.status), answer.retry_after_ms),
+                Class::Refusal => Reply::Refused(reason(answer.status)),
             },
         }
     }

@@ -90,6 +90,17 @@ pub enum HeaderValue {
     },
 }
 
+impl HeaderValue {
+    /// The secret that it is, if it is one.
+    #[must_use]
+    pub const fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::Text(_) => None,
+            Self::Secret { secret } => Some(secret),
+        }
+    }
+}
+
 /// Where a secret is kept. Its value never reaches a log, an error or a notification.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -1,11 +1,12 @@
 //! The routes file as it is written: the types its JSON Schema is generated from.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_saphyr::Spanned;
 
+use super::answer::Otherwise;
 use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
@@ -59,7 +60,7 @@ struct RouteEntry {
     batch: BatchLimits,
     /// Where the call goes.
     downstream: Downstream,
-    /// When and how often to try again.
+    /// When and how often to try again, and for how long.
     #[serde(default)]
     retry: Retry,
     /// When a call may start.
@@ -118,21 +119,42 @@ impl Default for Order {
     }
 }
 
-/// When and how often to try again.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+/// When and how often to try again, and for how long.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Retry {
-    /// Calls a task may be part of before it fails.
+    /// Calls a task may be part of before it fails. One that fails for a reason that says nothing about the task counts
+    /// only if others are answered meanwhile.
     attempts: Limited<1, 50>,
     /// The longest pause after the first attempt, in milliseconds; it doubles with each.
     base_ms: Limited<1, 900_000>,
     /// The longest pause after any attempt, in milliseconds.
     cap_ms: Limited<1, 900_000>,
+    /// How long an outage of the downstream is waited out, in seconds. 0: not at all, and each failure is an attempt.
+    give_up_after_s: Limited<0, 1_209_600>,
+    /// The longest pause that a `Retry-After` may ask for, in seconds.
+    longest_pause_s: Limited<1, 39_600>,
+    /// HTTP statuses that are taken for an outage, beside 401, 403, 408, 425, 429 and 500 to 599.
+    on: BTreeSet<Status>,
+    /// HTTP statuses that are taken for a refusal for good.
+    never: BTreeSet<Status>,
 }
+
+/// An HTTP status other than success.
+type Status = Limited<300, 599>;
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { attempts: Limited(5), base_ms: Limited(1_000), cap_ms: Limited(60_000) }
+        let retry::Policy { attempts, base_ms, cap_ms, give_up_ms, longest_pause_ms } = retry::Policy::default();
+        Self {
+            attempts: Limited(attempts.into()),
+            base_ms: Limited(base_ms),
+            cap_ms: Limited(cap_ms),
+            give_up_after_s: Limited(give_up_ms / 1_000),
+            longest_pause_s: Limited(longest_pause_ms / 1_000),
+            on: BTreeSet::new(),
+            never: BTreeSet::new(),
+        }
     }
 }
 
@@ -146,11 +168,11 @@ struct CallLimits {
     in_flight: Option<Limited<1, 1_000>>,
     /// Calls that the whole route starts in a second.
     calls_per_second: Option<Limited<1, 1_000>>,
-    /// Whose calls a `Retry-After` holds back: those for the same Target, or all of the route.
+    /// Whose calls a `Retry-After` or an outage holds back: those for the same Target, or all of the route.
     pause: Pause,
 }
 
-/// Whose calls a `Retry-After` holds back.
+/// Whose calls a `Retry-After` or an outage holds back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pause {
@@ -161,7 +183,8 @@ pub enum Pause {
     Route,
 }
 
-/// What happens to a batch that the downstream refuses as a whole (400 to 499, except 408, 425 and 429).
+/// What happens to a batch that the downstream refuses as a whole, or that alone fails time and again while others are
+/// answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnReject {
@@ -219,6 +242,9 @@ impl File {
                 let what = "is ordered: its Targets cannot have `shards`, which have leaders that work side by side";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
+            if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
+                return Err(whole(format!("`retry` of route `{}` has {status} in `on` and in `never`", entry.name)));
+            }
             if !names.insert(&entry.name) {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }
@@ -256,7 +282,10 @@ impl RouteEntry {
                 attempts: u32::try_from(self.retry.attempts.0).unwrap_or(u32::MAX),
                 base_ms: self.retry.base_ms.0,
                 cap_ms: self.retry.cap_ms.0,
+                give_up_ms: self.retry.give_up_after_s.0 * 1_000,
+                longest_pause_ms: self.retry.longest_pause_s.0 * 1_000,
             },
+            otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
             in_flight: InFlight {
                 per_target: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
                 in_all: self.limits.in_flight.and_then(|limit| usize::try_from(limit.0).ok()),
@@ -284,6 +313,10 @@ pub fn schema() -> Schema {
 
 const fn keep_failed_days() -> Limited<1, 365> {
     Limited(KEEP_DAYS)
+}
+
+fn statuses(statuses: &BTreeSet<Status>) -> BTreeSet<u16> {
+    statuses.iter().filter_map(|status| u16::try_from(status.0).ok()).collect()
 }
 
 const fn one_shard() -> Limited<1, 64> {

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// A whole number from `MIN` to `MAX`. It is written so that the schema has its default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Limited<const MIN: u64, const MAX: u64>(pub u64);
 
 impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Limited<MIN, MAX> {

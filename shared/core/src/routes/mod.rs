@@ -11,17 +11,20 @@ mod file;
 mod limited;
 mod template;
 
-pub use answer::ResponseMapping;
+use answer::Otherwise;
+pub use answer::{Class, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
 pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
 
+use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::batch;
 use crate::domain::destination::Destination;
 use crate::domain::gate::Scope;
-use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, Turn};
+use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
+use crate::domain::outcome::Reply;
 use crate::domain::retry;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
 
@@ -60,8 +63,9 @@ pub struct Route {
     /// Where the call goes.
     pub downstream: Downstream,
     body: Option<template::Template>,
-    /// When and how often to try again.
+    /// When and how often to try again, and for how long.
     pub retry: retry::Policy,
+    otherwise: Otherwise,
     /// How many calls may be in flight.
     pub in_flight: InFlight,
     /// Milliseconds from one call's start to the next; `None` is no limit.
@@ -120,6 +124,12 @@ impl Route {
     /// What a failed task means to those behind it; only a person lets tasks go on whose route is not ordered any more.
     pub fn on_failure(&self) -> OnFailure {
         self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
+    }
+
+    /// What a call of these members came to.
+    #[must_use]
+    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId]) -> Reply {
+        self.downstream.response().read(answer, members, &self.otherwise)
     }
 
     /// The place of a task among those of its order key.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::domain::answer::{Answer, NoAnswer};
-use crate::domain::outcome::{Reply, Said};
+use crate::domain::outcome::{Failure, Fault, Reply, Said};
 use crate::domain::{BatchId, LaneId, NotificationQueue, Reason, TaskId, Turn};
 
 const GOOD: &str = r#"version: 1
@@ -147,7 +147,7 @@ fn an_order_without_a_key_is_refused() {
 
 fn read(mapping: &str, answer: Result<Answer, NoAnswer>) -> Reply {
     let mapping: ResponseMapping = serde_saphyr::from_str(mapping).unwrap();
-    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")])
+    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")], &Otherwise::default())
 }
 
 fn ok(body: &str) -> Result<Answer, NoAnswer> {
@@ -183,17 +183,46 @@ fn an_answer_of_another_shape_is_read_by_its_mapping_in_order_or_by_id() {
     assert!(matches!(read(bulk, ok(r#"{"items":[]}"#)), Reply::Unavailable { .. }), "of wrong length");
 }
 
+fn status(status: u16) -> Result<Answer, NoAnswer> {
+    Ok(Answer { status, retry_after_ms: Some(5), body: Vec::new() })
+}
+
 #[test]
-fn statuses_decide_between_later_and_never() {
-    let status = |status| Ok(Answer { status, retry_after_ms: Some(5), body: Vec::new() });
-    for later in [408, 425, 429, 500, 503] {
-        assert!(matches!(read("{}", status(later)), Reply::Unavailable { retry_after_ms: Some(5), .. }), "{later}");
+fn statuses_decide_between_an_outage_and_a_refusal() {
+    let failure = |reason: &str, retry_after_ms| {
+        Reply::Unavailable(Failure { reason: Reason::new(reason), retry_after_ms, fault: Fault::Downstream })
+    };
+    for outage in [401, 403, 408, 425, 429, 500, 503, 599] {
+        assert_eq!(read("{}", status(outage)), failure(&format!("http_{outage}"), Some(5)));
     }
-    for never in [302, 400, 401, 404, 413] {
-        assert_eq!(read("{}", status(never)), Reply::Refused(Reason::new(format!("http_{never}"))));
+    for refusal in [400, 404, 409, 410, 413, 422] {
+        assert_eq!(read("{}", status(refusal)), Reply::Refused(Reason::new(format!("http_{refusal}"))));
     }
-    assert!(matches!(read("{}", Err(NoAnswer::TooLarge)), Reply::Unavailable { .. }));
+    for redirect in [301, 302, 307, 308] {
+        assert_eq!(read("{}", status(redirect)), Reply::Refused(Reason::new(format!("redirect_{redirect}"))));
+    }
+    assert_eq!(read("{}", Err(NoAnswer::TooLarge)), failure("answer_too_large", None));
     assert_eq!(read("{ ignore_body: true }", ok("OK")), said(Said::Succeeded, Said::Succeeded));
+}
+
+#[test]
+fn a_fault_of_ours_is_told_apart() {
+    let reply = read("{}", Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))));
+    let Reply::Unavailable(failure) = reply else { panic!("nothing is known of the members") };
+    assert_eq!(failure.fault, Fault::Ours);
+}
+
+#[test]
+fn a_route_may_say_otherwise_of_statuses() {
+    let with = |retry: &str| GOOD.replacen("target: truck\n", &format!("target: truck\n    retry: {retry}\n"), 1);
+    let routes = Routes::parse(&with("{ on: [404], never: [501, 403], give_up_after_s: 60 }")).unwrap();
+    let route = routes.get(&RouteName::new("parcels")).unwrap();
+    assert_eq!((route.retry.give_up_ms, route.retry.longest_pause_ms), (60_000, 900_000));
+    let is_outage = |answer| matches!(route.read(status(answer), &[]), Reply::Unavailable(_));
+    assert_eq!([404, 501, 403, 503, 422].map(is_outage), [true, false, false, true, false]);
+    let error = Routes::parse(&with("{ on: [404], never: [404] }")).unwrap_err();
+    assert!(error.what.contains("404 in `on` and in `never`"), "{error}");
+    assert!(Routes::parse(&with("{ on: [204] }")).unwrap_err().what.contains("from 300 to 599"));
 }
 
 fn key() -> (BatchId, Target) {

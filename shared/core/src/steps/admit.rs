@@ -2,8 +2,10 @@
 
 use super::Error;
 use crate::domain::batch::Batch;
-use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, Limits, Of, Scope, Ticket};
+use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket};
 use crate::domain::id::BatchId;
+use crate::domain::outcome::{Failure, Fault, Reason};
+use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Gates, Stored};
 use crate::routes::Route;
@@ -17,10 +19,23 @@ pub enum Passed {
         held: Vec<Scope>,
         /// When the call starts; some seconds ahead at most.
         start: Timestamp,
+        /// Gates behind which calls failed before it: they want to hear of an answer.
+        in_trouble: Vec<Scope>,
     },
     /// It waits. At the gate where it waits it holds no place. With a ticket of its route's gate it keeps the place
     /// that it has at its Target's, so that no other batch of the Target stands in its way when its time has come.
     No(Wait),
+    /// Its downstream is away, or a person holds calls back. It holds no place that it did not have before.
+    Away(Away),
+}
+
+/// For how long a batch stays away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Away {
+    /// When it comes back.
+    pub until: Timestamp,
+    /// Since when no call was answered, and why; `None`: a person holds calls back.
+    pub outage: Option<(Timestamp, Reason)>,
 }
 
 /// Until when a batch waits.
@@ -63,10 +78,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer; places may be held then, until their lease is over.
     pub async fn admit(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
         let ticket = batch.ticket.filter(|ticket| ticket.attempts == batch.attempts);
-        let is_due_at_route = ticket.is_some_and(|ticket| ticket.of == Of::Route);
-        // What the gate of a Target without limits says is asked for again right before the call.
-        let asked = |(_, limits): &(Scope, Limits)| !is_due_at_route || *limits != Limits::default();
-        let gates: Vec<_> = gates(route, batch).into_iter().filter(asked).collect();
+        let gates = gates(route, batch);
         let asks = |scope: &Scope| {
             ticket.filter(|ticket| ticket.of == scope.of()).map_or(Asks::Anew, |ticket| Asks::With(ticket.number))
         };
@@ -89,34 +101,44 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         asks: impl Fn(&Scope) -> Asks + Send,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
-        let (mut held, mut taken) = (Vec::new(), Vec::new());
+        let (mut held, mut taken, mut in_trouble) = (Vec::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
         for (scope, limits) in gates {
+            let ahead_ms = start.since(self.env.now());
+            if ahead_ms > 0 {
+                // The next gate's time would be past, and calls too near to each other there.
+                self.env.sleep(ahead_ms).await;
+            }
             let asks = asks(&scope);
             match self.pass(route, batch, (&scope, limits), asks, lease_until).await? {
-                Ok(place) => {
+                Went::Through(place) => {
                     start = start.max(place.start);
+                    in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
                     if limits.in_flight.is_some() {
                         taken.extend(place.taken.then(|| scope.clone()));
                         held.push(scope);
                     }
                 }
-                Err(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
+                Went::Away(away) => {
+                    self.leave(&taken, &batch.id, lease_until).await?;
+                    return Ok(Passed::Away(away));
+                }
+                Went::ToWait(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
                     // The lease is counted from the time of the ticket.
                     let lease_until = until.plus_ms(lease_until.since(self.env.now()));
                     for scope in &held {
-                        self.change(scope, |gate| gate.kept(&batch.id, lease_until)).await?;
+                        self.change(scope, |gate| (gate.kept(&batch.id, lease_until), ())).await?;
                     }
                     return Ok(Passed::No(wait));
                 }
-                Err(wait) => {
+                Went::ToWait(wait) => {
                     // A place that the batch had before is that of the worker that calls it.
                     self.leave(&taken, &batch.id, lease_until).await?;
                     return Ok(Passed::No(wait));
                 }
             }
         }
-        Ok(Passed::Yes { held, start })
+        Ok(Passed::Yes { held, start, in_trouble })
     }
 
     /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.
@@ -125,7 +147,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer.
     pub async fn leave(&self, scopes: &[Scope], batch: &BatchId, lease: Timestamp) -> Result<(), Error> {
         for scope in scopes {
-            self.change(scope, |gate| gate.left(batch, lease)).await?;
+            self.change(scope, |gate| (gate.left(batch, lease), ())).await?;
         }
         Ok(())
     }
@@ -137,26 +159,82 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     pub async fn clear(&self, route: &Route, batch: &Batch) -> Result<(), Error> {
         let limited = gates(route, batch).into_iter().filter(|(_, limits)| limits.in_flight.is_some());
         for (scope, _) in limited {
-            self.change(&scope, |gate| gate.without(&batch.id)).await?;
+            self.change(&scope, |gate| (gate.without(&batch.id), ())).await?;
         }
         Ok(())
     }
 
-    /// Closes the gate that the route names for it, for every worker.
+    /// Tells the gate that the route names for it that a call under this key failed, for every worker: from here on none
+    /// starts a call that the gate holds back. Says what that means to the batch.
     ///
     /// # Errors
-    /// A port did not answer, or the gate changed too often: it may be open.
-    pub async fn pause(&self, route: &Route, batch: &Batch, until: Timestamp) -> Result<(), Error> {
-        self.change(&route.pause_scope(&batch.target), |gate| gate.paused(until, self.env.now())).await
+    /// A port did not answer, or the gate changed too often: it may know nothing.
+    pub async fn failed(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        call: &BatchId,
+        failure: &Failure,
+    ) -> Result<Setback, Error> {
+        let (policy, scope) = (&route.retry, route.pause_scope(&batch.target));
+        let unheard = Setback::unheard(self.env.now());
+        if failure.fault == Fault::Call {
+            return Ok(Setback { counted: 1, ..unheard });
+        }
+        if policy.waits_outages_out() {
+            let failed = |gate: &Gate| gate.failed((call, &batch.id), failure, policy.longest_pause_ms, self.env.now());
+            let setback: Setback = self.change(&scope, failed).await?;
+            return Ok(match scope {
+                Scope::Target(_) if setback.is_alone && failure.fault == Fault::Downstream => {
+                    let suspected = |gate: &Gate| gate.suspected(call, failure, self.env.now());
+                    // If that gate does not hear of it, one failure more is excused.
+                    let counted = self.change(&Scope::Route(route.name.clone()), suspected).await.unwrap_or(0);
+                    // An answer of this Target is told to both.
+                    Setback { counted: setback.counted.max(counted), ..setback }
+                }
+                Scope::Target(_) | Scope::Route(_) => setback,
+            });
+        }
+        let mut setback = unheard;
+        if let Some(asked_ms) = failure.retry_after_ms {
+            let until = self.env.now().plus_ms(asked_ms.min(policy.longest_pause_ms));
+            self.change(&scope, |gate| (gate.paused(until, self.env.now()), ())).await?;
+            setback.back = Some((until, until));
+        }
+        Ok(setback)
     }
 
-    /// Until when the gate that the route names for it is closed, if it is.
+    /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it, the
+    /// next answer tells.
+    pub async fn answered(&self, in_trouble: &[Scope], call: &BatchId) {
+        for scope in in_trouble {
+            let _ = self.change(scope, |gate| (gate.answered(call, self.env.now()), ())).await;
+        }
+    }
+
+    /// Changes what a person has a say in; says what the gate is then.
+    ///
+    /// # Errors
+    /// As [`failed`](Self::failed).
+    pub(super) async fn turn(
+        &self,
+        scope: &Scope,
+        turned: impl Fn(&Gate, Timestamp) -> Option<Gate> + Send + Sync,
+    ) -> Result<Gate, Error> {
+        let turn = |gate: &Gate| {
+            let next = turned(gate, self.env.now());
+            (next.clone(), next.unwrap_or_else(|| gate.clone()))
+        };
+        self.change(scope, turn).await
+    }
+
+    /// What the gate that the route names for it says right before the call.
     ///
     /// # Errors
     /// A port did not answer.
-    pub async fn paused_until(&self, route: &Route, batch: &Batch) -> Result<Option<Timestamp>, Error> {
+    pub async fn says_now(&self, route: &Route, batch: &Batch) -> Result<Now, Error> {
         let gate = self.store.gate(&route.pause_scope(&batch.target)).await?;
-        Ok((gate.paused_until > self.env.now()).then_some(gate.paused_until))
+        Ok(gate.says_now(&batch.id, self.env.now()))
     }
 
     /// Passes one gate, waiting in place for what comes soon.
@@ -167,7 +245,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         (scope, limits): (&Scope, Limits),
         mut asks: Asks,
         lease_until: Timestamp,
-    ) -> Result<Result<Place, Wait>, Error> {
+    ) -> Result<Went, Error> {
         // A worker that pulls has other batches to look at meanwhile.
         let patience_ms = if route.is_pulled() { 0 } else { IN_PLACE_MS };
         let mut attempts = 0;
@@ -176,22 +254,30 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         while attempts < TRIES {
             let now = self.env.now();
             let gate = self.store.gate(scope).await?;
-            match gate.admit(&batch.id, asks, limits, now, lease_until) {
+            let held_back = gate.holds_back(&batch.target.whole(), now);
+            match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease_until)) {
                 Admission::Admitted(next, start) => {
                     if self.is_written(scope, next, now).await? {
-                        return Ok(Ok(Place { start, taken: !gate.counts(&batch.id) }));
+                        let taken = !gate.counts(&batch.id);
+                        return Ok(Went::Through(Place { start, taken, is_in_trouble: gate.health.is_in_trouble() }));
                     }
                 }
                 Admission::LinesUp => {
                     if let Some(gate) = self.store.take_ticket(scope, &gate, now).await? {
                         let (number, at) = gate.last_ticket();
-                        return Ok(Err(Wait { until: Some(at), ticket: Some(ticket(number)) }));
+                        return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(number)) }));
+                    }
+                }
+                Admission::Away { gate: next, back: (from, to), outage } => {
+                    if self.is_written(scope, next.map(|gate| *gate), now).await? {
+                        let until = between(from, to, self.env.random());
+                        return Ok(Went::Away(Away { until, outage }));
                     }
                 }
                 Admission::Later { gate: next, ticket: number, at } => {
                     if self.is_written(scope, next, now).await? {
                         if at > patient_until || number.is_none() {
-                            return Ok(Err(Wait { until: Some(at), ticket: number.map(ticket) }));
+                            return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
                         }
                         asks = number.map_or(asks, Asks::With);
                         // It may be sooner: a place that waits is lost, a look is not much.
@@ -207,7 +293,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             Asks::With(number) => Some(ticket(number)),
             Asks::Anew | Asks::Again => None,
         };
-        Ok(Err(Wait { until: None, ticket }))
+        Ok(Went::ToWait(Wait { until: None, ticket }))
     }
 
     async fn is_written(&self, scope: &Scope, gate: Option<Gate>, now: Timestamp) -> Result<bool, Error> {
@@ -215,12 +301,16 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(self.store.store_gate(scope, &gate, now).await? == Stored::Yes)
     }
 
-    /// Changes a gate until the change is written or none is needed.
-    async fn change(&self, scope: &Scope, change: impl Fn(&Gate) -> Option<Gate> + Send) -> Result<(), Error> {
+    /// Changes a gate until the change is written or none is needed; says what the change came to.
+    async fn change<T: Send>(
+        &self,
+        scope: &Scope,
+        change: impl Fn(&Gate) -> (Option<Gate>, T) + Send,
+    ) -> Result<T, Error> {
         for attempt in 0..TRIES {
-            let Some(next) = change(&self.store.gate(scope).await?) else { return Ok(()) };
-            if self.store.store_gate(scope, &next, self.env.now()).await? == Stored::Yes {
-                return Ok(());
+            let (next, came_to) = change(&self.store.gate(scope).await?);
+            if self.is_written(scope, next, self.env.now()).await? {
+                return Ok(came_to);
             }
             self.give_way(attempt).await;
         }
@@ -240,12 +330,21 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     }
 }
 
+/// How a batch fared at one gate.
+enum Went {
+    Through(Place),
+    ToWait(Wait),
+    Away(Away),
+}
+
 /// A place at one gate.
 struct Place {
     /// When the call may start.
     start: Timestamp,
     /// Whether it is new: the batch had none here before.
     taken: bool,
+    /// Whether calls behind this gate failed before, and none was answered since.
+    is_in_trouble: bool,
 }
 
 /// A gate may be written by somebody else between a read and a write; after this many tries the batch comes back later.
@@ -256,13 +355,12 @@ const LOOK_MS: u64 = 30;
 const GIVE_WAY_MS: u64 = 8;
 
 /// The gates that a call of this batch passes. The Target's comes first: it is the narrower one, and a batch that waits
-/// there must not keep a place of the route from others. A gate at which nothing can be limited or paused is not asked.
+/// there must not keep a place of the route from others. The route's is always asked, since a person may hold calls back
+/// there; the Target's only if something is limited or paused there.
 fn gates(route: &Route, batch: &Batch) -> Vec<(Scope, Limits)> {
-    let target = Limits { in_flight: route.in_flight.per_target, gap_ms: None };
+    let limits = Limits { in_flight: route.in_flight.per_target, gap_ms: None };
+    let target = Scope::Target(batch.target.whole());
+    let is_asked = limits != Limits::default() || target == route.pause_scope(&batch.target);
     let whole = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };
-    let pause = route.pause_scope(&batch.target);
-    [(Scope::Target(batch.target.whole()), target), (Scope::Route(route.name.clone()), whole)]
-        .into_iter()
-        .filter(|(scope, limits)| *limits != Limits::default() || *scope == pause)
-        .collect()
+    is_asked.then_some((target, limits)).into_iter().chain([(Scope::Route(route.name.clone()), whole)]).collect()
 }

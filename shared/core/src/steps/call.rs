@@ -1,8 +1,13 @@
 //! The call of one batch: its members' payloads, its body, its answer; and, where a downstream refused it as a whole,
 //! the search for the members that it refuses.
 //!
-//! That search is one claim. A batch that lost its workers is searched through with a write before and after each
-//! part's call, so that the worker that takes it over knows which part it was.
+//! That search is one claim, unless there is no time for all of it, or the downstream goes away meanwhile; then the next
+//! claim goes on from there. From the second claim on there is a write before and after each part's call, so that the worker that
+//! takes the batch over knows which part it was. So it is with a batch that lost its workers, or that failed too often while
+//! others were answered.
+//!
+//! The gate hears of each failure that says nothing about the tasks, and of the answer that ends such failures, right after
+//! the call: before anything else, and whichever worker has the claim by then.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,8 +19,9 @@ use super::processor::Processor;
 use crate::domain::answer::Excerpt;
 use crate::domain::batch::bisection::{self, Bisection};
 use crate::domain::batch::{Batch, Member};
+use crate::domain::gate::{Scope, Setback};
 use crate::domain::id::{BatchId, TaskId};
-use crate::domain::outcome::{Attempted, Reason, Reply, Said};
+use crate::domain::outcome::{Attempted, Failure, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::time::Timestamp;
 use crate::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
@@ -29,24 +35,28 @@ pub(super) struct Caller<'a, S, Q, D, E> {
     pub(super) tasks: &'a Members,
     /// No call of it lasts longer.
     pub(super) deadline: Timestamp,
+    /// The gates that want to hear of an answer, since calls before it failed.
+    pub(super) in_trouble: &'a [Scope],
 }
 
 /// What a claim's calls came to.
 pub(super) struct Called {
-    /// The batch as it is now.
+    /// The batch as it is now; on its way to being taken apart, if that is not over.
     pub(super) batch: Batch,
-    /// What was said of the members; of a batch that lost its workers, only once it is known of each.
+    /// What was said of the members.
     pub(super) said: Says,
-    /// How long the downstream asked to be left alone, in milliseconds.
-    pub(super) pause_ms: Option<u64>,
+    /// Whether the gate heard of it.
+    pub(super) told: Result<(), Error>,
 }
 
 /// What is to be done after a claim's calls.
 pub(super) enum Says {
     /// Judge this.
     Reply(Reply),
-    /// Call the parts that are left under another claim: the downstream failed for now, or there is no time for more.
-    Later(Option<Reason>),
+    /// The call, or that of a part, failed for a reason that says nothing about the tasks.
+    Failed(Failure, Setback),
+    /// Call the parts that are left under another claim: there is no time for more.
+    Later,
 }
 
 /// What one call came to.
@@ -54,9 +64,18 @@ struct Answered {
     reply: Reply,
     /// What is kept of an answer that says why the call failed.
     excerpt: Option<(Reason, Excerpt)>,
-    pause_ms: Option<u64>,
+    /// What it means to the batch, if it failed for a reason that says nothing about the tasks.
+    setback: Setback,
+    told: Result<(), Error>,
     /// Whether the halves of what was refused are called.
     is_halved: bool,
+}
+
+impl Answered {
+    /// Of members that no call was made of.
+    fn uncalled(reply: Reply, is_halved: bool, now: Timestamp) -> Self {
+        Self { reply, excerpt: None, setback: Setback::unheard(now), told: Ok(()), is_halved }
+    }
 }
 
 /// What one call is made of.
@@ -104,7 +123,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
     /// large, or if it is on its way to that. `None`: another worker has the claim.
     pub(super) async fn call(&self) -> Result<Option<Called>, Error> {
         let mut called = match &self.batch.apart {
-            Some(apart) => self.take_apart(Bisection::clone(apart)).await?,
+            Some(apart) => self.take_apart(Bisection::clone(apart), self.in_trouble.to_vec()).await?,
             None => self.call_whole().await?,
         };
         if let Some(Called { said: Says::Reply(Reply::PerMember(said)), .. }) = &mut called {
@@ -117,41 +136,53 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
 
     async fn call_whole(&self) -> Result<Option<Called>, Error> {
         let batch = self.batch;
-        let Answered { reply, excerpt, pause_ms, is_halved } = self.call_part(&batch.id, &batch.members).await;
-        match reply {
+        let Answered { reply, excerpt, setback, told, is_halved } =
+            self.call_part(&batch.id, &batch.members, self.in_trouble).await;
+        let said = match reply {
             Reply::Refused(reason) if is_halved && batch.members.len() > 1 => {
-                let before = batch.attempts.saturating_sub(1);
-                self.take_apart(Bisection::of(batch.members.len(), before, &reason)).await
+                let before = batch.counted().saturating_sub(1);
+                return self.take_apart(Bisection::of(batch.members.len(), before, &reason), Vec::new()).await;
             }
-            reply => Ok(Some(Called { batch: batch.clone().answered(excerpt), said: Says::Reply(reply), pause_ms })),
-        }
+            Reply::Unavailable(failure) => Says::Failed(failure, setback),
+            reply @ (Reply::PerMember(_) | Reply::Refused(_)) => Says::Reply(reply),
+        };
+        Ok(Some(Called { batch: batch.clone().answered(excerpt), said, told }))
     }
 
-    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew.
-    /// Who is not called before the time is up goes round again, and it counts as no attempt. Of a batch that lost its
-    /// workers it is called under another claim instead.
-    async fn take_apart(&self, mut apart: Bisection) -> Result<Option<Called>, Error> {
-        let (mut batch, mut pause_ms, mut failed) = ((*self.batch).clone(), None, None);
+    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. A part
+    /// whose call fails for a reason that says nothing about its members counts as refused if it did so before, and others
+    /// were answered meanwhile; else it is called again after the others, whose answers tell.
+    async fn take_apart(&self, mut apart: Bisection, mut in_trouble: Vec<Scope>) -> Result<Option<Called>, Error> {
+        let (mut batch, mut failed, mut told) = ((*self.batch).clone(), None, Ok(()));
         while failed.is_none() && !apart.is_over() {
             if apart.calling().is_none() {
-                if !self.pass_again().await {
-                    break;
-                }
+                let Some(passed) = self.pass_again().await else { break };
+                in_trouble = passed;
                 apart.begin();
                 let Some(noted) = self.note(batch, &apart).await? else { return Ok(None) };
                 batch = noted;
             }
             let part = apart.calling().cloned().unwrap_or_default();
             let key = bisection::key(&batch.id, &part);
-            let answered = self.call_part(&key, batch.members.get(part).unwrap_or_default()).await;
+            let answered = self.call_part(&key, batch.members.get(part).unwrap_or_default(), &in_trouble).await;
             batch = batch.answered(answered.excerpt);
+            told = told.and(answered.told);
+            let failed_before = !in_trouble.is_empty();
             match answered.reply {
                 Reply::PerMember(said) => apart.answered(&batch.members, said),
                 Reply::Refused(reason) if answered.is_halved => apart.refused(&reason),
                 Reply::Refused(reason) => apart.failed(&reason),
-                Reply::Unavailable { reason, .. } => {
-                    apart.failed_for_now(&reason);
-                    (pause_ms, failed) = (answered.pause_ms, Some(reason));
+                Reply::Unavailable(failure) => {
+                    if answered.setback.counted > 0 {
+                        apart.refused(&failure.reason);
+                    } else if self.route.retry.waits_outages_out() {
+                        apart.put_back();
+                        let is_away = failed_before || !apart.has_others();
+                        failed = is_away.then_some((failure, answered.setback));
+                    } else {
+                        apart.failed_for_now(&failure.reason);
+                        failed = Some((failure, answered.setback));
+                    }
                 }
             }
             // The last answer is recorded with the outcome.
@@ -160,15 +191,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
                 batch = noted;
             }
         }
-        let said = if batch.apart.is_some() && !apart.is_over() {
-            Says::Later(failed)
-        } else {
-            Says::Reply(Reply::PerMember(apart.finished(&batch.members)))
-        };
-        Ok(Some(Called { batch, said, pause_ms }))
+        if apart.is_over() {
+            let said = Says::Reply(Reply::PerMember(apart.finished(&batch.members)));
+            return Ok(Some(Called { batch, said, told }));
+        }
+        let said = failed.map_or(Says::Later, |(failure, setback)| Says::Failed(failure, setback));
+        Ok(Some(Called { batch: Batch { apart: Some(Box::new(apart)), ..batch }, said, told }))
     }
 
-    /// Notes in a batch that lost its workers how far it is taken apart. `None`: another worker has the claim.
+    /// Notes how far a batch is taken apart, from its second claim on. `None`: another worker has the claim.
     async fn note(&self, batch: Batch, apart: &Bisection) -> Result<Option<Batch>, Error> {
         if self.batch.apart.is_none() {
             return Ok(Some(batch));
@@ -180,24 +211,24 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         })
     }
 
-    /// Passes the gates for one call more, waiting for them while there is time for it; `false` if there is not, or if
-    /// they do not answer: what is known by then counts for more than an error of theirs.
-    async fn pass_again(&self) -> bool {
+    /// Passes the gates for one call more, waiting for them while there is time for it; says which of them want to hear of an
+    /// answer. `None` if there is no time, or if they do not answer: what is known by then counts for more than an error of theirs.
+    async fn pass_again(&self) -> Option<Vec<Scope>> {
         let env = self.processor.env;
         loop {
             match self.pass_now().await {
-                Ok(Passed::Yes { start, .. }) => {
+                Ok(Passed::Yes { start, in_trouble, .. }) => {
                     env.sleep(start.since(env.now())).await;
-                    return true;
+                    return Some(in_trouble);
                 }
                 Ok(Passed::No(wait)) => {
                     let until = wait.until.unwrap_or_else(|| env.now().plus_ms(LOOK_AGAIN_MS));
                     if !self.has_time_from(until) {
-                        return false;
+                        return None;
                     }
                     env.sleep(until.since(env.now())).await;
                 }
-                Err(_) => return false,
+                Ok(Passed::Away(_)) | Err(_) => return None,
             }
         }
     }
@@ -215,45 +246,58 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         start.plus_ms(self.processor.timeout_ms(self.route)) <= self.deadline
     }
 
-    /// Makes one call; a connection that was refused or reset is tried once more at once, if the gates let it.
-    async fn call_part(&self, key: &BatchId, members: &[Member]) -> Answered {
+    /// Makes one call, and tells the gate. A connection that was refused or reset is tried once more at once, if the gates
+    /// let it and no call before it has failed, either.
+    async fn call_part(&self, key: &BatchId, members: &[Member], in_trouble: &[Scope]) -> Answered {
+        let Self { route, batch, processor, .. } = self;
         let Made { items, broken, body } = self.make(key, members);
         let ids: Vec<TaskId> = items.iter().map(|item| TaskId::new(item.id)).collect();
         if ids.is_empty() {
-            return Answered { excerpt: None, reply: Reply::PerMember(broken), pause_ms: None, is_halved: false };
+            return Answered::uncalled(Reply::PerMember(broken), false, processor.env.now());
         }
         let body = match body {
             Ok(body) => body,
             // Halves are smaller.
-            Err(why) => {
-                let reply = Reply::Refused(why.reason());
-                return Answered { excerpt: None, reply, pause_ms: None, is_halved: true };
-            }
+            Err(why) => return Answered::uncalled(Reply::Refused(why.reason()), true, processor.env.now()),
         };
-        let Self { route, batch, processor, .. } = self;
         let call =
             Call { downstream: &route.downstream, batch: key, fence: batch.fence, attempt: batch.attempts, body };
         let mut answer = processor.downstream.call(&call).await;
         if answer == Err(NoAnswer::Connection)
+            && in_trouble.is_empty()
             && let Ok(Passed::Yes { start, .. }) = self.pass_now().await
         {
             processor.env.sleep(start.since(processor.env.now())).await;
             answer = processor.downstream.call(&call).await;
         }
         let excerpt = answer.as_ref().ok().and_then(Answer::excerpt);
-        let mut reply = route.downstream.response().read(answer, &ids);
-        if let Reply::PerMember(said) = &mut reply {
-            said.extend(broken);
+        let mut reply = route.read(answer, &ids);
+        let told = self.tell(key, &reply, in_trouble).await;
+        let reason = match &mut reply {
+            Reply::PerMember(said) => {
+                said.extend(broken);
+                None
+            }
+            Reply::Refused(reason) | Reply::Unavailable(Failure { reason, .. }) => Some(reason.clone()),
+        };
+        let (setback, told) = match told {
+            Ok(setback) => (setback, Ok(())),
+            Err(error) => (Setback::unheard(processor.env.now()), Err(error)),
+        };
+        let is_halved = route.on_reject == OnReject::Bisect;
+        Answered { reply, excerpt: reason.zip(excerpt), setback, told, is_halved }
+    }
+
+    /// Tells the gate what came of a call.
+    async fn tell(&self, key: &BatchId, reply: &Reply, in_trouble: &[Scope]) -> Result<Setback, Error> {
+        let (gatekeeper, now) = (self.processor.gatekeeper(), self.processor.env.now());
+        match reply {
+            Reply::Unavailable(failure) => gatekeeper.failed(self.route, self.batch, key, failure).await,
+            Reply::PerMember(_) | Reply::Refused(_) => {
+                gatekeeper.answered(in_trouble, key).await;
+                Ok(Setback::unheard(now))
+            }
         }
-        let pause_ms = match &reply {
-            Reply::Unavailable { retry_after_ms, .. } => *retry_after_ms,
-            Reply::PerMember(_) | Reply::Refused(_) => None,
-        };
-        let reason = match &reply {
-            Reply::Refused(reason) | Reply::Unavailable { reason, .. } => Some(reason.clone()),
-            Reply::PerMember(_) => None,
-        };
-        Answered { excerpt: reason.zip(excerpt), reply, pause_ms, is_halved: route.on_reject == OnReject::Bisect }
     }
 
     /// The body of a call of these members. One on which the body's template fails is in none, so that it cannot harm

@@ -10,15 +10,15 @@
 //! error. One write does what a transaction over session and batch would, for half the price: the batch's revision is
 //! all that has to hold.
 
-use super::admit::{Gatekeeper, Passed, Wait};
+use super::admit::{Away, Gatekeeper, Passed, Wait};
 use super::call::{Members, attempted, members};
 use super::keeper::{Keeper, lives_until};
 use super::processor::Processor;
 use super::{Error, follow_up, let_others_go_first};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
-use crate::domain::gate::Scope;
+use crate::domain::gate::{Now, Scope};
 use crate::domain::id::Revision;
-use crate::domain::outcome::{Reason, Results, results};
+use crate::domain::outcome::{self, Reason, Results, results};
 use crate::domain::retry::Retryable;
 use crate::domain::task::Task;
 use crate::domain::time::Timestamp;
@@ -29,13 +29,15 @@ use crate::routes::{OnReject, Route};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Processed {
     /// Its outcome is recorded, by this worker. What follows from it is still to be done.
-    Recorded(Batch),
+    Recorded(Box<Batch>),
     /// The call failed for now; the batch is paused.
     CallAgain {
         /// Why.
         reason: Reason,
         /// When the pause is over.
         until: Timestamp,
+        /// Whether the gate was closed by it to all but one call at a time.
+        begins_outage: bool,
     },
     /// Another worker has taken the claim over, or this one's session is over: the call's result is dropped.
     ClaimLost,
@@ -43,6 +45,8 @@ pub enum Processed {
     FollowedUp(follow_up::Counts),
     /// It waits for a place, a pause's end or another worker; no call was made.
     Waits(Wait),
+    /// Its downstream is away, or a person holds calls back; it comes back then.
+    Away(Timestamp),
     /// There was nothing to do.
     Nothing,
 }
@@ -56,6 +60,8 @@ pub struct Claimed {
     pub(super) tasks: Members,
     pub(super) held: Vec<Scope>,
     pub(super) lease_until: Timestamp,
+    /// The gates that want to hear of an answer, since calls before it failed.
+    pub(super) in_trouble: Vec<Scope>,
 }
 
 impl Claimed {
@@ -86,6 +92,8 @@ enum Prepared {
 const MARGIN_MS: u64 = 10_000;
 /// A batch is taken apart for so long at most, in milliseconds: as long as the longest calls of other routes may take.
 const BISECTION_MS: u64 = 70_000;
+/// How soon a batch asks its gate again that has closed while the batch was on its way to its call, in milliseconds.
+const ASK_AGAIN_MS: u64 = 1_000;
 /// So often a write of a claimed batch is tried again that got no answer.
 const TRIES: u32 = 6;
 
@@ -142,19 +150,20 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     async fn claim(&self, batch: Batch, keeper: &Keeper<'_, S, E>) -> Result<Tried, Error> {
         let route = self.route(&batch)?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
-        let (held, start) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
+        let (held, start, in_trouble) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
             Passed::No(wait) => {
                 self.remember(&batch, wait).await?;
                 return Ok(Tried::Not(Processed::Waits(wait)));
             }
-            Passed::Yes { held, start } => (held, start),
+            Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
+            Passed::Yes { held, start, in_trouble } => (held, start, in_trouble),
         };
         let tried = match self.prepare(route, &batch, start, keeper).await {
             Ok(Prepared::Ready(tasks)) => {
                 let claimed = batch.claimed(Claim { session: keeper.id().clone() });
                 match self.put(&claimed, batch.revision).await {
                     Ok(Stored::Yes) => {
-                        let claimed = Claimed { batch: claimed, tasks, held, lease_until };
+                        let claimed = Claimed { batch: claimed, tasks, held, lease_until, in_trouble };
                         return Ok(Tried::Claimed(Box::new(claimed)));
                     }
                     Ok(Stored::Conflict) => None,
@@ -190,10 +199,39 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let tasks = members(self.store, batch).await?;
         self.env.sleep(start.since(self.env.now())).await;
         // A pause may have begun since the batch was let through.
-        if let Some(until) = self.gatekeeper().paused_until(route, batch).await? {
-            return Ok(Prepared::Not(Processed::Waits(Wait::until(until))));
+        match self.gatekeeper().says_now(route, batch).await? {
+            Now::Go => {}
+            Now::Closed(Some(until)) => return Ok(Prepared::Not(Processed::Waits(Wait::until(until)))),
+            // The gate says for how long when it is asked again.
+            Now::Closed(None) => return Ok(Prepared::Not(Processed::Away(self.env.now().plus_ms(ASK_AGAIN_MS)))),
         }
-        Ok(if keeper.is_trusted().await { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
+        let is_trusted = keeper.is_trusted().await;
+        Ok(if is_trusted { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
+    }
+
+    /// A batch that must stay away comes back later, unless its outage has lasted for as long as its route waits.
+    async fn stay_away(&self, route: &Route, batch: Batch, away: Away) -> Result<Processed, Error> {
+        if let Some((since, last)) = &away.outage
+            && batch.gives_up(&route.retry, *since, self.env.now())
+        {
+            let tasks = members(self.store, &batch).await?;
+            return self.give_up_on(&batch, &tasks, last).await;
+        }
+        if batch.pulled || away.until >= batch.due {
+            // As a ticket is: if another delivery was faster, it has claimed the batch, or stays away as well.
+            let paused = batch.paused(away.until);
+            let paused = if batch.pulled { paused.pulled_from(away.until) } else { paused };
+            let _: Stored = self.store.store(&paused, Assumes::At(batch.revision)).await?;
+        }
+        Ok(Processed::Away(away.until))
+    }
+
+    /// Records that all members fail of which nothing is known, since their downstream was away for too long.
+    pub(super) async fn give_up_on(&self, batch: &Batch, tasks: &Members, last: &Reason) -> Result<Processed, Error> {
+        let route = self.route(batch)?;
+        let said = batch.given_up(&outcome::outage(last));
+        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
+        self.record(batch, results(said, &attempted(batch, tasks), route.retry.attempts, delay_ms)).await
     }
 
     /// Writes a ticket into its batch if the wait is so long that others would look at the batch meanwhile: sweep,
@@ -216,7 +254,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     pub async fn record(&self, batch: &Batch, results: Results) -> Result<Processed, Error> {
         let settled = batch.settled(results, self.env.now());
         Ok(match self.put(&settled, batch.revision).await? {
-            Stored::Yes => Processed::Recorded(settled),
+            Stored::Yes => Processed::Recorded(Box::new(settled)),
             Stored::Conflict => Processed::ClaimLost,
         })
     }

@@ -1,20 +1,20 @@
 //! batch-handler: processes a batch that a message hands on, under a session of its own.
 //!
-//! Waiting is not failing: for a place, for a pause's end or for another worker, the message goes round by a delayed
-//! copy and no attempt is counted. With a ticket it comes back once, just before its time. A call that failed for now
-//! comes back by the message's visibility timeout.
+//! Waiting is not failing: for a place, for a pause's or an outage's end or for another worker, the message goes round by a
+//! delayed copy and no attempt is counted. With a ticket it comes back once, just before its time. So does a batch whose call
+//! failed for now: however often that is, the message's receive count says nothing of it.
 
 use super::Error;
 use super::admit::Wait;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Processed, Processor};
-use crate::domain::batch::Batch;
+use crate::domain::batch::{Assumes, Batch};
 use crate::domain::message::Handle;
 use crate::domain::retry::{again_delay_ms, gate_delay_ms, turn_delay_ms};
 use crate::domain::session::Timing;
 use crate::domain::{Reason, SessionId};
-use crate::ports::{Destination, Downstream, Env, Inbox, Outbox, Outgoing, Store, postpone_one, send_all};
+use crate::ports::{Destination, Downstream, Env, Inbox, Outbox, Outgoing, Store, Stored, postpone_one, send_all};
 use crate::routes::Routes;
 
 /// What became of a batch in this delivery.
@@ -22,10 +22,12 @@ use crate::routes::Routes;
 pub enum Outcome {
     /// Its outcome is recorded, by this delivery's call. While a notice is untold the message must stay.
     Settled(Counts),
-    /// The call failed for now. The message must stay: it comes again after the pause.
+    /// The call failed for now; a delayed copy is on its way.
     CallAgain {
         /// Why.
         reason: Reason,
+        /// Whether the gate was closed by it to all but one call at a time.
+        begins_outage: bool,
     },
     /// The claim was lost and the call's result dropped. The message must stay: the worker that has the claim may be
     /// dead.
@@ -34,6 +36,8 @@ pub enum Outcome {
     FollowedUp(Counts),
     /// It waits for its gates or for another worker; a delayed copy is on its way.
     Waits,
+    /// Its downstream is away, or a person holds calls back; a delayed copy is on its way.
+    Away,
     /// There was nothing to do.
     Nothing,
 }
@@ -42,9 +46,9 @@ impl Outcome {
     /// Whether the message must stay: it comes again.
     pub const fn keeps_its_message(&self) -> bool {
         match self {
-            Self::CallAgain { .. } | Self::ClaimLost => true,
+            Self::ClaimLost => true,
             Self::Settled(counts) | Self::FollowedUp(counts) => counts.untold > 0,
-            Self::Waits | Self::Nothing => false,
+            Self::CallAgain { .. } | Self::Waits | Self::Away | Self::Nothing => false,
         }
     }
 }
@@ -86,10 +90,8 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
     /// # Errors
     /// A port did not answer, the route is unknown, or another delivery is at work. The message comes again.
     pub async fn run(&self, message: Handle, delivery: Delivery<'_>) -> Result<Outcome, Error> {
-        let outcome = self.handle(message, delivery.receipt).await;
-        let comes_soon =
-            |outcome: &Outcome| !matches!(outcome, Outcome::CallAgain { .. }) && outcome.keeps_its_message();
-        if outcome.as_ref().map_or(true, comes_soon) {
+        let outcome = self.handle(message).await;
+        if outcome.as_ref().map_or(true, Outcome::keeps_its_message) {
             // Its session is ended, so sweep will not find the batch by it: come back soon, if no sooner each time.
             let pause_ms = again_delay_ms(delivery.received, self.env.random());
             // If that fails too, the message comes when its visibility timeout ends.
@@ -98,7 +100,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         outcome
     }
 
-    async fn handle(&self, message: Handle, receipt: &str) -> Result<Outcome, Error> {
+    async fn handle(&self, message: Handle) -> Result<Outcome, Error> {
         let Some(batch) = self.store.batch(&message.batch).await? else {
             // Handed on only after it was frozen, and kept longer than any message: it settled and expired.
             return Ok(Outcome::Nothing);
@@ -122,9 +124,13 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         keeper.end().await;
         match processed.unwrap_or(Ok(Processed::ClaimLost))? {
             Processed::Recorded(settled) => follow_up(store, queue, env, route, &settled).await.map(Outcome::Settled),
-            Processed::CallAgain { reason, until } => {
-                postpone_one(queue, &Destination::Handle, receipt, until.since(env.now())).await?;
-                Ok(Outcome::CallAgain { reason })
+            Processed::CallAgain { reason, until, begins_outage } => {
+                self.come_back(message, until.since(env.now())).await?;
+                Ok(Outcome::CallAgain { reason, begins_outage })
+            }
+            Processed::Away(until) => {
+                self.come_back(message, until.since(env.now())).await?;
+                Ok(Outcome::Away)
             }
             Processed::Waits(Wait { until, ticket }) => {
                 let ahead_ms = until.map_or(0, |until| until.since(env.now()));
@@ -132,9 +138,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
                     Some(_) => turn_delay_ms(ahead_ms),
                     None => ahead_ms + gate_delay_ms(message.waits, env.random()),
                 };
-                let again =
-                    Handle { waits: message.waits.saturating_add(1), ticket: ticket.or(message.ticket), ..message };
-                send_all(queue, vec![Outgoing::handle(&again, delay_ms)]).await?;
+                self.come_back(Handle { ticket: ticket.or(message.ticket), ..message }, delay_ms).await?;
                 Ok(Outcome::Waits)
             }
             Processed::ClaimLost => Ok(Outcome::ClaimLost),
@@ -142,4 +146,33 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
             Processed::Nothing => Ok(Outcome::Nothing),
         }
     }
+
+    /// A delayed copy takes the place of this message. Queues deliver some messages twice, and each delivery leaves a copy: so
+    /// now and then a copy supersedes all others.
+    async fn come_back(&self, message: Handle, delay_ms: u64) -> Result<(), Error> {
+        let again = Handle { waits: message.waits.saturating_add(1), ..message };
+        if again.waits.is_multiple_of(RENEWED_AFTER) {
+            return self.renew(again, delay_ms).await;
+        }
+        Ok(send_all(self.queue, vec![Outgoing::handle(&again, delay_ms)]).await?)
+    }
+
+    /// Sends a copy that supersedes all others, unless another one does. The copy goes first: if the process dies after it, this
+    /// message comes again and does the same.
+    async fn renew(&self, message: Handle, delay_ms: u64) -> Result<(), Error> {
+        let batch = self.store.batch(&message.batch).await?;
+        let Some(batch) = batch.filter(|batch| batch.nudges <= message.nudge) else { return Ok(()) };
+        let until = self.env.now().plus_ms(delay_ms);
+        let (nudge, renewed) = (message.nudge + 1, batch.renewed(message.nudge + 1, until));
+        let again = Handle { nudge, ..message };
+        send_all(self.queue, vec![Outgoing::handle(&again, delay_ms)]).await?;
+        if let Some(renewed) = renewed {
+            // Any other write is that of a delivery or of sweep, and the others live on until the next time.
+            let _: Stored = self.store.store(&renewed, Assumes::At(batch.revision)).await?;
+        }
+        Ok(())
+    }
 }
+
+/// After this many waits a message is sent anew.
+const RENEWED_AFTER: u32 = 8;

@@ -16,6 +16,7 @@ mod finish;
 pub mod follow_up;
 pub mod group;
 pub mod handle;
+pub mod hold;
 pub mod keeper;
 pub mod lane;
 pub mod list;

@@ -6,15 +6,17 @@
 
 use super::Error;
 use super::admit::Wait;
-use super::call::{Called, Caller, Says, attempted};
+use super::call::{Called, Caller, Members, Says, attempted};
 pub use super::claim::{Claimed, Processed, Tried};
 use super::keeper::Keeper;
 pub use super::processor::Processor;
-use crate::domain::batch::Batch;
-use crate::domain::outcome::{Verdict, judge};
-use crate::domain::retry::MAX_PAUSE_MS;
+use crate::domain::batch::{Batch, Unlucky};
+use crate::domain::gate::Setback;
+use crate::domain::outcome::{Failure, Reply, judge};
+use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
+use crate::routes::{OnReject, Route};
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Does what is to be done with a batch.
@@ -41,39 +43,51 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     async fn attempt(&self, claimed: &Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
-        let Claimed { batch, tasks, lease_until: deadline, .. } = claimed;
+        let Claimed { batch, tasks, lease_until: deadline, in_trouble, .. } = claimed;
         let route = self.route(batch)?;
-        let caller = Caller { processor: *self, route, batch, tasks, deadline: *deadline };
-        let Some(Called { batch, said, pause_ms }) = caller.call().await? else { return Ok(Processed::ClaimLost) };
-        let paused = match pause_ms {
-            // Before anything else, whichever worker has the claim now: from here on no worker starts a call there.
-            Some(ms) => {
-                let until = self.env.now().plus_ms(ms.min(MAX_PAUSE_MS));
-                self.gatekeeper().pause(route, &batch, until).await
-            }
-            None => Ok(()),
-        };
+        let caller = Caller { processor: *self, route, batch, tasks, deadline: *deadline, in_trouble };
+        let Some(Called { batch, said, told }) = caller.call().await? else { return Ok(Processed::ClaimLost) };
         if !keeper.is_trusted().await {
-            return paused.and(Ok(Processed::ClaimLost));
+            return told.and(Ok(Processed::ClaimLost));
         }
-        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
-        let verdict = match said {
-            Says::Reply(reply) => judge(reply, &attempted(&batch, tasks), route.retry.attempts, delay_ms),
-            Says::Later(Some(reason)) => Verdict::CallAgain { reason, retry_after_ms: pause_ms },
-            Says::Later(None) => {
+        let processed = match said {
+            Says::Reply(reply) => self.judge(route, &batch, tasks, reply).await,
+            Says::Failed(failure, setback) => self.fail(route, batch, tasks, (failure, setback)).await,
+            Says::Later => {
                 let until = self.env.now();
-                return self.give_up(&batch, until, Processed::Waits(Wait::until(until))).await;
+                self.give_up(&batch, until, Processed::Waits(Wait::until(until))).await
             }
         };
-        let processed = match verdict {
-            Verdict::Settle(results) => self.record(&batch, results).await,
-            Verdict::CallAgain { reason, retry_after_ms } => {
-                let pause_ms = route.retry.backoff_ms(batch.attempts, retry_after_ms, self.env.random());
-                let until = self.env.now().plus_ms(pause_ms);
-                self.give_up(&batch, until, Processed::CallAgain { reason, until }).await
-            }
+        told.and(processed)
+    }
+
+    async fn judge(&self, route: &Route, batch: &Batch, tasks: &Members, reply: Reply) -> Result<Processed, Error> {
+        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
+        self.record(batch, judge(reply, &attempted(batch, tasks), route.retry.attempts, delay_ms)).await
+    }
+
+    /// A call failed for a reason that says nothing about its tasks.
+    async fn fail(
+        &self,
+        route: &Route,
+        batch: Batch,
+        tasks: &Members,
+        (failure, setback): (Failure, Setback),
+    ) -> Result<Processed, Error> {
+        let (policy, now) = (&route.retry, self.env.now());
+        let bisects = route.on_reject == OnReject::Bisect;
+        let batch = batch.set_back(setback, policy);
+        let batch = match batch.unlucky(&attempted(&batch, tasks), policy, bisects, (setback, &failure.reason), now) {
+            Unlucky::CallAgain => batch,
+            Unlucky::TakeApart(apart) => Batch { apart: Some(Box::new(apart)), ..batch },
+            Unlucky::Exhausted => return self.judge(route, &batch, tasks, Reply::Unavailable(failure)).await,
+            Unlucky::GiveUp => return self.give_up_on(&batch, tasks, &failure.reason).await,
         };
-        paused.and(processed)
+        let (from, to) = setback.back.unwrap_or((now, now));
+        let until = now.plus_ms(policy.backoff_ms(batch.attempts, None, self.env.random()));
+        let until = until.max(between(from, to, self.env.random()));
+        let begins_outage = setback.begins_outage;
+        self.give_up(&batch, until, Processed::CallAgain { reason: failure.reason, until, begins_outage }).await
     }
 
     /// Gives the claim up, for the next call to be made later.

@@ -92,11 +92,13 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         match processed? {
             Processed::Recorded(settled) => {
                 let counts = self.follow_up(&settled).await?;
-                Ok(Worked::Settled(settled, counts))
+                Ok(Worked::Settled(*settled, counts))
             }
             Processed::CallAgain { reason, .. } => Ok(Worked::CallAgain { batch, reason }),
             Processed::ClaimLost => Ok(Worked::ClaimLost(batch)),
-            Processed::FollowedUp(_) | Processed::Waits(_) | Processed::Nothing => Ok(Worked::Idle),
+            Processed::FollowedUp(_) | Processed::Waits(_) | Processed::Away(_) | Processed::Nothing => {
+                Ok(Worked::Idle)
+            }
         }
     }
 
@@ -164,9 +166,10 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
             Tried::Claimed(claimed) => return Ok(Some(Found::Claimed(claimed))),
             Tried::Not(Processed::Recorded(settled)) => {
                 let counts = self.follow_up(&settled).await?;
-                return Ok(Some(Found::Ended(Box::new(settled), counts)));
+                return Ok(Some(Found::Ended(settled, counts)));
             }
             Tried::Not(Processed::Waits(wait)) => self.put_off(id.clone(), wait.back_at(), holder),
+            Tried::Not(Processed::Away(until)) => self.put_off(id.clone(), Some(until), None),
             Tried::Not(_) => self.put_off(id.clone(), None, None),
         }
         Ok(None)

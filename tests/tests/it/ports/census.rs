@@ -25,6 +25,10 @@ async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
     let gate = Gate::default().paused(Timestamp(9), Timestamp(0)).unwrap();
     store.store_gate(&Scope::Route(RouteName::new("r")), &gate, Timestamp(0)).await.unwrap();
     assert_eq!(store.held_locks().await.unwrap(), [(target("held"), lock_of(&held))]);
+    assert_eq!(store.gates_to_tell_of().await.unwrap(), [], "a pause ends by itself");
+    let (scope, told) = (Scope::Target(target("held")), Gate::default().held(None, Timestamp(3)).unwrap());
+    store.store_gate(&scope, &told, Timestamp(3)).await.unwrap();
+    assert_eq!(store.gates_to_tell_of().await.unwrap(), [(scope, told)]);
 
     let batch = BatchId::new("b");
     for id in ["waits", "batched", "settled"] {

@@ -225,6 +225,6 @@ async fn without_its_secret_no_call_is_made() {
     let block =
         format!("http:\n  url: {url}\n  headers:\n    Authorization: {{ secret: {{ env: NOT_SET_ANYWHERE }} }}");
     let answer = call(&Downstreams::new(&nowhere()), &downstream(&block)).await;
-    assert_eq!(answer, Err(NoAnswer::Other(Reason::new("secret_unavailable"))));
+    assert_eq!(answer, Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))));
     assert!(told.try_recv().is_err());
 }

@@ -127,8 +127,8 @@ async fn a_managed_secret_that_is_not_there_makes_no_call() {
     let api = Router::new().fallback(|| async { panic!("no call may be made") as StatusCode });
     let downstream = downstream(&managed(&serve(api).await));
     let missing = call(&Downstreams::new(&at(&serve(manager).await)), &downstream).await;
-    assert_eq!(missing, Err(NoAnswer::Other(Reason::new("secret_unavailable"))));
+    assert_eq!(missing, Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))));
     // Nor does one that cannot be read because nothing is configured.
     let unconfigured = call(&Downstreams::new(&nowhere()), &downstream).await;
-    assert_eq!(unconfigured, Err(NoAnswer::Other(Reason::new("secret_unavailable"))));
+    assert_eq!(unconfigured, Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))));
 }

@@ -5,8 +5,9 @@
 //! keep their order and halves follow from it, so a repeat makes the same calls under the same keys. One poison
 //! member among n costs about 2·log2(n) calls more, k of them at most k times that.
 //!
-//! It knows members by their positions. So a batch that lost its workers carries it: the worker that takes that batch
-//! over goes on from there, and the part whose call was under way counts as refused.
+//! It knows members by their positions. So a batch whose search takes more than one claim carries it: the worker that claims that
+//! batch next goes on from there. Such are those that lost their workers, where the part whose call was under way counts as
+//! refused; those that failed too often while others were answered; and those whose downstream went away meanwhile.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -98,19 +99,27 @@ impl Bisection {
         self.said.extend(part.map(|position| (position, Said::Retry(reason.clone()))));
     }
 
-    /// What was said of each of the members. Those of parts that were not called any more were not asked.
+    /// The call under way failed, and that need not be about its part: it is called again, after all the others.
+    pub fn put_back(&mut self) {
+        let part = self.calling.take();
+        self.pending.splice(0..0, part);
+    }
+
+    /// Whether there is more than one part to call.
+    pub const fn has_others(&self) -> bool {
+        self.pending.len() > 1
+    }
+
+    /// What was said of each of the members, once it is over.
     pub fn finished(&self, members: &[Member]) -> BTreeMap<TaskId, Said> {
-        self.with_the_rest(members, &Said::NotCalled)
+        self.given_up(members, &Reason::new(NO_RESULT))
     }
 
-    /// The same for a batch of which no part is called any more: the members of the others fail for `reason`.
+    /// What was said of each of the members. Those of parts that are not called any more fail for `reason`.
     pub fn given_up(&self, members: &[Member], reason: &Reason) -> BTreeMap<TaskId, Said> {
-        self.with_the_rest(members, &Said::Failed(reason.clone()))
-    }
-
-    fn with_the_rest(&self, members: &[Member], rest: &Said) -> BTreeMap<TaskId, Said> {
+        let rest = Said::Failed(reason.clone());
         let mut said: BTreeMap<usize, &Said> = self.said.iter().map(|(position, said)| (*position, said)).collect();
-        said.extend(self.calling.iter().chain(&self.pending).cloned().flatten().map(|position| (position, rest)));
+        said.extend(self.calling.iter().chain(&self.pending).cloned().flatten().map(|position| (position, &rest)));
         let of = |position| said.get(&position).map_or(Said::Succeeded, |said| (*said).clone());
         members.iter().enumerate().map(|(position, member)| (member.id.clone(), of(position))).collect()
     }
@@ -127,6 +136,7 @@ mod tests {
 
     use super::*;
     use crate::domain::id::Round;
+    use crate::domain::outcome::WORKER_LOST;
 
     fn members(count: usize) -> Vec<Member> {
         (0..count).map(|n| Member { id: TaskId::new(format!("t{n:03}")), round: Round(0) }).collect()
@@ -173,14 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_not_reached_was_not_asked() {
-        let members = members(2);
-        let mut bisection = Bisection::of(2, 1, &Reason::new("http_400"));
-        next(&mut bisection).expect("two halves");
-        bisection.failed_for_now(&Reason::new("http_503"));
-        let said = bisection.finished(&members);
-        assert_eq!(said[&members[0].id], Said::Retry(Reason::new("http_503")));
-        assert_eq!(said[&members[1].id], Said::NotCalled);
+    fn a_part_that_is_put_back_is_called_after_all_the_others() {
+        let members = members(4);
+        let mut bisection = Bisection::of(4, 1, &Reason::new("http_400"));
+        assert_eq!(next(&mut bisection), Some(0..2));
+        bisection.put_back();
+        assert_eq!(next(&mut bisection), Some(2..4));
+        bisection.answered(&members, succeeded(&members, 2..4));
+        assert_eq!(next(&mut bisection), Some(0..2));
+        bisection.answered(&members, succeeded(&members, 0..2));
+        assert!(bisection.is_over());
     }
 
     #[test]
@@ -190,7 +202,10 @@ mod tests {
         next(&mut bisection).expect("two halves");
         bisection.failed(&Reason::new("http_400"));
         assert_eq!(next(&mut bisection), Some(2..4));
-        assert_eq!(bisection.finished(&members)[&members[1].id], Said::Failed(Reason::new("http_400")));
+        assert_eq!(
+            bisection.given_up(&members, &Reason::new(WORKER_LOST))[&members[1].id],
+            Said::Failed(Reason::new("http_400"))
+        );
     }
 
     #[test]
@@ -199,7 +214,7 @@ mod tests {
         let mut bisection = Bisection::of(4, 1, &Reason::new("http_400"));
         next(&mut bisection).expect("two halves");
         bisection.answered(&members, succeeded(&members, 0..1));
-        let said = bisection.finished(&members);
+        let said = bisection.given_up(&members, &Reason::new(WORKER_LOST));
         assert_eq!(said[&members[0].id], Said::Succeeded);
         assert_eq!(said[&members[1].id], Said::Retry(Reason::new(NO_RESULT)));
     }
@@ -211,7 +226,10 @@ mod tests {
         assert_eq!(next(&mut bisection), Some(0..1));
         assert_eq!(next(&mut bisection), Some(0..1));
         assert!(!bisection.is_over());
-        assert_eq!(bisection.finished(&members)[&members[0].id], Said::NotCalled);
+        assert_eq!(
+            bisection.given_up(&members, &Reason::new(WORKER_LOST))[&members[0].id],
+            Said::Failed(Reason::new(WORKER_LOST))
+        );
         bisection.answered(&members, succeeded(&members, 0..1));
         assert_eq!(next(&mut bisection), Some(1..2));
     }

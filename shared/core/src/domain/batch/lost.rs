@@ -29,8 +29,8 @@ impl Batch {
     pub fn lost(&self, max_attempts: u32, bisects: bool) -> Lost {
         let reason = Reason::new(WORKER_LOST);
         let apart = match &self.apart {
-            None if self.attempts < max_attempts => return Lost::CallAgain,
-            None => Bisection::of(self.members.len(), self.attempts, &reason),
+            None if self.counted() < max_attempts => return Lost::CallAgain,
+            None => Bisection::of(self.members.len(), self.counted(), &reason),
             Some(apart) => {
                 let mut apart = Bisection::clone(apart);
                 // The part whose call was under way, if one was.

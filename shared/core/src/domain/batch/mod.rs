@@ -19,6 +19,7 @@
 //! each of them to a known fate. Once frozen, the members never change.
 
 pub mod bisection;
+mod excused;
 mod left;
 mod lost;
 mod room;
@@ -32,6 +33,7 @@ use super::outcome::{Reason, Results};
 use super::task::{Candidate, Task};
 use super::time::Timestamp;
 
+pub use excused::{Excused, Unlucky};
 pub use left::{Left, Positions};
 pub use lost::Lost;
 pub use room::{Limits, Pace, Room, next_look_ms};
@@ -67,7 +69,9 @@ pub struct Batch {
     /// Calls made so far, the present one included. Each claim is one: nothing that can fail lies between it and its
     /// call.
     pub attempts: u32,
-    /// How far it has been taken apart, once it has lost its workers.
+    /// Calls of these that use up no attempt of its members, if there are any.
+    pub excused: Option<Excused>,
+    /// How far it has been taken apart, if that takes more than one claim.
     pub apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
     pub answers: Option<Box<Excerpts>>,
@@ -77,7 +81,8 @@ pub struct Batch {
     pub created_at: Timestamp,
     /// From when on a process other than the one at work on it should look at it: sweep, or a worker that pulls.
     pub due: Timestamp,
-    /// How often sweep sent its message again; a message with a lower number is superseded.
+    /// How often its message was sent anew, by sweep or by a delivery of one that has waited often; a message with a lower
+    /// number is superseded.
     pub nudges: u32,
     /// Whether it waits, once frozen, for a worker that pulls.
     pub pulled: bool,
@@ -139,6 +144,7 @@ impl Batch {
             members: Vec::new(),
             bytes: 0,
             attempts: 0,
+            excused: None,
             apart: None,
             answers: None,
             left: None,
@@ -250,9 +256,14 @@ impl Batch {
         }
     }
 
-    /// How many calls of it each of its members was part of.
+    /// How many calls of it count as attempts of its members, apart from those of its parts.
+    pub fn counted(&self) -> u32 {
+        self.attempts - self.excused.map_or(0, |excused| excused.calls.min(self.attempts))
+    }
+
+    /// How many calls of it each of its members was part of, of those that count.
     pub fn calls_of_each(&self) -> u32 {
-        self.apart.as_deref().map_or(self.attempts, Bisection::attempts)
+        self.apart.as_deref().map_or_else(|| self.counted(), Bisection::attempts)
     }
 
     /// This batch, claimed for one more call: that of its next part, if it is being taken apart.
@@ -338,6 +349,14 @@ impl Batch {
     pub fn nudged(&self, now: Timestamp) -> Self {
         let pause_ms = GRACE_MS << self.nudges.min(4);
         Self { nudges: self.nudges + 1, ..self.revised(self.status.clone()) }.due_at(now.plus_ms(pause_ms))
+    }
+
+    /// This batch that waits until then, with its message sent anew under this number by a delivery of it: all others are
+    /// superseded. `None` if a worker has claimed it, whose outcome another write would refuse, or if it is not to be called.
+    pub fn renewed(&self, nudges: u32, until: Timestamp) -> Option<Self> {
+        let waits = self.is_callable() && self.claimed_by().is_none();
+        let renewed = || Self { nudges, ..self.revised(self.status.clone()) };
+        waits.then(|| renewed().due_at(until.plus_ms(GRACE_MS).max(self.due)))
     }
 
     /// The same write of a batch that workers pull: they may claim it from `due` on.

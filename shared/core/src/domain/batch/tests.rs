@@ -114,6 +114,17 @@ fn a_batch_that_is_sent_on_again_and_again_is_left_alone_for_longer_each_time() 
 }
 
 #[test]
+fn a_message_that_is_sent_anew_supersedes_the_others_unless_a_worker_has_the_batch() {
+    let frozen = batch().frozen(batch().members);
+    let renewed = frozen.renewed(3, Timestamp(50)).expect("it waits");
+    assert_eq!((renewed.nudges, renewed.due), (3, Timestamp(50 + GRACE_MS).max(frozen.due)));
+    assert_eq!(renewed.revision, frozen.revision.next());
+    let claimed = frozen.claimed(Claim { session: SessionId::new("s") });
+    assert_eq!(claimed.renewed(3, Timestamp(50)), None, "its outcome would be refused");
+    assert_eq!(batch().renewed(3, Timestamp(50)), None, "it is open");
+}
+
+#[test]
 fn a_pause_keeps_every_message_from_calling_until_it_is_over() {
     let paused = batch().frozen(batch().members).paused(Timestamp(50));
     assert_eq!(paused.duty(Timestamp(49)), Duty::LookAgain { at: Timestamp(50) });

@@ -15,9 +15,15 @@
 //!   has come take places in the order of their tickets, and with each the estimate for the others begins anew.
 //!
 //! Waiting at a gate is no failure: no attempt is counted.
+//!
+//! A gate also knows how its calls fare, in its [`Health`]: whether its downstream is away, and whether a person holds
+//! calls back. That comes before all limits.
 
+mod health;
+mod heard;
 mod line;
 mod pace;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +32,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::id::{BatchId, Revision, RouteName, Target};
+use super::outcome::Reason;
 use super::time::Timestamp;
+pub use health::{
+    Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
+};
+pub use heard::Now;
 pub use line::{Line, Shift};
 pub use pace::Pace;
+pub use standing::Standing;
 
+use health::Lets;
 use line::Inserted;
 
 /// What a gate stands before.
@@ -49,6 +62,22 @@ impl Scope {
             Self::Route(route) => format!("#route:{route}"),
             Self::Target(target) => format!("#target:{target}"),
         }
+    }
+
+    /// Whose calls these are, or that of the Target.
+    #[must_use]
+    pub fn route(&self) -> RouteName {
+        match self {
+            Self::Route(route) => route.clone(),
+            Self::Target(target) => target.route(),
+        }
+    }
+
+    /// The scope that has this [key](Self::key).
+    #[must_use]
+    pub fn of_key(key: &str) -> Option<Self> {
+        let route = key.strip_prefix("#route:").map(|route| Self::Route(RouteName::new(route)));
+        route.or_else(|| key.strip_prefix("#target:").map(|target| Self::Target(Target::new(target))))
     }
 
     /// Whose calls it counts.
@@ -112,6 +141,8 @@ pub struct Gate {
     /// For which batch it was written last: without it, two that reserve one time would write the same, and each would take
     /// the other's write for its own.
     pub latest: Option<BatchId>,
+    /// How its calls fare.
+    pub health: Health,
 }
 
 /// How a batch asks.
@@ -141,6 +172,15 @@ pub enum Admission {
         ticket: Option<u64>,
         /// When to come back. If that is soon, it waits in place.
         at: Timestamp,
+    },
+    /// The gate is closed to it, because its downstream is away or a person holds calls back.
+    Away {
+        /// To be written before the batch goes away; `None`: there is nothing to write.
+        gate: Option<Box<Gate>>,
+        /// When to come back at the earliest and at the latest: any time between them, so that not all come at once.
+        back: (Timestamp, Timestamp),
+        /// Since when no call was answered, and why; `None`: a person holds calls back.
+        outage: Option<(Timestamp, Reason)>,
     },
 }
 
@@ -174,6 +214,36 @@ impl Gate {
         now: Timestamp,
         lease_until: Timestamp,
     ) -> Admission {
+        match self.health.lets(batch, now, lease_until) {
+            Lets::Pass => self.admit_within(batch, asks, self.health.slowed(limits, now), now, lease_until),
+            Lets::Probe(health) => {
+                let probed = Self { health, ..self.clone() };
+                match probed.admit_within(batch, Asks::Again, limits, now, lease_until) {
+                    // One that has to wait for a place or a pause's end is no probe yet.
+                    Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
+                    Admission::Admitted(next, start) => {
+                        let next = next.unwrap_or_else(|| probed.written_for(batch));
+                        Admission::Admitted(Some(next), start)
+                    }
+                    other @ (Admission::LinesUp | Admission::Away { .. }) => other,
+                }
+            }
+            Lets::Wait { next, back } => {
+                let gate = next.map(|health| Box::new(Self { health, ..self.written_for(batch) }));
+                let run = self.health.run.as_ref().filter(|_| self.health.held.is_none());
+                Admission::Away { gate, back, outage: run.map(|run| (run.since, run.reason.clone())) }
+            }
+        }
+    }
+
+    fn admit_within(
+        &self,
+        batch: &BatchId,
+        asks: Asks,
+        limits: Limits,
+        now: Timestamp,
+        lease_until: Timestamp,
+    ) -> Admission {
         if limits == Limits::default() {
             return if self.paused_until > now {
                 Admission::Later { gate: None, ticket: None, at: self.paused_until }
@@ -181,7 +251,7 @@ impl Gate {
                 Admission::Admitted(None, now)
             };
         }
-        let mut next = Self { revision: self.revision.next(), latest: Some(batch.clone()), ..self.clone() };
+        let mut next = self.written_for(batch);
         next.line.forget_past(now);
         next.in_flight.retain(|_, lease| *lease > now);
         next.keep_pace(limits, now);
@@ -199,6 +269,10 @@ impl Gate {
             next.enter(batch, turn, (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
         }
         Admission::Admitted((reserved || regapped || limits.in_flight.is_some()).then_some(next), start)
+    }
+
+    fn written_for(&self, batch: &BatchId) -> Self {
+        Self { revision: self.revision.next(), latest: Some(batch.clone()), ..self.clone() }
     }
 
     /// For a new ticket of a line that stays what it is, no gate has to be written as a whole.
@@ -374,7 +448,7 @@ impl Gate {
     #[must_use]
     pub fn kept(&self, batch: &BatchId, until: Timestamp) -> Option<Self> {
         self.in_flight.get(batch).filter(|lease| **lease < until)?;
-        let mut next = Self { revision: self.revision.next(), latest: Some(batch.clone()), ..self.clone() };
+        let mut next = self.written_for(batch);
         next.in_flight.insert(batch.clone(), until);
         Some(next)
     }
@@ -390,7 +464,7 @@ impl Gate {
     /// This gate without `batch` in flight, or `None` if it is not.
     #[must_use]
     pub fn without(&self, batch: &BatchId) -> Option<Self> {
-        let mut next = Self { revision: self.revision.next(), latest: Some(batch.clone()), ..self.clone() };
+        let mut next = self.written_for(batch);
         next.in_flight.remove(batch)?;
         Some(next)
     }

@@ -18,7 +18,7 @@ fn ask(gate: &Gate, batch: &str, asks: Asks, limits: Limits, now: u64) -> Admiss
             let (ticket, at) = gate.last_ticket();
             Admission::Later { gate: Some(gate), ticket: Some(ticket), at }
         }
-        other @ (Admission::Admitted(..) | Admission::Later { .. }) => other,
+        other @ (Admission::Admitted(..) | Admission::Later { .. } | Admission::Away { .. }) => other,
     }
 }
 
@@ -290,7 +290,7 @@ fn beside_a_limit_on_places_calls_keep_the_distance_of_the_rate() {
                     gate = next.unwrap_or(gate);
                     waiting.push((batch, ticket.map_or(asks, Asks::With)));
                 }
-                Admission::LinesUp => panic!("the helper takes the ticket"),
+                other @ (Admission::LinesUp | Admission::Away { .. }) => panic!("{other:?}"),
             }
         }
         now += 100;
@@ -373,7 +373,7 @@ proptest! {
                     prop_assert!(at.0 >= clock);
                     waiting.push((batch, ticket, at));
                 }
-                other @ (Admission::LinesUp | Admission::Later { ticket: None, .. }) => prop_assert!(false, "{other:?}"),
+                other @ (Admission::LinesUp | Admission::Later { ticket: None, .. } | Admission::Away { .. }) => prop_assert!(false, "{other:?}"),
             }
             let times: Vec<u64> = starts.keys().map(|start| start.0).collect();
             prop_assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= gap_ms), "{times:?} {gate:?}");
@@ -420,7 +420,7 @@ proptest! {
                     waiting.push((batch, ticket.map_or(asks, Asks::With)));
                     now += 10;
                 }
-                Admission::LinesUp => prop_assert!(false, "the helper takes the ticket"),
+                other @ (Admission::LinesUp | Admission::Away { .. }) => prop_assert!(false, "{other:?}"),
             }
         }
         prop_assert!(waiting.is_empty() && inside.is_empty(), "{waiting:?} {inside:?}");

@@ -31,7 +31,7 @@ async fn pass(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Limits
                     return Some(());
                 }
             }
-            Admission::LinesUp | Admission::Later { .. } => return None,
+            Admission::LinesUp | Admission::Later { .. } | Admission::Away { .. } => return None,
         }
     }
 }
@@ -48,6 +48,7 @@ async fn line_up(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Lim
                 let (ticket, at) = taken.last_ticket();
                 return (at, Some(ticket));
             }
+            Admission::Away { .. } => panic!("nothing has failed, and nobody holds calls back"),
         };
         let next = next.expect("each of them takes a time");
         if store.store_gate(scope, &next, NOW).await.unwrap() == Stored::Yes {

@@ -1,0 +1,118 @@
+//! Why calls wait: what holds those of each route back, and those of single Targets.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use groupage_aws::{Dynamo, System};
+use groupage_core::domain::gate::{Gate, Scope, Standing};
+use groupage_core::domain::id::Target;
+use groupage_core::domain::time::Timestamp;
+use groupage_core::ports::{Census, Env, Gates};
+use groupage_core::routes::Routes;
+use serde::Serialize;
+
+use crate::output::{Output, summary, time};
+
+/// One route or Target.
+#[derive(Serialize)]
+pub struct Shown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    /// well, held, away, paused, in-trouble or draining.
+    state: &'static str,
+    /// Since when it is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    /// Why the last call failed, or what the person said who holds calls back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Until when the downstream asked to be left alone, or when the next probe may start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+}
+
+/// Prints each route in force, and the Targets that a person holds back; if asked for `all_targets` each of which there is
+/// something to tell, for which it reads the whole lock table.
+pub async fn show(store: &Dynamo, routes: Option<&Routes>, all_targets: bool, output: &Output) -> Result<()> {
+    let now = System.now();
+    let mut shown = Vec::new();
+    let mut targets: BTreeMap<Target, Gate> = BTreeMap::new();
+    let told = if all_targets { store.gates_to_tell_of().await? } else { Vec::new() };
+    for (scope, gate) in told {
+        if let Scope::Target(target) = scope {
+            targets.insert(target, gate);
+        }
+    }
+    for route in routes.into_iter().flat_map(Routes::iter) {
+        let scope = Scope::Route(route.name.clone());
+        let gate = store.gate(&scope).await?;
+        for target in gate.health.targets.keys() {
+            let own = match targets.remove(target) {
+                Some(gate) => gate,
+                None => store.gate(&Scope::Target(target.clone())).await?,
+            };
+            targets.insert(target.clone(), own.of_target(target, &gate));
+        }
+        shown.push(Shown::of(&scope, &gate, now));
+    }
+    let targets = targets.into_iter().map(|(target, gate)| Shown::of(&Scope::Target(target), &gate, now));
+    shown.extend(targets.filter(|target| target.state != Standing::Well.word()));
+    output.result(&shown, || match shown.as_slice() {
+        [] => "no routes are pushed yet".to_owned(),
+        shown => summary(shown.iter().map(Shown::row)),
+    });
+    Ok(())
+}
+
+impl Shown {
+    /// What a gate comes to for people.
+    pub fn of(scope: &Scope, gate: &Gate, now: Timestamp) -> Self {
+        let standing = gate.standing(now);
+        let (since, reason, until) = match &standing {
+            Standing::Well => (None, None, None),
+            Standing::Held { since, reason } => (Some(*since), reason.clone(), None),
+            Standing::Away { since, reason, next_probe } => (Some(*since), Some(reason.to_string()), Some(*next_probe)),
+            Standing::Paused { until } => (None, None, Some(*until)),
+            Standing::InTrouble { since, reason, .. } => (Some(*since), Some(reason.to_string()), None),
+            Standing::Draining { since } => (Some(*since), None, None),
+        };
+        let (route, target) = match scope {
+            Scope::Route(route) => (Some(route.to_string()), None),
+            Scope::Target(target) => (None, Some(target.to_string())),
+        };
+        Self { route, target, state: standing.word(), since: since.map(time), reason, until: until.map(time) }
+    }
+
+    /// Its line in a table.
+    pub fn row(&self) -> (&str, String) {
+        let name = self.route.as_deref().or(self.target.as_deref()).unwrap_or_default();
+        let part = |word: &str, value: &Option<String>| value.as_ref().map(|value| format!("{word}{value}"));
+        let until = if self.state == "away" { "next probe " } else { "until " };
+        let parts = [
+            Some(self.state.to_owned()),
+            part("since ", &self.since),
+            part("", &self.reason),
+            part(until, &self.until),
+        ];
+        (name, parts.into_iter().flatten().collect::<Vec<_>>().join("  "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupage_core::domain::id::RouteName;
+
+    use super::*;
+
+    #[test]
+    fn a_route_that_is_held_and_a_target_that_is_well_are_told_apart() {
+        let held = Gate::default().held(Some("deploy".to_owned()), Timestamp(0)).unwrap();
+        let route = Shown::of(&Scope::Route(RouteName::new("parcels")), &held, Timestamp(5));
+        assert_eq!(route.row(), ("parcels", "held  since 1970-01-01T00:00:00.000Z  deploy".to_owned()));
+        let target = Shown::of(&Scope::Target(Target::new("parcels:t1")), &Gate::default(), Timestamp(5));
+        let json = serde_json::to_value(&target).unwrap();
+        assert_eq!(json, serde_json::json!({ "target": "parcels:t1", "state": "well" }));
+    }
+}

@@ -1,0 +1,233 @@
+//! A downstream's bad day: it is away for a while, or one task crashes it. Nobody fails for what was not about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use groupage_core::domain::gate::Scope;
+use groupage_core::domain::id::{RouteName, Target};
+use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::task::Status;
+use groupage_core::ports::{Answer, Destination, Env, NoAnswer};
+use groupage_core::steps::hold::Holding;
+use groupage_tests::clock::in_virtual_time;
+use groupage_tests::downstream::{Scripted, Seen, ok, status};
+use groupage_tests::promises::broken;
+use groupage_tests::scenario::parcel;
+use groupage_tests::world::{Setting, World};
+use tokio::time::Instant;
+
+const SECOND_MS: u64 = 1_000;
+
+/// A route with the default retry, and these lines.
+fn routes(lines: &str) -> String {
+    format!(
+        "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    batch: {{ max_items: 5, wait_ms: 0 }}\n    \
+         downstream: {{ http: {{ url: \"http://downstream.invalid/load\", timeout_ms: 5000 }} }}\n    \
+         notify: {{ failure: default, success: default }}\n    {lines}\n"
+    )
+}
+
+/// What came of a world at rest.
+struct Came {
+    /// The reasons of those that failed.
+    failed: BTreeMap<String, String>,
+    calls: Vec<(Seen, Result<Answer, NoAnswer>)>,
+    begun: Instant,
+    broken: Vec<String>,
+}
+
+impl Came {
+    /// How many calls came between these times.
+    fn calls_between(&self, from_ms: u64, to_ms: u64) -> usize {
+        let at = |seen: &Seen| u64::try_from(seen.at.duration_since(self.begun).as_millis()).unwrap_or(u64::MAX);
+        self.calls.iter().filter(|(seen, _)| (from_ms..to_ms).contains(&at(seen))).count()
+    }
+}
+
+/// Sends five tasks of one Target each second for as many seconds, and lets all of it come to rest.
+fn tell(
+    lines: &str,
+    seconds: usize,
+    script: impl Fn(&Seen, u64) -> Result<Answer, NoAnswer> + Send + Sync + 'static,
+) -> Came {
+    tell_of(|_| 0, lines, seconds, script)
+}
+
+/// The same with a Target for each task.
+fn tell_of(
+    truck: impl Fn(usize) -> usize,
+    lines: &str,
+    seconds: usize,
+    script: impl Fn(&Seen, u64) -> Result<Answer, NoAnswer> + Send + Sync + 'static,
+) -> Came {
+    in_virtual_time(async {
+        let begun = Instant::now();
+        let at = move |seen: &Seen| u64::try_from(seen.at.duration_since(begun).as_millis()).unwrap_or(u64::MAX);
+        let downstream = Scripted::new(Box::new(move |seen, _| script(seen, at(seen)))).taking(|| 20);
+        let patience_ms = 60 * 60 * SECOND_MS;
+        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms, ..Setting::default() };
+        let world = World::new(setting, &routes(lines), downstream);
+        let sent: BTreeSet<String> = (0..5 * seconds).map(|n| format!("p{n}")).collect();
+        for second in 0..seconds {
+            let bodies: Vec<String> = (5 * second..5 * second + 5).map(|n| parcel(n, truck(n))).collect();
+            world.send_later(second as u64 * SECOND_MS, &bodies);
+        }
+        world.run_to_rest().await.expect("it comes to rest");
+        let reason = |status: &Status| match status {
+            Status::Failed { reason, .. } => Some(reason.to_string()),
+            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+        };
+        let all = world.tables().tasks();
+        let failed = all.iter().filter_map(|task| Some((task.id.to_string(), reason(&task.status)?))).collect();
+        let (calls, broken) = (world.downstream.answered(), broken(&world, &sent));
+        Came { failed, calls, begun, broken }
+    })
+}
+
+#[test]
+fn a_downstream_that_is_away_for_19_seconds_fails_nobody() {
+    let away = 10 * SECOND_MS..29 * SECOND_MS;
+    let script = move |_: &Seen, at| Ok(if away.contains(&at) { status(503, None) } else { ok("") });
+    let came = tell("limits: { pause: route }", 40, script);
+    assert_eq!((&came.failed, &came.broken), (&BTreeMap::new(), &Vec::new()));
+    let calls = came.calls_between(10 * SECOND_MS, 29 * SECOND_MS);
+    assert!(calls <= 5 + 1 + 2, "{calls} calls while it was away: five begin the outage, and one may be under way");
+}
+
+#[test]
+fn a_downstream_that_is_away_for_ten_minutes_is_called_twice_a_minute_at_most() {
+    let away = 10 * SECOND_MS..610 * SECOND_MS;
+    let script = move |_: &Seen, at| if away.contains(&at) { Err(NoAnswer::Timeout) } else { Ok(ok("")) };
+    let came = tell("limits: { pause: route }", 30, script);
+    assert_eq!((&came.failed, &came.broken), (&BTreeMap::new(), &Vec::new()));
+    for minute in 1..9 {
+        let from = (20 + 60 * minute) * SECOND_MS;
+        let calls = came.calls_between(from, from + 60 * SECOND_MS);
+        assert!((1..=2).contains(&calls), "{calls} calls in minute {minute}");
+    }
+}
+
+#[test]
+fn an_outage_that_outlasts_its_route_fails_its_tasks_by_name() {
+    let came = tell("retry: { give_up_after_s: 120 }", 1, |_, _| Ok(status(502, None)));
+    let reasons: BTreeSet<&str> = came.failed.values().map(String::as_str).collect();
+    assert_eq!((came.failed.len(), reasons, came.broken), (5, BTreeSet::from(["outage:http_502"]), Vec::new()));
+}
+
+#[test]
+fn a_route_that_waits_no_outage_out_counts_each_failure() {
+    let came = tell("retry: { give_up_after_s: 0 }", 1, |_, _| Ok(status(502, None)));
+    assert_eq!((came.calls.len(), came.failed.len(), came.broken), (5, 5, Vec::new()));
+    assert!(came.failed.values().all(|reason| reason == "http_502"), "{:?}", came.failed);
+}
+
+#[test]
+fn a_fault_of_ours_stops_the_route_at_once_and_fails_nobody() {
+    let script = |_: &Seen, at| match at {
+        0..30_000 => Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))),
+        _ => Ok(ok("")),
+    };
+    let came = tell("limits: { pause: route }", 20, script);
+    assert_eq!((&came.failed, &came.broken), (&BTreeMap::new(), &Vec::new()));
+    assert!(came.calls_between(0, 30 * SECOND_MS) <= 4, "{} calls", came.calls_between(0, 30 * SECOND_MS));
+}
+
+#[test]
+fn what_a_person_holds_is_not_called_and_all_of_it_goes_on_afterwards() {
+    in_virtual_time(async {
+        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
+        let world = World::new(setting, &routes("limits: { pause: route }"), Scripted::accepting());
+        let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
+        let holding = Holding { store: world.tables(), env: &world.env };
+        holding.pause(&scope, Some("a deployment")).await.unwrap().unwrap();
+        let bodies: Vec<String> = (0..50).map(|n| parcel(n, n % 3)).collect();
+        world.send(&bodies);
+        let hour = || Instant::now().duration_since(begun).as_secs() < 3_600;
+        world.run_while(hour).await.unwrap();
+        assert_eq!(world.downstream.ledger().len(), 0, "an hour long");
+        holding.resume(&scope).await.unwrap();
+        world.run_to_rest().await.unwrap();
+        let sent = (0..50).map(|n| format!("p{n}")).collect();
+        assert_eq!(broken(&world, &sent), Vec::<String>::new());
+        let all = world.tables().tasks();
+        assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");
+    });
+}
+
+#[test]
+fn a_task_that_crashes_the_downstream_is_found_among_healthy_ones() {
+    let poison = |seen: &Seen, _| {
+        let crashes = seen.items.iter().any(|item| item == "p12");
+        Ok(if crashes { status(503, None) } else { ok("") })
+    };
+    let came = tell("on_reject: bisect", 300, poison);
+    assert_eq!(came.failed, BTreeMap::from([("p12".to_owned(), "http_503".to_owned())]));
+    assert_eq!(came.broken, Vec::<String>::new());
+    assert!(came.calls_between(0, u64::MAX) < 330);
+}
+
+#[test]
+fn a_task_that_crashes_the_downstream_is_found_on_a_target_of_its_own() {
+    let poison = |seen: &Seen, _| {
+        let crashes = seen.items.iter().any(|item| item == "p12");
+        Ok(if crashes { status(503, None) } else { ok("") })
+    };
+    for pause in ["target", "route"] {
+        let came = tell_of(|n| usize::from(n == 12), &format!("limits: {{ pause: {pause} }}"), 300, poison);
+        assert_eq!(came.failed, BTreeMap::from([("p12".to_owned(), "http_503".to_owned())]), "{pause}");
+        assert_eq!(came.broken, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_target_that_is_away_beside_one_that_is_well_fails_nobody() {
+    let away = 10 * SECOND_MS..300 * SECOND_MS;
+    let script = move |seen: &Seen, at| {
+        let is_away = seen.target == "t1" && away.contains(&at);
+        Ok(if is_away { status(503, None) } else { ok("") })
+    };
+    let came = tell_of(|n| n % 2, "", 300, script);
+    assert_eq!((&came.failed, &came.broken), (&BTreeMap::new(), &Vec::new()));
+}
+
+#[test]
+fn a_target_can_be_held_by_itself() {
+    in_virtual_time(async {
+        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
+        for pause in ["target", "route"] {
+            let world =
+                World::new(setting.clone(), &routes(&format!("limits: {{ pause: {pause} }}")), Scripted::accepting());
+            let (begun, scope) = (Instant::now(), Scope::Target(Target::new("parcels:t1")));
+            let holding = Holding { store: world.tables(), env: &world.env };
+            holding.pause(&scope, Some("a deployment")).await.unwrap().unwrap();
+            world.send(&(0..50).map(|n| parcel(n, n % 3)).collect::<Vec<_>>());
+            world.run_while(|| Instant::now().duration_since(begun).as_secs() < 3_600).await.unwrap();
+            let called = |truck| move |seen: &Seen| seen.target == format!("t{truck}");
+            let calls =
+                |truck| world.downstream.answered().iter().map(|(seen, _)| seen.clone()).filter(called(truck)).count();
+            assert!(calls(0) > 0 && calls(1) == 0 && calls(2) > 0, "{pause}");
+            assert_eq!(holding.show(&scope).await.unwrap().standing(world.env.now()).word(), "held");
+            holding.resume(&scope).await.unwrap();
+            world.run_to_rest().await.unwrap();
+            assert_eq!(broken(&world, &(0..50).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn a_message_that_waits_for_hours_and_is_often_delivered_twice_leaves_few_copies() {
+    in_virtual_time(async {
+        let patience_ms = 30 * 60 * 60 * SECOND_MS;
+        let setting = Setting { seed: 5, latency_ms: 4, twice: 0.3, sweeps: true, patience_ms, ..Setting::default() };
+        let world = World::new(setting, &routes(""), Scripted::accepting());
+        let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
+        let holding = Holding { store: world.tables(), env: &world.env };
+        holding.pause(&scope, None).await.unwrap().unwrap();
+        world.send(&(0..5).map(|n| parcel(n, 0)).collect::<Vec<_>>());
+        world.run_while(|| Instant::now().duration_since(begun).as_secs() < 24 * 3_600).await.unwrap();
+        let copies = world.queues.now().messages(&Destination::Handle).len();
+        assert!((1..=30).contains(&copies), "{copies} copies of the message of one batch");
+        holding.resume(&scope).await.unwrap();
+        world.run_to_rest().await.unwrap();
+        assert_eq!(broken(&world, &(0..5).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
+    });
+}
