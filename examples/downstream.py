@@ -1,8 +1,9 @@
 """A small batch API for the documentation: each POST carries the items of one Target.
 
 Run it with `python3 examples/downstream.py [PORT]`. It prints one line for each call. A parcel over 1,000 kg fails for
-good, and so does a payment over 1,000. The first call for truck-3 is answered 503, so Groupage makes it again. A call
-that comes twice under one Idempotency-Key gets the first answer again, and its items are not worked on twice.
+good, and so does a payment over 1,000; a PUT to /kg or /amount changes that limit. The first call for truck-3 is
+answered 503, so Groupage makes it again. A call that comes twice under one Idempotency-Key gets the first answer again,
+and its items are not worked on twice.
 """
 
 import json
@@ -56,6 +57,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_PUT(self):
+        field, reason = self.path.strip("/"), LIMITS[self.path.strip("/")][1]
+        LIMITS[field] = (int(self.rfile.read(int(self.headers["Content-Length"]))), reason)
+        self.send_response(204)
+        self.end_headers()
 
     def log_message(self, *args):
         """One line for each call is enough."""

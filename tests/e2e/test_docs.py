@@ -17,6 +17,7 @@ import pytest
 
 from emulator import free_port
 from local import local_stack
+from pages import PAGES, blocks, commands
 from stack import GROUPAGE, PATIENCE_S, ROOT
 
 AWS_CLI = ROOT / "target/tools/cli/bin/aws"
@@ -26,47 +27,16 @@ NOT_RUN = {
     "laptop": "loads the environment that all blocks here have already",
     "aws": "needs a stack on AWS",
     "containers": "needs a container engine",
+    "emulator": "belongs to a walk through an emulator, which `test_emulators.py` makes",
     "work": "needs work that is under way: the stack is idle by then",
 }
 """Why a console block is not run."""
-
-PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
 
 RUNBOOK = "docs/operations.md"
 """Its commands have placeholders for names; `the_runbooks_commands_exist` of the command parses them."""
 
 WAITS = re.compile(r"^groupage (status|lane) ")
 """Commands that a person repeats until what they ask for is there."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block of code: its language, what else its first line says, and its lines."""
-
-    language: str
-    why: str
-    text: str
-
-
-def blocks(page: str) -> list[Block]:
-    found = re.findall(r"^```(\w+)[ ]?(.*)\n((?:.*\n)*?)```$", (ROOT / page).read_text(), re.MULTILINE)
-    return [Block(*block) for block in found]
-
-
-@dataclass(frozen=True)
-class Command:
-    """A line that a person types, and what it prints; nothing if the page does not say."""
-
-    line: str
-    printed: str
-
-
-def commands(block: Block) -> list[Command]:
-    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
-    assert parts[0] == "", f"a console block begins with a command: {block.text}"
-    # A line that ends with a backslash goes on in the next one.
-    typed = [re.match(r"((?:.*\\\n)*.*)\n([\s\S]*)", part) for part in parts[1:]]
-    return [Command(*line.groups()) for line in typed]
 
 
 @contextmanager
