@@ -133,6 +133,19 @@ def test_json_blocks_are_json_and_whole_routes_files_are_right(page, tmp_path):
             assert done.returncode == 0, f"{page}: {block.text}\n{done.stderr}"
 
 
+def figures(text: str) -> list[str]:
+    """What the demo's lines are about: their beginnings."""
+    return [line[: re.search(r"\s{2,}\S+\s*\S*$", line).start()] for line in text.splitlines() if line.startswith(" ")]
+
+
+def test_the_readme_shows_what_the_demo_prints(shell):
+    [shown] = [block.text for block in blocks("README.md") if "fewest possible" in block.text]
+    done = shell.run(GROUPAGE, "demo", "--tasks", "400")
+    assert done.returncode == 0, done.stderr
+    assert len(figures(shown)) > 15 and figures(shown) == figures(done.stdout)
+    assert shown.splitlines()[-1] == done.stdout.splitlines()[-1]
+
+
 def test_every_file_of_the_examples_is_named_by_a_page():
     text = "".join((ROOT / page).read_text() for page in PAGES)
     files = [file.relative_to(ROOT) for file in (ROOT / "examples").rglob("*") if file.is_file()]

@@ -79,6 +79,13 @@ def test_only_the_handler_reads_secrets_and_only_it_calls_downstream_functions(t
     assert [n for n, role in everybody.items() if role.may("lambda:InvokeFunction", function)] == ["BatchHandler"]
 
 
+def test_no_statement_for_things_beside_the_stack_goes_unasked():
+    """A list of ARNs that is empty switches its statement off, and then no test here sees it."""
+    optional = [name for name, one in parsed()["Parameters"].items() if name.endswith("Arns") and one["Default"] == ""]
+    assert len(optional) >= 3
+    assert [name for name in optional if name not in PARAMETERS] == []
+
+
 def test_a_worker_reaches_the_routes_that_it_was_given():
     """Batches of other routes are not found, other pools not joined, gates and lanes of other routes not touched."""
     template = Template(**PARAMETERS | {"WorkerRoutes": ["labels", "letters"]})

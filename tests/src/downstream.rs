@@ -39,7 +39,7 @@ pub struct Scripted {
     traffic: Mutex<Traffic>,
 }
 
-/// Batches in flight, and the most there ever were: for each target, and for all.
+/// Batches in flight, and the most there ever were: for each Target, and for all.
 #[derive(Debug, Default)]
 struct Traffic {
     now: BTreeMap<String, (String, usize)>,
@@ -97,7 +97,7 @@ impl Scripted {
         self.answered().into_iter().map(|(seen, _)| seen).collect()
     }
 
-    /// The most batches that were in flight at once, for each target and (`None`) for all.
+    /// The most batches that were in flight at once, for each Target and (`None`) for all.
     pub fn most_in_flight(&self) -> BTreeMap<Option<String>, usize> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner).most.clone()
     }

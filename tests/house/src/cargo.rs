@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// One thing that cargo compiles by itself: a library, a binary, an example, a test or a benchmark.
 pub struct Target {
-    /// The package and the target: `groupage-core/groupage_core`.
+    /// The package and its target: `groupage-core/groupage_core`.
     pub name: String,
     /// The file that it starts from.
     pub root: PathBuf,

@@ -7,7 +7,7 @@
 //! - A child calls no function of its parent's file if that file uses the child in turn, directly or through a sibling.
 //!   It may name the parent's types and constants, for one type may be written in several files: the parent's holds its
 //!   fields, each child implements one port for it.
-//! - In the root of a target not even that: what the commands share with `main.rs` lies beside them.
+//! - In a root module not even that: what the commands share with `main.rs` lies beside them.
 //!
 //! `mod` and `pub use` of what lies below are no uses: a table of contents calls nothing. What is compiled for tests
 //! only (`#[cfg(test)]`) does not count: a module's tests may look at what stands above it. A method call is not seen,
@@ -32,7 +32,7 @@ pub struct Circle {
 
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), &'a Use>;
 
-/// The circles in a target's uses.
+/// The circles among these uses.
 pub fn find(target: &str, uses: &[Use]) -> Vec<Circle> {
     let mut rooms: BTreeMap<&[String], Arrows<'_>> = BTreeMap::new();
     for one in uses {

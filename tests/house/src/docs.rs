@@ -125,6 +125,26 @@ pub fn downstream_kinds(schema: &str) -> Vec<String> {
     variants.iter().filter_map(name).collect()
 }
 
+/// The states that a page's diagram has, in the words that are stored: a hyphen is an underscore there.
+pub fn states_drawn(markdown: &str) -> BTreeSet<String> {
+    let diagram =
+        markdown.split("stateDiagram-v2").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or_default();
+    let arrows = diagram.lines().filter_map(|line| line.split(':').next()?.split_once("-->"));
+    let ends = arrows.flat_map(|(from, to)| [from, to]).map(|state| state.trim().replace('_', "-"));
+    ends.filter(|state| state != "[*]").collect()
+}
+
+/// The words in which a source's enum of states is stored: what its function `word` gives, as text or by a constant.
+pub fn states_stored(source: &str) -> BTreeSet<String> {
+    let body = source.split("fn word(").nth(1).and_then(|rest| rest.split("\n    }\n").next()).unwrap_or_default();
+    let given = body.split("=> ").skip(1).filter_map(|arm| arm.split(',').next());
+    let text = |given: &str| match given.strip_prefix('"') {
+        Some(text) => vec![text.trim_end_matches('"').to_owned()],
+        None => quoted_after(source, &format!("const {given}: &str = \"")),
+    };
+    given.flat_map(text).collect()
+}
+
 /// The words in a source that stand between `start` and the next quotation mark.
 pub fn quoted_after(source: &str, start: &str) -> Vec<String> {
     source.split(start).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()

@@ -36,7 +36,7 @@ enum Place<'a> {
 }
 
 impl Modules {
-    /// Reads the target that starts at `root`, file by file.
+    /// Reads the module tree that starts at `root`, file by file.
     pub fn read(root: &Path) -> Result<Self, String> {
         let mut modules = Self(Vec::new());
         let folder = root.parent().unwrap_or(root).to_path_buf();

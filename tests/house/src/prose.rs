@@ -93,6 +93,23 @@ pub fn unplain(markdown: &str) -> Vec<&'static str> {
     UNPLAIN.into_iter().filter(|phrase| padded.contains(&format!(" {phrase} "))).collect()
 }
 
+/// The spellings that the glossary rejects, as the second column of its last table has them.
+pub fn rejected_spellings(glossary: &str) -> Vec<&str> {
+    let table = glossary.rsplit("| write | not |").next().unwrap_or_default();
+    let rejected = lines(table).filter_map(|(_, line)| line.trim_end_matches('|').rsplit('|').next());
+    rejected.flat_map(|cell| cell.split(',')).map(str::trim).filter(|word| word.contains(char::is_alphabetic)).collect()
+}
+
+/// Those of these spellings that the text has as whole words, outside code.
+pub fn misspelt<'a>(markdown: &str, rejected: &[&'a str]) -> Vec<&'a str> {
+    let is_end = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric() && letter != '-');
+    let text = sentences(markdown).join(" ");
+    let whole = |(start, word): (usize, &str)| {
+        is_end(text[..start].chars().next_back()) && is_end(text[start + word.len()..].chars().next())
+    };
+    rejected.iter().copied().filter(|word| text.match_indices(word).any(whole)).collect()
+}
+
 /// The anchors of a page's headings, as GitHub makes them.
 pub fn anchors(markdown: &str) -> BTreeSet<String> {
     let headings = lines(markdown)
@@ -142,6 +159,13 @@ mod tests {
     fn phrases_are_found_as_whole_words() {
         assert_eq!(unplain("So\nmany. Whoever comes."), ["whoever", "so many"]);
         assert!(unplain("But forget it, unless `so many`.").is_empty());
+    }
+
+    #[test]
+    fn a_rejected_spelling_is_found_as_a_whole_word_outside_code() {
+        let rejected = rejected_spellings("| a | b |\n\n| write | not |\n|---|---|\n| x-y | x y, X |\n| z | zz |\n");
+        assert_eq!(rejected, ["x y", "X", "zz"]);
+        assert_eq!(misspelt("An x\ny, `zz`, xX and zz-top.", &rejected), ["x y"]);
     }
 
     #[test]

@@ -160,6 +160,37 @@ fn comments_are_plain() {
 }
 
 #[test]
+fn words_are_spelt_as_the_glossary_says() {
+    let top = cargo::workspace();
+    let read = |file: &str| std::fs::read_to_string(top.join(file)).unwrap();
+    const GLOSSARY: &str = "docs/reference/glossary.md";
+    let glossary = read(GLOSSARY);
+    let rejected = prose::rejected_spellings(&glossary);
+    assert!(rejected.len() > 20, "not the table of spellings: {rejected:?}");
+    let tree = docs::Tree::read(&top).unwrap();
+    let comments = tree.files(".rs").map(|file| (file.to_owned(), docs::comments(&read(file))));
+    let mut found = String::new();
+    for (file, text) in pages().into_iter().chain(comments).filter(|(file, _)| file != GLOSSARY) {
+        prose::misspelt(&text, &rejected).iter().for_each(|word| found += &format!("{file} has \"{word}\"\n"));
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+/// Each state diagram has the states of its enum, so a new state is drawn or this fails.
+#[test]
+fn state_diagrams_have_the_states_of_the_code() {
+    let read = |file: &str| std::fs::read_to_string(cargo::workspace().join(file)).unwrap();
+    for (page, source) in [
+        ("docs/design/batches.md", "shared/core/src/domain/batch/status.rs"),
+        ("docs/reference/task-message.md", "shared/core/src/domain/task.rs"),
+    ] {
+        let (drawn, stored) = (docs::states_drawn(&read(page)), docs::states_stored(&read(source)));
+        assert!(stored.len() > 3, "not the states of {source}: {stored:?}");
+        assert_eq!(drawn, stored, "{page} and {source}");
+    }
+}
+
+#[test]
 fn every_anchor_in_the_docs_exists() {
     let pages: BTreeMap<_, _> = pages().into_iter().collect();
     let mut dead = String::new();
