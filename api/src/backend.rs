@@ -2,6 +2,7 @@
 
 use groupage_aws::entry::Stack;
 use groupage_core::ports::{Env, Outbox, Store};
+use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
 use groupage_core::steps::list::Listing;
@@ -19,6 +20,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// All of them.
     fn stack(&self) -> &Stack<Self::Store, Self::Queues, Self::Env>;
+
+    /// The tasks in them that wait.
+    fn cancelling(&self) -> Cancelling<'_, Self::Store, Self::Queues, Self::Env> {
+        let Stack { store, queues: outbox, env, .. } = self.stack();
+        Cancelling { store, outbox, env }
+    }
 
     /// The failed tasks in them.
     fn failing(&self) -> Failing<'_, Self::Store, Self::Queues, Self::Env> {

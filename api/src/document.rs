@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
-use crate::{acks, batches, calls, failed, item_pages, items, lists, streams, tasks, trackers};
+use crate::{acks, batches, calls, cancel, failed, item_pages, items, lists, streams, tasks, trackers};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -20,6 +20,7 @@ use crate::{acks, batches, calls, failed, item_pages, items, lists, streams, tas
     paths(
         tasks::send,
         tasks::show,
+        cancel::cancel,
         failed::show,
         failed::list,
         failed::retry,

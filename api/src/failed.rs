@@ -8,7 +8,8 @@ use groupage_core::domain::failed::{self, Filed, Wanted};
 use groupage_core::domain::{Reason, RouteName, Target, TaskId, Timestamp};
 use groupage_core::ports::Env as _;
 use groupage_core::routes::Routes;
-use groupage_core::steps::failed::{Each, Page};
+use groupage_core::steps::failed::Page;
+use groupage_core::steps::shape::Outcome;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -134,7 +135,7 @@ impl Search {
 pub struct TaskIds {
     /// Their ids.
     #[schema(value_type = Vec<String>, min_items = 1, max_items = 100)]
-    ids: Vec<TaskId>,
+    pub ids: Vec<TaskId>,
 }
 
 impl Contents for TaskIds {
@@ -174,7 +175,7 @@ pub struct NotDone {
 
 impl Done {
     /// A port that does not answer is an answer for all: the call may be repeated.
-    fn of(each: Each) -> Result<Self, Problem> {
+    pub fn of<R: std::error::Error>(each: Vec<(TaskId, Outcome<(), R>)>) -> Result<Self, Problem> {
         let mut all = Self { done: Vec::new(), refused: Vec::new() };
         for (id, outcome) in each {
             match outcome? {
@@ -186,7 +187,8 @@ impl Done {
     }
 }
 
-async fn routes<B: Backend>(backend: &B) -> Result<Arc<Routes>, Problem> {
+/// The routes in force; without any, nothing can be done with a task.
+pub async fn routes<B: Backend>(backend: &B) -> Result<Arc<Routes>, Problem> {
     let routes = pushed(&backend.stack().routes).await?;
     routes.ok_or_else(|| Problem::new(Kind::Conflict, "no routes are in force: push a routes file"))
 }

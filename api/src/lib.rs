@@ -12,6 +12,7 @@ mod backend;
 mod batches;
 mod body;
 mod calls;
+mod cancel;
 mod document;
 mod failed;
 mod item_pages;
@@ -48,6 +49,7 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/tasks", post(tasks::send::<B>))
         .route("/tasks/{id}", get(tasks::show::<B>))
         .route("/tasks/{id}/failure", get(failed::show::<B>))
+        .route("/tasks/cancellations", post(cancel::cancel::<B>))
         .route("/failed", get(failed::list::<B>))
         .route("/failed/retries", post(failed::retry::<B>))
         .route("/failed/drops", post(failed::unfile::<B>))

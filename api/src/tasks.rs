@@ -197,6 +197,8 @@ pub enum TaskState {
     Succeeded,
     /// Settled badly.
     Failed,
+    /// Ended by a person while it waited, before a call.
+    Cancelled,
 }
 
 impl From<Shown> for TaskState {
@@ -208,6 +210,7 @@ impl From<Shown> for TaskState {
             Shown::InProgress => Self::InProgress,
             Shown::Succeeded => Self::Succeeded,
             Shown::Failed => Self::Failed,
+            Shown::Cancelled => Self::Cancelled,
         }
     }
 }

@@ -13,6 +13,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::output::{Color, Ending, Output};
 
+mod cancel;
 mod check;
 mod demo;
 mod failed;
@@ -77,6 +78,7 @@ enum Command {
     Failed(failed::Args),
     Pause(hold::Pause),
     Resume(hold::Resume),
+    Cancel(cancel::Args),
     Feed(feed::Args),
     Stream(stream::Args),
     /// Check a routes file: syntax, fields, limits and expressions.
@@ -119,6 +121,7 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::Failed(options) => failed::run(&options, stack, output).await?,
         Command::Pause(options) => hold::pause(&options, stack, output).await?,
         Command::Resume(options) => hold::resume(&options, stack, output).await?,
+        Command::Cancel(options) => cancel::run(&options, stack, output).await?,
         Command::Feed(options) => feed::run(&options, stack, output).await?,
         Command::Stream(options) => stream::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,

@@ -11,6 +11,7 @@ use groupage_aws::config::{self, Queues, Tables};
 use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
+use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
 use groupage_core::steps::lane::Ordering;
@@ -68,6 +69,11 @@ impl Access {
     /// The lanes in them.
     pub const fn ordering(&self) -> Ordering<'_, Dynamo, Sqs, System> {
         Ordering { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// The tasks in them that wait.
+    pub const fn cancelling(&self) -> Cancelling<'_, Dynamo, Sqs, System> {
+        Cancelling { store: &self.store, outbox: &self.outbox, env: &System }
     }
 
     /// The failed tasks in them.

@@ -55,3 +55,25 @@ def test_a_failed_task_is_found_run_again_and_dropped(run, downstream, api):
     listing = lambda: api.call("GET", "/failed", query=query)
     stack.eventually("the list to be empty", lambda: listing()[1].get("tasks") == [], listing)
     assert [stack.status(id) for id in ids] == ["failed", "failed"]
+
+
+def entry(account: str, n: int) -> str:
+    return json.dumps({"id": f"{account}-{n}", "payload": {"type": "entry", "bank": "b9", "account": account, "n": n}})
+
+
+def test_what_waits_is_cancelled_and_what_comes_after_it_goes_on(run, downstream, api):
+    stack = run.stack
+    waits = lambda id: stack.eventually(f"{id} to wait", lambda: stack.status(id) == "queued", lambda: stack.status(id))
+    done = lambda id: stack.eventually(f"{id}", lambda: stack.status(id) == "succeeded", lambda: stack.status(id))
+    stack.send([entry("dropped", n) for n in (2, 3)])
+    waits("dropped-2"), waits("dropped-3")
+    cancelled = stack.groupage("cancel", "dropped-2", "--json")
+    assert json.loads(cancelled)["cancelled"] == 1
+    status, answer = api.call("POST", "/tasks/cancellations", {"ids": ["dropped-2", "dropped-3", "nobody"]})
+    assert (status, answer["done"], len(answer["refused"])) == (200, ["dropped-2", "dropped-3"], 1)
+    assert stack.groupage("status", "task", "dropped-2").splitlines()[1].split()[1] == "cancelled"
+    stack.send([entry("dropped", n) for n in (1, 4)])
+    done("dropped-1"), done("dropped-4")
+    called = {id for call in downstream.ledger.calls("/pay") for id in call.members}
+    assert not called & {"dropped-2", "dropped-3"}
+    assert api.call("POST", "/tasks/cancellations", {"ids": ["dropped-1"]})[1]["refused"][0]["id"] == "dropped-1"

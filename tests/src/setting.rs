@@ -34,6 +34,8 @@ pub struct Setting {
     pub workers: Option<(&'static str, usize)>,
     /// How often a person runs each failed task again.
     pub retries: usize,
+    /// The chance that a person cancels a task that waits, each time that somebody looks.
+    pub cancels: f64,
     /// A rule that is not kept.
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
@@ -59,6 +61,7 @@ impl Default for Setting {
             sweeps: false,
             workers: None,
             retries: 0,
+            cancels: 0.0,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,

@@ -122,6 +122,28 @@ async fn a_task_is_shown_with_its_status_and_without_its_payload() {
 }
 
 #[tokio::test]
+async fn what_waits_is_cancelled_and_what_is_in_a_batch_is_not() {
+    let desk = Desk::open().await;
+    let target = Target::new("parcels:t7");
+    for id in ["waits", "batched"] {
+        let task = Task::new(TaskId::new(id), target.clone(), "{}".to_owned(), "d".to_owned(), Timestamp(1_000));
+        desk.stack.store.register(&task).await.unwrap();
+    }
+    desk.stack.store.join(&TaskId::new("batched"), Round(0), &BatchId::new(BATCH)).await.unwrap();
+    for _ in 0..2 {
+        let answer = desk.post("/tasks/cancellations", r#"{"ids":["waits","batched","nobody"]}"#).await.body;
+        assert_eq!(answer["done"], json!(["waits"]));
+        let details: Vec<&str> =
+            answer["refused"].as_array().unwrap().iter().map(|r| r["detail"].as_str().unwrap()).collect();
+        assert_eq!(details[0], format!("it is in batch {BATCH}, whose call may have begun"));
+        assert!(details[1].starts_with("no task with this id is known"), "{details:?}");
+    }
+    let shown = desk.get("/tasks/waits").await.body;
+    assert_eq!((&shown["status"], &shown["reason"]), (&json!("cancelled"), &json!("cancelled")));
+    assert!(desk.stack.store.untold().is_empty(), "everybody has heard of it");
+}
+
+#[tokio::test]
 async fn a_batch_is_shown_with_its_members() {
     let desk = Desk::open().await;
     let members: Vec<Candidate> =

@@ -93,7 +93,8 @@ fn task_id(text: &str) -> Result<TaskId, &'static str> {
     TaskId::parse(text)
 }
 
-fn target(text: &str) -> Result<Target, &'static str> {
+/// Reads a Target as people name it.
+pub fn target(text: &str) -> Result<Target, &'static str> {
     let is_target =
         text.split_once(':').is_some_and(|(route, value)| RouteName::parse(route).is_ok() && !value.is_empty());
     if is_target { Ok(Target::new(text)) } else { Err("a Target is ROUTE:VALUE, such as parcels:truck-7") }

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::output::{Ending, Output, after_step, grouped, on_one_line, style, summary, time};
 use crate::stack::{self, Access};
-pub use args::Args;
+pub use args::{Args, target};
 use args::{Chosen, Command};
 use found::Search;
 

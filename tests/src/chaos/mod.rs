@@ -95,6 +95,7 @@ impl Chaos {
             sweeps: true,
             workers,
             retries: 0,
+            cancels: 0.0,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,
@@ -163,6 +164,7 @@ impl Chaos {
         setting.lasting.deadly = dice.random_bool(0.15).then(|| DEADLY[dice.random_range(0..DEADLY.len())]);
         let mut dice = StdRng::seed_from_u64(seed ^ 0x0000_A6A1);
         setting.retries = if dice.random_bool(0.4) { dice.random_range(1..=2) } else { 0 };
+        setting.cancels = if dice.random_bool(0.3) { [0.1, 0.4][dice.random_range(0..2)] } else { 0.0 };
         // A queue that keeps order gives records back in order, too.
         setting.mixes = express.mixes && order.is_none();
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());

@@ -1,5 +1,6 @@
 //! The stories of the crash matrix.
 
+mod cancelled;
 mod express;
 mod failed;
 mod fan_outs;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Scenario> {
         deadly(),
         express::all(),
         failed::all(),
+        cancelled::all(),
         fan_outs::all(),
         order::all(),
         outages::all(),

@@ -49,6 +49,12 @@ impl layer::Tasks for Witness {
         Ok(passed)
     }
 
+    async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        let ended = self.tables.end(id, round, ending, now).await?;
+        self.event_settled(ended.as_ref().and_then(|ended| ended.ties.event.as_ref()));
+        Ok(ended)
+    }
+
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
         if self.mutation == Some(Mutation::PutsBackFromAnyBatch)
             && let Some(task) = self.task(&back.member.id).await?

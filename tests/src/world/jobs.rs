@@ -40,6 +40,8 @@ pub(crate) enum Job {
     Resume(LaneId),
     /// A person who runs a failed task again.
     Retry(TaskId),
+    /// A person who cancels a task.
+    Cancel(TaskId),
     /// Somebody who makes calls to a list.
     List(Arc<Caller>),
     /// A person who holds a route's calls back, and lets them go on when they were held for a while.
@@ -154,6 +156,7 @@ impl World {
             Job::Resume(lane) => drop(process.run(self.resume_as(&process, lane), twin).await),
             // The same of a person who dies with a retry.
             Job::Retry(task) => drop(process.run(self.retry_as(&process, task), twin).await),
+            Job::Cancel(task) => drop(process.run(self.cancel_as(&process, task), twin).await),
             Job::Feed(source) => {
                 // Another one begins soon, and never two: a source that is two is started as two.
                 if process.run(self.feed_as(&process, source), || {}).await.is_none() {
@@ -216,6 +219,7 @@ const fn step(job: &Job) -> &'static str {
         Job::Feed(_) => "feed",
         Job::Resume(_) => "resume",
         Job::Retry(_) => "retry",
+        Job::Cancel(_) => "cancel",
         Job::List(_) => "list",
         Job::Hold(_) => "hold",
         Job::LetGo(_) => "let-go",

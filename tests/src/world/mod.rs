@@ -7,7 +7,7 @@ pub mod shelf;
 pub mod source;
 mod steps;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
@@ -72,12 +72,16 @@ pub struct World {
     complaints: Mutex<Vec<String>>,
     /// How often somebody wanted to run each failed task again.
     wanted_again: Mutex<BTreeMap<TaskId, usize>>,
+    /// Tasks of which somebody has considered whether to cancel them.
+    cancelled: Mutex<BTreeSet<TaskId>>,
 }
 
 /// How long a message in hand is hidden, in milliseconds.
 pub const VISIBILITY_MS: u64 = 60_000;
 /// How often somebody looks whether everything is at rest, in milliseconds.
 const LOOK_MS: u64 = 1_000;
+/// A person cancels a task within this many milliseconds.
+const CANCEL_MS: u64 = 5_000;
 /// A person runs a failed task again within this many milliseconds.
 const RETRY_MS: u64 = 90_000;
 /// How often a person looks for lanes that a failure stopped, in milliseconds.
@@ -114,6 +118,7 @@ impl World {
             sent: Mutex::default(),
             complaints: Mutex::default(),
             wanted_again: Mutex::default(),
+            cancelled: Mutex::default(),
         }
     }
 
@@ -265,7 +270,7 @@ impl World {
                 looks_at = now.plus_ms(PERSON_MS);
                 self.somebody_lets_lanes_go_on();
             }
-            if self.somebody_retries() {
+            if self.somebody_retries() | self.somebody_cancels() {
                 continue;
             }
             if running.is_empty() {
@@ -346,8 +351,32 @@ impl World {
         any
     }
 
+    /// A person cancels some of what waits, or is in a batch, once each.
+    fn somebody_cancels(&self) -> bool {
+        if self.setting.cancels == 0.0 {
+            return false;
+        }
+        let mut looked_at = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut any = false;
+        for task in self.tables().tasks().into_iter().filter(|task| !task.status.is_settled()) {
+            if looked_at.insert(task.id.clone()) && self.env.chance(self.setting.cancels) {
+                any = true;
+                self.later(self.env.pick(0..=CANCEL_MS), Job::Cancel(task.id));
+            }
+        }
+        any
+    }
+
+    /// Cancels tasks after a while, each by a person of its own.
+    pub fn cancel_later(&self, delay_ms: u64, ids: &[&str]) {
+        for id in ids {
+            self.later(delay_ms, Job::Cancel(TaskId::new(*id)));
+        }
+    }
+
     fn is_at_rest(&self) -> bool {
         self.tables().tasks().iter().all(|task| task.status.is_settled())
+            && self.tables().untold().is_empty()
             && self.tables().batches().iter().all(|batch| batch.unfinished().is_none())
             && self.tables().trackers().iter().all(is_told_of)
             && self.tables().lists().iter().all(|list| list.head.reservations.is_empty())

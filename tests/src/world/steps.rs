@@ -9,6 +9,7 @@ use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
+use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
@@ -63,6 +64,12 @@ impl World {
 
     pub(crate) async fn let_go_as(&self, process: &Process, scope: &Scope) -> Result<Gate, Error> {
         Holding { store: &Faulty::new(&self.store, process), env: process.env() }.resume(scope).await
+    }
+
+    pub(crate) async fn cancel_as(&self, process: &Process, task: &TaskId) -> cancel::Each {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        let cancelling = Cancelling { store, outbox, env: process.env() };
+        cancelling.cancel(&self.routes, std::slice::from_ref(task)).await
     }
 
     pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {

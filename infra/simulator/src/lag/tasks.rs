@@ -145,6 +145,18 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         self.inner.pass_over(id, failure, now).await
     }
 
+    async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        let ended = self.inner.end(id, round, ending, now).await?;
+        if ended.is_some() {
+            self.change(Shift::Hide(id.clone(), round));
+        }
+        Ok(ended)
+    }
+
+    async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
+        self.inner.heard_of(id, round).await
+    }
+
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
         let WayBack { member, target, attempts, at, .. } = back;
         let put_back = self.inner.put_back(back).await?;

@@ -137,6 +137,15 @@ impl Tasks for Store {
         self.change(id, self.inner.pass_over(id, failure, now), queued).await
     }
 
+    async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        let write = self.inner.end(id, round, ending, now);
+        self.change(id, write, |ended, task| ended.is_some() && !task.is_some_and(|t| t.status.is_settled())).await
+    }
+
+    async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
+        self.change(id, self.inner.heard_of(id, round), |(), task| task.is_some_and(|t| t.status.is_cancelled())).await
+    }
+
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let write = self.inner.join(id, round, batch);
         self.change(id, write, |joined, task| *joined == Joined::Yes && waited(task)).await

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod batch;
+pub mod cancelled;
 pub mod destination;
 pub mod drain;
 pub mod failed;

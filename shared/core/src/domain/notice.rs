@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 pub use super::destination::NotificationQueue;
-use super::id::{BatchId, StreamId, Target, TaskId, TrackerId};
+use super::id::{BatchId, Round, StreamId, Target, TaskId, TrackerId};
 use super::outcome::Reason;
 use super::stream::{Offset, Stream};
 use super::time::Timestamp;
@@ -72,14 +72,22 @@ pub struct Settled<'a> {
     pub target: &'a Target,
     /// The batch that settled it, if one did.
     pub batch: Option<&'a BatchId>,
+    /// The round in which it was settled.
+    pub round: Round,
 }
 
 /// The notice of one settled task; `failure` is `None` if it succeeded.
 pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -> CloudEvent<OfTask> {
-    let Settled { task, target, batch } = settled;
+    let Settled { task, target, batch, round } = settled;
+    let by = match (batch, round) {
+        (Some(batch), _) => batch.to_string(),
+        (None, Round(0)) => "queued".to_owned(),
+        // It was run again since, and has ended again.
+        (None, round) => format!("queued-{round}"),
+    };
     CloudEvent {
         specversion: "1.0",
-        id: format!("{}/{task}", batch.map_or("queued", BatchId::as_str)),
+        id: format!("{by}/{task}"),
         source: format!("groupage/{}", target.route()),
         kind: if failure.is_some() { FAILED } else { SUCCEEDED },
         subject: task.to_string(),
@@ -202,7 +210,7 @@ mod tests {
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {
         let target = Target::of(&RouteName::new("parcels"), "truck-7");
         let (task, batch) = (TaskId::new("t1"), BatchId::new("b1"));
-        let settled = Settled { task: &task, target: &target, batch: Some(&batch) };
+        let settled = Settled { task: &task, target: &target, batch: Some(&batch), round: Round(2) };
         let failure = Failure { reason: Reason::new("too_heavy"), attempts: 2 };
         let event = of_task(settled, Some(&failure), Timestamp(1_000));
         let json = serde_json::to_value(&event).unwrap();
@@ -213,7 +221,11 @@ mod tests {
         assert_eq!(json["time"], "1970-01-01T00:00:01.000Z");
         assert_eq!(json["data"]["reason"], "too_heavy");
         assert_eq!(of_task(settled, Some(&failure), Timestamp(1_000)), event);
+        // Without a batch its round tells what it was told before from what it is told now.
+        let id = |round| of_task(Settled { batch: None, round, ..settled }, Some(&failure), Timestamp(1_000)).id;
+        assert_eq!([id(Round(0)), id(Round(2))], ["queued/t1", "queued-2/t1"]);
     }
+
     #[test]
     fn a_trackers_notice_adds_up_and_says_whether_it_names_all() {
         let options = tracker::Options { deadline: None, notify: NotificationQueue::None };

@@ -21,6 +21,8 @@ pub enum Shown {
     Succeeded,
     /// Settled badly.
     Failed,
+    /// Ended by a person while it waited, before a call.
+    Cancelled,
 }
 
 impl Shown {
@@ -34,6 +36,7 @@ impl Shown {
                 Some(_) | None => Self::Batched,
             },
             Status::Succeeded { .. } => Self::Succeeded,
+            status if status.is_cancelled() => Self::Cancelled,
             Status::Failed { .. } => Self::Failed,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{MemoryStore, Tables};
 use crate::domain::failed::{Failed, Failure, Filed, Retry};
-use crate::domain::id::{Part, RouteName, TaskId};
+use crate::domain::id::{Part, Round, RouteName, Target, TaskId};
 use crate::domain::task::Status;
 use crate::domain::time::Timestamp;
 use crate::ports::{Failures, Result, Stored};
@@ -12,12 +12,34 @@ use crate::ports::{Failures, Result, Stored};
 pub(super) struct Kept {
     failed: Failed,
     is_filed: bool,
+    /// The round in which the task ended while it waited, until everybody has heard of it.
+    untold: Option<Round>,
 }
 
 impl Tables {
     pub(super) fn file(&mut self, id: &TaskId, failure: &Failure, now: Timestamp) {
         let failed = Failed::of(id.clone(), now, failure);
-        self.failures.insert(id.clone(), Kept { failed, is_filed: true });
+        self.failures.insert(id.clone(), Kept { failed, is_filed: true, untold: None });
+    }
+
+    /// Keeps what ended while it waited in this round. It is no failure for anybody to look into.
+    pub(super) fn end(&mut self, (id, round): (&TaskId, Round), ending: &Failure, now: Timestamp) {
+        let failed = Failed::of(id.clone(), now, ending);
+        self.failures.insert(id.clone(), Kept { failed, is_filed: false, untold: Some(round) });
+    }
+
+    pub(super) fn heard_of(&mut self, id: &TaskId, round: Round) {
+        if let Some(kept) = self.failures.get_mut(id).filter(|kept| kept.untold == Some(round)) {
+            kept.untold = None;
+        }
+    }
+
+    /// What ended while it waited and of which somebody may not have heard: Target, task, round, and when.
+    pub(super) fn untold(&self) -> impl Iterator<Item = (&Target, &TaskId, Round, Timestamp)> {
+        self.failures.values().filter_map(|kept| {
+            let round = kept.untold?;
+            Some((&kept.failed.target, &kept.failed.filed.id, round, kept.failed.filed.at))
+        })
     }
 
     pub(super) fn failed_at(&self, id: &TaskId) -> Option<Timestamp> {

@@ -72,6 +72,13 @@ impl MemoryStore {
         tasks
     }
 
+    /// Tasks that ended while they waited, and of which somebody may not have heard, in the order of their ids.
+    pub fn untold(&self) -> Vec<TaskId> {
+        let mut untold: Vec<TaskId> = self.tables().untold().map(|(_, id, ..)| id.clone()).collect();
+        untold.sort();
+        untold
+    }
+
     /// All batches, in the order of their ids.
     pub fn batches(&self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = self.tables().batches.values().cloned().collect();

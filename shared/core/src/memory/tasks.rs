@@ -72,7 +72,13 @@ impl Tasks for MemoryStore {
             })
             .filter(|waiting| waiting.since < before)
             .collect();
-        Ok(WaitingPage { tasks, next })
+        // Each time from the first: they are few.
+        let untold = tables.untold().filter(|(_, id, _, at)| segment_of(id, part.of) == part.index && *at < before);
+        let ended = untold.map(|(target, id, round, since)| {
+            let candidate = Candidate { id: id.clone(), round, bytes: 0 };
+            Waiting { target: target.clone(), candidate, since }
+        });
+        Ok(WaitingPage { tasks, ended: ended.collect(), next })
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
@@ -85,7 +91,15 @@ impl Tasks for MemoryStore {
             tables.show(target, candidate);
             return Ok(PutBack::Waits);
         }
-        Ok(if task.waits_in(Round(0)) { PutBack::Waits } else { PutBack::MovedOn })
+        Ok(match &task.status {
+            status if status.is_cancelled() => PutBack::Cancelled,
+            _ if task.waits_in(Round(0)) => PutBack::Waits,
+            Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. }
+            | Status::Failed { .. } => PutBack::MovedOn,
+        })
     }
 
     async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
@@ -98,9 +112,37 @@ impl Tasks for MemoryStore {
             tables.file(id, failure, now);
             return Ok(Some(PassedOver { ties, at: now }));
         }
-        let was = matches!(task.status, Status::Failed { batch: None, .. });
+        let was = task.status == Status::Failed { batch: None, reason: failure.reason.clone() };
         let ties = task.ties();
         Ok(tables.failed_at(id).filter(|_| was).map(|at| PassedOver { ties, at }))
+    }
+
+    async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        let mut guard = self.tables();
+        let tables = &mut *guard;
+        let Some(task) = tables.tasks.get_mut(id).filter(|task| task.round == round) else { return Ok(None) };
+        let (ties, ended) = (task.ties(), Status::Failed { batch: None, reason: ending.reason.clone() });
+        match &task.status {
+            Status::Queued => {
+                task.status = ended;
+                tables.end((id, round), ending, now);
+                Ok(Some(PassedOver { ties, at: now }))
+            }
+            Status::Created { target } => {
+                let target = target.clone();
+                task.status = ended;
+                tables.hide(&target, id);
+                tables.end((id, round), ending, now);
+                Ok(Some(PassedOver { ties, at: now }))
+            }
+            status if *status == ended => Ok(tables.failed_at(id).map(|at| PassedOver { ties, at })),
+            Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => Ok(None),
+        }
+    }
+
+    async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
+        self.tables().heard_of(id, round);
+        Ok(())
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

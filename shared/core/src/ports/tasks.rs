@@ -36,6 +36,8 @@ pub enum PutBack {
     Waits,
     /// It has moved on since.
     MovedOn,
+    /// Somebody cancelled it before its turn came.
+    Cancelled,
 }
 
 /// How fresh a read must be.
@@ -90,6 +92,8 @@ impl Waiting {
 pub struct WaitingPage {
     /// The tasks that have waited for long.
     pub tasks: Vec<Waiting>,
+    /// Those that ended while they waited, since then, and of which somebody may not have heard.
+    pub ended: Vec<Waiting>,
     /// Where the next page begins, if there is one.
     pub next: Option<Position>,
 }
@@ -165,6 +169,21 @@ port! {
         /// Writes that a queued task failed: its turn will never come. Assumes: it is queued. Says what it came to if
         /// it failed so, by this write or an earlier one.
         async fn pass_over(&self, task: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>>;
+
+        /// Ends a task that waits for a batch, or for its turn, for this reason. It stays in the index as one of which
+        /// somebody must hear, under `target`. Assumes: it waits so, in this round. Says what it came to if it ended so,
+        /// by this write or an earlier one.
+        async fn end(
+            &self,
+            task: &TaskId,
+            round: Round,
+            ending: &Failure,
+            now: Timestamp,
+        ) -> Result<Option<PassedOver>>;
+
+        /// Takes a task out of the index that ended while it waited in this round: everybody has heard of it. One that is
+        /// not there stays so.
+        async fn heard_of(&self, task: &TaskId, round: Round) -> Result<()>;
 
         /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
         async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined>;

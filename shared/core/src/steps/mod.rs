@@ -7,6 +7,7 @@
 mod admit;
 mod ballot;
 mod call;
+pub mod cancel;
 mod claim;
 mod drive_on;
 pub mod elect;

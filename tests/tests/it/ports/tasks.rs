@@ -34,6 +34,8 @@ conformance![
     a_settle_in_an_old_round_changes_nothing,
     a_round_counts_even_in_the_same_batch,
     a_settled_task_neither_joins_nor_waits_again,
+    a_waiting_task_ends_once_and_is_found_until_all_have_heard,
+    a_task_in_a_batch_or_in_another_round_does_not_end,
 ];
 
 const AT: Timestamp = Timestamp(1_700_000_009_000);
@@ -285,4 +287,45 @@ async fn a_settled_task_neither_joins_nor_waits_again(store: impl Fixture) {
     assert_eq!(joined, Joined::Elsewhere);
     assert_eq!(back(&*store, &candidate, &batch, 1, AT).await, PutBack::MovedOn);
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Succeeded { batch });
+}
+
+/// What the index shows as ended, whatever part of it.
+async fn ended(store: &impl Tasks) -> Vec<Waiting> {
+    let segment = Segment { index: 0, of: 1 };
+    store.waiting_long(Look::at(segment, Timestamp(u64::MAX), 100)).await.unwrap().ended
+}
+
+async fn a_waiting_task_ends_once_and_is_found_until_all_have_heard(store: impl Fixture) {
+    let candidate = waiting(&*store, "t", &target("a")).await;
+    let ending = failure(&target("a"), "cancelled");
+    for later in [AT, Timestamp(AT.0 + 60_000)] {
+        let ended = store.end(&candidate.id, Round(0), &ending, later).await.unwrap();
+        assert_eq!(ended.map(|ended| ended.at), Some(AT), "by the first write");
+    }
+    let task = now(&*store, &candidate.id).await;
+    assert_eq!(task.status, Status::Failed { batch: None, reason: Reason::new("cancelled") });
+    store.index_settles().await;
+    assert!(store.waiting(&target("a"), None, 10).await.unwrap().candidates.is_empty());
+    let found = ended(&*store).await;
+    assert_eq!(found.len(), 1);
+    let Waiting { target: of, candidate: entry, since } = &found[0];
+    assert_eq!((of, &entry.id, entry.round, *since), (&target("a"), &candidate.id, Round(0), AT));
+    assert_eq!(store.join(&candidate.id, Round(0), &BatchId::new("b1")).await.unwrap(), Joined::Elsewhere);
+    for _ in 0..2 {
+        store.heard_of(&candidate.id, Round(0)).await.unwrap();
+        assert_eq!(ended(&*store).await, []);
+    }
+    assert_eq!(now(&*store, &candidate.id).await, task);
+}
+
+async fn a_task_in_a_batch_or_in_another_round_does_not_end(store: impl Fixture) {
+    let ending = failure(&target("a"), "cancelled");
+    let (candidate, batch) = joined(&*store).await;
+    assert_eq!(store.end(&candidate.id, Round(0), &ending, AT).await.unwrap(), None);
+    back(&*store, &candidate, &batch, 1, AT).await;
+    assert_eq!(store.end(&candidate.id, Round(0), &ending, AT).await.unwrap(), None);
+    store.heard_of(&candidate.id, Round(1)).await.unwrap();
+    store.index_settles().await;
+    assert_eq!(store.waiting(&target("a"), None, 10).await.unwrap().candidates.len(), 1, "it waits on");
+    assert_eq!(store.end(&TaskId::new("none"), Round(0), &ending, AT).await.unwrap(), None);
 }

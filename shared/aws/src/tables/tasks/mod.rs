@@ -20,7 +20,7 @@ use groupage_core::ports::{
 use serde::Deserialize;
 
 use filed::filing;
-use stored::{StoredTask, passed_over, ties_of};
+use stored::{StoredTask, ended, ties_of};
 
 use crate::config::Tables;
 use crate::dynamo::expression::{Change, Clause};
@@ -51,9 +51,15 @@ struct Entry {
     round: Round,
     bytes: u32,
     waits_since: Timestamp,
+    status: String,
 }
 
 impl Entry {
+    /// Whether it has ended while it waited.
+    fn has_ended(&self) -> bool {
+        self.status == task::FAILED
+    }
+
     fn into_waiting(self) -> Waiting {
         let candidate = Candidate { id: self.id, round: self.round, bytes: self.bytes };
         Waiting { target: self.target, candidate, since: self.waits_since }
@@ -154,8 +160,10 @@ impl Tasks for Dynamo {
             .map_err(|error| failed(WHAT, error))?;
         self.meter.count_read(Place::Tasks, output.consumed_capacity());
         let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
-        let tasks = entries.map(|entry| entry.map(Entry::into_waiting)).collect::<Result<_>>()?;
-        Ok(WaitingPage { tasks, next: output.last_evaluated_key.as_ref().map(position_of).transpose()? })
+        let (ended, waiting): (Vec<Entry>, Vec<Entry>) =
+            entries.collect::<Result<Vec<_>>>()?.into_iter().partition(Entry::has_ended);
+        let [tasks, ended] = [waiting, ended].map(|entries| entries.into_iter().map(Entry::into_waiting).collect());
+        Ok(WaitingPage { tasks, ended, next: output.last_evaluated_key.as_ref().map(position_of).transpose()? })
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
@@ -168,7 +176,12 @@ impl Tasks for Dynamo {
             Written::Done(_) => Ok(PutBack::Waits),
             Written::Refused(None) => Ok(PutBack::MovedOn),
             Written::Refused(Some(old)) => {
-                Ok(if task_of(old)?.waits_in(Round(0)) { PutBack::Waits } else { PutBack::MovedOn })
+                let old = task_of(old)?;
+                Ok(match old.waits_in(Round(0)) {
+                    true => PutBack::Waits,
+                    false if old.status.is_cancelled() => PutBack::Cancelled,
+                    false => PutBack::MovedOn,
+                })
             }
         }
     }
@@ -178,8 +191,32 @@ impl Tasks for Dynamo {
         let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
         match self.update("pass a task over", self.task_key(id), change, &queued, ReturnValue::AllNew).await? {
             Written::Done(None) | Written::Refused(None) => Ok(None),
-            Written::Done(Some(item)) | Written::Refused(Some(item)) => passed_over(item),
+            Written::Done(Some(item)) | Written::Refused(Some(item)) => ended(item, None, &failure.reason),
         }
+    }
+
+    async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
+        let change = self
+            .settling(task::FAILED, self.retention_ms, now)
+            .set("Reason", text(ending.reason.as_str()))
+            // By these it is found until everybody has heard of it.
+            .set(TARGET, text(ending.target.as_str()))
+            .set(WAITS_SINCE, number(now.0));
+        let waits = Clause::OneOf(STATUS, vec![text(task::CREATED), text(task::QUEUED)]);
+        let waits = [waits, Clause::Equals(ROUND, number(round))];
+        match self.update("end a task that waits", self.task_key(id), change, &waits, ReturnValue::AllNew).await? {
+            Written::Done(None) | Written::Refused(None) => Ok(None),
+            Written::Done(Some(item)) | Written::Refused(Some(item)) => ended(item, Some(round), &ending.reason),
+        }
+    }
+
+    async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
+        let ended = [Clause::Equals(STATUS, text(task::FAILED)), Clause::Equals(ROUND, number(round))];
+        let change = Change::default().remove(TARGET);
+        // Refused means that it was run again since.
+        self.update("take an ended task out of the index", self.task_key(id), change, &ended, ReturnValue::None)
+            .await?;
+        Ok(())
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

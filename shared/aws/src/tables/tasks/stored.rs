@@ -109,11 +109,12 @@ pub(crate) fn task_of(item: Item) -> Result<Task> {
     decode::<StoredTask>(TABLE, &id, item)?.into_task()
 }
 
-/// Whether a task failed without ever having its turn, and when.
-pub(super) fn passed_over(item: Item) -> Result<Option<PassedOver>> {
+/// Whether a task ended for this reason without a batch, in this round if that matters, and when.
+pub(super) fn ended(item: Item, round: Option<Round>, why: &Reason) -> Result<Option<PassedOver>> {
     let at = item.get(SETTLED_AT).and_then(|at| at.as_n().ok()).and_then(|at| at.parse().ok()).map(Timestamp);
     let task = task_of(item)?;
-    let was = matches!(task.status, Status::Failed { batch: None, .. });
+    let was = task.status == Status::Failed { batch: None, reason: why.clone() };
+    let was = was && round.is_none_or(|round| task.round == round);
     Ok(at.filter(|_| was).map(|at| PassedOver { ties: task.ties(), at }))
 }
 

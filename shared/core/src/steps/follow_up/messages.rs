@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::batch::{Batch, Positions};
+use crate::domain::batch::{Batch, Member, Positions};
 use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
 use crate::domain::notice::{self, Failure};
 use crate::domain::outcome::{Exception, Results};
@@ -37,8 +37,8 @@ pub(super) fn returns(batch: &Batch, results: &Results, of: &Positions) -> Vec<A
 /// A notice of each of these members that settles, if anybody wants to be told.
 pub(super) fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Timestamp, of: &Positions) -> Vec<About> {
     let notice = |position: usize, queue: &NotificationQueue, failure: Option<&Failure>| {
-        let task = &batch.members.get(position)?.id;
-        let settled = notice::Settled { task, target: &batch.target, batch: Some(&batch.id) };
+        let Member { id: task, round } = batch.members.get(position)?;
+        let settled = notice::Settled { task, target: &batch.target, batch: Some(&batch.id), round: *round };
         let event = notice::of_task(settled, failure, at);
         let wanted = *queue != NotificationQueue::None;
         wanted.then(|| (vec![position], Outgoing::json(Destination::Notification(queue.clone()), &event, 0)))

@@ -91,7 +91,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                     lane = moved;
                 }
             }
-            let next = self.enter(&lane, next).await?;
+            let (lane, next) = self.enter(lane, next).await?;
             return Ok(Handed { is_stopped: lane.is_stopped_by(task), lane: Some(lane), next });
         }
     }

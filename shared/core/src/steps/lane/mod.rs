@@ -121,7 +121,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 
     /// Lets the task in that has the turn, if it still waits for it, and sends for a leader.
     async fn let_in(&self, lane: &Lane, known: Option<Queued>) -> Result<(), Error> {
-        let entered = self.enter(lane, known).await?;
+        let (lane, entered) = self.enter(lane.clone(), known).await?;
         self.start(entered.map(|queued| (lane.id.clone(), queued)).into_iter().collect()).await?;
         if let Some(entered) = lane.entered(self.env.now()) {
             // The process that wrote meanwhile had seen that it was let in, or looks again.
@@ -130,21 +130,39 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         Ok(())
     }
 
-    /// Makes the task wait for a batch that has the turn, if it still waits for its turn.
-    async fn enter(&self, lane: &Lane, known: Option<Queued>) -> Result<Option<Queued>, Error> {
-        let State::Taken(_) = &lane.state else { return Ok(None) };
-        let known = match known {
-            Some(known) => Some(known),
-            None => self.store.queued(&lane.id, lane.head, lane.following(), 1).await?.pop(),
-        };
-        let Some(queued) = known.filter(|queued| lane.has_turn(queued)) else { return Ok(None) };
-        // Whether it waits by this write or an earlier one, its message may not have been sent yet.
-        match self.store.take_turn(&queued.candidate.id, &queued.target, self.env.now()).await? {
-            PutBack::Waits => Ok(Some(queued)),
-            PutBack::MovedOn => {
-                // It is in a batch or farther, so its message was sent.
-                self.store.leave(&lane.id, &[queued]).await?;
-                Ok(None)
+    /// Makes the task wait for a batch that has the turn, if it still waits for its turn. One that was cancelled meanwhile
+    /// gives its turn to the next. Returns the lane as it is then.
+    async fn enter(&self, mut lane: Lane, mut known: Option<Queued>) -> Result<(Lane, Option<Queued>), Error> {
+        let mut tries = Tries::of("letting a task have its turn", self.env);
+        loop {
+            let State::Taken(_) = &lane.state else { return Ok((lane, None)) };
+            let at_head = match known.take() {
+                Some(known) => Some(known),
+                None => self.store.queued(&lane.id, lane.head, lane.following(), 1).await?.pop(),
+            };
+            let Some(queued) = at_head.filter(|queued| lane.has_turn(queued)) else { return Ok((lane, None)) };
+            // Whether it waits by this write or an earlier one, its message may not have been sent yet.
+            match self.store.take_turn(&queued.candidate.id, &queued.target, self.env.now()).await? {
+                PutBack::Waits => return Ok((lane, Some(queued))),
+                PutBack::MovedOn => {
+                    // It is in a batch or farther, so its message was sent.
+                    self.store.leave(&lane.id, &[queued]).await?;
+                    return Ok((lane, None));
+                }
+                PutBack::Cancelled => {
+                    let next = self.next_in(&lane).await?;
+                    let Some(passed) = lane.passed_by(&queued, next.as_ref(), self.env.now()) else {
+                        return Ok((lane, None));
+                    };
+                    if self.store.store_lane(&passed).await? == Stored::Yes {
+                        self.store.leave(&lane.id, &[queued]).await?;
+                        (lane, known) = (passed, next);
+                    } else {
+                        tries.give_way().await?;
+                        let Some(now) = self.store.lane(&lane.id).await? else { return Ok((lane, None)) };
+                        lane = now;
+                    }
+                }
             }
         }
     }

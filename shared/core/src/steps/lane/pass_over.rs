@@ -6,6 +6,7 @@ use super::{Ordering, PAGE, predecessor_failed};
 use crate::domain::failed::{self, KEEP_DAYS};
 use crate::domain::lane::{Lane, Queued};
 use crate::domain::notice::{self, Failure};
+use crate::domain::task::Candidate;
 use crate::domain::time::DAY_MS;
 use crate::domain::tracker::Outcome;
 use crate::domain::{NotificationQueue, Timestamp, Turn};
@@ -52,7 +53,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 
 fn notice(queued: &Queued, notify: &Notify, at: Timestamp) -> Option<Outgoing> {
     let failure = Failure { reason: predecessor_failed(), attempts: 0 };
-    let settled = notice::Settled { task: &queued.candidate.id, target: &queued.target, batch: None };
+    let Candidate { id: task, round, .. } = &queued.candidate;
+    let settled = notice::Settled { task, target: &queued.target, batch: None, round: *round };
     let event = notice::of_task(settled, Some(&failure), at);
     (notify.failure != NotificationQueue::None)
         .then(|| Outgoing::json(Destination::Notification(notify.failure.clone()), &event, 0))

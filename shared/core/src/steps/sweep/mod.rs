@@ -12,6 +12,7 @@
 //! | an outcome whose follow-up is not done | the same | to be followed up |
 //! | members that did not return | the same | their way back |
 //! | tasks that have waited for long, with no leader alive | index of waiting tasks | an election |
+//! | tasks that were cancelled, and of which somebody may not have heard | index of waiting tasks | see [`cancel`](super::cancel) |
 //! | trackers that are due: complete, overdue, abandoned, not told of, forgotten | index of trackers | see [`track`] |
 //! | releases and discards of lists that somebody left; idle lists | index of lists | see [`list`] |
 //! | watermarks that nobody committed; streams that are over | index of streams | see [`stream`](super::stream) |

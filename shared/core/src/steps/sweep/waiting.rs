@@ -15,6 +15,7 @@ use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Look, Outbox, Segment, Store, Waiting, WaitingPage, send_all};
 use crate::steps::ballot::{election_messages, elections, within_reach};
+use crate::steps::cancel::Cancelling;
 use crate::steps::{CONCURRENCY, Error};
 
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
@@ -62,11 +63,12 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         loop {
             let look = Look::at(segment, since, self.budget.page).behind(bookmark.after.as_ref());
             let page = self.store.waiting_long(look).await;
-            let WaitingPage { tasks, next } = match page {
+            let WaitingPage { tasks, ended, next } = match page {
                 Ok(page) => page,
                 Err(error) => return Looked::failed(results, bookmark, error),
             };
             results.extend(self.elect(scan, tasks, unvisited_ms).await);
+            results.extend(self.tell_of(ended).await);
             match next {
                 None => return Looked { results, bookmark: bookmark.ended() },
                 Some(next) => bookmark = bookmark.moved_to(next),
@@ -99,6 +101,15 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         let elected = stream::iter(waiting).map(|(target, waiters)| self.elect_one(target, waiters));
         results.extend(elected.buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await);
         results
+    }
+
+    /// Makes up for processes that ended tasks that waited, and died before all had heard of it.
+    async fn tell_of(&self, ended: Vec<Waiting>) -> Vec<Result<Report, Error>> {
+        let Self { store, outbox, env, .. } = *self;
+        let telling = ended.into_iter().map(|entry| async move {
+            Cancelling { store, outbox, env }.tell_again(self.routes, entry).await.map(|()| Report::default())
+        });
+        stream::iter(telling.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY).collect().await
     }
 
     async fn elect_one(&self, target: Target, Waiters { oldest, tasks }: Waiters) -> Result<Report, Error> {

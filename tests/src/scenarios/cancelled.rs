@@ -1,0 +1,39 @@
+//! Stories of tasks that a person cancels: while they wait for a leader, are candidates of an open batch, wait for their
+//! turn, or have it. Sweep runs in all of them: it makes up for a person who died before everybody had heard.
+
+use crate::fan_out::FanOut;
+use crate::scenario::{Scenario, keyed, parcels};
+use crate::world::World;
+
+pub(super) fn all() -> Vec<Scenario> {
+    let stories = [
+        Scenario::new("waiting tasks that are cancelled", 4, |world| {
+            world.send(&parcels(4, 2));
+            world.cancel_later(12, &["p0", "p1"]);
+            // By then they are in a batch, or called.
+            world.cancel_later(600, &["p2"]);
+        }),
+        Scenario::new("an item whose task is cancelled", 3, |world| {
+            world.fan_out_later(0, FanOut::of(&[&parcels(3, 1)]));
+            world.cancel_later(40, &["p1"]);
+        }),
+        ordered("a task that is cancelled before its turn", |world| {
+            send_three(world);
+            world.cancel_later(1_500, &["p1"]);
+        })
+        .taking(2_000),
+        ordered("tasks that are cancelled while they have their turn", |world| {
+            send_three(world);
+            world.cancel_later(12, &["p0", "p1"]);
+        }),
+    ];
+    stories.map(Scenario::swept).into()
+}
+
+fn ordered(name: &'static str, begin: fn(&World)) -> Scenario {
+    Scenario::new(name, 3, begin).route("ordered_by: key")
+}
+
+fn send_three(world: &World) {
+    world.send(&(0..3).map(|n| keyed(n, 0, 0, n + 1)).collect::<Vec<_>>());
+}
