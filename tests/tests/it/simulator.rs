@@ -12,7 +12,8 @@ async fn a_simulated_burst_costs_what_it_does_on_the_embedded_database() {
     let setting = Setting::of(Load::Burst { tasks: TASKS, targets: 1 });
     let simulated = tokio::task::spawn_blocking(move || run(&setting, &|_| {})).await.unwrap().unwrap();
     // How often a leader is elected, signalled and looks at the index depends on how fast the machine is: what locks
-    // cost counts in the whole only, and of the reads only those are compared that come once a batch.
+    // cost counts in the whole only, and of the reads only those are compared that come once a batch. A session on a slow
+    // machine has more heartbeats than the simulated one, and never fewer.
     let mut far_off = Vec::new();
     for place in Place::ON_THE_WAY {
         let (real, ours) = (embedded.usage.at(place), simulated.usage.at(place));
@@ -25,7 +26,8 @@ async fn a_simulated_burst_costs_what_it_does_on_the_embedded_database() {
             ours.read
         );
         let reads_agree = place != Place::Batches || near(real.read, ours.read);
-        let writes_agree = place == Place::Locks || near(real.write, ours.write);
+        let beats_more_often = place == Place::Sessions && real.write > ours.write;
+        let writes_agree = place == Place::Locks || beats_more_often || near(real.write, ours.write);
         if !reads_agree || !writes_agree {
             far_off.push(place.name());
         }
