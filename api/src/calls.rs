@@ -196,7 +196,7 @@ pub async fn pause_target<B: Backend>(
 #[utoipa::path(
     post, path = "/targets/{id}/resume", tag = "calls", operation_id = "resume_target",
     params(OfTarget),
-    responses((status = 200, description = "They go on, slowly at first.", body = Calls), ById, AnyPort),
+    responses((status = 200, description = "They go on; after an outage slowly at first.", body = Calls), ById, AnyPort),
 )]
 pub async fn resume_target<B: Backend>(
     State(backend): State<Arc<B>>,

@@ -57,7 +57,7 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
     }
 
     /// Lets the calls behind a gate go on, whatever holds them back, limits apart: a person, a `Retry-After`, or that the
-    /// downstream counts as away. What waited goes on slowly at first.
+    /// downstream counts as away. What waited goes on slowly at first; behind a Target that only a person held, at once.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
