@@ -81,7 +81,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let Some(lane) = self.store.lane(id).await? else { return Ok(Resumed::Unknown) };
             self.pass_over(&lane, notify).await?;
             let (failed, next) = match &lane.state {
-                State::Held(failed) => (failed.clone(), self.next_in(&lane).await?),
+                State::Held(failed) => (failed.clone(), self.next_in(&lane, lane.head.next()).await?),
                 // A task that comes meanwhile fails, too.
                 State::Failing(failed) => (failed.clone(), None),
                 State::Free | State::Taken(_) => {
@@ -102,12 +102,12 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         }
     }
 
-    /// Who has the turn after the one at the head, who is settled. Who lies before them had their turn long ago:
-    /// somebody died before that was forgotten, so it is now.
-    async fn next_in(&self, lane: &Lane) -> Result<Option<Queued>, Error> {
+    /// The task that has the turn after the one at the head, which is settled. Tasks before `over` had their turn long ago:
+    /// a process died before that was forgotten, so it is now.
+    async fn next_in(&self, lane: &Lane, over: Turn) -> Result<Option<Queued>, Error> {
         loop {
             let found = self.store.queued(&lane.id, Turn(0), lane.following().next(), PAGE).await?;
-            let had_it: Vec<Queued> = found.iter().filter(|queued| queued.turn <= lane.head).cloned().collect();
+            let had_it: Vec<Queued> = found.iter().filter(|queued| queued.turn < over).cloned().collect();
             // In a lane whose rest fails by now they may have come since it was read, with numbers used before.
             if !had_it.is_empty() && self.store.lane(&lane.id).await?.as_ref() != Some(lane) {
                 return Ok(None);
@@ -150,7 +150,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                     return Ok((lane, None));
                 }
                 PutBack::Cancelled => {
-                    let next = self.next_in(&lane).await?;
+                    // If the process dies before the lane is written, another finds the cancelled task at its head.
+                    let next = self.next_in(&lane, lane.head).await?;
                     let Some(passed) = lane.passed_by(&queued, next.as_ref(), self.env.now()) else {
                         return Ok((lane, None));
                     };
