@@ -1,4 +1,5 @@
-//! `docs/reference/cli.md`: every command and option, as `--help` has them. A command with commands of its own has a page.
+//! `docs/reference/cli.md`: every command and option, as `--help` has them. A command with commands of its own has a page,
+//! and so has one of which there is much to say.
 //!
 //! `GROUPAGE_REWRITE=1 cargo test -p groupage reference` writes the pages anew.
 
@@ -16,6 +17,8 @@ if something did not, and 2 if the command line is wrong.
 ## For every command
 
 ";
+/// A command with a longer section has a page of its own.
+const MOST_LINES: usize = 28;
 /// A line's length in the docs.
 const WIDTH: usize = 120;
 
@@ -27,8 +30,10 @@ fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     for command in root.get_subcommands().filter(|command| is_ours(command)) {
         let parts: Vec<_> = command.get_subcommands().filter(|command| is_ours(command)).collect();
-        if parts.is_empty() {
-            section(command, &mut first);
+        let mut alone = String::new();
+        section(command, &mut alone);
+        if parts.is_empty() && alone.lines().count() <= MOST_LINES {
+            first.push_str(&alone);
             continue;
         }
         let name = command.get_name();
@@ -36,14 +41,15 @@ fn pages() -> Vec<(String, String)> {
             format!("cli-{name}.md"),
             format!("# groupage {name}\n\nFor the options of every command see [Command line](cli.md).\n"),
         );
-        section(command, &mut own);
+        own.push_str(&alone);
         parts.iter().for_each(|command| section(command, &mut own));
         let names = parts.iter().map(|part| format!("`{}`", part.get_name())).collect::<Vec<_>>().join(", ");
+        let names = if names.is_empty() { names } else { format!(": {names}") };
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let about = about.trim_end_matches('.');
         let _ = write!(
             first,
-            "\n## groupage {name}\n\n{}\nIt has [a page of its own]({file}): {names}.\n",
+            "\n## groupage {name}\n\n{}\nIt has [a page of its own]({file}){names}.\n",
             wrapped(&format!("{about}."))
         );
         pages.push((file, own));
