@@ -26,7 +26,7 @@ NOT_RUN = {
     "long": "builds something, runs until it is stopped, or kills something",
     "laptop": "loads the environment that all blocks here have already",
     "aws": "needs a stack on AWS",
-    "containers": "needs a container engine",
+    "containers": "needs a container engine, which `tests/sam-local` has",
     "emulator": "belongs to a walk through an emulator, which `test_emulators.py` makes",
     "work": "needs work that is under way: the stack is idle by then",
 }
