@@ -190,6 +190,28 @@ fn state_diagrams_have_the_states_of_the_code() {
     }
 }
 
+/// A row without a test says "only live"; a test that is renamed is found here.
+#[test]
+fn every_behaviour_of_aws_has_a_test_or_says_that_it_has_none() {
+    let top = cargo::workspace();
+    let read = |file: &str| std::fs::read_to_string(top.join(file)).unwrap();
+    let tree = docs::Tree::read(&top).unwrap();
+    let sources: String = tree.files(".rs").chain(tree.files(".py")).map(read).collect();
+    let page = read("docs/design/aws.md");
+    let (mut rows, mut named) = (0, 0);
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.ends_with("| shown by |")) {
+        let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let tests: Vec<_> = shown_by.split('`').skip(1).step_by(2).collect();
+        for test in &tests {
+            let defined = [format!("fn {test}("), format!("def {test}(")];
+            assert!(defined.iter().any(|start| sources.contains(start)), "there is no test `{test}`");
+        }
+        assert!(!tests.is_empty() || shown_by.contains("nly live") || shown_by.contains("](evidence.md)"), "{row}");
+        (rows, named) = (rows + 1, named + tests.len());
+    }
+    assert!(rows > 20 && named > 20, "not the tables: {rows} rows, {named} tests");
+}
+
 #[test]
 fn every_anchor_in_the_docs_exists() {
     let pages: BTreeMap<_, _> = pages().into_iter().collect();
