@@ -212,11 +212,11 @@ impl Lane {
         }
     }
 
-    /// The lane after a task at its head was passed by that ended while it waited for its turn; `None` if it does not have
-    /// the turn.
-    pub fn passed_by(&self, ended: &Queued, next: Option<&Queued>, now: Timestamp) -> Option<Self> {
+    /// The lane after the task at its head was passed by, which ended while it waited for its turn; `None` if no task has the
+    /// turn.
+    pub fn passed_by(&self, next: Option<&Queued>, now: Timestamp) -> Option<Self> {
         let is_resuming = self.is_resuming && next.is_some();
-        self.has_turn(ended).then(|| Self { is_resuming, ..self.gone_on(next, now) })
+        matches!(self.state, State::Taken(_)).then(|| Self { is_resuming, ..self.gone_on(next, now) })
     }
 
     /// The lane after a person let it go on; `None` if nothing stops it.

@@ -132,11 +132,11 @@ fn only_the_task_at_the_head_has_the_turn() {
 #[test]
 fn a_task_that_ended_before_its_turn_gives_it_to_the_next() {
     let taken = Lane { state: State::Taken(id(1)), head: Turn(4), next: Turn(6), ..lane(Numbering::ByArrival) };
-    let passed = taken.passed_by(&queued(1, 4), Some(&queued(2, 5)), NOW).unwrap();
+    let passed = taken.passed_by(Some(&queued(2, 5)), NOW).unwrap();
     assert_eq!((passed.state, passed.head, passed.is_resuming), (State::Taken(id(2)), Turn(5), false));
-    assert_eq!(taken.passed_by(&queued(1, 4), None, NOW).unwrap().state, State::Free);
-    assert_eq!(taken.passed_by(&queued(2, 5), None, NOW), None, "it does not have the turn");
+    assert_eq!(taken.passed_by(None, NOW).unwrap().state, State::Free);
+    assert_eq!(Lane { state: State::Held(id(1)), ..taken.clone() }.passed_by(None, NOW), None, "it failed");
     // A person who let it go on may have died before the next was let in.
     let resuming = Lane { is_resuming: true, ..taken };
-    assert!(resuming.passed_by(&queued(1, 4), Some(&queued(2, 5)), NOW).unwrap().is_stopped());
+    assert!(resuming.passed_by(Some(&queued(2, 5)), NOW).unwrap().is_stopped());
 }

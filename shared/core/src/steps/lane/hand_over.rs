@@ -82,7 +82,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let Some(mut lane) = self.store.lane(id).await? else { return Ok(Handed::default()) };
             let mut next = None;
             if lane.state == State::Taken(task.clone()) {
-                next = self.next_in(&lane, lane.head.next()).await?;
+                next = self.next_in(&lane).await?;
                 if let Some(moved) = lane.settled((task, *round), *outcome, on_failure, next.as_ref(), self.env.now()) {
                     if self.store.store_lane(&moved).await? == Stored::Conflict {
                         tries.give_way().await?;

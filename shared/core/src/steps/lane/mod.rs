@@ -16,7 +16,7 @@ use super::shape::{Tries, handle};
 use crate::domain::lane::{Lane, Queued, State};
 use crate::domain::task::Candidate;
 use crate::domain::{LaneId, Reason, TaskId, Turn};
-use crate::ports::{Env, Lanes, Outbox, PutBack, Stored, Streams, Tasks, Trackers, send_all};
+use crate::ports::{Env, Freshness, Lanes, Outbox, PutBack, Stored, Streams, Tasks, Trackers, send_all};
 use crate::routes::Notify;
 
 pub use hand_over::{HandedOver, Over};
@@ -81,7 +81,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let Some(lane) = self.store.lane(id).await? else { return Ok(Resumed::Unknown) };
             self.pass_over(&lane, notify).await?;
             let (failed, next) = match &lane.state {
-                State::Held(failed) => (failed.clone(), self.next_in(&lane, lane.head.next()).await?),
+                State::Held(failed) => (failed.clone(), self.next_in(&lane).await?),
                 // A task that comes meanwhile fails, too.
                 State::Failing(failed) => (failed.clone(), None),
                 State::Free | State::Taken(_) => {
@@ -102,12 +102,12 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         }
     }
 
-    /// The task that has the turn after the one at the head, which is settled. Tasks before `over` had their turn long ago:
-    /// a process died before that was forgotten, so it is now.
-    async fn next_in(&self, lane: &Lane, over: Turn) -> Result<Option<Queued>, Error> {
+    /// The task that has the turn after the one at the head, which is settled. Tasks before it had their turn long ago: a
+    /// process died before that was forgotten, so it is now.
+    async fn next_in(&self, lane: &Lane) -> Result<Option<Queued>, Error> {
         loop {
             let found = self.store.queued(&lane.id, Turn(0), lane.following().next(), PAGE).await?;
-            let had_it: Vec<Queued> = found.iter().filter(|queued| queued.turn < over).cloned().collect();
+            let had_it: Vec<Queued> = found.iter().filter(|queued| queued.turn <= lane.head).cloned().collect();
             // In a lane whose rest fails by now they may have come since it was read, with numbers used before.
             if !had_it.is_empty() && self.store.lane(&lane.id).await?.as_ref() != Some(lane) {
                 return Ok(None);
@@ -135,37 +135,44 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     async fn enter(&self, mut lane: Lane, mut known: Option<Queued>) -> Result<(Lane, Option<Queued>), Error> {
         let mut tries = Tries::of("letting a task have its turn", self.env);
         loop {
-            let State::Taken(_) = &lane.state else { return Ok((lane, None)) };
+            let State::Taken(holder) = &lane.state else { return Ok((lane, None)) };
             let at_head = match known.take() {
                 Some(known) => Some(known),
                 None => self.store.queued(&lane.id, lane.head, lane.following(), 1).await?.pop(),
             };
-            let Some(queued) = at_head.filter(|queued| lane.has_turn(queued)) else { return Ok((lane, None)) };
-            // Whether it waits by this write or an earlier one, its message may not have been sent yet.
-            match self.store.take_turn(&queued.candidate.id, &queued.target, self.env.now()).await? {
-                PutBack::Waits => return Ok((lane, Some(queued))),
-                PutBack::MovedOn => {
-                    // It is in a batch or farther, so its message was sent.
-                    self.store.leave(&lane.id, &[queued]).await?;
-                    return Ok((lane, None));
-                }
-                PutBack::Cancelled => {
-                    // If the process dies before the lane is written, another finds the cancelled task at its head.
-                    let next = self.next_in(&lane, lane.head).await?;
-                    let Some(passed) = lane.passed_by(&queued, next.as_ref(), self.env.now()) else {
-                        return Ok((lane, None));
-                    };
-                    if self.store.store_lane(&passed).await? == Stored::Yes {
+            let is_cancelled = match at_head.filter(|queued| lane.has_turn(queued)) {
+                // Whether it waits by this write or an earlier one, its message may not have been sent yet.
+                Some(queued) => match self.store.take_turn(&queued.candidate.id, &queued.target, self.env.now()).await?
+                {
+                    PutBack::Waits => return Ok((lane, Some(queued))),
+                    PutBack::MovedOn => {
+                        // It is in a batch or farther, so its message was sent.
                         self.store.leave(&lane.id, &[queued]).await?;
-                        (lane, known) = (passed, next);
-                    } else {
-                        tries.give_way().await?;
-                        let Some(now) = self.store.lane(&lane.id).await? else { return Ok((lane, None)) };
-                        lane = now;
+                        false
                     }
-                }
+                    PutBack::Cancelled => true,
+                },
+                // It is forgotten that it waited. If it was cancelled, a process died before it wrote the lane.
+                None => self.is_cancelled(holder).await?,
+            };
+            if !is_cancelled {
+                return Ok((lane, None));
+            }
+            let next = self.next_in(&lane).await?;
+            let Some(passed) = lane.passed_by(next.as_ref(), self.env.now()) else { return Ok((lane, None)) };
+            if self.store.store_lane(&passed).await? == Stored::Yes {
+                (lane, known) = (passed, next);
+            } else {
+                tries.give_way().await?;
+                let Some(now) = self.store.lane(&lane.id).await? else { return Ok((lane, None)) };
+                lane = now;
             }
         }
+    }
+
+    async fn is_cancelled(&self, task: &TaskId) -> Result<bool, Error> {
+        let found = self.store.read(std::slice::from_ref(task), Freshness::Latest).await?;
+        Ok(found.first().is_some_and(|task| task.status.is_cancelled()))
     }
 
     /// Sends for leaders for those who have their turn, then forgets that they waited for it.
