@@ -13,11 +13,12 @@ use aws_config::SdkConfig;
 use embedded::{Durability, Pipeline, Ports, Processes, Storage};
 use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
 use groupage_aws::{Downstreams, Meter, System, config};
+use groupage_console::{Console, Work, Worked};
 use groupage_core::ports::{self, Env};
 use groupage_core::steps::revive;
 use serde::Serialize;
 
-use crate::http::{self, Server};
+use crate::http::{self, Server, pass};
 use crate::output::{Ending, Output, grouped};
 use crate::stop::Stop;
 use crate::{check, stack, steps};
@@ -43,7 +44,9 @@ pub struct Args {
     /// The loopback port of SQS; 0 for any free one.
     #[arg(long, value_name = "PORT", default_value_t = 9324)]
     sqs_port: u16,
-    /// The loopback port of the HTTP API; 0 for any free one.
+    /// The loopback port of the HTTP API and of the console's pages; 0 for any free one.
+    ///
+    /// The console shows in a browser what waits, why, and what failed. Open the link that is printed.
     ///
     /// Over it, programs send tasks, count fan-outs with trackers, hold tasks on lists, feed streams, and ask where
     /// tasks and batches stand. Its address is among the lines printed, as GROUPAGE_API_URL; GET
@@ -64,6 +67,8 @@ pub struct Args {
 const ENVIRONMENT_FILE: &str = "env";
 /// The environment line that says where the HTTP API is.
 const API_URL: &str = "GROUPAGE_API_URL";
+/// The environment line with the console's link.
+const CONSOLE_URL: &str = "GROUPAGE_CONSOLE_URL";
 /// The environment line with the HTTP API's key.
 const API_TOKEN: &str = "GROUPAGE_API_TOKEN";
 
@@ -89,7 +94,7 @@ pub enum Error {
     /// A variable makes no sense.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// The HTTP API has no port.
+    /// The HTTP API and the console have no port.
     #[error(transparent)]
     Http(#[from] http::Error),
     /// The stack just started does not answer.
@@ -153,23 +158,43 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
         Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),
         revived => revived?,
     };
-    let api = Server::start(options.http_port, stack.key(), Arc::clone(&steps)).await?;
-    let mut environment = stack.environment();
-    environment.extend([(API_URL, api.url()), (API_TOKEN, stack.key().reveal().to_owned())]);
     let stop = Stop::listen(None);
-    if options.no_steps {
-        announce(&environment, options, revived, *output)?;
-        stop.requested().await;
-    } else {
-        let downstream = Arc::new(Downstreams::new(&downstream_config(&stack).await));
-        let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
-        let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
-        announce(&environment, options, revived, *output)?;
-        steps::until_stopped(pipeline, &stop).await;
+    let pipeline = match options.no_steps {
+        true => None,
+        false => Some(start_steps(&stack, &steps).await?),
+    };
+    let work = pipeline.as_ref().map(|pipeline| work(pipeline, &meter));
+    let name = options.data.display().to_string();
+    let console = Arc::new(Console::new(stack.connection(), name, pass(stack.key()), work));
+    let router = api::router(Arc::clone(&steps)).merge(groupage_console::router(Arc::clone(&console)));
+    let server = Server::start(options.http_port, "--http-port", stack.key(), router).await?.with_figures_of(console);
+    let mut environment = stack.environment();
+    environment.extend([
+        (API_URL, server.url()),
+        (API_TOKEN, stack.key().reveal().to_owned()),
+        (CONSOLE_URL, server.console()),
+    ]);
+    announce(&environment, options, revived, *output)?;
+    match pipeline {
+        Some(pipeline) => steps::until_stopped(pipeline, &stop).await,
+        None => stop.requested().await,
     }
-    drop(api);
+    drop(server);
     stack.shutdown().await;
     Ok(Ending::Well)
+}
+
+/// Starts the steps in this process.
+async fn start_steps(stack: &embedded::Stack, steps: &Arc<AwsStack>) -> Result<Pipeline, Error> {
+    let downstream = Arc::new(Downstreams::new(&downstream_config(stack).await));
+    let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
+    Ok(Pipeline::start(&sqs, stack.queues(), Processes::One, steps, &downstream)?)
+}
+
+/// Says what the steps of this process have done, whenever the console asks.
+fn work(pipeline: &Pipeline, meter: &Arc<Meter>) -> Work {
+    let (counts, meter) = (pipeline.counter(), Arc::clone(meter));
+    Box::new(move || Worked { counts: counts(), usage: meter.snapshot() })
 }
 
 /// Names the option that chooses another port.
@@ -220,6 +245,7 @@ fn announce(
     output: Output,
 ) -> Result<(), Error> {
     let lines = exports(environment);
+    let console = environment.iter().find(|(name, _)| *name == CONSOLE_URL).map_or("", |(_, link)| link.as_str());
     let file = options.data.join(ENVIRONMENT_FILE);
     embedded::write_privately(&file, &lines).map_err(|source| Error::Environment { file: file.clone(), source })?;
     let driven_on = revived.waiting_tasks + revived.batches + revived.leaders;
@@ -233,6 +259,7 @@ fn announce(
         }
         let what =
             if options.no_steps { "Tables, queues and API run; `groupage steps` runs the steps." } else { "Running." };
+        let _ = writeln!(text, "# Console: {console}");
         text + &format!("# {what} Stop with Ctrl-C.")
     });
     Ok(())

@@ -15,6 +15,7 @@ use crate::output::{Color, Ending, Output};
 
 mod cancel;
 mod check;
+mod console;
 mod demo;
 mod failed;
 mod feed;
@@ -25,7 +26,6 @@ mod list;
 mod local;
 mod output;
 mod push;
-mod queues;
 mod reach;
 mod redrive;
 #[cfg(test)]
@@ -66,10 +66,11 @@ struct Args {
 enum Command {
     Demo(demo::Args),
     Local(local::Args),
+    Console(console::Args),
     /// Run the steps and sweep in this process, on a stack that runs elsewhere, until it is stopped.
     ///
-    /// Several may run at once, beside `groupage local --no-steps` for example. Each may die at any time: the others go on
-    /// with what it had in hand. The first Ctrl-C or SIGTERM finishes what is in hand. A second one drops it.
+    /// Several may run at once, beside `groupage local --no-steps` for example. Each may die at any time: the others go
+    /// on with what it had in hand. The first Ctrl-C or SIGTERM finishes what is in hand. A second one drops it.
     Steps,
     Work(work::Args),
     Send(send::Args),
@@ -115,6 +116,7 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
     Ok(match args.command {
         Command::Demo(options) => demo::run(&options, output).await?,
         Command::Local(options) => local::run(&options, output).await?,
+        Command::Console(options) => console::run(&options, stack, output).await?,
         Command::Send(options) => send::run(&options, stack, output).await?,
         Command::List(options) => list::run(&options, stack, output).await?,
         Command::Lane(options) => lane::run(&options, stack, output).await?,
@@ -141,7 +143,7 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
 /// Logs are for finding out why; results do not go there. `GROUPAGE_LOG` is a tracing filter.
 fn init_logging(command: &Command, output: Output) {
     // These run for long, and what they do is their result.
-    let is_long = matches!(command, Command::Local(_) | Command::Steps | Command::Work(_));
+    let is_long = matches!(command, Command::Local(_) | Command::Console(_) | Command::Steps | Command::Work(_));
     let own = if is_long { "info" } else { "warn" };
     // The embedded database warns of every failed condition, which is how the protocol decides races.
     let default = format!(

@@ -2,18 +2,18 @@
 
 use std::env;
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::anyhow;
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use groupage_core::domain::time::Timestamp;
 use groupage_core::steps;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
+
+pub use groupage_console::words::{clock as time, grouped, on_one_line};
+use groupage_console::words::{visible, visible_json};
 
 /// How a command ended that did what it could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,43 +130,6 @@ impl Output {
     }
 }
 
-/// A text with what a terminal would obey, or hide, shown by its number. Ids, Targets and answers come from outside:
-/// they must not clear a screen, change a title or turn the writing round. Line breaks stay.
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c != '\n' && obeys(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
-    }
-    shown
-}
-
-/// A value that must not look like two.
-pub fn on_one_line(value: &str) -> String {
-    visible(value).replace('\n', "\\n")
-}
-
-/// JSON, in which only strings hold such characters: as JSON itself escapes them.
-fn visible_json(json: &str) -> String {
-    let mut shown = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c != '\n' && obeys(c) {
-            // A string takes whatever is written to it.
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-/// Whether a terminal takes the character for a command, or shows nothing for it: control characters, separators of
-/// lines, and those that turn the direction of writing or have no width.
-fn obeys(c: char) -> bool {
-    const UNSEEN: [std::ops::RangeInclusive<char>; 4] =
-        ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{2069}', '\u{feff}'..='\u{feff}'];
-    c.is_control() || UNSEEN.iter().any(|range| range.contains(&c))
-}
-
 /// A table of names and values, as summaries are printed.
 pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let mut table = Table::new();
@@ -175,11 +138,6 @@ pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String 
         table.add_row([Cell::new(visible(name)), Cell::new(visible(&value)).set_alignment(CellAlignment::Right)]);
     }
     table.trim_fmt()
-}
-
-/// A time as people read it.
-pub fn time(at: Timestamp) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
 }
 
 /// A bar of this form. The templates are constants; a bar in the default style would do no harm.
@@ -203,23 +161,14 @@ pub fn unknown(kind: &str, id: &str) -> anyhow::Error {
     anyhow!("no {kind} `{id}` is known.{young} Settled ones are forgotten after their retention time")
 }
 
-/// A number as people read it: `12,345`.
-pub fn grouped(number: u64) -> String {
-    HumanCount(number).to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use groupage_console::words::obeys;
+
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown_by_its_number() {
-        let clears = "truck\u{1b}[2J\u{7}\u{9b}31m\r\u{202e}7\u{200b}";
-        let shown = visible(clears);
-        assert_eq!(shown, "truck\\u{1b}[2J\\u{7}\\u{9b}31m\\u{d}\\u{202e}7\\u{200b}");
-        assert_eq!(visible(&shown), shown, "a text that passes twice is the same");
-        assert_eq!(visible("Überraschung 🚚\nzwei"), "Überraschung 🚚\nzwei");
-        assert_eq!(on_one_line("a\nstatus  succeeded"), "a\\nstatus  succeeded");
+    fn a_table_holds_nothing_that_a_terminal_would_obey() {
         assert!(summary([("truck\u{1b}c", "\u{1b}[31mred".to_owned())]).chars().all(|c| !obeys(c)));
     }
 
@@ -229,12 +178,5 @@ mod tests {
         let shown = visible_json(&serde_json::to_string_pretty(&value).unwrap());
         assert!(shown.chars().all(|c| c == '\n' || !obeys(c)), "{shown}");
         assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
-    }
-
-    #[test]
-    fn long_numbers_are_grouped() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
-        }
     }
 }

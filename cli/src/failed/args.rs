@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use clap::Subcommand;
+use groupage_core::domain::failed;
 use groupage_core::domain::{Reason, RouteName, Target, TaskId, Timestamp};
 
 /// What the examples teach.
@@ -87,6 +88,14 @@ pub struct Filter {
     /// Only those that failed before: a time, or how long ago.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub until: Option<Timestamp>,
+}
+
+impl Filter {
+    /// The filter itself.
+    pub fn wanted(&self) -> failed::Filter {
+        let Self { route, target, reason, from, until } = self.clone();
+        failed::Filter { route, target, reason, from, until }
+    }
 }
 
 fn task_id(text: &str) -> Result<TaskId, &'static str> {

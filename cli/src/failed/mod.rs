@@ -1,16 +1,17 @@
 //! `groupage failed`: failed tasks are found, run again, or taken off the list.
 
 mod args;
-mod found;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use groupage_aws::System;
 use groupage_core::domain::{Failed, TaskId};
+use groupage_core::ports::Env;
 use groupage_core::routes::Routes;
-use groupage_core::steps::failed::Each;
+use groupage_core::steps::failed::{Each, Search};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -18,7 +19,6 @@ use crate::output::{Ending, Output, after_step, grouped, on_one_line, style, sum
 use crate::stack::{self, Access};
 pub use args::{Args, target};
 use args::{Chosen, Command};
-use found::Search;
 
 /// This many tasks are done at once: as many as one read of the task table looks up.
 const AT_ONCE: usize = 100;
@@ -106,8 +106,8 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
     let routes = stack::remote_steps(&connection)?.routes.current().await?;
     match &options.command {
         Command::List { filter, limit } => {
-            let mut search = Search::new(&access, &routes, filter)?;
-            let found = list(&mut search, usize::try_from(*limit).unwrap_or(usize::MAX), *output).await?;
+            let mut search = Search::new(&routes, &filter.wanted(), System.now())?;
+            let found = list(&access, &mut search, usize::try_from(*limit).unwrap_or(usize::MAX), *output).await?;
             if found.is_empty() && !output.is_json() {
                 output.result(&(), || "no failed task is listed".to_owned());
             }
@@ -130,9 +130,9 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
 }
 
 /// Prints what is found, up to `limit`.
-async fn list(search: &mut Search<'_>, limit: usize, output: Output) -> Result<Vec<TaskId>> {
+async fn list(access: &Access, search: &mut Search, limit: usize, output: Output) -> Result<Vec<TaskId>> {
     let mut listed = Vec::new();
-    while let Some(page) = search.next(AT_ONCE.min(limit - listed.len())).await? {
+    while let Some(page) = search.next(&access.failing(), AT_ONCE.min(limit - listed.len())).await? {
         for failed in page {
             listed.push(failed.filed.id.clone());
             let shown = Shown::from(failed);
@@ -161,8 +161,8 @@ impl Doing {
         let (began, bar) = (Instant::now(), bar());
         let mut report = Report::default();
         if chosen.all {
-            let mut search = Search::new(&self.access, &self.routes, &chosen.filter)?;
-            while let Some(page) = search.next(at_once(chosen.rate)).await? {
+            let mut search = Search::new(&self.routes, &chosen.filter.wanted(), System.now())?;
+            while let Some(page) = search.next(&self.access.failing(), at_once(chosen.rate)).await? {
                 let ids: Vec<TaskId> = page.into_iter().map(|failed| failed.filed.id).collect();
                 self.some(&ids, chosen.rate, &mut report, &bar).await?;
             }
@@ -179,8 +179,8 @@ impl Doing {
 
     async fn only_list(&self, chosen: &Chosen) -> Result<Ending> {
         if chosen.all {
-            let mut search = Search::new(&self.access, &self.routes, &chosen.filter)?;
-            list(&mut search, usize::MAX, self.output).await?;
+            let mut search = Search::new(&self.routes, &chosen.filter.wanted(), System.now())?;
+            list(&self.access, &mut search, usize::MAX, self.output).await?;
             return Ok(Ending::Well);
         }
         let mut ending = Ending::Well;

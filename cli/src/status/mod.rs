@@ -8,18 +8,17 @@ mod tracker;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use aws_sdk_sqs::Client;
 use clap::Subcommand;
+use groupage_aws::desk::Depth;
 use groupage_aws::{Connection, Dynamo};
 use groupage_core::domain::shown::Shown;
-use groupage_core::domain::task::{Status, Task};
-use groupage_core::domain::{BatchId, Lock, Shard, Target, TaskId, TrackerId};
+use groupage_core::domain::task::Status;
+use groupage_core::domain::{BatchId, Lock, Shard, Target, Task, TaskId, TrackerId};
 use groupage_core::ports::{Batches, Freshness, Locks, Tasks};
 use groupage_core::routes::Routes;
 use serde::Serialize;
 
 use crate::output::{Ending, Output, grouped, summary, unknown};
-use crate::queues::{self, Depth};
 use crate::stack::{self, Access};
 
 /// Show where a task, a batch, a tracker or a Target stands, why calls wait, who works, or how full the queues are.
@@ -167,15 +166,7 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
 }
 
 async fn totals(connection: &Connection, output: &Output) -> Result<()> {
-    let client = Client::new(&connection.config);
-    let mut depths: Vec<Depth> = Vec::new();
-    for (name, url) in queues::step_queues(&connection.queues) {
-        depths.push(queues::depth(&client, name, url).await?);
-    }
-    for queue in queues::ended(&client, &connection.queues).await? {
-        depths.push(queues::depth(&client, &queue.name, &queue.url).await?);
-    }
-    depths.push(queues::depth(&client, "notifications", &connection.queues.notifications).await?);
+    let depths = connection.desk().depths().await?;
     output.result(&depths, || {
         summary(depths.iter().map(|depth| {
             let Depth { ready, in_flight, delayed, .. } = depth;

@@ -8,15 +8,19 @@
 //! |---|---|
 //! | if its `Host` is not this listener | a page whose name was pointed at 127.0.0.1 after it was loaded (DNS rebinding) |
 //! | if it has the `Origin` of another, or `Sec-Fetch-Site` says so | a page of another origin; other ports of this machine are others, too |
-//! | if it does not bring the key | another user's program, or one that does not know of this stack |
+//! | if it does not bring the key, or for a page of the console what a browser brings instead | another user's program, or one that does not know of this stack |
+//!
+//! A browser sends no key. The console's link holds a secret that follows from the key, and is exchanged for a cookie
+//! that holds another; nobody can tell the key from either.
 //!
 //! No answer has a CORS header. The key is a bearer secret: it is not signed with, and a process that can read the
 //! traffic of the loopback device knows it.
 
 use std::{fmt, sync::Arc};
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// What a program must know to speak to a stack.
@@ -33,7 +37,25 @@ impl Key {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+
+    /// Another secret that follows from this one, for one purpose.
+    pub fn derived(&self, purpose: &str) -> Self {
+        let digest = Sha256::new().chain_update(purpose).chain_update([0]).chain_update(self.reveal()).finalize();
+        Self(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    }
+
+    /// Whether somebody brought it.
+    fn is(&self, brought: &str) -> bool {
+        brought.as_bytes().ct_eq(self.reveal().as_bytes()).into()
+    }
 }
+
+/// What the console's link holds, by what it follows from.
+pub const LINK: &str = "the link to the console";
+/// What the cookie holds that the link is exchanged for.
+pub const COOKIE_OF_LINK: &str = "the console's cookie";
+/// What the console's forms hold.
+pub const FORM: &str = "the console's forms";
 
 impl From<String> for Key {
     fn from(text: String) -> Self {
@@ -54,11 +76,14 @@ pub enum Door {
     /// is right.
     Aws,
     /// `Authorization: Bearer KEY`. The API's description of itself says nothing about a stack, so anybody may read it.
+    /// The console's pages, below `/console`, are for browsers: they bring the cookie, or at first the link's secret.
     Api,
 }
 
 /// Where the API describes itself.
 const DESCRIPTION: &str = "/openapi.json";
+/// Where the console's pages are.
+const CONSOLE: &str = "/console";
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +100,9 @@ pub enum Refusal {
     /// It brings another key.
     #[error("the key is not the one of this data folder; use the environment lines that `groupage local` prints")]
     OtherKey,
+    /// A page of the console was asked for without its link's secret or cookie.
+    #[error("open the console by its link, with the key that `groupage local` or `groupage console` prints")]
+    NoPass,
 }
 
 /// Who may come through one listener.
@@ -97,8 +125,27 @@ impl Guard {
         if is_of_another_page(headers, host) {
             return Err(Refusal::Page);
         }
-        let is_open = self.door == Door::Api && request.uri().path() == DESCRIPTION;
-        if is_open { Ok(()) } else { self.check_key(headers) }
+        let path = request.uri().path();
+        match self.door {
+            Door::Api if path == DESCRIPTION => Ok(()),
+            Door::Api if path.strip_prefix(CONSOLE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) => {
+                self.check_pass(port, request)
+            }
+            Door::Api | Door::Aws => self.check_key(headers),
+        }
+    }
+
+    /// What a browser brings. The link's secret opens the console's first page alone, which gives the cookie for it.
+    fn check_pass<B>(&self, port: u16, request: &Request<B>) -> Result<(), Refusal> {
+        let cookie = self.key.derived(COOKIE_OF_LINK);
+        let name = format!("groupage-{port}=");
+        let texts = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut brought = texts.flat_map(|text| text.split(';')).filter_map(|one| one.trim().strip_prefix(&name));
+        let has_cookie = brought.any(|brought| cookie.is(brought));
+        let uri = request.uri();
+        let link = uri.query().and_then(|query| query.strip_prefix("key="));
+        let has_link = uri.path() == CONSOLE && link.is_some_and(|link| self.key.derived(LINK).is(link));
+        if has_cookie || has_link { Ok(()) } else { Err(Refusal::NoPass) }
     }
 
     fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -111,13 +158,14 @@ impl Guard {
             Door::Api => authorization.strip_prefix("Bearer ").map(str::trim),
         };
         let brought = brought.ok_or(Refusal::NoKey)?;
-        if bool::from(brought.as_bytes().ct_eq(self.key.reveal().as_bytes())) { Ok(()) } else { Err(Refusal::OtherKey) }
+        if self.key.is(brought) { Ok(()) } else { Err(Refusal::OtherKey) }
     }
 
     /// What a refused request is answered.
     pub fn refuse<B: From<String>>(&self, refusal: Refusal) -> Response<B> {
         let status = match refusal {
             Refusal::Host | Refusal::Page => StatusCode::FORBIDDEN,
+            Refusal::NoPass => StatusCode::UNAUTHORIZED,
             Refusal::NoKey | Refusal::OtherKey => match self.door {
                 // SDKs show the name of the error and its message.
                 Door::Aws => StatusCode::FORBIDDEN,
@@ -127,17 +175,21 @@ impl Guard {
         let (media_type, body) = match self.door {
             Door::Aws => (
                 "application/x-amz-json-1.0",
-                serde_json::json!({ "__type": "UnrecognizedClientException", "message": refusal.to_string() }),
+                serde_json::json!({ "__type": "UnrecognizedClientException", "message": refusal.to_string() })
+                    .to_string(),
             ),
+            // A person reads it.
+            Door::Api if refusal == Refusal::NoPass => ("text/plain; charset=utf-8", format!("{refusal}\n")),
             Door::Api => (
                 "application/problem+json",
                 serde_json::json!({
                     "type": "urn:groupage:refused", "title": "The request is refused", "status": status.as_u16(),
                     "detail": refusal.to_string(),
-                }),
+                })
+                .to_string(),
             ),
         };
-        let mut response = Response::new(B::from(body.to_string()));
+        let mut response = Response::new(B::from(body));
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(media_type));
         response
@@ -254,6 +306,60 @@ mod tests {
         };
         assert_eq!(description(Door::Api), Ok(()));
         assert_eq!(description(Door::Aws), Err(Refusal::NoKey));
+    }
+
+    /// Asks for a page of the console.
+    fn page(path: &str, headers: &[(&'static str, &str)]) -> Result<(), Refusal> {
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Guard::new(Door::Api, Key::from("secret".to_owned())).admit(PORT, &request.body(()).unwrap())
+    }
+
+    #[test]
+    fn a_page_of_the_console_is_for_its_link_once_and_for_its_cookie_afterwards() {
+        let key = Key::from("secret".to_owned());
+        let (link, value) = (key.derived(LINK), key.derived(COOKIE_OF_LINK));
+        let own = format!("other=1; groupage-8000={}", value.reveal());
+        let cookie = ("cookie", own.as_str());
+        assert_eq!(page("/console/overview", &[HOST, cookie]), Ok(()));
+        assert_eq!(page(&format!("/console?key={}", link.reveal()), &[HOST]), Ok(()));
+        for (path, headers) in [
+            ("/console/overview".to_owned(), vec![HOST]),
+            ("/console".to_owned(), vec![HOST, BEARER]),
+            (format!("/console/overview?key={}", link.reveal()), vec![HOST]),
+            ("/console?key=secret".to_owned(), vec![HOST]),
+            (format!("/console?key={}", value.reveal()), vec![HOST]),
+            ("/console/live/overview".to_owned(), vec![HOST, ("cookie", "groupage-8000=secret")]),
+            ("/console/overview".to_owned(), vec![HOST, ("cookie", "groupage-8000=")]),
+        ] {
+            assert_eq!(page(&path, &headers), Err(Refusal::NoPass), "{path} {headers:?}");
+        }
+        let of_other_port = own.replace("8000", "8001");
+        assert_eq!(page("/console/overview", &[HOST, ("cookie", &of_other_port)]), Err(Refusal::NoPass));
+        assert_eq!(page("/tasks/t", &[HOST, cookie]), Err(Refusal::NoKey), "a browser's cookie is no key");
+        assert_eq!(page("/consoles", &[HOST, cookie]), Err(Refusal::NoKey));
+    }
+
+    #[test]
+    fn another_origins_page_does_not_get_in_with_the_cookie() {
+        let own = format!("groupage-8000={}", Key::from("secret".to_owned()).derived(COOKIE_OF_LINK).reveal());
+        let cookie = ("cookie", own.as_str());
+        for site in ["cross-site", "same-site"] {
+            assert_eq!(page("/console/overview", &[HOST, cookie, ("sec-fetch-site", site)]), Err(Refusal::Page));
+        }
+        let rebound = ("host", "evil.example:8000");
+        assert_eq!(page("/console/overview", &[rebound, cookie]), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn what_follows_from_a_key_is_another_secret_for_each_purpose() {
+        let key = Key::from("secret".to_owned());
+        let [link, cookie, form] = [LINK, COOKIE_OF_LINK, FORM].map(|purpose| key.derived(purpose));
+        assert!(link != cookie && cookie != form && form != link && link != key);
+        assert_eq!(link.reveal().len(), 32);
+        assert_ne!(link, Key::from("other".to_owned()).derived(LINK));
     }
 
     #[test]

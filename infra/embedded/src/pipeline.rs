@@ -102,7 +102,13 @@ impl Pipeline {
 
     /// What all steps have counted so far.
     pub fn counts(&self) -> Counts {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.counter()()
+    }
+
+    /// Says what all steps have counted, whenever it is asked.
+    pub fn counter(&self) -> impl Fn() -> Counts + Send + Sync + use<> {
+        let counts = Arc::clone(&self.counts);
+        move || counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Stops receiving, finishes what is in hand, and says what all steps counted.

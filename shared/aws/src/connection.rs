@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 
 use crate::config::{Error, Queues, Tables};
+use crate::desk::Desk;
 use crate::{Dynamo, Meter, RouteTable, Sqs};
 
 /// A stack's tables and queues, and how to reach them.
@@ -37,6 +38,11 @@ impl Connection {
     /// The queues; their requests go to `meter`.
     pub fn sqs(&self, meter: &Arc<Meter>) -> Sqs {
         Sqs::new(&self.config, self.queues.clone(), Arc::clone(meter))
+    }
+
+    /// The queues as operators see them.
+    pub fn desk(&self) -> Desk {
+        Desk::new(&self.config, self.queues.clone())
     }
 
     /// The table of the routes file; what it consumes goes to `meter`.

@@ -5,6 +5,7 @@
 //!
 //! - `dynamo` is how the tables are spoken to: keys, expressions, transactions, ranges. `tables` has one file per table.
 //! - `sqs` and `downstreams` are the queues and the calls.
+//! - [`desk`] is the queues as operators see them: how full, what ended there, and sending it again.
 //! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost, and [`dollars`] what AWS asks.
 //! - [`entry`] turns an SQS event into step calls and a partial batch response, record by record.
 //!
@@ -14,6 +15,7 @@
 
 pub mod config;
 mod connection;
+pub mod desk;
 pub mod dollars;
 mod downstreams;
 mod dynamo;
@@ -48,7 +50,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_500);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// All attempts together: less than the shortest function's timeout, so that a step can still say what failed.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(12);
-/// Attempts of one request. One more than the SDK's three: the repeat of a message costs more than the repeat of a request.
+/// Attempts of one request. One more than the SDK's three: the repeat of a message costs more than the repeat of a
+/// request.
 pub const ATTEMPTS: u32 = 4;
 /// The longest pause before the second attempt; it doubles with each, and the real one is a random part of it.
 pub const INITIAL_BACKOFF: Duration = Duration::from_millis(100);

@@ -88,6 +88,12 @@ impl Dynamo {
         Self { client: Client::from_conf(config.build()), yielding, tables, retention_ms, meter }
     }
 
+    /// The same tables; what is consumed through this one goes to `meter`.
+    #[must_use]
+    pub fn metered(&self, meter: Arc<Meter>) -> Self {
+        Self { meter, ..self.clone() }
+    }
+
     /// Puts a whole item if all clauses hold.
     pub(crate) async fn put(
         &self,
@@ -117,8 +123,8 @@ impl Dynamo {
         self.written(what, key.place, answer.map(|output| (output.consumed_capacity, None)))
     }
 
-    /// Puts a whole new item, by a client of one's choice; the item that was there, unless it is the very same: that is our
-    /// own write, whose answer was lost.
+    /// Puts a whole new item, by a client of one's choice; the item that was there, unless it is the very same: that is
+    /// our own write, whose answer was lost.
     pub(crate) async fn create<T: PartialEq>(
         &self,
         client: &Client,
@@ -137,8 +143,8 @@ impl Dynamo {
         }
     }
 
-    /// Puts a whole item if all clauses hold. If the very same is there, it is our own write, whose answer was lost, or as
-    /// good as it.
+    /// Puts a whole item if all clauses hold. If the very same is there, it is our own write, whose answer was lost, or
+    /// as good as it.
     pub(crate) async fn replace<T: PartialEq>(
         &self,
         what: &'static str,

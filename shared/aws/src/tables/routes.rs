@@ -5,8 +5,8 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::digest;
-use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,12 @@ impl RouteTable {
     /// The table named by `tables`.
     pub fn new(config: &SdkConfig, tables: &Tables, meter: Arc<Meter>) -> Self {
         Self { client: Client::new(config), table: tables.routes.clone(), meter }
+    }
+
+    /// The same table; what is consumed through this one goes to `meter`.
+    #[must_use]
+    pub fn metered(&self, meter: Arc<Meter>) -> Self {
+        Self { meter, ..self.clone() }
     }
 
     /// Reads the routes file as it is now; `None` if nobody has pushed one.

@@ -99,6 +99,21 @@ pub struct Wanted {
     pub until: Timestamp,
 }
 
+/// Which failed tasks of whatever route are looked for: those that all of it holds for that is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Their route.
+    pub route: Option<RouteName>,
+    /// Their Target.
+    pub target: Option<Target>,
+    /// Why they failed.
+    pub reason: Option<Reason>,
+    /// They failed at this time or later.
+    pub from: Option<Timestamp>,
+    /// They failed before this time.
+    pub until: Option<Timestamp>,
+}
+
 impl Wanted {
     /// The same, of those that are kept for so long: later they are not listed, whenever their records go.
     pub fn kept_for(self, keep_ms: u64, now: Timestamp) -> Self {

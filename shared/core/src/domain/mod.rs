@@ -29,6 +29,7 @@ pub mod task;
 pub mod task_message;
 pub mod time;
 pub mod tracker;
+pub mod why;
 
 // The words of the glossary that everything else is said with.
 pub use batch::{Batch, Member};

@@ -3,7 +3,7 @@
 use super::Error;
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket};
-use crate::domain::id::BatchId;
+use crate::domain::id::{BatchId, Target};
 use crate::domain::outcome::{Failure, Fault, Reason};
 use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
@@ -78,7 +78,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer; places may be held then, until their lease is over.
     pub async fn admit(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
         let ticket = batch.ticket.filter(|ticket| ticket.attempts == batch.attempts);
-        let gates = gates(route, batch);
+        let gates = gates(route, &batch.target);
         let asks = |scope: &Scope| {
             ticket.filter(|ticket| ticket.of == scope.of()).map_or(Asks::Anew, |ticket| Asks::With(ticket.number))
         };
@@ -90,7 +90,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// # Errors
     /// As [`admit`](Self::admit).
     pub async fn admit_again(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
-        self.pass_all(route, batch, gates(route, batch), |_| Asks::Again, lease_until).await
+        self.pass_all(route, batch, gates(route, &batch.target), |_| Asks::Again, lease_until).await
     }
 
     async fn pass_all(
@@ -157,7 +157,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// # Errors
     /// A port did not answer.
     pub async fn clear(&self, route: &Route, batch: &Batch) -> Result<(), Error> {
-        let limited = gates(route, batch).into_iter().filter(|(_, limits)| limits.in_flight.is_some());
+        let limited = gates(route, &batch.target).into_iter().filter(|(_, limits)| limits.in_flight.is_some());
         for (scope, _) in limited {
             self.change(&scope, |gate| (gate.without(&batch.id), ())).await?;
         }
@@ -354,13 +354,13 @@ const LOOK_MS: u64 = 30;
 /// The longest pause after the first try, in milliseconds.
 const GIVE_WAY_MS: u64 = 8;
 
-/// The gates that a call of this batch passes. The Target's comes first: it is the narrower one, and a batch that waits
+/// The gates that a call for this Target passes. The Target's comes first: it is the narrower one, and a batch that waits
 /// there must not keep a place of the route from others. The route's is always asked, since a person may hold calls back
 /// there; the Target's only if something is limited or paused there.
-fn gates(route: &Route, batch: &Batch) -> Vec<(Scope, Limits)> {
+pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
     let limits = Limits { in_flight: route.in_flight.per_target, gap_ms: None };
-    let target = Scope::Target(batch.target.whole());
-    let is_asked = limits != Limits::default() || target == route.pause_scope(&batch.target);
+    let target = Scope::Target(of.whole());
+    let is_asked = limits != Limits::default() || target == route.pause_scope(of);
     let whole = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };
     is_asked.then_some((target, limits)).into_iter().chain([(Scope::Route(route.name.clone()), whole)]).collect()
 }

@@ -21,6 +21,7 @@ pub mod hold;
 pub mod keeper;
 pub mod lane;
 pub mod list;
+pub mod look;
 pub mod process;
 mod processor;
 pub mod register;
@@ -32,15 +33,14 @@ mod ties;
 pub mod track;
 pub mod work;
 
-use crate::domain::id::RouteName;
 use crate::domain::json::sendable;
 use crate::domain::message::{Elect, Group, Handle};
-use crate::domain::retry::Retryable;
-use crate::domain::task::{Candidate, Status};
+use crate::domain::task::Status;
+use crate::domain::{Candidate, Retryable, RouteName};
 use crate::ports::{self, Destination, Env, Freshness, Outgoing, Tasks};
 
-/// A step or a call could not finish: its message comes again, or it may be repeated. Mostly a port did not answer, which
-/// the calls therefore do not say.
+/// A step or a call could not finish: its message comes again, or it may be repeated. Mostly a port did not answer,
+/// which the calls therefore do not say.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A port did not answer.
@@ -117,8 +117,8 @@ impl Outgoing {
     }
 }
 
-/// Leaves only the candidates that still wait in their round. An eventual read that does not show a task, or shows it in
-/// an earlier round or before it had its turn, is older than what is known already: such a task is kept.
+/// Leaves only the candidates that still wait in their round. An eventual read that does not show a task, or shows it
+/// in an earlier round or before it had its turn, is older than what is known already: such a task is kept.
 async fn still_waiting(
     tasks: &impl Tasks,
     candidates: Vec<Candidate>,

@@ -5,6 +5,7 @@
 //! that wait. A second retry finds a task that has not failed: it changes nothing, and asks for a leader once more.
 
 mod list;
+mod search;
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,14 @@ use futures::{StreamExt, stream};
 use super::ballot::{election_messages, elections};
 use super::shape::{Outcome, Tries, handle};
 use super::{CONCURRENCY, Error};
-use crate::domain::failed::{Failed, Refused};
-use crate::domain::id::{Shard, Target, TaskId};
-use crate::domain::task::{Candidate, Status, Task};
+use crate::domain::failed::Refused;
+use crate::domain::task::Status;
+use crate::domain::{Candidate, Failed, Shard, Target, Task, TaskId};
 use crate::ports::{Env, Failures, Freshness, Lanes, Outbox, Stored, Tasks, send_all};
 use crate::routes::{Assigned, Routes};
 
 pub use list::Page;
+pub use search::{NoRoute, Search};
 
 handle! {
     /// Failed tasks, over their ports.

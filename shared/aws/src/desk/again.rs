@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::rest::Rest;
+use groupage_core::domain::Rest;
 use serde_json::value::RawValue;
 
 /// Why a message cannot be sent again as it is.
@@ -35,7 +35,7 @@ pub enum Unsendable {
 ///
 /// # Errors
 /// [`Unsendable`]: the message stays where it is.
-pub fn bodies_again(body: String, original: Option<String>, most: usize) -> Result<Vec<String>, Unsendable> {
+pub(super) fn bodies_again(body: String, original: Option<String>, most: usize) -> Result<Vec<String>, Unsendable> {
     match Rest::parse(&body) {
         Some(rest) => rest.tasks().map(|task| body_again(task.to_owned(), None, most)).collect(),
         None => Ok(vec![body_again(body, original, most)?]),

@@ -1,0 +1,128 @@
+//! `groupage redrive`: what ended in the rejected and dead-letter queues: list it, show why, send it again.
+
+use anyhow::Result;
+use clap::Subcommand;
+use groupage_aws::desk::{About, Desk, Queue, Sent};
+use indicatif::ProgressBar;
+
+use crate::output::{Ending, Output, grouped, summary};
+use crate::stack;
+
+/// List what ended in the rejected and dead-letter queues, show why, and send it again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the queues and how many messages each holds. This is what `redrive` alone does.
+    List,
+    /// Show messages, the tasks or batches that they are about, and why they ended here. They are hidden from others
+    /// while it runs.
+    Show {
+        /// For example rejected, or handle-dlq.
+        queue: String,
+        /// How many at most.
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        most: u64,
+        /// Print the bodies too. Those of rejected messages hold payloads.
+        #[arg(long)]
+        body: bool,
+    },
+    /// Send messages again to the queue they came from. A notice that its queue refused goes to that queue.
+    Send {
+        /// For example rejected, or handle-dlq.
+        queue: String,
+        /// How many at most; all that are there now if not given.
+        #[arg(long, value_name = "N")]
+        most: Option<u64>,
+    },
+}
+
+/// How many ids of one message are shown to people.
+const MOST_IDS: usize = 10;
+
+/// Lists, shows or sends again. Messages that cannot be sent again stay where they are.
+pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
+    let desk = stack::open(stack).await?.desk();
+    match &options.command {
+        None | Some(Command::List) => list(&desk, output).await,
+        Some(Command::Show { queue, most, body }) => show(&desk, desk.find(queue).await?, *most, *body, output).await,
+        Some(Command::Send { queue, most }) => send(&desk, desk.find(queue).await?, *most, output).await,
+    }
+}
+
+async fn list(desk: &Desk, output: &Output) -> Result<Ending> {
+    let depths = desk.depths_of(desk.ended().await?).await?;
+    output.result(&depths, || {
+        summary(depths.iter().map(|depth| (depth.queue.as_str(), grouped(depth.ready + depth.in_flight))))
+    });
+    Ok(Ending::Well)
+}
+
+async fn show(desk: &Desk, queue: &Queue, most: u64, body: bool, output: &Output) -> Result<Ending> {
+    let shown = desk.look(queue, most, body).await?;
+    output.result(&shown, || {
+        let rows: Vec<_> = shown
+            .iter()
+            .map(|ended| {
+                let body = ended.body.as_ref().map(|body| format!("\n{body}")).unwrap_or_default();
+                (named(&ended.about), format!("{}{body}", ended.why()))
+            })
+            .collect();
+        let rows = rows.iter().map(|(about, why)| (about.as_str(), why.clone()));
+        if shown.is_empty() { format!("{} is empty", queue.name) } else { summary(rows) }
+    });
+    Ok(Ending::Well)
+}
+
+/// What a message is about, one below the other.
+fn named(about: &About) -> String {
+    let mut lines: Vec<String> = about.batch.iter().map(|batch| format!("batch {batch}")).collect();
+    lines.extend(about.tasks.iter().take(MOST_IDS).cloned());
+    if about.tasks.len() > MOST_IDS {
+        lines.push(format!("and {} more", grouped((about.tasks.len() - MOST_IDS) as u64)));
+    }
+    if about.tasks.is_empty() {
+        lines.extend(about.targets.iter().cloned());
+    }
+    lines.join("\n")
+}
+
+async fn send(desk: &Desk, queue: &Queue, most: Option<u64>, output: &Output) -> Result<Ending> {
+    // Draws on a terminal only.
+    let progress = ProgressBar::new_spinner().with_message(format!("sending {} again", queue.name));
+    let sent = desk.send_again(queue, most, |sent| progress.set_position(sent)).await?;
+    progress.finish_and_clear();
+    output.result(&sent, || text(&sent));
+    Ok(if sent.left.is_empty() { Ending::Well } else { Ending::Badly })
+}
+
+fn text(sent: &Sent) -> String {
+    let hidden = match sent.hidden {
+        0 => String::new(),
+        hidden => format!("; {} more are hidden, try again in a minute", grouped(hidden)),
+    };
+    let left = match sent.left.len() as u64 {
+        0 => String::new(),
+        left => format!("; {} cannot be sent again and stay:", grouped(left)),
+    };
+    let each: String = sent.left.iter().map(|left| format!("\n  {}: {}", left.message_id, left.reason)).collect();
+    format!("{} sent again from {}{hidden}{left}{each}", grouped(sent.sent), sent.queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_named_by_its_batch_or_its_first_tasks() {
+        let tasks: Vec<String> = (0..12).map(|n| format!("t{n}")).collect();
+        let about = About { tasks, ..About::default() };
+        assert_eq!(named(&about), "t0\nt1\nt2\nt3\nt4\nt5\nt6\nt7\nt8\nt9\nand 2 more");
+        let about = About { batch: Some("b".to_owned()), targets: vec!["r:t".to_owned()], ..About::default() };
+        assert_eq!(named(&about), "batch b\nr:t");
+    }
+}

@@ -1,0 +1,31 @@
+// Replaces what a page shows whenever the server says that it has changed. Without this, a page shows what it did at first.
+"use strict";
+
+const live = document.getElementById("live");
+const state = document.getElementById("state");
+
+/** The link or region that has the focus, by what identifies it after a change. */
+function focused() {
+  const element = document.activeElement;
+  if (!element || !live.contains(element)) return null;
+  return element.getAttribute("href") ? `a[href="${CSS.escape(element.getAttribute("href"))}"]`
+    : element.getAttribute("aria-label") ? `[aria-label="${CSS.escape(element.getAttribute("aria-label"))}"]` : null;
+}
+
+function show(text) {
+  // Nobody's selection is taken away while they copy an id.
+  const selection = document.getSelection();
+  if (selection && !selection.isCollapsed && live.contains(selection.anchorNode)) return;
+  const focus = focused();
+  const places = [...live.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
+  live.innerHTML = text;
+  live.querySelectorAll(".scroll").forEach((region, place) => { region.scrollLeft = places[place] || 0; });
+  if (focus) live.querySelector(focus)?.focus({ preventScroll: true });
+}
+
+if (live && window.EventSource) {
+  const events = new EventSource(live.dataset.updates);
+  events.onopen = () => { state.textContent = "Live."; };
+  events.onmessage = (event) => show(event.data);
+  events.onerror = () => { state.textContent = "Not live: the console does not answer. What you see may be old."; };
+}

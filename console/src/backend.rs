@@ -1,0 +1,217 @@
+//! What the console stands on: a stack's tables and queues, and what the steps of this process have done.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use groupage_aws::desk::{self, Desk};
+use groupage_aws::entry::{Counts, NoRoutes, RouteSource};
+use groupage_aws::{Connection, Dynamo, Meter, RouteTable, Sqs, StoredRoutes, System, Units, Usage};
+use groupage_core::domain::task::RETENTION_DAYS;
+use groupage_core::domain::time::DAY_MS;
+use groupage_core::domain::{LaneId, RouteName, Timestamp, Tracker, TrackerId};
+use groupage_core::ports::{self, Env, Freshness, Lanes, Trackers};
+use groupage_core::routes::Routes;
+use groupage_core::steps;
+use groupage_core::steps::failed::Failing;
+use groupage_core::steps::hold::Holding;
+use groupage_core::steps::lane::Ordering;
+use groupage_core::steps::list::Listing;
+use groupage_core::steps::look::Looking;
+use groupage_core::steps::stream::Streaming;
+use groupage_core::steps::track::Tracking;
+
+use crate::History;
+use crate::live::Watched;
+use crate::view::View;
+
+/// What lets a browser in, and what its forms carry. All are secrets of their own, from which nobody can tell the
+/// stack's key.
+#[derive(Clone)]
+pub struct Pass {
+    /// In the link that is printed.
+    pub link: String,
+    /// In the cookie that the link is exchanged for.
+    pub cookie: String,
+    /// In every form: a page of another origin cannot read it.
+    pub form: String,
+}
+
+/// What the steps of this process have counted and consumed so far.
+#[derive(Clone, Debug, Default)]
+pub struct Worked {
+    /// What they did.
+    pub counts: Counts,
+    /// What that consumed of the tables.
+    pub usage: Usage,
+}
+
+/// Asks the steps of this process how far they are.
+pub type Work = Box<dyn Fn() -> Worked + Send + Sync>;
+
+/// The console of one stack.
+pub struct Console {
+    pub(crate) name: String,
+    pub(crate) pass: Pass,
+    pub(crate) work: Option<Work>,
+    pub(crate) history: History,
+    pub(crate) watched: Watched<View>,
+    desk: Desk,
+    store: Dynamo,
+    outbox: Sqs,
+    routes: RouteSource,
+    table: RouteTable,
+}
+
+/// A page cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// A table or queue did not answer, or refused.
+    #[error(transparent)]
+    Step(#[from] steps::Error),
+    /// SQS did not answer, or refused.
+    #[error(transparent)]
+    Desk(#[from] desk::Error),
+    /// The stored routes file is wrong.
+    #[error("the stored routes file is wrong: {0}")]
+    Routes(groupage_core::routes::Error),
+    /// Nothing has the id.
+    #[error("{0}")]
+    Unknown(String),
+    /// What is there does not allow it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<ports::Error> for Trouble {
+    fn from(error: ports::Error) -> Self {
+        Self::Step(error.into())
+    }
+}
+
+impl Console {
+    /// Of the stack that `connection` leads to, called `name`. With `work`, its steps run in this process.
+    #[must_use]
+    pub fn new(connection: &Connection, name: String, pass: Pass, work: Option<Work>) -> Self {
+        // For how long the stack keeps what is settled does not matter to a reader.
+        let (meter, retention_ms) = (Arc::default(), RETENTION_DAYS * DAY_MS);
+        Self {
+            name,
+            pass,
+            work,
+            history: History::default(),
+            watched: Watched::default(),
+            desk: connection.desk(),
+            store: connection.store(retention_ms, &meter),
+            outbox: connection.sqs(&meter),
+            routes: RouteSource::table(connection.routes(&meter)),
+            table: connection.routes(&meter),
+        }
+    }
+
+    /// Keeps what the steps of this process have counted by now.
+    pub fn note(&self) {
+        if let Some(work) = &self.work {
+            self.history.note(System.now(), work().counts);
+        }
+    }
+
+    /// An id that nobody has.
+    pub(crate) fn fresh_id(&self) -> String {
+        System.fresh_id()
+    }
+
+    /// Somebody looks: what is read from now on is counted for that look alone.
+    pub(crate) async fn visit(&self) -> Result<Visit<'_>, Trouble> {
+        let (meter, began) = (Arc::new(Meter::new()), Instant::now());
+        let routes = match self.routes.current().await {
+            Ok(routes) => Some(routes),
+            Err(NoRoutes::NotPushed) => None,
+            Err(NoRoutes::Port(error)) => return Err(error.into()),
+            Err(NoRoutes::Invalid(error)) => return Err(Trouble::Routes(error)),
+        };
+        Ok(Visit {
+            console: self,
+            store: self.store.metered(Arc::clone(&meter)),
+            routes,
+            now: System.now(),
+            meter,
+            began,
+        })
+    }
+}
+
+/// One look at the console.
+pub struct Visit<'a> {
+    pub(crate) console: &'a Console,
+    pub(crate) store: Dynamo,
+    pub(crate) routes: Option<Arc<Routes>>,
+    pub(crate) now: Timestamp,
+    meter: Arc<Meter>,
+    began: Instant,
+}
+
+impl Visit<'_> {
+    /// Looks at what stands where.
+    pub(crate) fn looking(&self) -> Looking<'_, Dynamo, System> {
+        Looking { store: &self.store, env: &System, routes: self.routes.as_deref() }
+    }
+
+    pub(crate) fn failing(&self) -> Failing<'_, Dynamo, Sqs, System> {
+        Failing { store: &self.store, outbox: &self.console.outbox, env: &System }
+    }
+
+    pub(crate) fn tracking(&self) -> Tracking<'_, Dynamo, Sqs, System> {
+        Tracking { store: &self.store, outbox: &self.console.outbox, env: &System }
+    }
+
+    pub(crate) fn listing(&self) -> Listing<'_, Dynamo, Sqs, System> {
+        Listing { store: &self.store, outbox: &self.console.outbox, env: &System }
+    }
+
+    pub(crate) fn ordering(&self) -> Ordering<'_, Dynamo, Sqs, System> {
+        Ordering { store: &self.store, outbox: &self.console.outbox, env: &System }
+    }
+
+    pub(crate) fn streaming(&self) -> Streaming<'_, Dynamo, Sqs, System> {
+        Streaming { store: &self.store, outbox: &self.console.outbox, env: &System }
+    }
+
+    pub(crate) const fn holding(&self) -> Holding<'_, Dynamo, System> {
+        Holding { store: &self.store, env: &System }
+    }
+
+    /// The routes in force, for what cannot be done without any.
+    pub(crate) fn routes(&self) -> Result<&Routes, Trouble> {
+        let none = || Trouble::Refused("no routes file is pushed yet".to_owned());
+        self.routes.as_deref().ok_or_else(none)
+    }
+
+    /// The routes file as it was pushed.
+    pub(crate) async fn stored_routes(&self) -> Result<Option<StoredRoutes>, Trouble> {
+        Ok(self.console.table.metered(Arc::clone(&self.meter)).load().await?)
+    }
+
+    /// A tracker, without a look at its items.
+    pub(crate) async fn tracker(&self, id: &TrackerId) -> Result<Option<Tracker>, Trouble> {
+        Ok(self.store.look(id, &[], Freshness::Eventual).await?.tracker)
+    }
+
+    /// The lanes of a route that a failed task stopped, those first that have been so for longest.
+    pub(crate) async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>, Trouble> {
+        Ok(Lanes::stopped(&self.store, route, limit).await?)
+    }
+
+    pub(crate) const fn desk(&self) -> &Desk {
+        &self.console.desk
+    }
+
+    /// What was read so far.
+    pub(crate) fn read_units(&self) -> Units {
+        self.meter.snapshot().capacity().read
+    }
+
+    /// Milliseconds since it began.
+    pub(crate) fn took_ms(&self) -> u128 {
+        self.began.elapsed().as_millis()
+    }
+}

@@ -1,0 +1,67 @@
+//! What ended in the rejected and dead-letter queues: why, and sending it again.
+
+use groupage_aws::desk::Ended;
+use maud::{Markup, html};
+
+use crate::acts::button;
+use crate::backend::{Trouble, Visit};
+use crate::page::{self, Page, id, link, table};
+use crate::view::{Kind, View};
+use crate::words::grouped;
+
+/// Messages that are looked at.
+const LISTED: u64 = 20;
+/// Ids of one message that are listed.
+const IDS: usize = 10;
+
+/// Shows the queues, and the messages of one of them. To look at a message is to receive it, so it is hidden from
+/// others for a moment; nothing is looked at again by itself.
+pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
+    let queues = visit.desk().ended().await?;
+    let depths = visit.desk().depths_of(queues).await?;
+    let rows = depths.iter().map(|depth| {
+        let address = View::of(Kind::Ended).with("queue", &depth.queue).address();
+        let again = button(visit.console, &[("act", "redrive"), ("queue", &depth.queue)], "Send all again");
+        vec![
+            html! { a href=(address) { (id(&depth.queue)) } },
+            html! { (grouped(depth.all())) },
+            html! { @if depth.all() > 0 { (again) } },
+        ]
+    });
+    let messages = match view.get("queue") {
+        Some(name) => {
+            let queue = visit.desk().find(name).await?;
+            messages(name, &visit.desk().look(queue, LISTED, false).await?)
+        }
+        None => html! { p { "Choose a queue to see its messages." } },
+    };
+    let still = html! {
+        h1 { "Dead letters and rejected messages" }
+        (table("Queues", &["queue", "messages", ""], rows.collect(), ""))
+        (messages)
+    };
+    Ok(Page::still("Dead letters", still))
+}
+
+fn messages(queue: &str, found: &[Ended]) -> Markup {
+    let rows = found.iter().map(|ended| {
+        vec![about(ended), html! { (page::text(&ended.why())) }, html! { (ended.received) }, html! { (ended.bytes) }]
+    });
+    let title = format!("Messages in {queue}");
+    let none = format!("{queue} is empty, or somebody else has its messages in hand.");
+    html! {
+        (table(&title, &["about", "why", "received", "bytes"], rows.collect(), &none))
+        @if found.len() as u64 >= LISTED { p { "The first " (LISTED) " that came are listed." } }
+    }
+}
+
+/// The tasks, the batch or the Targets that a message is about.
+fn about(ended: &Ended) -> Markup {
+    let about = &ended.about;
+    html! {
+        @if let Some(batch) = &about.batch { div { "batch " (link(Kind::Batch, batch)) } }
+        @for task in about.tasks.iter().take(IDS) { div { (link(Kind::Task, task)) } }
+        @if about.tasks.len() > IDS { div { "and " (page::count(about.tasks.len() - IDS)) " more" } }
+        @for target in about.targets.iter().take(IDS) { div { (link(Kind::Target, target)) } }
+    }
+}

@@ -1,0 +1,229 @@
+//! The page that stays open: what waits and why, what needs a person, and the pipeline at work.
+
+use groupage_aws::desk::{Depth, NOTIFICATIONS};
+use groupage_aws::dollars;
+use groupage_aws::entry::Metric;
+use groupage_core::domain::failed::Wanted;
+use groupage_core::domain::why::Seen;
+use groupage_core::domain::{RouteName, Timestamp};
+use groupage_core::steps::look::Crowd;
+use maud::{Markup, html};
+
+use super::target::{places, rate, standing};
+use super::targets;
+use crate::backend::{Trouble, Visit, Worked};
+use crate::chart::{self, Stage};
+use crate::history::Series;
+use crate::page::{Page, facts, id, table, time};
+use crate::view::{Kind, View};
+use crate::words::grouped;
+
+/// Targets that are listed.
+const TARGETS: usize = 12;
+/// Routes whose gates are read.
+const ROUTES: usize = 10;
+/// Routes of which it is looked whether tasks failed: each costs a look into sixteen parts.
+const ROUTES_FAILED: usize = 2;
+/// The steps behind the queues, in their order.
+const STEPS: [&str; 5] = ["register-task", "register-task", "elect-leader", "group-batch", "batch-handler"];
+
+/// Something that a person should look into.
+struct Need {
+    what: Markup,
+}
+
+/// Shows it.
+pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
+    visit.console.note();
+    let looking = visit.looking();
+    let (depths, crowd) = futures::try_join!(async { Ok::<_, Trouble>(visit.desk().depths().await?) }, async {
+        Ok(looking.crowd(None).await?)
+    })?;
+    let gates = gates(visit).await?;
+    let needs = needs(visit, &depths, &gates).await?;
+    let live = html! {
+        h1 { "Overview" }
+        @if visit.routes.is_none() {
+            p.problem role="alert" { "No routes file is pushed yet: " code { "groupage push routes.yaml" } }
+        }
+        (person(&needs))
+        (targets::listed(&crowd, TARGETS, visit))
+        @if crowd.groups.len() > TARGETS { p { a href=(View::of(Kind::Targets).address()) { "All Targets" } } }
+        (routes(visit, &gates))
+        (pipeline(&depths))
+        (figures(visit, &crowd))
+    };
+    Ok(Page::live("Overview", live))
+}
+
+/// The gates of the first routes.
+async fn gates(visit: &Visit<'_>) -> Result<Vec<(RouteName, Seen)>, Trouble> {
+    let routes = visit.routes.iter().flat_map(|routes| routes.iter()).take(ROUTES);
+    let mut gates = Vec::new();
+    for route in routes {
+        gates.push((route.name.clone(), visit.looking().route_gate(route).await?));
+    }
+    Ok(gates)
+}
+
+async fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)]) -> Result<Vec<Need>, Trouble> {
+    let mut needs = Vec::new();
+    for depth in depths.iter().filter(|depth| is_ended(depth) && depth.all() > 0) {
+        let address = View::of(Kind::Ended).with("queue", &depth.queue).address();
+        let what =
+            html! { strong { (grouped(depth.all())) } " messages ended in " a href=(address) { (id(&depth.queue)) } };
+        needs.push(Need { what });
+    }
+    for (route, seen) in gates.iter().filter(|(_, seen)| seen.closed(visit.now).is_some()) {
+        let address = View::of(Kind::Routes).address();
+        let what = html! { a href=(address) { "route " (id(route.as_str())) } ": " (standing(seen, visit.now)) };
+        needs.push(Need { what });
+    }
+    for (target, held) in gates.iter().flat_map(|(_, seen)| &seen.gate.health.targets) {
+        let what =
+            html! { "Target " (crate::page::target(target)) ": held by a person since " (time(held.since, visit.now)) };
+        needs.push(Need { what });
+    }
+    for route in visit.routes.iter().flat_map(|routes| routes.iter()).take(ROUTES_FAILED) {
+        let (target, reason) = (None, None);
+        let wanted = Wanted { route: route.name.clone(), target, reason, from: Timestamp(0), until: visit.now };
+        let failed = visit.failing().list(&wanted.kept_for(route.keep_failed_ms, visit.now), None, 1).await?;
+        if let Some(first) = failed.tasks.first() {
+            let what = html! {
+                a href=(View::of(Kind::Failed).with("route", route.name.as_str()).address()) {
+                    "tasks of route " (id(route.name.as_str()))
+                }
+                " failed, the first of them " (time(first.filed.at, visit.now))
+                ": " (crate::page::task(&first.filed.id)) ", " (id(first.reason.as_str()))
+            };
+            needs.push(Need { what });
+        }
+    }
+    Ok(needs)
+}
+
+/// Whether messages in this queue need a person.
+fn is_ended(depth: &Depth) -> bool {
+    depth.queue == groupage_aws::desk::REJECTED || depth.queue.ends_with("-dlq")
+}
+
+fn person(needs: &[Need]) -> Markup {
+    html! {
+        h2 { "What needs a person" }
+        @if needs.is_empty() {
+            p.none { "Nothing." }
+        } @else {
+            ul.needs { @for need in needs { li { (need.what) } } }
+        }
+    }
+}
+
+fn routes(visit: &Visit<'_>, gates: &[(RouteName, Seen)]) -> Markup {
+    let rows = gates.iter().map(|(route, seen)| {
+        let address = View::of(Kind::Targets).with("route", route.as_str()).address();
+        vec![
+            html! { a href=(address) { (id(route.as_str())) } },
+            places(seen, visit.now),
+            rate(seen, visit.now),
+            standing(seen, visit.now),
+        ]
+    });
+    table("Routes", &["route", "calls in flight", "rate", "standing"], rows.collect(), "There are none yet.")
+}
+
+fn pipeline(depths: &[Depth]) -> Markup {
+    let stages: Vec<Stage> = depths
+        .iter()
+        .zip(STEPS)
+        .map(|(depth, step)| Stage { queue: depth.queue.clone(), step, depth: depth.all() })
+        .collect();
+    let row = |depth: &Depth| {
+        let step = stages.iter().find(|stage| stage.queue == depth.queue).map(|stage| stage.step);
+        let read_by = match step {
+            Some(step) => step,
+            None if depth.queue == NOTIFICATIONS => "your program",
+            None => "a person",
+        };
+        let [ready, in_flight, delayed] = [depth.ready, depth.in_flight, depth.delayed].map(grouped);
+        vec![id(&depth.queue), html! { (read_by) }, html! { (ready) }, html! { (in_flight) }, html! { (delayed) }]
+    };
+    let rows = depths.iter().map(row).collect();
+    html! {
+        (table("Queues", &["queue", "read by", "ready", "in flight", "delayed"], rows, ""))
+        div.scroll tabindex="0" role="region" aria-label="The pipeline" { (chart::pipeline(&stages)) }
+    }
+}
+
+/// What the steps of this process have done; those of a deployed stack write theirs to CloudWatch.
+fn figures(visit: &Visit<'_>, crowd: &Crowd) -> Markup {
+    let Some(work) = &visit.console.work else {
+        return html! { h2 { "Figures" } p { "The steps do not run in this process: their figures are on the stack's dashboard." } };
+    };
+    let worked = work();
+    html! {
+        h2 { "Figures since the start" }
+        (facts(totals(&worked)))
+        div.charts {
+            @for series in Series::ALL {
+                @let rates = visit.console.history.rates(series);
+                @let latest = rates.last().copied().unwrap_or_default();
+                figure {
+                    figcaption { (series.title()) ": " (format!("{latest:.1}")) " a second" }
+                    (chart::line(&rates, &format!("{} a second over the last hour", series.title())))
+                }
+            }
+        }
+        @if crowd.groups.is_empty() && worked.counts.get(Metric::TasksRegistered) == 0 {
+            p { "Send a task: " code { "groupage send tasks.ndjson" } }
+        }
+    }
+}
+
+fn totals(worked: &Worked) -> Vec<(&'static str, Markup)> {
+    let count = |metric| worked.counts.get(metric);
+    let (tasks, batches) = (count(Metric::TasksRegistered), count(Metric::BatchesFrozen));
+    let capacity = worked.usage.capacity();
+    let usd = capacity.write.count() * dollars::WRITE + capacity.read.count() * dollars::READ;
+    let number = |number: u64| html! { (grouped(number)) };
+    let mut rows = vec![("tasks in", number(tasks)), ("batches out", number(batches))];
+    if batches > 0 {
+        let members = count(Metric::BatchMembers) as f64 / batches as f64;
+        rows.push(("tasks in a batch", html! { (format!("{members:.1}")) }));
+    }
+    rows.push(("succeeded", number(count(Metric::TasksSucceeded))));
+    rows.push(("failed", number(count(Metric::TasksFailed))));
+    rows.push(("calls to be made again", number(count(Metric::CallsRetried))));
+    if tasks > 0 {
+        let per_million = usd / tasks as f64;
+        rows.push(("DynamoDB per million tasks, at AWS's price", html! { "$" (format!("{per_million:.2}")) }));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use groupage_aws::entry::Counts;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_is_as_full_as_its_members_and_nothing_is_divided_by_nothing() {
+        let mut counts = Counts::default();
+        let text = |counts: &Counts| {
+            let worked = Worked { counts: counts.clone(), ..Worked::default() };
+            facts(totals(&worked)).into_string()
+        };
+        assert!(!text(&counts).contains("NaN") && !text(&counts).contains("tasks in a batch"));
+        counts.add(Metric::TasksRegistered, 10);
+        counts.add(Metric::BatchesFrozen, 4);
+        counts.add(Metric::BatchMembers, 10);
+        assert!(text(&counts).contains("2.5"));
+    }
+
+    #[test]
+    fn only_what_ended_needs_a_person() {
+        let depth = |queue: &str| Depth { queue: queue.to_owned(), ready: 1, in_flight: 0, delayed: 0 };
+        assert!(is_ended(&depth("rejected")) && is_ended(&depth("handle-dlq")));
+        assert!(!is_ended(&depth("tasks")) && !is_ended(&depth(NOTIFICATIONS)));
+    }
+}

@@ -1,0 +1,124 @@
+//! The routes in force: what each says, and the gate before its calls.
+
+use groupage_core::domain::Timestamp;
+use groupage_core::domain::gate::Scope;
+use groupage_core::domain::why::Seen;
+use groupage_core::routes::{Downstream, Route};
+use maud::{Markup, html};
+
+use super::target::{places, rate, standing};
+use crate::acts::hold;
+use crate::backend::{Trouble, Visit};
+use crate::page::{Page, facts, id, time};
+use crate::view::{Kind, View};
+use crate::words::span;
+
+/// Routes whose gates are read.
+const GATES: usize = 20;
+
+/// Shows them.
+pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
+    let stored = visit.stored_routes().await?;
+    let (mut shown, mut forms) = (Vec::new(), Vec::new());
+    for (place, route) in visit.routes.iter().flat_map(|routes| routes.iter()).enumerate() {
+        let mut rows = settings(route);
+        if place < GATES {
+            let seen = visit.looking().route_gate(route).await?;
+            rows.extend(gate(&seen, visit.now));
+            let scope = Scope::Route(route.name.clone());
+            forms.push((route.name.clone(), hold::form(visit.console, &scope, &[seen], visit.now)));
+        }
+        shown.push((route.name.clone(), rows));
+    }
+    let live = html! {
+        h1 { "Routes" }
+        @if let Some(stored) = stored {
+            p {
+                "Version " (id(&stored.digest.chars().take(12).collect::<String>())) ", pushed " (time(stored.pushed_at, visit.now))
+                ". Functions take a new one over within a minute."
+            }
+        } @else {
+            p.problem { "No routes file is pushed yet: " code { "groupage push routes.yaml" } }
+        }
+        @for (name, rows) in shown {
+            h2 { (id(name.as_str())) }
+            p {
+                a href=(View::of(Kind::Targets).with("route", name.as_str()).address()) { "What waits" } " · "
+                a href=(View::of(Kind::Failed).with("route", name.as_str()).address()) { "What failed" }
+            }
+            (facts(rows))
+        }
+    };
+    let still = html! {
+        @if !forms.is_empty() { h2 { "Hold calls back, and let them go on" } }
+        @for (name, form) in forms { h3 { (id(name.as_str())) } (form) }
+    };
+    Ok(Page::live("Routes", live).with_still(still))
+}
+
+fn gate(seen: &Seen, now: Timestamp) -> [(&'static str, Markup); 3] {
+    [("calls in flight", places(seen, now)), ("rate", rate(seen, now)), ("standing", standing(seen, now))]
+}
+
+fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
+    let downstream = match &route.downstream {
+        Downstream::Http(http) => html! { "HTTP " (id(&http.url)) },
+        Downstream::Lambda(lambda) => html! { "Lambda function " (id(&lambda.function)) },
+        Downstream::Pull => html! { "workers that pull" },
+    };
+    let batch = &route.batch;
+    let mut rows = vec![
+        ("downstream", downstream),
+        (
+            "batch",
+            html! {
+                "at most " (batch.max_items) " tasks and " (batch.max_bytes) " bytes; waits " (span(batch.wait_ms))
+                " to be full"
+                @if !route.express { "; tasks that fill one wait their turn" }
+            },
+        ),
+        ("retries", html! { (retries(route)) }),
+        ("failed tasks are kept", html! { (span(route.keep_failed_ms)) }),
+    ];
+    if let Some(most) = route.in_flight.per_target {
+        rows.push(("calls in flight for one Target", html! { "at most " (most) }));
+    }
+    if route.shards > 1 {
+        rows.push(("shards", html! { (route.shards) }));
+    }
+    if route.is_ordered() {
+        rows.push(("order", html! { "tasks of one key follow each other" }));
+    }
+    rows
+}
+
+/// How often a call is made, and the longest pauses in between.
+fn retries(route: &Route) -> String {
+    let pauses: Vec<String> = (1..route.retry.attempts)
+        .take(6)
+        .map(|attempt| span(route.retry.base_ms.saturating_mul(1 << (attempt - 1)).min(route.retry.cap_ms)))
+        .collect();
+    let more = if route.retry.attempts > 7 { ", …" } else { "" };
+    match pauses.is_empty() {
+        true => "one call".to_owned(),
+        false => format!("{} calls, with pauses of at most {}{more}", route.retry.attempts, pauses.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupage_core::routes::Routes;
+
+    use super::*;
+
+    #[test]
+    fn the_pauses_double_up_to_the_longest() {
+        let of = |retry: &str| {
+            let yaml = format!("version: 1\nroutes: [{{ name: r, target: t, downstream: pull, retry: {retry} }}]");
+            retries(Routes::parse(&yaml).unwrap().iter().next().unwrap())
+        };
+        assert_eq!(of("{ attempts: 4, base_ms: 1000, cap_ms: 3000 }"), "4 calls, with pauses of at most 1 s, 2 s, 3 s");
+        assert_eq!(of("{ attempts: 1 }"), "one call");
+        assert!(of("{ attempts: 50 }").ends_with("32 s, …"));
+    }
+}

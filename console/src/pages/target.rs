@@ -1,0 +1,163 @@
+//! One Target: what waits, why, its leader, its open batch, and the gates before its calls.
+
+use groupage_core::domain::gate::{Of, Scope, Standing};
+use groupage_core::domain::why::Seen;
+use groupage_core::domain::{Target, Timestamp};
+use groupage_core::steps::look::{OneShard, OneTarget};
+use maud::{Markup, html};
+
+use super::batch;
+use crate::acts::hold;
+use crate::backend::{Trouble, Visit};
+use crate::page::{self, Page, bar, facts, id, reason, table, text, time};
+use crate::view::View;
+
+/// Waiting tasks that are listed.
+const LISTED: usize = 50;
+
+/// Shows it.
+pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
+    let name = Target::new(view.id());
+    let found = visit.looking().target(&name).await?;
+    let unknown = || Trouble::Unknown(format!("no route has the Target {name}; a Target is ROUTE:VALUE"));
+    let one = found.ok_or_else(unknown)?;
+    let live = html! {
+        h1 { "Target " (id(name.whole().as_str())) }
+        (facts(summary(visit, &one)))
+        (batches(visit, &one))
+        (gates(&one.gates, visit.now))
+        @if one.shards.len() > 1 { (shards(&one, visit.now)) }
+        (waiting(&one))
+    };
+    let still = hold::form(visit.console, &Scope::Target(name.whole()), &one.gates, visit.now);
+    Ok(Page::live(format!("Target {name}"), live).with_still(still))
+}
+
+fn summary<'a>(visit: &Visit<'_>, one: &OneTarget) -> Vec<(&'a str, Markup)> {
+    let (count, more) = one.waiting();
+    let mut rows = vec![("waiting", html! { (page::count(count)) @if more { " or more" } " tasks" })];
+    let Some(home) = one.shards.first() else { return rows };
+    if let Some(why) = one.shards.iter().find_map(|shard| shard.why.as_ref()) {
+        rows.push(("they wait for", reason(why, visit.now)));
+    }
+    rows.extend(leader(home, visit.now));
+    if let Some(open) = &home.open {
+        rows.push(("open batch", html! { (page::batch(&open.id)) " " (batch::state(open)) }));
+        rows.extend(batch::filling(visit, open).map(|(_, bar)| ("filling up", bar)));
+    }
+    rows
+}
+
+fn batches(visit: &Visit<'_>, one: &OneTarget) -> Markup {
+    let rows = one.batches.iter().map(|one| {
+        let filling = batch::filling(visit, &one.batch).map_or_else(|| html! {}, |(_, bar)| bar);
+        let why = one.why.as_ref().map_or_else(|| html! { "nothing" }, |why| reason(why, visit.now));
+        vec![page::batch(&one.batch.id), html! { (batch::state(&one.batch)) }, filling, why]
+    });
+    let columns = ["batch", "status", "tasks", "waits for"];
+    table("Batches that have been due for longest", &columns, rows.collect(), "None is unfinished.")
+}
+
+fn leader(shard: &OneShard, now: Timestamp) -> Option<(&'static str, Markup)> {
+    let holder = shard.lock.as_ref()?.holder.as_ref()?;
+    let lease = html! { (id(holder.workflow.as_str())) ", trusted until " (time(holder.lease_until, now)) };
+    let since = html! { "; the first of its tasks waited since " (time(holder.waits_since, now)) };
+    Some(("leader", html! { (lease) (since) }))
+}
+
+/// What lets calls through, and what holds them back.
+pub fn gates(gates: &[Seen], now: Timestamp) -> Markup {
+    let rows = gates.iter().map(|seen| {
+        let whose = match seen.of {
+            Of::Route => "all calls of the route",
+            Of::Target => "calls for this Target",
+        };
+        vec![html! { (whose) }, places(seen, now), rate(seen, now), standing(seen, now)]
+    });
+    let columns = ["gate", "calls in flight", "rate", "standing"];
+    table("Gates before its calls", &columns, rows.collect(), "Its route is gone: nothing is known of its gates.")
+}
+
+/// Places in flight, taken and in all.
+pub fn places(seen: &Seen, now: Timestamp) -> Markup {
+    let taken = seen.gate.in_flight.values().filter(|lease| **lease > now).count();
+    match seen.limits.in_flight {
+        Some(most) => html! { (bar(taken, most, "calls in flight")) " " (taken) " of " (most) },
+        None => html! { "no limit" },
+    }
+}
+
+/// Calls a second, and how many wait for their time.
+pub fn rate(seen: &Seen, now: Timestamp) -> Markup {
+    let line = &seen.gate.line;
+    let waiting = line.next.saturating_sub(line.first_at(now));
+    html! {
+        @match seen.limits.gap_ms {
+            Some(gap_ms) => { (1_000 / gap_ms.max(1)) " calls a second" },
+            None => { "no limit" },
+        }
+        @if waiting > 0 { "; " (waiting) " in line" }
+    }
+}
+
+/// Whether calls are held back now, and how they fare.
+pub fn standing(seen: &Seen, now: Timestamp) -> Markup {
+    match seen.gate.standing(now) {
+        Standing::Well => html! { "well" },
+        Standing::Held { since, reason } => html! {
+            strong { "held by a person" } " since " (time(since, now)) @if let Some(reason) = reason { ": " (text(&reason)) }
+        },
+        Standing::Away { since, reason, next_probe } => html! {
+            strong { "the downstream is away" } " since " (time(since, now)) ": " (id(reason.as_str())) "; next probe "
+            (time(next_probe, now))
+        },
+        Standing::Paused { until } => html! { strong { "paused" } ", ends " (time(until, now)) },
+        Standing::InTrouble { since, reason, failures } => html! {
+            strong { "in trouble" } " since " (time(since, now)) ": " (failures) " calls failed, " (id(reason.as_str()))
+        },
+        Standing::Draining { since } => html! { "goes on slowly since " (time(since, now)) },
+    }
+}
+
+fn shards(one: &OneTarget, now: Timestamp) -> Markup {
+    let rows = one.shards.iter().map(|shard| {
+        let more = if shard.more { " or more" } else { "" };
+        let waiting = html! { (page::count(shard.waiting.len())) (more) };
+        let why = shard.why.as_ref().map_or_else(|| html! { "nothing waits" }, |why| reason(why, now));
+        let leader = leader(shard, now).map_or_else(|| html! { "none" }, |(_, leader)| leader);
+        vec![html! { (shard.shard) }, waiting, why, leader]
+    });
+    table("Shards", &["shard", "waiting", "waits for", "leader"], rows.collect(), "")
+}
+
+fn waiting(one: &OneTarget) -> Markup {
+    let tasks = one.shards.iter().flat_map(|shard| &shard.waiting);
+    let rows =
+        tasks.take(LISTED).map(|task| vec![page::task(&task.id), html! { (task.round) }, html! { (task.bytes) }]);
+    let (count, _) = one.waiting();
+    html! {
+        (table("Waiting tasks", &["task", "round", "bytes"], rows.collect(), "No task waits here now."))
+        @if count > LISTED { p { "The first " (LISTED) " are listed." } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupage_core::domain::gate::Limits;
+    use groupage_core::domain::{BatchId, Gate};
+
+    use super::*;
+
+    #[test]
+    fn a_gate_says_what_is_taken_and_whether_it_is_paused() {
+        let now = Timestamp(1_000);
+        let mut gate = Gate { paused_until: Timestamp(4_000), ..Gate::default() };
+        gate.in_flight.insert(BatchId::new("b"), Timestamp(2_000));
+        gate.in_flight.insert(BatchId::new("gone"), now);
+        let seen = Seen { of: Of::Route, limits: Limits { in_flight: Some(2), gap_ms: Some(100) }, gate };
+        assert!(places(&seen, now).into_string().ends_with(" 1 of 2"));
+        assert_eq!(rate(&seen, now).into_string(), "10 calls a second");
+        assert!(standing(&seen, now).into_string().contains("in 3 s"));
+        assert_eq!(standing(&seen, Timestamp(4_000)).into_string(), "well");
+    }
+}

@@ -1,0 +1,304 @@
+//! Why something waits, as people are told. It is decided from what was read, and nothing is decided from it.
+
+use super::batch::{Batch, FollowUp, Status};
+use super::gate::{Gate, Limits, Of, Standing};
+use super::id::SessionId;
+use super::lock::Lock;
+use super::outcome::Reason;
+use super::time::Timestamp;
+
+/// What a task, a Target's tasks or a batch wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A task before it in its lane is not settled.
+    Turn,
+    /// No leader yet: its election is on the way, or sweep makes up for it.
+    Election,
+    /// Its leader is at work, and has no batch open.
+    Leader {
+        /// Until when others leave the leader alone.
+        until: Timestamp,
+    },
+    /// Its leader is lost: the next election takes over, or sweep starts one.
+    LostLeader {
+        /// When its lease ended.
+        since: Timestamp,
+    },
+    /// Its batch is not full, and its window is open.
+    Window {
+        /// When the window is over.
+        until: Timestamp,
+    },
+    /// Its batch takes no more tasks, and its members are being fixed.
+    Freezing,
+    /// A message to the batch-handler is on its way.
+    Handler,
+    /// A worker that pulls.
+    Worker,
+    /// A person holds calls back.
+    Held {
+        /// Whose.
+        of: Of,
+        /// Since when.
+        since: Timestamp,
+        /// What the person said.
+        reason: Option<String>,
+    },
+    /// The downstream counts as away: one call at a time probes it.
+    Away {
+        /// Whose calls were not answered.
+        of: Of,
+        /// Since when.
+        since: Timestamp,
+        /// Why the last one failed.
+        reason: Reason,
+        /// No probe before this time.
+        next_probe: Timestamp,
+    },
+    /// The downstream asked for a pause.
+    Pause {
+        /// Whose calls are held back.
+        of: Of,
+        /// When it ends.
+        until: Timestamp,
+    },
+    /// All places in flight are taken.
+    Places {
+        /// Whose places.
+        of: Of,
+        /// How many there are.
+        most: usize,
+    },
+    /// The rate: its ticket's time has not come.
+    Rate {
+        /// At which gate.
+        of: Of,
+        /// The ticket's time.
+        at: Timestamp,
+    },
+    /// Its call failed, and is made again.
+    Retry {
+        /// When.
+        at: Timestamp,
+    },
+    /// It is being called.
+    Call {
+        /// By this session.
+        session: SessionId,
+    },
+    /// The outcome is recorded; statuses and notices are being written.
+    FollowUp,
+    /// Members that failed alone are on their way back to waiting.
+    Return,
+}
+
+/// A gate as it was seen, and what it lets through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Whose calls it counts.
+    pub of: Of,
+    /// What it lets through.
+    pub limits: Limits,
+    /// The gate.
+    pub gate: Gate,
+}
+
+impl Seen {
+    /// What holds all of its calls back, limits apart.
+    #[must_use]
+    pub fn closed(&self, now: Timestamp) -> Option<Why> {
+        let of = self.of;
+        match self.gate.standing(now) {
+            Standing::Held { since, reason } => Some(Why::Held { of, since, reason }),
+            Standing::Away { since, reason, next_probe } => Some(Why::Away { of, since, reason, next_probe }),
+            Standing::Paused { until } => Some(Why::Pause { of, until }),
+            // Calls are made.
+            Standing::Well | Standing::InTrouble { .. } | Standing::Draining { .. } => None,
+        }
+    }
+
+    /// What the gate lets a batch wait for, if it does.
+    #[must_use]
+    pub fn holds(&self, batch: Option<&Batch>, now: Timestamp) -> Option<Why> {
+        let Self { of, limits, gate } = self;
+        if let Some(closed) = self.closed(now) {
+            return Some(closed);
+        }
+        let others =
+            gate.in_flight.iter().filter(|(id, lease)| **lease > now && batch.is_none_or(|batch| batch.id != **id));
+        if let Some(most) = limits.in_flight.filter(|most| others.count() >= *most) {
+            return Some(Why::Places { of: *of, most });
+        }
+        let ticket = batch.and_then(|batch| batch.ticket).filter(|ticket| ticket.of == *of)?;
+        let at = gate.line.time(ticket.number).filter(|at| *at > now)?;
+        Some(Why::Rate { of: *of, at })
+    }
+}
+
+impl Batch {
+    /// What it waits for, if these are the gates that its call passes; `None` if nothing is left to do.
+    #[must_use]
+    pub fn waits_for(&self, gates: &[Seen], now: Timestamp) -> Option<Why> {
+        let before_its_call = || {
+            let held = gates.iter().find_map(|gate| gate.holds(Some(self), now));
+            held.unwrap_or(if self.pulled { Why::Worker } else { Why::Handler })
+        };
+        Some(match &self.status {
+            Status::Open { until } => Why::Window { until: *until },
+            Status::Closing => Why::Freezing,
+            Status::Frozen => before_its_call(),
+            Status::InProgress { claim } => Why::Call { session: claim.session.clone() },
+            // What the downstream asked for says more than when the batch comes back.
+            Status::Paused { until } if *until > now => {
+                gates.iter().find_map(|gate| gate.closed(now)).unwrap_or(Why::Retry { at: *until })
+            }
+            Status::Paused { .. } => before_its_call(),
+            Status::Settled { follow_up: FollowUp::Pending, .. } => Why::FollowUp,
+            Status::Settled { follow_up: FollowUp::Returning, .. } => Why::Return,
+            Status::Settled { follow_up: FollowUp::Done, .. } | Status::Empty | Status::Void => return None,
+        })
+    }
+}
+
+impl Why {
+    /// What a Target's waiting tasks wait for, if this is its lock and this the batch that the lock names as open.
+    #[must_use]
+    pub fn of_waiting(lock: Option<&Lock>, open: Option<&Batch>, now: Timestamp) -> Self {
+        let Some(holder) = lock.and_then(|lock| lock.holder.as_ref()) else { return Self::Election };
+        if holder.lease_until <= now {
+            return Self::LostLeader { since: holder.lease_until };
+        }
+        match open.map(|batch| &batch.status) {
+            Some(Status::Open { until }) => Self::Window { until: *until },
+            Some(Status::Closing) => Self::Freezing,
+            // What is frozen takes no more: they wait for the leader's next batch.
+            Some(
+                Status::Frozen
+                | Status::InProgress { .. }
+                | Status::Paused { .. }
+                | Status::Settled { .. }
+                | Status::Empty
+                | Status::Void,
+            )
+            | None => Self::Leader { until: holder.lease_until },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::batch::Claim;
+    use crate::domain::gate::{Line, OUTAGE_AFTER, Ticket};
+    use crate::domain::id::{BatchId, Fence, Round, Seq, Target, TaskId, WorkflowId};
+    use crate::domain::lock::Holder;
+    use crate::domain::outcome::{Failure, Fault, Results};
+    use crate::domain::task::Candidate;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn open() -> Batch {
+        let candidate = Candidate { id: TaskId::new("t"), round: Round(0), bytes: 1 };
+        Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[candidate], Timestamp(900), 500)
+    }
+
+    fn frozen() -> Batch {
+        open().frozen(open().members)
+    }
+
+    fn seen(of: Of, limits: Limits, gate: Gate) -> Seen {
+        Seen { of, limits, gate }
+    }
+
+    #[test]
+    fn a_batch_waits_for_its_window_then_for_its_call_and_then_for_what_follows() {
+        let waits = |batch: &Batch| batch.waits_for(&[], NOW);
+        assert_eq!(waits(&open()), Some(Why::Window { until: Timestamp(1_400) }));
+        assert_eq!(waits(&open().closing()), Some(Why::Freezing));
+        assert_eq!(waits(&frozen()), Some(Why::Handler));
+        assert_eq!(waits(&Batch { pulled: true, ..frozen() }), Some(Why::Worker));
+        let session = SessionId::new("r/s");
+        let called = frozen().claimed(Claim { session: session.clone() });
+        assert_eq!(waits(&called), Some(Why::Call { session }));
+        assert_eq!(waits(&called.paused(Timestamp(1_001))), Some(Why::Retry { at: Timestamp(1_001) }));
+        let paused = seen(Of::Route, Limits::default(), Gate { paused_until: Timestamp(2_000), ..Gate::default() });
+        let pause = Why::Pause { of: Of::Route, until: Timestamp(2_000) };
+        assert_eq!(
+            called.paused(Timestamp(1_001)).waits_for(&[paused], NOW),
+            Some(pause),
+            "its downstream asked for it"
+        );
+        assert_eq!(waits(&called.paused(NOW)), Some(Why::Handler), "its pause is over");
+        let settled = called.settled(Results::new(), NOW);
+        assert_eq!(waits(&settled), Some(Why::FollowUp));
+        assert_eq!(waits(&settled.followed_up()), None);
+        assert_eq!(waits(&open().frozen(Vec::new())), None, "it is empty");
+    }
+
+    #[test]
+    fn a_gate_holds_a_batch_by_its_pause_its_places_or_its_line_in_this_order() {
+        let limits = Limits { in_flight: Some(1), gap_ms: Some(100) };
+        let line = Line { next: 3, next_at: Timestamp(1_300), gap_ms: 100, ..Line::default() };
+        let other = |lease| Gate { line: line.clone(), ..Gate::default() }.with(BatchId::new("other"), lease);
+        let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 1, attempts: 0 }), ..frozen() };
+        let why = |gate: Gate| batch.waits_for(&[seen(Of::Route, limits, gate)], NOW);
+        let paused = Gate { paused_until: Timestamp(1_001), ..other(Timestamp(1_001)) };
+        assert_eq!(why(paused), Some(Why::Pause { of: Of::Route, until: Timestamp(1_001) }));
+        assert_eq!(why(other(Timestamp(1_001))), Some(Why::Places { of: Of::Route, most: 1 }));
+        assert_eq!(why(other(NOW)), Some(Why::Rate { of: Of::Route, at: Timestamp(1_100) }), "that lease is over");
+        let own = Gate::default().with(batch.id.clone(), Timestamp(2_000));
+        assert_eq!(why(own), Some(Why::Handler), "the place is its own, and no ticket of the line is");
+    }
+
+    #[test]
+    fn a_gate_that_a_person_closed_or_whose_downstream_is_away_holds_whatever_else_is_true() {
+        let limits = Limits { in_flight: Some(1), gap_ms: None };
+        let held = Gate::default().held(Some("deploy".to_owned()), NOW).unwrap();
+        let reason = Some("deploy".to_owned());
+        let why = frozen().waits_for(&[seen(Of::Route, limits, held)], NOW);
+        assert_eq!(why, Some(Why::Held { of: Of::Route, since: NOW, reason }));
+        let (key, failure) = (
+            BatchId::new("k"),
+            Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
+        );
+        let failed = |gate: Gate| gate.failed((&key, &key), &failure, 60_000, NOW).0.unwrap_or(gate);
+        let away = (0..OUTAGE_AFTER).fold(Gate::default(), |gate, _| failed(gate));
+        let waits = frozen().claimed(Claim { session: SessionId::new("r/s") }).paused(Timestamp(2_000));
+        let why = waits.waits_for(&[seen(Of::Target, limits, away)], NOW);
+        assert!(matches!(why, Some(Why::Away { of: Of::Target, since: NOW, .. })), "{why:?}");
+    }
+
+    #[test]
+    fn a_batch_that_is_pulled_waits_at_no_worker_while_its_route_is_paused() {
+        let paused = Gate { paused_until: Timestamp(1_001), ..Gate::default() };
+        let gates = [seen(Of::Target, Limits::default(), paused)];
+        let why = Batch { pulled: true, ..frozen() }.waits_for(&gates, NOW);
+        assert_eq!(why, Some(Why::Pause { of: Of::Target, until: Timestamp(1_001) }));
+    }
+
+    #[test]
+    fn waiting_tasks_wait_for_a_leader_or_for_what_it_does() {
+        let lock = |lease_until| {
+            let holder = Holder { workflow: WorkflowId::new("w"), waits_since: NOW, lease_until };
+            Lock { holder: Some(holder), fence: Fence(1), seq: Seq(0), signals: 0, open: Some(BatchId::new("b")) }
+        };
+        let (leads, until) = (lock(Timestamp(1_001)), Timestamp(1_001));
+        assert_eq!(Why::of_waiting(None, None, NOW), Why::Election);
+        let free = Lock { holder: None, ..leads.clone() };
+        assert_eq!(Why::of_waiting(Some(&free), None, NOW), Why::Election);
+        assert_eq!(Why::of_waiting(Some(&lock(NOW)), Some(&open()), NOW), Why::LostLeader { since: NOW });
+        let window = Why::Window { until: Timestamp(1_400) };
+        assert_eq!(Why::of_waiting(Some(&leads), Some(&open()), NOW), window);
+        assert_eq!(Why::of_waiting(Some(&leads), Some(&open().closing()), NOW), Why::Freezing);
+        for other in [None, Some(frozen())] {
+            assert_eq!(Why::of_waiting(Some(&leads), other.as_ref(), NOW), Why::Leader { until });
+        }
+    }
+
+    impl Gate {
+        fn with(mut self, batch: BatchId, lease: Timestamp) -> Self {
+            self.in_flight.insert(batch, lease);
+            self
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What waits, seen from above: some of the waiting tasks and of the unfinished batches, by Target.
+//!
+//! There is no list of Targets, and a stack may have millions of waiting tasks. So a look takes the first entries of
+//! each segment of the index of waiting tasks, and those batches of each route that have been due for longest. On a
+//! stack on which little waits that is all of it; on any other it is a sample, and says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{CONCURRENCY, Error, Looking, OneBatch};
+use crate::domain::why::Why;
+use crate::domain::{BatchId, Part, RouteName, Target, Timestamp};
+use crate::ports::{Batches, Env, Gates, Lanes, Locks, Look, Segment, Tasks, WaitingPage};
+use crate::routes::Route;
+
+/// The index of waiting tasks is looked at in this many places.
+const SEGMENTS: u8 = 8;
+/// This many of the entries in each.
+const OF_SEGMENT: usize = 125;
+/// Parts of the index of unfinished batches that are looked at, over all routes. A stack with few routes is looked at
+/// whole.
+const PARTS: usize = 144;
+/// This many of the batches in each.
+const OF_PART: usize = 4;
+/// This many batches are read.
+const BATCHES: usize = 8;
+/// This many Targets have their locks read: those that have most tasks.
+const LOCKS: usize = 6;
+
+/// Later than any time.
+const ANY_TIME: Timestamp = Timestamp(u64::MAX);
+
+/// What waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// By Target, those first that have most tasks.
+    pub groups: Vec<Group>,
+    /// Waiting tasks that were looked at.
+    pub tasks: usize,
+    /// Whether these are all that wait.
+    pub is_all: bool,
+}
+
+/// What waits of one Target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The Target.
+    pub target: Target,
+    /// Its waiting tasks, of those that were looked at.
+    pub waiting: usize,
+    /// Since when the first of them has waited.
+    pub oldest: Option<Timestamp>,
+    /// What they wait for, if that was looked into.
+    pub why: Option<Why>,
+    /// Its unfinished batches, of those that were looked at.
+    pub batches: Vec<OneBatch>,
+}
+
+impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
+    /// What waits of one route, or of all.
+    ///
+    /// # Errors
+    /// A table did not answer.
+    pub async fn crowd(&self, of: Option<&RouteName>) -> Result<Crowd, Error> {
+        let routes = self.routes.into_iter().flat_map(crate::routes::Routes::iter);
+        let routes: Vec<&Route> = routes.filter(|route| of.is_none_or(|name| *name == route.name)).collect();
+        let (mut crowd, mut groups) = self.waiting(of).await?;
+        let (ids, are_all) = self.unfinished(&routes).await?;
+        crowd.is_all &= are_all;
+        for batch in self.batches(&ids).await? {
+            groups.entry(batch.batch.target.whole()).or_default().2.push(batch);
+        }
+        crowd.groups = groups.into_iter().map(Group::of).collect();
+        crowd.groups.sort_by_key(|group| (std::cmp::Reverse(group.tasks()), group.oldest, group.target.clone()));
+        for group in crowd.groups.iter_mut().filter(|group| group.waiting > 0).take(LOCKS) {
+            let (lock, open) = self.lock(&group.target).await?;
+            group.why = Some(Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()));
+        }
+        Ok(crowd)
+    }
+
+    async fn waiting(&self, of: Option<&RouteName>) -> Result<(Crowd, Groups), Error> {
+        let reading = (0..SEGMENTS)
+            .map(|index| self.store.waiting_long(Look::at(Segment { index, of: SEGMENTS }, ANY_TIME, OF_SEGMENT)));
+        let reading: Vec<_> = reading.collect();
+        let pages: Vec<WaitingPage> = stream::iter(reading).buffered(CONCURRENCY).try_collect().await?;
+        let is_all = pages.iter().all(|page| page.next.is_none());
+        let (mut tasks, mut groups) = (0, Groups::new());
+        for waiting in pages.into_iter().flat_map(|page| page.tasks) {
+            let target = waiting.target.whole();
+            if of.is_none_or(|name| *name == target.route()) {
+                tasks += 1;
+                let (count, oldest, _) = groups.entry(target).or_default();
+                *count += 1;
+                *oldest = Some(oldest.map_or(waiting.since, |oldest| oldest.min(waiting.since)));
+            }
+        }
+        Ok((Crowd { groups: Vec::new(), tasks, is_all }, groups))
+    }
+
+    /// Unfinished batches, of each route those that have been due for longest. Every route has its first before any has its
+    /// second.
+    pub(super) async fn unfinished(&self, routes: &[&Route]) -> Result<(BTreeSet<BatchId>, bool), Error> {
+        let shelves: Vec<(&RouteName, bool)> = routes
+            .iter()
+            .flat_map(|route| {
+                [(&route.name, false)].into_iter().chain(route.is_pulled().then_some((&route.name, true)))
+            })
+            .collect();
+        let of_each = (PARTS / shelves.len().max(1)).clamp(1, usize::from(Part::COUNT));
+        let parts = shelves.iter().flat_map(|(route, is_pulled)| {
+            Part::all().take(of_each).map(move |part| (*route, if *is_pulled { part.pulled() } else { part }))
+        });
+        let reading = parts.map(|(route, part)| async move {
+            Ok::<_, Error>((route, self.store.unfinished(route, Look::at(part, ANY_TIME, OF_PART)).await?))
+        });
+        let reading: Vec<_> = reading.collect();
+        let found: Vec<_> = stream::iter(reading).buffered(CONCURRENCY).try_collect().await?;
+        let mut are_all = of_each == usize::from(Part::COUNT) && found.iter().all(|(_, part)| part.are_last);
+        let mut of_route: BTreeMap<&RouteName, Vec<(usize, BatchId)>> = BTreeMap::new();
+        for (route, part) in found {
+            of_route.entry(route).or_default().extend(part.all().into_iter().enumerate());
+        }
+        let mut ranked: Vec<(usize, BatchId)> = Vec::new();
+        for mut batches in of_route.into_values() {
+            // The first of each part come before the second of any.
+            batches.sort();
+            ranked.extend(batches.into_iter().enumerate().map(|(rank, (_, id))| (rank, id)));
+        }
+        ranked.sort();
+        are_all &= ranked.len() <= BATCHES;
+        Ok((ranked.into_iter().take(BATCHES).map(|(_, id)| id).collect(), are_all))
+    }
+
+    pub(super) async fn batches(&self, ids: &BTreeSet<BatchId>) -> Result<Vec<OneBatch>, Error> {
+        let reading: Vec<_> = ids.iter().map(|id| self.batch(id)).collect();
+        let mut found: Vec<OneBatch> = stream::iter(reading)
+            .buffered(CONCURRENCY)
+            .try_filter_map(|batch| async { Ok(batch) })
+            .try_collect()
+            .await?;
+        // The index lags behind what is done.
+        found.retain(|one| one.why.is_some());
+        found.sort_by_key(|one| one.batch.created_at);
+        Ok(found)
+    }
+}
+
+/// Waiting tasks, since when, and batches, by Target.
+type Groups = BTreeMap<Target, (usize, Option<Timestamp>, Vec<OneBatch>)>;
+
+impl Group {
+    fn of((target, (waiting, oldest, batches)): (Target, (usize, Option<Timestamp>, Vec<OneBatch>))) -> Self {
+        Self { target, waiting, oldest, why: None, batches }
+    }
+
+    /// Its tasks, waiting or in a batch, of what was looked at.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.waiting + self.batches.iter().map(|one| one.batch.members.len()).sum::<usize>()
+    }
+
+    /// All that its tasks wait for, each once: first what the waiting ones do, then its batches.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<&Why> {
+        let mut reasons: Vec<&Why> = Vec::new();
+        for why in self.why.iter().chain(self.batches.iter().filter_map(|one| one.why.as_ref())) {
+            if !reasons.contains(&why) {
+                reasons.push(why);
+            }
+        }
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::batch::Assumes;
+    use crate::domain::gate::{Of, Scope};
+    use crate::domain::{Batch, Gate, Revision, Task, TaskId};
+    use crate::memory::MemoryStore;
+    use crate::routes::Routes;
+
+    const NOW: Timestamp = Timestamp(10_000);
+
+    struct Still;
+
+    impl Env for Still {
+        fn now(&self) -> Timestamp {
+            NOW
+        }
+
+        fn random(&self) -> f64 {
+            0.5
+        }
+
+        fn fresh_id(&self) -> String {
+            "fresh".to_owned()
+        }
+
+        async fn sleep(&self, _: u64) {}
+    }
+
+    fn routes() -> Routes {
+        let route =
+            |name| format!("  - {{ name: {name}, target: truck, downstream: pull, limits: {{ pause: route }} }}\n");
+        Routes::parse(&format!("version: 1\nroutes:\n{}{}", route("r"), route("s"))).unwrap()
+    }
+
+    fn on(target: &str, id: &str, at: u64) -> Task {
+        Task::new(TaskId::new(id), Target::new(target), "{}".to_owned(), String::new(), Timestamp(at))
+    }
+
+    async fn filled() -> MemoryStore {
+        let store = MemoryStore::new();
+        for (target, id, at) in [("r:hot", "a", 30), ("r:hot", "b", 20), ("r:cold", "c", 10), ("s:other", "d", 40)] {
+            store.register(&on(target, id, at)).await.unwrap();
+        }
+        let batch =
+            Batch::express(BatchId::new("b"), Target::new("r:called"), &[on("r:called", "e", 1).candidate()], NOW);
+        store.store(&batch, Assumes::Absent).await.unwrap();
+        store
+    }
+
+    #[tokio::test]
+    async fn the_target_with_most_tasks_comes_first_and_each_says_what_it_waits_for() {
+        let (store, routes) = (filled().await, routes());
+        let looking = Looking { store: &store, env: &Still, routes: Some(&routes) };
+        let crowd = looking.crowd(None).await.unwrap();
+        let shown: Vec<_> =
+            crowd.groups.iter().map(|group| (group.target.as_str(), group.waiting, group.oldest)).collect();
+        let at = |ms| Some(Timestamp(ms));
+        assert_eq!(shown, [("r:hot", 2, at(20)), ("r:called", 0, None), ("r:cold", 1, at(10)), ("s:other", 1, at(40))]);
+        assert_eq!((crowd.tasks, crowd.is_all), (4, true));
+        let why: Vec<_> = crowd.groups.iter().map(Group::reasons).collect();
+        assert_eq!(why[0], [&Why::Election]);
+        assert_eq!(why[1], [&Why::Handler], "a batch that is no worker's yet");
+        let of_one = looking.crowd(Some(&RouteName::new("s"))).await.unwrap();
+        assert_eq!(of_one.groups.iter().map(|group| group.target.as_str()).collect::<Vec<_>>(), ["s:other"]);
+    }
+
+    #[tokio::test]
+    async fn a_batch_of_a_paused_route_waits_for_the_pause_to_end() {
+        let (store, routes) = (filled().await, routes());
+        let gate = Gate { revision: Revision(1), paused_until: Timestamp(20_000), ..Gate::default() };
+        store.store_gate(&Scope::Route(RouteName::new("r")), &gate, NOW).await.unwrap();
+        let looking = Looking { store: &store, env: &Still, routes: Some(&routes) };
+        let crowd = looking.crowd(Some(&RouteName::new("r"))).await.unwrap();
+        let called = crowd.groups.iter().find(|group| group.target.as_str() == "r:called").unwrap();
+        assert_eq!(called.reasons(), [&Why::Pause { of: Of::Route, until: Timestamp(20_000) }]);
+    }
+
+    #[tokio::test]
+    async fn a_route_with_many_batches_hides_none_of_another() {
+        let (store, routes) = (filled().await, routes());
+        for n in 0..40 {
+            let id = BatchId::new(format!("{n:032x}"));
+            let batch = Batch::express(id, Target::new("r:busy"), &[on("r:busy", "x", 1).candidate()], NOW);
+            store.store(&batch, Assumes::Absent).await.unwrap();
+        }
+        let alone = [on("s:alone", "y", 1).candidate()];
+        let batch = Batch::express(BatchId::new("f".repeat(32)), Target::new("s:alone"), &alone, NOW);
+        store.store(&batch, Assumes::Absent).await.unwrap();
+        let crowd = Looking { store: &store, env: &Still, routes: Some(&routes) }.crowd(None).await.unwrap();
+        assert!(crowd.groups.iter().any(|group| group.target.as_str() == "s:alone"), "{:?}", crowd.groups);
+        assert!(!crowd.is_all);
+    }
+
+    #[tokio::test]
+    async fn of_more_tasks_than_are_looked_at_a_sample_is_shown_and_called_one() {
+        let store = MemoryStore::new();
+        for n in 0..2_000 {
+            store.register(&on(&format!("r:t{}", n % 7), &format!("t{n}"), n)).await.unwrap();
+        }
+        let crowd = Looking { store: &store, env: &Still, routes: None }.crowd(None).await.unwrap();
+        assert!(!crowd.is_all);
+        assert!(crowd.tasks <= OF_SEGMENT * usize::from(SEGMENTS), "{}", crowd.tasks);
+        assert!(crowd.tasks > 0);
+    }
+}

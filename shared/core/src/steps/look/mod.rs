@@ -1,0 +1,238 @@
+//! Looking: where something stands, and what it waits for.
+//!
+//! Everything here reads and writes nothing. What one look reads is bounded by constants, however much waits: it is for
+//! a page that stays open. Indexes lag, and what is read one after the other is of different moments: what people are
+//! shown may be a moment old, and nothing is decided from it.
+
+mod crowd;
+mod kept;
+
+use super::admit::gates;
+use super::{CONCURRENCY, Error};
+use crate::domain::batch::Status;
+use crate::domain::gate::{Limits, Of, Scope};
+use crate::domain::task;
+use crate::domain::why::{Seen, Why};
+use crate::domain::{Batch, BatchId, Candidate, Gate, Lane, Lock, Shard, Target, Task, TaskId};
+use crate::ports::{Batches, Env, Freshness, Gates, Lanes, Locks, Tasks};
+use crate::routes::{Route, Routes};
+
+pub use crowd::{Crowd, Group};
+pub use kept::Kept;
+
+/// How many waiting tasks of a shard are counted.
+const COUNTED: usize = 1_000;
+/// Shards of a Target that are looked at.
+const MOST_SHARDS: usize = 8;
+
+/// Looks, over the ports.
+#[derive(Debug)]
+pub struct Looking<'a, S, E> {
+    /// The tables.
+    pub store: &'a S,
+    /// Time.
+    pub env: &'a E,
+    /// The routes in force; none if nobody has pushed any.
+    pub routes: Option<&'a Routes>,
+}
+
+/// A task, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneTask {
+    /// The task.
+    pub task: Task,
+    /// What it is grouped by, as far as that is known.
+    pub target: Option<Target>,
+    /// The batch that it is or was in.
+    pub batch: Option<Batch>,
+    /// Its lane, while it waits for its turn.
+    pub lane: Option<Lane>,
+    /// What it waits for; `None` once it is settled.
+    pub why: Option<Why>,
+}
+
+/// A batch, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneBatch {
+    /// The batch.
+    pub batch: Batch,
+    /// What it waits for; `None` if nothing is left to do.
+    pub why: Option<Why>,
+}
+
+/// A Target, and what its tasks wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneTarget {
+    /// The Target.
+    pub target: Target,
+    /// Its shards, its home first. One that has more than a few shows the first of them.
+    pub shards: Vec<OneShard>,
+    /// The gates that its calls pass.
+    pub gates: Vec<Seen>,
+    /// Its unfinished batches, of those of its route that have been due for longest.
+    pub batches: Vec<OneBatch>,
+}
+
+/// One shard of a Target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneShard {
+    /// Which.
+    pub shard: Shard,
+    /// Tasks that the index shows waiting, up to a page of them.
+    pub waiting: Vec<Candidate>,
+    /// Whether there are more.
+    pub more: bool,
+    /// Its lock.
+    pub lock: Option<Lock>,
+    /// Its leader's open batch.
+    pub open: Option<Batch>,
+    /// What its waiting tasks wait for; `None` if none waits.
+    pub why: Option<Why>,
+}
+
+impl OneTarget {
+    /// Tasks that wait, as far as they were counted, and whether there are more.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, bool) {
+        let count = self.shards.iter().map(|shard| shard.waiting.len()).sum();
+        (count, self.shards.iter().any(|shard| shard.more))
+    }
+
+    /// Whether anything is known of it beside its route.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        !self.batches.is_empty() || self.shards.iter().any(|shard| shard.lock.is_some() || !shard.waiting.is_empty())
+    }
+}
+
+impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
+    /// A task, if it is there.
+    ///
+    /// # Errors
+    /// A table did not answer.
+    pub async fn task(&self, id: &TaskId) -> Result<Option<OneTask>, Error> {
+        let found = self.store.read(std::slice::from_ref(id), Freshness::Latest).await?;
+        let Some(task) = found.into_iter().next() else { return Ok(None) };
+        let batch = match task.status.batch() {
+            Some(batch) => self.store.batch(batch).await?,
+            None => None,
+        };
+        let in_batch = batch.as_ref().map(|batch| batch.target.whole());
+        let (mut lane, mut target) = (None, in_batch);
+        let why = match &task.status {
+            task::Status::Queued => {
+                if let Some(id) = &task.lane {
+                    lane = self.store.lane(id).await?;
+                }
+                Some(Why::Turn)
+            }
+            task::Status::Created { target: waits_for } => {
+                target = Some(waits_for.whole());
+                let (lock, open) = self.lock(&waits_for.whole()).await?;
+                Some(Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()))
+            }
+            task::Status::Batched { .. } => match &batch {
+                Some(batch) => self.why(batch).await?,
+                // Its leader has named it, and is about to write it.
+                None => Some(Why::Freezing),
+            },
+            task::Status::Succeeded { .. } | task::Status::Failed { .. } => None,
+        };
+        Ok(Some(OneTask { task, target, batch, lane, why }))
+    }
+
+    /// A batch, if it is there.
+    ///
+    /// # Errors
+    /// A table did not answer.
+    pub async fn batch(&self, id: &BatchId) -> Result<Option<OneBatch>, Error> {
+        match self.store.batch(id).await? {
+            Some(batch) => Ok(Some(OneBatch { why: self.why(&batch).await?, batch })),
+            None => Ok(None),
+        }
+    }
+
+    /// A Target, if it is one of a route, or anything else is known of it.
+    ///
+    /// # Errors
+    /// A table did not answer.
+    pub async fn target(&self, target: &Target) -> Result<Option<OneTarget>, Error> {
+        let target = target.whole();
+        let route = self.route(&target);
+        let mut shards = Vec::new();
+        for shard in target.shards(route.map_or(1, |route| route.shards)).take(MOST_SHARDS) {
+            let (lock, open) = self.lock(&shard).await?;
+            let page = self.store.waiting(&shard, None, COUNTED).await?;
+            let waits = !page.candidates.is_empty();
+            let why = waits.then(|| Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()));
+            let (shard, more) = (shard.shard(), page.next.is_some());
+            shards.push(OneShard { shard, waiting: page.candidates, more, lock, open, why });
+        }
+        let gates = self.gates(&target).await?;
+        let (of_route, _) = self.unfinished(&route.into_iter().collect::<Vec<_>>()).await?;
+        let mut batches = self.batches(&of_route).await?;
+        batches.retain(|one| one.batch.target.whole() == target);
+        let one = OneTarget { target, shards, gates, batches };
+        Ok((route.is_some() || one.is_known()).then_some(one))
+    }
+
+    /// The gates that the calls for a Target pass, as they are now. What a person says of a Target is in its route's.
+    ///
+    /// # Errors
+    /// A table did not answer.
+    pub async fn gates(&self, target: &Target) -> Result<Vec<Seen>, Error> {
+        let target = &target.whole();
+        let (mut own, mut of_route) = (None, None);
+        for (scope, limits) in self.route(target).into_iter().flat_map(|route| gates(route, target)) {
+            let seen = Seen { of: scope.of(), limits, gate: self.store.gate(&scope).await? };
+            match seen.of {
+                Of::Target => own = Some(seen),
+                Of::Route => of_route = Some(seen),
+            }
+        }
+        if let Some(route) = of_route.as_ref().map(|seen| &seen.gate) {
+            let unasked = || Seen { of: Of::Target, limits: Limits::default(), gate: Gate::default() };
+            let own_or_held = own.or_else(|| route.health.targets.contains_key(target).then(unasked));
+            own = own_or_held.map(|seen| Seen { gate: seen.gate.of_target(target, route), ..seen });
+        }
+        Ok(own.into_iter().chain(of_route).collect())
+    }
+
+    /// The gate before all calls of a route.
+    ///
+    /// # Errors
+    /// A table did not answer.
+    pub async fn route_gate(&self, route: &Route) -> Result<Seen, Error> {
+        let scope = Scope::Route(route.name.clone());
+        let limits = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };
+        Ok(Seen { of: scope.of(), limits, gate: self.store.gate(&scope).await? })
+    }
+
+    /// What a batch waits for. The gates are read only if it may stand before them.
+    async fn why(&self, batch: &Batch) -> Result<Option<Why>, Error> {
+        let gates = match batch.status {
+            Status::Frozen | Status::Paused { .. } => self.gates(&batch.target).await?,
+            Status::Open { .. }
+            | Status::Closing
+            | Status::InProgress { .. }
+            | Status::Settled { .. }
+            | Status::Empty
+            | Status::Void => Vec::new(),
+        };
+        Ok(batch.waits_for(&gates, self.env.now()))
+    }
+
+    /// A lock, and the batch that it names as open.
+    async fn lock(&self, target: &Target) -> Result<(Option<Lock>, Option<Batch>), Error> {
+        let lock = self.store.lock(target).await?;
+        let open = match lock.as_ref().and_then(|lock| lock.open.as_ref()) {
+            Some(open) => self.store.batch(open).await?,
+            None => None,
+        };
+        Ok((lock, open))
+    }
+
+    fn route(&self, target: &Target) -> Option<&Route> {
+        self.routes.and_then(|routes| routes.get(&target.route()))
+    }
+}
