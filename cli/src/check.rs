@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use groupage_core::routes::{self, Route, Routes};
+use groupage_core::routes::{self, Allowed, Route, Routes};
 use serde::Serialize;
 
 use crate::output::{Ending, Output};
@@ -23,6 +23,8 @@ pub enum Error {
     Unreadable { file: PathBuf, source: io::Error },
     #[error("{}{}: {}", file.display(), place(error), error.what)]
     Wrong { file: PathBuf, error: routes::Error },
+    #[error("{}: {refused}", file.display())]
+    Refused { file: PathBuf, refused: routes::Refused },
 }
 
 /// Line and column of a mistake; nothing if the file as a whole is meant.
@@ -50,16 +52,23 @@ pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     Ok(Ending::Well)
 }
 
-/// Reads a routes file and makes sure that it is right. Returns its text.
+/// Reads a routes file and makes sure that it is right, as far as that holds for every stack. Returns its text.
 pub fn read(file: &Path) -> Result<String, Error> {
     read_routes(file).map(|(yaml, _)| yaml)
 }
 
 fn read_routes(file: &Path) -> Result<(String, Routes), Error> {
     let yaml = fs::read_to_string(file).map_err(|source| Error::Unreadable { file: file.to_owned(), source })?;
-    match Routes::parse(&yaml) {
-        Ok(routes) => Ok((yaml, routes)),
-        Err(error) => Err(Error::Wrong { file: file.to_owned(), error }),
+    let routes = judge(file, &yaml, &Allowed::by_some_stack())?;
+    Ok((yaml, routes))
+}
+
+/// Makes sure that a text is a routes file, and does nothing that is not allowed.
+pub fn judge(file: &Path, yaml: &str, allowed: &Allowed) -> Result<Routes, Error> {
+    let routes = Routes::parse(yaml).map_err(|error| Error::Wrong { file: file.to_owned(), error })?;
+    match allowed.check(&routes) {
+        Ok(()) => Ok(routes),
+        Err(refused) => Err(Error::Refused { file: file.to_owned(), refused }),
     }
 }
 

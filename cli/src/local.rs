@@ -15,6 +15,7 @@ use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
 use groupage_aws::{Downstreams, Meter, System, config};
 use groupage_console::{Console, Work, Worked};
 use groupage_core::ports::{self, Env};
+use groupage_core::routes::Allowed;
 use groupage_core::steps::revive;
 use serde::Serialize;
 
@@ -142,6 +143,7 @@ struct Revived {
 /// [`Error`]; nothing is left running.
 pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let yaml = options.routes.as_deref().map(check::read).transpose()?;
+    let allowed = config::allowed_from_env(Allowed::on_own_machine())?;
     let ports = Ports { dynamo: options.dynamodb_port, sqs: options.sqs_port };
     let durability = if options.fsync { Durability::Machine } else { Durability::Process };
     let stack = embedded::Stack::start(Storage::Folder(options.data.clone(), durability), ports).await;
@@ -150,7 +152,7 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let meter = Arc::new(Meter::new());
     let table = stack.connection().routes(&meter);
     if let Some(yaml) = yaml {
-        table.push(&yaml, System.now()).await?;
+        table.push(&yaml, &stack::person(), System.now()).await?;
     }
     let steps = stack::steps(stack.connection(), RouteSource::table(table), &meter)?;
     let revived = match drive_on(&steps, &options.data, stack.has_new_queues()).await {
@@ -161,7 +163,7 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let stop = Stop::listen(None);
     let pipeline = match options.no_steps {
         true => None,
-        false => Some(start_steps(&stack, &steps).await?),
+        false => Some(start_steps(&stack, &steps, allowed).await?),
     };
     let work = pipeline.as_ref().map(|pipeline| work(pipeline, &meter));
     let name = options.data.display().to_string();
@@ -185,8 +187,8 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
 }
 
 /// Starts the steps in this process.
-async fn start_steps(stack: &embedded::Stack, steps: &Arc<AwsStack>) -> Result<Pipeline, Error> {
-    let downstream = Arc::new(Downstreams::new(&downstream_config(stack).await));
+async fn start_steps(stack: &embedded::Stack, steps: &Arc<AwsStack>, allowed: Allowed) -> Result<Pipeline, Error> {
+    let downstream = Arc::new(Downstreams::new(&downstream_config(stack).await, allowed));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     Ok(Pipeline::start(&sqs, stack.queues(), Processes::One, steps, &downstream)?)
 }

@@ -84,8 +84,7 @@ enum Command {
     Stream(stream::Args),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(check::Args),
-    /// Check a routes file and put it in force. Functions take it over within a minute.
-    Push(check::Args),
+    Push(push::Args),
     Status(status::Args),
     Redrive(redrive::Args),
     Schema(schema::Args),

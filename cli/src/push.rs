@@ -1,27 +1,169 @@
-//! `groupage push`: put a routes file in force.
+//! `groupage push`: put a routes file in force, or a former one again.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Result;
-use groupage_aws::System;
+use anyhow::{Context, Result, anyhow, bail};
+use aws_config::SdkConfig;
+use aws_sdk_sts::error::DisplayErrorContext;
+use futures::future::try_join_all;
+use groupage_aws::{Publication, RouteTable, StoredRoutes, System};
+use groupage_core::domain::id::digest;
 use groupage_core::ports::Env;
 use serde::Serialize;
+use similar::TextDiff;
 
-use crate::output::{Ending, Output};
+use crate::output::{Ending, Output, summary, time};
 use crate::{check, stack};
 
+/// Check a routes file and put it in force. Functions take it over within a minute.
+///
+/// Each push is a version with its time, its publisher and its digest. The former versions stay, and the difference to the
+/// version before is printed. The routes say where payloads and secrets go, so what the stack's parameters do not allow is
+/// refused: see `SecretHosts` and `PrivateHosts`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The routes file (YAML).
+    #[arg(value_name = "FILE", default_value = "routes.yaml", conflicts_with_all = ["rollback", "history"])]
+    file: PathBuf,
+    /// Check the file and show the difference, but change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Put a former version in force again, as a new version. Without a number: the one before.
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true)]
+    rollback: Option<Option<u64>>,
+    /// Show the latest versions: number, time, digest, publisher.
+    #[arg(long, conflicts_with_all = ["rollback", "dry_run"])]
+    history: bool,
+}
+
+/// How many versions `--history` shows at most.
+const SHOWN: u64 = 20;
+
+/// A version without its file.
 #[derive(Serialize)]
-struct Pushed {
+struct Version<'a> {
+    version: u64,
+    digest: &'a str,
+    pushed_at: String,
+    pushed_by: Option<&'a str>,
+    restores: Option<u64>,
+}
+
+impl<'a> From<&'a StoredRoutes> for Version<'a> {
+    fn from(stored: &'a StoredRoutes) -> Self {
+        let StoredRoutes { version, digest, pushed_at, pushed_by, restores, .. } = stored;
+        let (version, restores) = (*version, *restores);
+        Self { version, digest, pushed_at: time(*pushed_at), pushed_by: pushed_by.as_deref(), restores }
+    }
+}
+
+/// What became of a push.
+#[derive(Serialize)]
+struct Pushed<'a> {
+    /// Whether another file is in force now.
+    changed: bool,
     digest: String,
+    /// What is in force now.
+    version: Option<Version<'a>>,
+    former: Option<Version<'a>>,
+    diff: String,
 }
 
 /// Checks a routes file and writes it to the route table. If that fails, what was in force before still is.
-pub async fn run(options: &check::Args, name: Option<&str>, output: &Output) -> Result<Ending> {
-    let yaml = check::read(&options.file)?;
-    let table = stack::open(name).await?.routes(&Arc::default());
-    let stored = table.push(&yaml, System.now()).await?;
-    let pushed = Pushed { digest: stored.digest };
-    output
-        .result(&pushed, || format!("{} is pushed; it is in force everywhere within a minute", options.file.display()));
+pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
+    let (connection, allowed) = stack::open_with_allowed(name).await?;
+    let table = connection.routes(&Arc::default());
+    let former = table.load().await?;
+    if options.history {
+        return history(&table, former, *output).await;
+    }
+    let (yaml, restores, what) = match options.rollback {
+        None => (check::read(&options.file)?, None, options.file.display().to_string()),
+        Some(asked) => {
+            let back = version(&table, former.as_ref(), asked).await?;
+            (back.yaml, Some(back.version), format!("version {}", back.version))
+        }
+    };
+    check::judge(Path::new(&what), &yaml, &allowed)?;
+    let diff = difference(former.as_ref(), &yaml, &what);
+    let is_same = former.as_ref().is_some_and(|former| former.digest == digest(&[&yaml]));
+    let pushed = if is_same || options.dry_run {
+        None
+    } else {
+        let by = publisher(name, &connection.config).await?;
+        let publication = Publication { yaml: &yaml, by: &by, restores };
+        let pushed = table.publish(former.as_ref(), publication, System.now()).await?;
+        let overtaken = "other routes were pushed meanwhile; yours are not in force. Look at the difference again";
+        Some(pushed.context(overtaken)?)
+    };
+    let report = Pushed {
+        changed: pushed.is_some(),
+        digest: digest(&[&yaml]),
+        version: pushed.as_ref().or(former.as_ref()).map(Version::from),
+        former: former.as_ref().map(Version::from),
+        diff,
+    };
+    output.result(&report, || match (&pushed, &report.version) {
+        (Some(StoredRoutes { version, .. }), _) => {
+            format!("{}\n{what} is pushed as version {version}; it is in force everywhere within a minute", report.diff)
+        }
+        (None, Some(now)) if is_same => format!("{what} is in force already, as version {}", now.version),
+        (None, _) => format!("{}\n{what} is right; nothing is changed", report.diff),
+    });
     Ok(Ending::Well)
+}
+
+/// The version to go back to: the one that was asked for, or the one before that which is in force. If that is itself an
+/// earlier one, the one before that earlier one: going back twice goes back further.
+async fn version(table: &RouteTable, former: Option<&StoredRoutes>, asked: Option<u64>) -> Result<StoredRoutes> {
+    let now = former.context("no routes are in force yet: there is nothing to go back to")?;
+    let wanted = asked.or_else(|| now.restores.unwrap_or(now.version).checked_sub(1));
+    let found = match wanted {
+        Some(wanted) => table.load_version(wanted).await?,
+        None => None,
+    };
+    found.with_context(|| match wanted {
+        Some(wanted) => format!("there is no version {wanted}: `groupage push --history` shows which there are"),
+        None => "there is no version before the one in force".to_owned(),
+    })
+}
+
+/// What changes, line by line, as `diff -u` has it.
+fn difference(former: Option<&StoredRoutes>, yaml: &str, what: &str) -> String {
+    let (old, name) = match former {
+        Some(former) => (former.yaml.as_str(), format!("version {}", former.version)),
+        None => ("", "nothing".to_owned()),
+    };
+    TextDiff::from_lines(old, yaml).unified_diff().header(&name, what).to_string()
+}
+
+/// Who publishes: on AWS what the credentials stand for, and elsewhere the person at this machine.
+async fn publisher(name: Option<&str>, config: &SdkConfig) -> Result<String> {
+    if name.is_none() {
+        return Ok(stack::person());
+    }
+    let answer = aws_sdk_sts::Client::new(config).get_caller_identity().send().await;
+    let identity = answer.map_err(|error| anyhow!("cannot find out who you are: {}", DisplayErrorContext(error)))?;
+    identity.arn.context("cannot find out who you are: AWS names nobody")
+}
+
+/// Shows the versions, the newest first.
+async fn history(table: &RouteTable, now: Option<StoredRoutes>, output: Output) -> Result<Ending> {
+    let Some(now) = now else { bail!("no routes are in force yet") };
+    let before = (now.version.saturating_sub(SHOWN)..now.version).rev().map(|version| table.load_version(version));
+    let before: Vec<StoredRoutes> = try_join_all(before).await?.into_iter().flatten().collect();
+    let versions: Vec<Version<'_>> = std::iter::once(&now).chain(&before).map(Version::from).collect();
+    output.result(&versions, || {
+        let rows: Vec<(String, String)> = versions.iter().map(row).collect();
+        summary(rows.iter().map(|(version, about)| (version.as_str(), about.clone())))
+    });
+    Ok(Ending::Well)
+}
+
+fn row(version: &Version<'_>) -> (String, String) {
+    let restores = version.restores.map_or_else(String::new, |of| format!(" (version {of} again)"));
+    let by = version.pushed_by.unwrap_or("unknown");
+    let about = format!("{}  {:.12}  {by}{restores}", version.pushed_at, version.digest);
+    (version.version.to_string(), about)
 }

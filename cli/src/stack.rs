@@ -7,10 +7,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::error::DisplayErrorContext;
+use aws_sdk_cloudformation::types::Stack;
 use groupage_aws::config::{self, Queues, Tables};
 use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
+use groupage_core::routes::Allowed;
 use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
@@ -30,10 +32,41 @@ pub async fn open(stack: Option<&str>) -> Result<Connection> {
             wrong @ config::Error::Invalid { .. } => wrong.into(),
         });
     };
+    Ok(deployed(stack).await?.0)
+}
+
+/// The same with what the stack allows its routes.
+pub async fn open_with_allowed(stack: Option<&str>) -> Result<(Connection, Allowed)> {
+    match stack {
+        Some(stack) => deployed(stack).await,
+        // Who runs a stack on this machine may have set the variables here, too.
+        None => Ok((open(None).await?, config::allowed_from_env(Allowed::by_some_stack())?)),
+    }
+}
+
+async fn deployed(stack: &str) -> Result<(Connection, Allowed)> {
     let config = groupage_aws::load_config().await;
     reach::has_credentials(&config).await?;
-    let (tables, queues) = from_outputs(stack, &outputs(&config, stack).await?)?;
-    Ok(Connection { config, tables, queues })
+    let described = describe(&config, stack).await?;
+    let outputs = described.outputs().iter();
+    let outputs = outputs.filter_map(|output| Some((output.output_key.clone()?, output.output_value.clone()?)));
+    let (tables, queues) = from_outputs(stack, &outputs.collect())?;
+    Ok((Connection { config, tables, queues }, allowed_by(&described)?))
+}
+
+/// What a stack's parameters allow; a stack from before there were such parameters says nothing.
+fn allowed_by(stack: &Stack) -> Result<Allowed> {
+    let parameters = stack.parameters();
+    let of = |name: &str| parameters.iter().find(|of| of.parameter_key() == Some(name))?.parameter_value();
+    let mut allowed = Allowed::by_some_stack();
+    if let Some(list) = of("SecretHosts") {
+        let no_pair = |entry| anyhow!("the parameter SecretHosts holds `{entry}`, which is not HOST=SECRET");
+        allowed = allowed.with_secrets(list).map_err(no_pair)?;
+    }
+    Ok(match of("PrivateHosts") {
+        Some(list) => allowed.with_hosts(list),
+        None => allowed,
+    })
 }
 
 /// Tables and queues for reading and sending beside the steps, without counting as theirs.
@@ -115,6 +148,12 @@ fn worker_name() -> String {
     format!("{}/{}", host(), std::process::id())
 }
 
+/// The person at this machine, as the operating system knows one.
+pub fn person() -> String {
+    let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    format!("{}@{}", user.as_deref().unwrap_or("unknown"), host())
+}
+
 #[cfg(unix)]
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -125,14 +164,13 @@ fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
-async fn outputs(config: &SdkConfig, stack: &str) -> Result<HashMap<String, String>> {
+async fn describe(config: &SdkConfig, stack: &str) -> Result<Stack> {
     let failed = |why: String| anyhow!("cannot read the outputs of stack {stack}: {why}");
     let client = aws_sdk_cloudformation::Client::new(config);
     let answer = client.describe_stacks().stack_name(stack).send().await;
     let answer = answer.map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
     let found = answer.stacks.unwrap_or_default().into_iter().next();
-    let outputs = found.ok_or_else(|| failed("it is not there".to_owned()))?.outputs.unwrap_or_default();
-    Ok(outputs.into_iter().filter_map(|output| Some((output.output_key?, output.output_value?))).collect())
+    found.ok_or_else(|| failed("it is not there".to_owned()))
 }
 
 fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Tables, Queues)> {

@@ -241,7 +241,7 @@ fn whatever_a_command_does_its_tasks_settle_by_the_retry_policy() {
 fn a_worker_without_work_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let routes =
-        format!("{PULLED}  - name: calls\n    target: x\n    downstream: {{ http: {{ url: \"http://h/\" }} }}\n");
+        format!("{PULLED}  - name: calls\n    target: x\n    downstream: {{ http: {{ url: \"https://h/\" }} }}\n");
     let stand = Stand::start(folder.path(), &routes, &["--no-steps"]);
     for (route, said) in [("calls", "calls its downstream itself"), ("none", "no route is named `none`")] {
         let answer = stand.ask(&["work", "--route", route, "--exec", "true"]);

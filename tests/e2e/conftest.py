@@ -55,6 +55,8 @@ def stack(emulator, downstream) -> Stack:
             "NotificationQueueArns": attributes["Attributes"]["QueueArn"],
             "SecretArns": secret,
             "DownstreamFunctionArns": function,
+            "SecretHosts": f"127.0.0.1={secret}",
+            "PrivateHosts": "127.0.0.1",
             # As much as can be asked for: what must not be logged is not logged even so.
             "LogFilter": "trace,aws_smithy_runtime::client=trace,lambda_runtime=trace,lambda_http=trace",
             "LogTargets": "false",

@@ -26,7 +26,7 @@ TABLES = {
         "while it is open; {RetentionDays} days after it is over",
         "`RetentionDays`",
     ),
-    "RouteTable": ("the routes", "until the next push; it goes with the stack", ""),
+    "RouteTable": ("each version of the routes", "as long as the stack", ""),
 }
 """What a table holds, how long, and the parameter that says so."""
 

@@ -39,6 +39,8 @@ CASES = [
     # Milliseconds since sweep came to an entry.
     Case("Unvisited", [None, 60_000, 599_999, None, 300_000], [600_001, 660_000, 720_000, 780_000, 840_000], 5),
     Case("Stranded", [None, 2, None, None, 1, None], [7, 7, 7], 3),
+    # A minute in which the table did not answer is nothing to look at.
+    Case("UnusableRoutes", [None, 1, None, None, 1, None], [1, 1, 1], 3),
     Case("LostTasks", [None, None], [1], 1),
     Case("Failures", [0, 1, None, 0, 0, 0], [4, 4], 2),
     # Less than every minute is what the dead-letter queue is for.

@@ -94,11 +94,22 @@ def test_an_operator_looks_everywhere_and_sends_again_what_failed(person, stack)
     assert operator.door.call("POST", "/lists/none/close")[0] == 404
     assert operator.door.call("POST", "/tasks", {"tasks": []})[0] == 403
     assert "AccessDenied" in operator.groupage("push", "infra/routes.yaml")
+    assert "version 1" in operator.groupage("push", "infra/routes.yaml", "--dry-run"), "the difference to what is in force"
 
 
 def test_a_publisher_puts_routes_in_force_and_reads_no_task(person, emulator):
     publisher = person("Publisher")
-    routes = emulator.log.with_name("routes.yaml")
-    assert "is pushed" in publisher.groupage("push", routes)
+    routes, changed = (emulator.log.with_name(name) for name in ("routes.yaml", "changed.yaml"))
+    assert "in force already, as version 1" in publisher.groupage("push", routes)
+    changed.write_text(routes.read_text() + "# checked again\n")
+    pushed = publisher.groupage("push", changed)
+    assert "\n+# checked again\n" in pushed and "is pushed as version 2" in pushed
+    history = json.loads(publisher.groupage("push", "--history", "--json"))
+    assert [version["version"] for version in history][:2] == [2, 1]
+    assert history[0]["pushed_by"].endswith(":user/person-Publisher"), history[0]
+    assert "\n-# checked again\n" in publisher.groupage("push", "--rollback")
+    assert "in force already, as version 3" in publisher.groupage("push", routes)
+    changed.write_text(routes.read_text().replace("http://127.0.0.1", "https://evil.example"))
+    assert "`SecretHosts` does not allow" in publisher.groupage("push", changed)
     assert "AccessDenied" in publisher.groupage("status", "task", "calm-0")
     assert publisher.door.call("GET", "/tasks/calm-0")[0] == 403

@@ -24,7 +24,7 @@ use groupage_aws::entry::{AwsStack, Metric, RouteSource};
 use groupage_aws::{Downstreams, Meter};
 use groupage_core::domain::{ItemId, Task, TaskId};
 use groupage_core::ports::{self, Freshness, Tasks};
-use groupage_core::routes::Routes;
+use groupage_core::routes::{Allowed, Routes};
 use tokio::time;
 
 use crate::output::{Ending, Output};
@@ -90,7 +90,7 @@ async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, ou
     let meter = Arc::new(Meter::new());
     let routes = Routes::parse(&parcels::routes(&trucks.load_url())).context("the demo's own routes")?;
     let steps = stack::steps(stack.connection(), RouteSource::Fixed(Arc::new(routes)), &meter)?;
-    let downstream = Arc::new(Downstreams::new(stack.sdk_config()));
+    let downstream = Arc::new(Downstreams::new(stack.sdk_config(), Allowed::on_own_machine()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
 

@@ -1,12 +1,13 @@
 //! The Lambda function batch-handler: makes a batch's one call and records its outcome. Wiring only.
 
-use groupage_aws::{Downstreams, entry};
+use groupage_aws::{Downstreams, config, entry};
+use groupage_core::routes::Allowed;
 use lambda_runtime::Error;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, sdk) = entry::connect().await?;
-    let downstreams = Downstreams::new(&sdk);
+    let downstreams = Downstreams::new(&sdk, config::allowed_from_env(Allowed::nothing())?);
     entry::serve(|event| entry::batch_handler(&stack, &downstreams, event)).await
 }

@@ -24,6 +24,7 @@ use groupage_aws::entry::{AwsStack, connect};
 use groupage_aws::{Downstreams, Dynamo, Sqs, System};
 use groupage_core::domain::{Exception, Pool, Reason, Results, RouteName, SessionId, TaskId};
 use groupage_core::ports::Env;
+use groupage_core::routes::Allowed;
 use groupage_core::steps::follow_up::Counts;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::process::{Claimed, Processor};
@@ -55,7 +56,7 @@ pub async fn drain(
     let AwsStack { store, queues: outbox, env, timing, worker, .. } = stack;
     let routes = stack.routes.current().await?;
     // Nothing is called: this worker is the downstream.
-    let downstream = Downstreams::new(config);
+    let downstream = Downstreams::new(config, Allowed::on_own_machine());
     let processor = Processor { store, outbox, downstream: &downstream, env, routes: &routes, patience_ms: 60_000 };
     // The workers of a route find each other by their sessions, and divide its batches.
     let session = SessionId::within(&Pool::of_route(route), &env.fresh_id());

@@ -9,6 +9,7 @@ use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::domain::tracker::Patience;
+use groupage_core::routes::Allowed;
 use groupage_core::steps::track::Lifetimes;
 
 /// A variable the process cannot start without, or one whose value makes no sense.
@@ -168,6 +169,24 @@ pub fn lifetimes_from_env() -> Result<Lifetimes, Error> {
 pub fn senders_from_env() -> Senders {
     let listed = |name| env::var(name).ok().and_then(|ids| listed(&ids));
     Senders { own: listed("GROUPAGE_OWN_SENDERS"), trusted: listed("GROUPAGE_TRUSTED_SENDERS") }
+}
+
+/// Reads `GROUPAGE_SECRET_HOSTS` (`HOST=SECRET,…`) and `GROUPAGE_PRIVATE_HOSTS` (`HOST,…`): which secret a route may send where,
+/// and which hosts may be called whose address is not public. Of a variable that is not set, `unset` has the answer.
+///
+/// # Errors
+/// [`Error::Invalid`] if an entry is no host with a secret.
+pub fn allowed_from_env(unset: Allowed) -> Result<Allowed, Error> {
+    const NAME: &str = "GROUPAGE_SECRET_HOSTS";
+    let expected = "HOST=SECRET, several with commas between them";
+    let allowed = match env::var(NAME) {
+        Ok(list) => unset.with_secrets(&list).map_err(|value| Error::Invalid { name: NAME, value, expected })?,
+        Err(_) => unset,
+    };
+    Ok(match env::var("GROUPAGE_PRIVATE_HOSTS") {
+        Ok(list) => allowed.with_hosts(&list),
+        Err(_) => allowed,
+    })
 }
 
 /// Reads `GROUPAGE_LOG_TARGETS`: whether logs name Targets. They do if it is not set; `false` says no.

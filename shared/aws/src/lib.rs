@@ -42,7 +42,7 @@ pub use dynamo::Dynamo;
 pub use meter::{Capacity, Meter, Place, Requests, SqsRequest, Units, Usage};
 pub use sqs::{REQUESTS_IN_FLIGHT, Sqs};
 pub use system::System;
-pub use tables::{Cursor, RouteTable, StoredRoutes};
+pub use tables::{Cursor, Publication, RouteTable, StoredRoutes};
 
 /// A connection inside one region stands in milliseconds or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_500);

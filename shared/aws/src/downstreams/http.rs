@@ -1,20 +1,21 @@
 //! Calls over HTTP.
 //!
 //! Only the route decides where a call goes: redirects are answers like any other, and no proxy is taken from the
-//! environment. The answer is read to its end or to [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
+//! environment. What the stack does not allow a route to call is not called. The answer is read to its end or to [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use groupage_core::domain::outcome::Reason;
 use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
-use groupage_core::routes::{self, Http, Method};
+use groupage_core::routes::{self, Allowed, Http, Method};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, redirect};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::OnceCell;
 use tracing::warn;
 
+use crate::downstreams::lookup::{self, Guarded};
 use crate::downstreams::secrets::Secrets;
 
 const UNAUTHORIZED: u16 = 401;
@@ -32,16 +33,21 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) struct HttpCaller {
     client: OnceCell<Client>,
     secrets: Secrets,
+    allowed: Arc<Allowed>,
 }
 
 impl HttpCaller {
-    pub(crate) fn new(secrets: Secrets) -> Self {
-        Self { client: OnceCell::new(), secrets }
+    pub(crate) fn new(secrets: Secrets, allowed: Allowed) -> Self {
+        Self { client: OnceCell::new(), secrets, allowed: Arc::new(allowed) }
     }
 
     /// Makes one call, and one more if its secrets were refused and are others by now. The timeout begins when the secrets
     /// are at hand.
     pub(crate) async fn call(&self, http: &Http, call: &Call<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
+        self.allowed.call(http).map_err(|forbidden| {
+            warn!(%forbidden, "a call is not allowed");
+            NoAnswer::Misconfigured(Reason::new(forbidden.reason()))
+        })?;
         let headers = self.headers(http, call).await?;
         let answer = self.send(http, call, headers.clone(), timeout).await?;
         if !matches!(answer.status, UNAUTHORIZED | FORBIDDEN) {
@@ -61,7 +67,7 @@ impl HttpCaller {
         headers: HeaderMap,
         timeout: Duration,
     ) -> Result<Answer, NoAnswer> {
-        let client = self.client.get_or_try_init(async || connect()).await?;
+        let client = self.client.get_or_try_init(async || connect(Arc::clone(&self.allowed))).await?;
         let method = match http.method {
             Method::Post => reqwest::Method::POST,
             Method::Put => reqwest::Method::PUT,
@@ -93,32 +99,35 @@ impl HttpCaller {
     }
 }
 
-/// Makes the client, with rustls, ring and the machine's root certificates.
-fn connect() -> Result<Client, NoAnswer> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    // A certificate that nobody can parse is of use to nobody; with none at all, https calls fail and say so.
-    roots.add_parsable_certificates(found.certs);
+/// Makes the client, which connects to allowed addresses only.
+fn connect(allowed: Arc<Allowed>) -> Result<Client, NoAnswer> {
     let failed = |error: &dyn std::fmt::Display| {
         warn!(%error, "the HTTP client cannot be made");
         NoAnswer::Misconfigured(Reason::new("http_client"))
     };
-    // Named, not the process's default: which one that is depends on what else is linked in.
-    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| failed(&error))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     Client::builder()
-        .tls_backend_preconfigured(tls)
+        .tls_backend_preconfigured(tls().map_err(|error| failed(&error))?)
         // A redirect would carry payloads and secrets to an address that no route names.
         .redirect(redirect::Policy::none())
         // So would a proxy variable that was set for something else.
         .no_proxy()
+        .dns_resolver(Guarded::new(allowed))
         .user_agent(USER_AGENT)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .build()
         .map_err(|error| failed(&error))
+}
+
+/// TLS by rustls and ring, with the machine's root certificates.
+pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // A certificate that nobody can parse is of use to nobody; with none at all, https calls fail and say so.
+    roots.add_parsable_certificates(found.certs);
+    // Named, not the process's default: which one that is depends on what else is linked in.
+    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()?;
+    Ok(tls.with_root_certificates(roots).with_no_client_auth())
 }
 
 async fn read(mut response: Response) -> Result<Answer, NoAnswer> {
@@ -153,6 +162,8 @@ async fn read_body(response: &mut Response) -> Result<Vec<u8>, NoAnswer> {
 fn no_answer(error: reqwest::Error) -> NoAnswer {
     if error.is_builder() {
         NoAnswer::Misconfigured(Reason::new("request_unusable"))
+    } else if lookup::is_refused(&error) {
+        NoAnswer::Misconfigured(Reason::new("address_refused"))
     } else if error.is_timeout() {
         NoAnswer::Timeout
     } else {

@@ -4,6 +4,7 @@
 
 mod http;
 mod lambda;
+mod lookup;
 mod secrets;
 
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
-use groupage_core::routes;
+use groupage_core::routes::{self, Allowed};
 
 use self::http::HttpCaller;
 use self::lambda::LambdaCaller;
@@ -25,9 +26,11 @@ pub struct Downstreams {
 }
 
 impl Downstreams {
-    /// Downstreams whose secrets and functions are reached with this configuration.
-    pub fn new(config: &SdkConfig) -> Self {
-        Self { http: HttpCaller::new(Secrets::new(config.clone())), lambda: LambdaCaller::new(config.clone()) }
+    /// Downstreams whose secrets and functions are reached with this configuration. No other call is made, and no other
+    /// secret sent, than is `allowed`.
+    pub fn new(config: &SdkConfig, allowed: Allowed) -> Self {
+        let http = HttpCaller::new(Secrets::new(config.clone()), allowed);
+        Self { http, lambda: LambdaCaller::new(config.clone()) }
     }
 }
 

@@ -62,6 +62,8 @@ pub enum Metric {
     TasksRevived,
     /// Waiting tasks that no route wants any more.
     TasksStranded,
+    /// Sweeps that worked by earlier routes, since those in the table cannot be read or used.
+    RoutesBehind,
     /// For how long some entry of an index was not visited by sweep, in milliseconds.
     OldestUnvisited,
     /// Items of settled tasks that no tracker counts (any more).

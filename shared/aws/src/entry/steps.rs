@@ -253,6 +253,7 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(
     if report != sweep::Report::default() {
         info!(?report, "sent on");
     }
+    counts.add(Metric::RoutesBehind, usize::from(stack.routes.is_behind().await));
     counts.add(Metric::SessionsExpired, report.sessions);
     counts.add(Metric::BatchesRevived, report.finishes + report.batches);
     counts.add(Metric::TasksRevived, report.tasks);

@@ -15,5 +15,5 @@ mod streams;
 pub(crate) mod tasks;
 mod trackers;
 
-pub use routes::{RouteTable, StoredRoutes};
+pub use routes::{Publication, RouteTable, StoredRoutes};
 pub use tasks::Cursor;

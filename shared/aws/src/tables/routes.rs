@@ -1,22 +1,28 @@
 //! The routes file in its table: how `groupage push` hands it to the functions, which read it again every minute.
+//!
+//! Each publication is a version. The item [`ROUTES`] is the one in force; beside it each version has an item of its own,
+//! which nobody changes any more. Both are written together, if what was in force before still is.
 
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, TransactWriteItem};
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::digest;
 use groupage_core::ports::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Tables;
-use crate::dynamo::item::{decode, encode, text};
+use crate::dynamo::expression::Clause;
+use crate::dynamo::item::{decode, encode, number, text};
+use crate::dynamo::transaction;
 use crate::fault::failed;
 use crate::meter::{Meter, Place};
 
 const TABLE: &str = "route table";
-/// The one item's key.
+/// The key of the file in force.
 const ROUTES: &str = "routes";
 
 /// The table that holds the routes file.
@@ -37,12 +43,32 @@ pub struct StoredRoutes {
     pub digest: String,
     /// When it was pushed.
     pub pushed_at: Timestamp,
+    /// Counts publications; 0 is what was pushed before they were counted.
+    #[serde(default)]
+    pub version: u64,
+    /// Who pushed it, as its command said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pushed_by: Option<String>,
+    /// The former version whose file this is, if it was pushed to go back to that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restores: Option<u64>,
+}
+
+/// What is to be published.
+#[derive(Clone, Copy, Debug)]
+pub struct Publication<'a> {
+    /// The file. The caller has checked it; the functions check it once more.
+    pub yaml: &'a str,
+    /// Who publishes it.
+    pub by: &'a str,
+    /// The former version whose file it is.
+    pub restores: Option<u64>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry<'a> {
-    name: &'static str,
+    name: &'a str,
     #[serde(flatten)]
     routes: &'a StoredRoutes,
 }
@@ -64,11 +90,23 @@ impl RouteTable {
     /// # Errors
     /// The table does not answer, or what it holds is no routes file.
     pub async fn load(&self) -> Result<Option<StoredRoutes>> {
+        self.read(ROUTES).await
+    }
+
+    /// Reads a version; `None` if there is none of this number. What was in force before versions began is number 0.
+    ///
+    /// # Errors
+    /// As of [`Self::load`].
+    pub async fn load_version(&self, version: u64) -> Result<Option<StoredRoutes>> {
+        self.read(&key_of(version)).await
+    }
+
+    async fn read(&self, name: &str) -> Result<Option<StoredRoutes>> {
         let output = self
             .client
             .get_item()
             .table_name(&self.table)
-            .key("Name", text(ROUTES))
+            .key("Name", text(name))
             // Who has just pushed a file and starts a function expects that file.
             .consistent_read(true)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
@@ -76,26 +114,111 @@ impl RouteTable {
             .await
             .map_err(|error| failed("read the routes", error))?;
         self.meter.count_read(Place::Routes, output.consumed_capacity());
-        output.item.map(|item| decode(TABLE, ROUTES, item)).transpose()
+        output.item.map(|item| decode(TABLE, name, item)).transpose()
     }
 
-    /// Puts a routes file in place of the one before. The caller has checked it; the functions check it once more.
+    /// Puts a routes file in force as the next version, whatever is in force now. The same file once more is no version.
+    ///
+    /// # Errors
+    /// As of [`Self::publish`].
+    pub async fn push(&self, yaml: &str, by: &str, now: Timestamp) -> Result<StoredRoutes> {
+        loop {
+            let former = self.load().await?;
+            if let Some(same) = former.as_ref().filter(|former| former.digest == digest(&[yaml])) {
+                return Ok(same.clone());
+            }
+            let publication = Publication { yaml, by, restores: None };
+            if let Some(pushed) = self.publish(former.as_ref(), publication, now).await? {
+                return Ok(pushed);
+            }
+        }
+    }
+
+    /// Puts a routes file in force as the next version after `former`, which the caller has seen in force. `None` if
+    /// another file is in force meanwhile: nothing is written then.
     ///
     /// # Errors
     /// The table does not answer, or refuses the file: over 400 KB, for example.
-    pub async fn push(&self, yaml: &str, now: Timestamp) -> Result<StoredRoutes> {
-        let routes = StoredRoutes { yaml: yaml.to_owned(), digest: digest(&[yaml]), pushed_at: now };
-        let item = encode(TABLE, ROUTES, &Entry { name: ROUTES, routes: &routes })?;
-        let output = self
+    pub async fn publish(
+        &self,
+        former: Option<&StoredRoutes>,
+        publication: Publication<'_>,
+        now: Timestamp,
+    ) -> Result<Option<StoredRoutes>> {
+        const WHAT: &str = "write the routes";
+        let Publication { yaml, by, restores } = publication;
+        let uncounted = match former {
+            Some(former) if former.version == 0 => Some(self.counted(former).await?),
+            Some(_) | None => None,
+        };
+        let before = uncounted.as_ref().or(former).map_or(0, |former| former.version);
+        let routes = StoredRoutes {
+            yaml: yaml.to_owned(),
+            digest: digest(&[yaml]),
+            pushed_at: now,
+            version: before + 1,
+            pushed_by: Some(by.to_owned()),
+            restores,
+        };
+        let unchanged = match former {
+            None => vec![Clause::Absent("Name")],
+            Some(StoredRoutes { digest, pushed_at, .. }) => {
+                vec![Clause::Equals("Digest", text(digest)), Clause::Equals("PushedAt", number(pushed_at.0))]
+            }
+        };
+        let mut writes = vec![self.put(ROUTES, &routes, &unchanged)?];
+        writes.push(self.put(&key_of(routes.version), &routes, &[Clause::Absent("Name")])?);
+        if let Some(kept) = &uncounted {
+            writes.push(self.put(&key_of(kept.version), kept, &[Clause::Absent("Name")])?);
+        }
+        let answer = self
             .client
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(item))
+            .transact_write_items()
+            .set_transact_items(Some(writes))
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
-            .await
-            .map_err(|error| failed("write the routes", error))?;
-        self.meter.count_write(Place::Routes, output.consumed_capacity());
-        Ok(routes)
+            .await;
+        match answer {
+            Ok(output) => {
+                output.consumed_capacity().iter().for_each(|of| self.meter.count_write(Place::Routes, Some(of)));
+                Ok(Some(routes))
+            }
+            Err(error) => match error.as_service_error() {
+                // Another publication, or this very one, whose answer was lost.
+                Some(TransactWriteItemsError::TransactionCanceledException(_)) => {
+                    Ok(self.load().await?.filter(|current| *current == routes))
+                }
+                _ => Err(failed(WHAT, error)),
+            },
+        }
     }
+
+    /// The newest version with an item of its own beside these routes in force.
+    ///
+    /// # Errors
+    /// As of [`Self::load`].
+    pub async fn newest_version(&self, routes: &StoredRoutes) -> Result<u64> {
+        if routes.version > 0 { Ok(routes.version) } else { Ok(self.free_number().await?.saturating_sub(1)) }
+    }
+
+    /// What a command pushed that does not count yet: it has no item of its own, and gets the first number that is free.
+    async fn counted(&self, routes: &StoredRoutes) -> Result<StoredRoutes> {
+        Ok(StoredRoutes { version: self.free_number().await?, ..routes.clone() })
+    }
+
+    async fn free_number(&self) -> Result<u64> {
+        let mut version = 0;
+        while self.load_version(version).await?.is_some() {
+            version += 1;
+        }
+        Ok(version)
+    }
+
+    fn put(&self, name: &str, routes: &StoredRoutes, clauses: &[Clause]) -> Result<TransactWriteItem> {
+        transaction::put("write the routes", &self.table, encode(TABLE, name, &Entry { name, routes })?, clauses)
+    }
+}
+
+fn key_of(version: u64) -> String {
+    format!("{ROUTES}#{version}")
 }

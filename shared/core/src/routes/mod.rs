@@ -3,6 +3,8 @@
 //! A task takes the first route whose `when` holds. Everything a route says comes from its operator; the only things a
 //! task contributes are its payload and the Target computed from it, so no address that a task brings along is called.
 
+mod address;
+mod allowed;
 mod answer;
 mod body;
 pub mod downstream;
@@ -11,6 +13,7 @@ mod file;
 mod limited;
 mod template;
 
+pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
 pub use answer::{Class, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};

@@ -15,7 +15,7 @@ use futures::stream;
 use groupage_aws::Downstreams;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::ports::MAX_ANSWER_BYTES;
-use groupage_core::routes::{self, Routes};
+use groupage_core::routes::{self, Allowed, Routes};
 use groupage_tests::prelude::*;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -49,7 +49,7 @@ pub async fn call(downstreams: &Downstreams, downstream: &routes::Downstream) ->
 }
 
 async fn post(url: &str) -> Result<Answer, NoAnswer> {
-    call(&Downstreams::new(&nowhere()), &downstream(&format!("http:\n  url: {url}"))).await
+    call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream(&format!("http:\n  url: {url}"))).await
 }
 
 /// Calls a server that answers every request with `answer`.
@@ -65,7 +65,7 @@ async fn seen(block: &str) -> (Method, HeaderMap, Bytes) {
     });
     let url = serve(router).await;
     let downstream = downstream(&block.replace("URL", &url));
-    assert_eq!(call(&Downstreams::new(&nowhere()), &downstream).await.unwrap().status, 200);
+    assert_eq!(call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream).await.unwrap().status, 200);
     told.recv().await.expect("the call arrived")
 }
 
@@ -136,7 +136,10 @@ async fn an_answer_that_never_comes_is_a_timeout() {
     let silent = Router::new().fallback(std::future::pending::<Response>);
     let url = serve(silent).await;
     let downstream = downstream(&format!("http:\n  url: {url}\n  timeout_ms: 50"));
-    assert_eq!(call(&Downstreams::new(&nowhere()), &downstream).await, Err(NoAnswer::Timeout));
+    assert_eq!(
+        call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream).await,
+        Err(NoAnswer::Timeout)
+    );
 }
 
 #[tokio::test]
@@ -145,7 +148,10 @@ async fn an_answer_that_never_ends_is_a_timeout() {
         Router::new().fallback(|| async { Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()) });
     let url = serve(endless).await;
     let downstream = downstream(&format!("http:\n  url: {url}\n  timeout_ms: 50"));
-    assert_eq!(call(&Downstreams::new(&nowhere()), &downstream).await, Err(NoAnswer::Timeout));
+    assert_eq!(
+        call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream).await,
+        Err(NoAnswer::Timeout)
+    );
 }
 
 #[tokio::test]
@@ -198,9 +204,9 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
     assert_eq!((answer.status, followed.load(Ordering::SeqCst)), (307, 0));
 }
 
-/// Set by cargo for every test it runs, so that no test has to change its environment.
-const VARIABLE: &str = "CARGO_PKG_DESCRIPTION";
-const SECRET: &str = env!("CARGO_PKG_DESCRIPTION");
+/// Set by cargo (`.cargo/config.toml`) for every test it runs, so that no test has to change its environment.
+const VARIABLE: &str = "GROUPAGE_SECRET_OF_TESTS";
+const SECRET: &str = "Bearer of-the-tests";
 
 #[tokio::test]
 async fn a_secret_reaches_the_downstream_and_nobody_else() {
@@ -209,7 +215,7 @@ async fn a_secret_reaches_the_downstream_and_nobody_else() {
         Router::new().fallback(move |headers: HeaderMap| async move { tell.send(headers).expect("the test listens") });
     let url = serve(router).await;
     let block = format!("http:\n  url: {url}\n  headers:\n    Authorization: {{ secret: {{ env: {VARIABLE} }} }}");
-    let (downstreams, downstream) = (Downstreams::new(&nowhere()), downstream(&block));
+    let (downstreams, downstream) = (Downstreams::new(&nowhere(), Allowed::on_own_machine()), downstream(&block));
     let answer = call(&downstreams, &downstream).await;
     assert!(answer.is_ok(), "{answer:?}: cargo sets {VARIABLE}");
     assert_eq!(told.recv().await.expect("the call arrived")["authorization"], SECRET);
@@ -223,8 +229,59 @@ async fn without_its_secret_no_call_is_made() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let url = serve(Router::new().fallback(move || async move { tell.send(()).expect("the test listens") })).await;
     let block =
-        format!("http:\n  url: {url}\n  headers:\n    Authorization: {{ secret: {{ env: NOT_SET_ANYWHERE }} }}");
-    let answer = call(&Downstreams::new(&nowhere()), &downstream(&block)).await;
+        format!("http:\n  url: {url}\n  headers:\n    Authorization: {{ secret: {{ env: GROUPAGE_SECRET_NOT_SET }} }}");
+    let answer = call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream(&block)).await;
     assert_eq!(answer, Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))));
     assert!(told.try_recv().is_err());
+}
+
+/// Calls a server that counts its connections, by whatever URL leads to its port; the answer, and how many came.
+async fn knocked(allowed: Allowed, url: &str, more: &str) -> (Result<Answer, NoAnswer>, usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let came = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&came);
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let block = format!("http:\n  url: {}\n  timeout_ms: 500{more}", url.replace("PORT", &port.to_string()));
+    let answer = call(&Downstreams::new(&nowhere(), allowed), &downstream(&block)).await;
+    (answer, came.load(Ordering::SeqCst))
+}
+
+fn refused(reason: &str) -> (Result<Answer, NoAnswer>, usize) {
+    (Err(NoAnswer::Misconfigured(Reason::new(reason))), 0)
+}
+
+#[tokio::test]
+async fn a_stack_that_allows_no_private_host_does_not_even_connect_to_one() {
+    for url in [
+        "http://127.0.0.1:PORT/2018-06-01/runtime/invocation/x/response",
+        "https://localhost:PORT/",
+        "http://2130706433:PORT/",
+        "http://0x7f.1:PORT/",
+        "https://[::ffff:127.0.0.1]:PORT/",
+        "https://[64:ff9b::127.0.0.1]:PORT/",
+        "https://0.0.0.0:PORT/",
+        "https://169.254.169.254/latest/api/token",
+    ] {
+        assert_eq!(knocked(Allowed::nothing(), url, "").await, refused("address_refused"), "{url}");
+    }
+    let allowed = Allowed::nothing().with_hosts("127.0.0.1,localhost");
+    let (answer, came) = knocked(allowed, "http://localhost:PORT/", "").await;
+    assert!(answer.is_err() && came > 0, "this server never answers, but it is called: {answer:?}");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_another_hosts_is_not_sent_and_nobody_is_connected_to() {
+    let secret = |name: &str| format!("\n  headers: {{ A: {{ secret: {name} }} }}");
+    let own = || Allowed::on_own_machine().with_secrets("api.example=env:GROUPAGE_SECRET_OF_TESTS").unwrap();
+    for name in ["{ env: GROUPAGE_SECRET_OF_TESTS }", "{ secrets_manager: key }"] {
+        let answer = knocked(own(), "http://127.0.0.1:PORT/", &secret(name)).await;
+        assert_eq!(answer, refused("secret_not_allowed"), "{name}");
+    }
+    let other = knocked(Allowed::on_own_machine(), "http://127.0.0.1:PORT/", &secret("{ env: PATH }")).await;
+    assert_eq!(other, refused("secret_not_allowed"), "PATH is no secret");
 }

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use groupage_aws::Downstreams;
 use groupage_core::domain::outcome::Reason;
+use groupage_core::routes::Allowed;
 use groupage_tests::prelude::*;
 
 use super::downstream::{call, downstream, nowhere, serve};
@@ -40,7 +41,7 @@ async fn invoked<R: IntoResponse + 'static>(answer: fn() -> R) -> (Result<Answer
     });
     let url = serve(router).await;
     let downstream = downstream("lambda:\n  function: load\n  timeout_ms: 2000");
-    let answer = call(&Downstreams::new(&at(&url)), &downstream).await;
+    let answer = call(&Downstreams::new(&at(&url), Allowed::on_own_machine()), &downstream).await;
     (answer, calls.load(Ordering::SeqCst))
 }
 
@@ -89,7 +90,10 @@ async fn a_function_that_is_not_there_is_told_by_its_code() {
 async fn a_function_that_never_returns_is_a_timeout() {
     let url = serve(Router::new().fallback(std::future::pending::<Response>)).await;
     let downstream = downstream("lambda:\n  function: load\n  timeout_ms: 50");
-    assert_eq!(call(&Downstreams::new(&at(&url)), &downstream).await, Err(NoAnswer::Timeout));
+    assert_eq!(
+        call(&Downstreams::new(&at(&url), Allowed::on_own_machine()), &downstream).await,
+        Err(NoAnswer::Timeout)
+    );
 }
 
 const SECRET: &str = "Bearer 4711-0815";
@@ -112,7 +116,7 @@ async fn a_managed_secret_is_read_once_for_many_calls_and_never_shown() {
     let api = Router::new().fallback(|headers: HeaderMap| async move {
         if headers["authorization"] == SECRET { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
     });
-    let downstreams = Downstreams::new(&at(&serve(manager).await));
+    let downstreams = Downstreams::new(&at(&serve(manager).await), Allowed::on_own_machine());
     let downstream = downstream(&managed(&serve(api).await));
     for _ in 0..3 {
         assert_eq!(call(&downstreams, &downstream).await.unwrap().status, 200);
@@ -126,9 +130,9 @@ async fn a_managed_secret_that_is_not_there_makes_no_call() {
     let manager = Router::new().fallback(|| async { error(StatusCode::BAD_REQUEST, "ResourceNotFoundException") });
     let api = Router::new().fallback(|| async { panic!("no call may be made") as StatusCode });
     let downstream = downstream(&managed(&serve(api).await));
-    let missing = call(&Downstreams::new(&at(&serve(manager).await)), &downstream).await;
+    let missing = call(&Downstreams::new(&at(&serve(manager).await), Allowed::on_own_machine()), &downstream).await;
     assert_eq!(missing, Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))));
     // Nor does one that cannot be read because nothing is configured.
-    let unconfigured = call(&Downstreams::new(&nowhere()), &downstream).await;
+    let unconfigured = call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream).await;
     assert_eq!(unconfigured, Err(NoAnswer::Misconfigured(Reason::new("secret_unavailable"))));
 }

@@ -1,0 +1,305 @@
+//! What calls may reach, and which secret may go to which host.
+//!
+//! The routes say where payloads and secrets go. The person that deploys a stack limits that in the stack's parameters, so
+//! a person that may only publish routes cannot send a secret elsewhere or look into the network that the functions run in.
+//! The same rules are asked twice: when routes are published, and right before each call. Stored routes are therefore read
+//! whatever they say; a call that is not allowed is not made.
+
+use std::net::IpAddr;
+
+use super::Routes;
+use super::address::Network;
+use super::downstream::{Downstream, HeaderValue, Http, Secret};
+
+/// Environment variables that routes may name as secrets begin with this, so that no other variable leaves the process.
+pub const SECRET_PREFIX: &str = "GROUPAGE_SECRET_";
+
+/// What calls may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Host and secret; `None` allows each secret for every host.
+    secrets: Option<Vec<(String, String)>>,
+    /// Hosts of which the address may be one that is not public.
+    hosts: Hosts,
+}
+
+/// Hosts that are let into networks that are not public.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hosts {
+    /// These.
+    Named(Vec<String>),
+    /// This machine.
+    ThisMachine,
+    /// Any: nothing is known of the place where calls will be made.
+    Any,
+}
+
+/// Why a call may not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Forbidden {
+    /// Anybody on the way could read it.
+    #[error("`{0}` must begin with https://; only a downstream on the same machine is called over http")]
+    NotHttps(String),
+    /// Its host is an address, or has one, that is not public, and is not among the allowed.
+    #[error("`{0}` is no public address, and `PrivateHosts` does not allow its host")]
+    Address(String),
+    /// A variable that is no secret for routes.
+    #[error("the secret `env: {0}` must be a variable whose name begins with {SECRET_PREFIX}")]
+    NotASecret(String),
+    /// The stack does not let this host have this secret.
+    #[error("`SecretHosts` does not allow the secret for this host: it would have to hold `{0}`")]
+    Secret(String),
+}
+
+impl Forbidden {
+    /// The reason that a call's members get.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::NotHttps(_) => "not_https",
+            Self::Address(_) => "address_refused",
+            Self::NotASecret(_) | Self::Secret(_) => "secret_not_allowed",
+        }
+    }
+}
+
+/// A route that may not do what it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("route `{route}`: {why}")]
+pub struct Refused {
+    /// The route's name.
+    pub route: String,
+    /// What it may not do.
+    pub why: Forbidden,
+}
+
+impl Allowed {
+    /// No secret, and public addresses only.
+    pub const fn nothing() -> Self {
+        Self { secrets: Some(Vec::new()), hosts: Hosts::Named(Vec::new()) }
+    }
+
+    /// What a person allows who runs everything on a machine of one's own: every secret, and this machine.
+    pub const fn on_own_machine() -> Self {
+        Self { secrets: None, hosts: Hosts::ThisMachine }
+    }
+
+    /// Whatever some stack may allow; what is refused then is refused everywhere.
+    pub const fn by_some_stack() -> Self {
+        Self { secrets: None, hosts: Hosts::Any }
+    }
+
+    /// The same with secrets as a list allows them: `HOST=SECRET,…`. A secret is written as its `secrets_manager` says it,
+    /// or as `env:NAME`.
+    ///
+    /// # Errors
+    /// The entry that is no such pair.
+    pub fn with_secrets(self, list: &str) -> Result<Self, String> {
+        let pair = |entry: &str| {
+            let (host, secret) =
+                entry.split_once('=').filter(|(host, secret)| !host.is_empty() && !secret.is_empty())?;
+            Some((host.to_ascii_lowercase(), secret.to_owned()))
+        };
+        let pairs = entries(list).map(|entry| pair(entry).ok_or_else(|| entry.to_owned()));
+        Ok(Self { secrets: Some(pairs.collect::<Result<_, _>>()?), ..self })
+    }
+
+    /// The same with the hosts of a list (`HOST,…`) let into networks that are not public, and no others.
+    #[must_use]
+    pub fn with_hosts(self, list: &str) -> Self {
+        Self { hosts: Hosts::Named(entries(list).map(str::to_ascii_lowercase).collect()), ..self }
+    }
+
+    /// Whether routes may be published: the first that says what it may not do.
+    ///
+    /// # Errors
+    /// That route.
+    pub fn check(&self, routes: &Routes) -> Result<(), Refused> {
+        routes.iter().try_for_each(|route| {
+            let why = |why| Refused { route: route.name.to_string(), why };
+            match &route.downstream {
+                Downstream::Http(http) => self.call(http).map_err(why),
+                // The functions' role says which functions may be called; workers that pull come by themselves.
+                Downstream::Lambda(_) | Downstream::Pull => Ok(()),
+            }
+        })
+    }
+
+    /// Whether a call may be made, as far as the route says it. A host's name is not looked up here: see [`Self::address`].
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn call(&self, http: &Http) -> Result<(), Forbidden> {
+        // Parsed as the client parses it; the routes file was refused if that fails.
+        let url = url::Url::parse(&http.url).ok();
+        let host = url.as_ref().and_then(url::Url::host_str).unwrap_or_default().to_ascii_lowercase();
+        if let Some(address) = literal(&host)
+            && !self.address(&host, address)
+        {
+            return Err(Forbidden::Address(host));
+        }
+        if url.is_none_or(|url| url.scheme() != "https") && !is_this_machine(&host) {
+            return Err(Forbidden::NotHttps(http.url.clone()));
+        }
+        http.headers.values().try_for_each(|value| match value {
+            HeaderValue::Text(_) => Ok(()),
+            HeaderValue::Secret { secret } => self.secret(&host, secret),
+        })
+    }
+
+    /// Whether a call to this host may go to this address, which is the host's own or what its name was found to mean.
+    ///
+    /// A name that is allowed may mean a private address. It may not mean this machine or the link, where a function's
+    /// runtime and credentials are: that must be spelt out, as an address or as `localhost`.
+    pub fn address(&self, host: &str, address: IpAddr) -> bool {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let is_named = |names: &[String]| names.contains(&host);
+        match (Network::of(address), &self.hosts) {
+            (Network::Public, _) | (_, Hosts::Any) => true,
+            (Network::Private, Hosts::Named(names)) => is_named(names),
+            (Network::Loopback, Hosts::Named(names)) => is_this_machine(&host) && is_named(names),
+            (Network::Loopback, Hosts::ThisMachine) => is_this_machine(&host),
+            (Network::Special, Hosts::Named(names)) => literal(&host) == Some(address) && is_named(names),
+            (Network::Private | Network::Special, Hosts::ThisMachine) => false,
+        }
+    }
+
+    fn secret(&self, host: &str, secret: &Secret) -> Result<(), Forbidden> {
+        let name = match secret {
+            Secret::Env(name) if !name.starts_with(SECRET_PREFIX) => return Err(Forbidden::NotASecret(name.clone())),
+            Secret::Env(name) => format!("env:{name}"),
+            Secret::SecretsManager(name) => name.clone(),
+        };
+        let is_allowed = |(at, of): &(String, String)| *at == host && *of == name;
+        match &self.secrets {
+            Some(pairs) if !pairs.iter().any(is_allowed) => Err(Forbidden::Secret(format!("{host}={name}"))),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn entries(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|entry| !entry.is_empty())
+}
+
+/// The address that a URL's host is, if it is no name.
+fn literal(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || literal(host).is_some_and(|address| Network::of(address) == Network::Loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routes(http: &str) -> Routes {
+        let yaml = format!("version: 1\nroutes:\n  - {{ name: r, target: t, downstream: {{ http: {{ {http} }} }} }}\n");
+        Routes::parse(&yaml).unwrap()
+    }
+
+    fn refusal(allowed: &Allowed, http: &str) -> Option<&'static str> {
+        allowed.check(&routes(http)).err().map(|refused| refused.why.reason())
+    }
+
+    fn at(allowed: &Allowed, url: &str) -> Option<&'static str> {
+        refusal(allowed, &format!("url: '{url}'"))
+    }
+
+    #[test]
+    fn a_stack_that_allows_nothing_calls_public_addresses_over_https() {
+        let nothing = Allowed::nothing();
+        for url in ["https://api.example.com/x", "https://1.1.1.1/", "https://[2606:4700::1111]/"] {
+            assert_eq!(at(&nothing, url), None, "{url}");
+        }
+        for url in [
+            "https://169.254.169.254/latest/meta-data",
+            "https://10.0.0.1/",
+            "http://127.0.0.1:9001/",
+            "https://[::1]/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://[fd00:ec2::254]/",
+            // Ways to write an address that a client understands.
+            "https://2852039166/",
+            "https://0xa9.0xfe.0xa9.0xfe/",
+            "https://0251.0376.0251.0376/",
+            "https://127.1/",
+            "https://0/",
+            "https://①69.254.169.254/",
+        ] {
+            assert_eq!(at(&nothing, url), Some("address_refused"), "{url}");
+        }
+        assert_eq!(at(&nothing, "http://api.example.com/"), Some("not_https"));
+    }
+
+    #[test]
+    fn plain_http_stays_on_this_machine_whatever_is_allowed() {
+        let all = Allowed::by_some_stack().with_hosts("10.0.0.1,intern.example,localhost,127.0.0.1");
+        for (url, refused) in [
+            ("http://10.0.0.1/", Some("not_https")),
+            ("http://intern.example/", Some("not_https")),
+            ("http://localhost.example/", Some("not_https")),
+            ("http://localhost:8080/", None),
+            ("http://LOCALHOST/", None),
+            ("http://127.0.0.1/", None),
+            ("https://10.0.0.1/", None),
+        ] {
+            assert_eq!(at(&all, url), refused, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_mean_what_its_allowance_covers_and_never_the_runtime_or_the_metadata() {
+        let named = Allowed::nothing().with_hosts("Intern.example, 169.254.1.1");
+        let may = |allowed: &Allowed, host: &str, address: &str| allowed.address(host, address.parse().unwrap());
+        assert!(may(&named, "intern.example", "10.0.0.1") && may(&named, "INTERN.example.", "fd12::1"));
+        assert!(may(&named, "other.example", "1.1.1.1"));
+        assert!(!may(&named, "other.example", "10.0.0.1"));
+        assert!(!may(&named, "intern.example", "169.254.169.254") && !may(&named, "intern.example", "127.0.0.1"));
+        assert!(may(&named, "169.254.1.1", "169.254.1.1") && !may(&named, "169.254.1.1", "169.254.169.254"));
+        let own = Allowed::on_own_machine();
+        assert!(may(&own, "localhost", "127.0.0.1") && may(&own, "localhost", "::1"));
+        assert!(!may(&own, "rebound.example", "127.0.0.1"), "only the machine's own names mean it");
+        assert!(!may(&own, "localhost", "10.0.0.1") && !may(&own, "localhost", "169.254.169.254"));
+        assert!(!may(&Allowed::nothing(), "localhost", "127.0.0.1"));
+    }
+
+    const KEY: &str = "headers: { A: { secret: { secrets_manager: 'trucks/key' } } }";
+
+    #[test]
+    fn a_secret_goes_to_the_host_that_it_is_allowed_for_and_to_no_other() {
+        let trucks = Allowed::nothing().with_secrets("Trucks.example=trucks/key, mail.example=env:GROUPAGE_SECRET_M");
+        let trucks = trucks.unwrap();
+        assert_eq!(refusal(&trucks, &format!("url: 'https://TRUCKS.example:444/', {KEY}")), None);
+        for url in ["https://evil.example/", "https://trucks.example.evil/", "https://trucks.example@evil.example/"] {
+            assert_eq!(refusal(&trucks, &format!("url: '{url}', {KEY}")), Some("secret_not_allowed"), "{url}");
+        }
+        let env =
+            |name: &str| format!("url: 'https://mail.example/', headers: {{ A: {{ secret: {{ env: {name} }} }} }}");
+        assert_eq!(refusal(&trucks, &env("GROUPAGE_SECRET_M")), None);
+        assert_eq!(refusal(&trucks, &env("GROUPAGE_SECRET_N")), Some("secret_not_allowed"));
+        assert_eq!(
+            refusal(&Allowed::nothing(), &format!("url: 'https://trucks.example/', {KEY}")),
+            Some("secret_not_allowed")
+        );
+    }
+
+    #[test]
+    fn a_variable_without_the_prefix_is_no_secret_anywhere() {
+        let aws = "url: 'https://a.example/', headers: { A: { secret: { env: AWS_SECRET_ACCESS_KEY } } }";
+        for allowed in [Allowed::by_some_stack(), Allowed::on_own_machine()] {
+            assert_eq!(refusal(&allowed, aws), Some("secret_not_allowed"));
+        }
+        let text = Allowed::by_some_stack().check(&routes(aws)).unwrap_err().to_string();
+        assert!(text.starts_with("route `r`: the secret `env: AWS_SECRET_ACCESS_KEY`"), "{text}");
+    }
+
+    #[test]
+    fn an_entry_that_is_no_pair_is_named() {
+        for entry in ["trucks.example", "=key", "trucks.example="] {
+            assert_eq!(Allowed::nothing().with_secrets(&format!("a=b,{entry}")), Err(entry.to_owned()));
+        }
+        assert_eq!(Allowed::on_own_machine().with_secrets(" ,").unwrap().secrets, Some(Vec::new()));
+    }
+}
