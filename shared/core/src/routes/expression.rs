@@ -10,6 +10,10 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Debug)]
 pub struct Expression(jmespath::Expression<'static>);
 
+/// Brackets and operators in an expression at most. The parser and the search call themselves once for each that lies within
+/// another, and a stack that overflows takes the process with it, neighbours included.
+const MAX_PARTS: usize = 500;
+
 /// JSON to look into.
 #[derive(Clone, Debug)]
 pub struct Data(Rcvar);
@@ -78,6 +82,10 @@ impl Expression {
 impl<'de> Deserialize<'de> for Expression {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let source = String::deserialize(deserializer)?;
+        if source.matches(['(', '[', '{', '!', '&', '|', '.', '<', '>', '=']).count() > MAX_PARTS {
+            let what = format!("an expression has at most {MAX_PARTS} brackets and operators");
+            return Err(de::Error::custom(what));
+        }
         jmespath::compile(&source).map(Self).map_err(|error| {
             de::Error::custom(format!(
                 "`{source}` is no JMESPath expression: {} (at character {})",
@@ -94,5 +102,38 @@ impl JsonSchema for Expression {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "description": "A JMESPath expression (https://jmespath.org)." })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiled(source: &str) -> Result<Expression, String> {
+        let source = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(source);
+        Expression::deserialize(source).map_err(|error| error.to_string())
+    }
+
+    /// On a stack as small as a runtime's worker has it: an overflow would end the whole test.
+    #[test]
+    fn an_expression_as_deep_as_allowed_fits_the_stack_and_a_deeper_one_is_refused() {
+        let deep = || {
+            let data = Data::parse(r#"{"a":{"a":1}}"#).unwrap();
+            for part in ["(", "[", "!", "a.", "a||", "a[?", "{a:", "a|", "&", "[].", "a=="] {
+                let each = part.matches(['(', '[', '{', '!', '&', '|', '.', '<', '>', '=']).count();
+                let close = match part {
+                    "(" => ")",
+                    "[" | "a[?" => "]",
+                    "{a:" => "}",
+                    _ => "",
+                };
+                let of = |times: usize| part.repeat(times) + "a" + &close.repeat(times);
+                if let Ok(expression) = compiled(&of(MAX_PARTS / each)) {
+                    expression.holds(&data);
+                }
+                assert!(compiled(&of(100_000)).unwrap_err().contains("at most 500"), "{part}");
+            }
+        };
+        std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(deep).unwrap().join().unwrap();
     }
 }

@@ -10,7 +10,7 @@ use super::answer::Otherwise;
 use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
-use super::{Error, InFlight, Ordered, Route, Routes};
+use super::{Error, InFlight, Ordered, Route, Routes, mistake};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
 use crate::domain::lane::OnFailure;
@@ -213,14 +213,7 @@ impl Default for Notify {
 
 impl File {
     pub(super) fn parse(yaml: &str) -> Result<Self, Error> {
-        serde_saphyr::from_str(yaml).map_err(|error| {
-            let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
-            let text = error.without_snippet().to_string();
-            // The place is told once, in front.
-            let what = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text);
-            let what = if yaml.trim().is_empty() { "the file is empty" } else { in_words(what) };
-            Error { line, column, what: what.to_owned() }
-        })
+        serde_saphyr::from_str(yaml).map_err(|error| mistake::told(yaml, &error))
     }
 
     pub(super) fn compile(self) -> Result<Routes, Error> {
@@ -250,15 +243,6 @@ impl File {
             }
         }
         Ok(Routes { routes: self.routes.into_iter().map(|entry| entry.value.compile()).collect() })
-    }
-}
-
-/// The parser's words, for people.
-fn in_words(text: &str) -> &str {
-    match text {
-        "expected mapping start" => "expected fields, such as `{ url: … }` of `http`, and not a single value",
-        "expected sequence start" => "expected a list, each entry with a `-`",
-        other => other,
     }
 }
 

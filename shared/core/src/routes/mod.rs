@@ -11,6 +11,7 @@ pub mod downstream;
 mod expression;
 mod file;
 mod limited;
+mod mistake;
 mod template;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};

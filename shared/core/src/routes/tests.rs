@@ -44,7 +44,7 @@ fn each_mistake_is_reported_with_its_line_and_field() {
         ("target: truck", "target: \"truck[\"", 5, "JMESPath"),
         ("target: truck", "target: truck\n    shards: 65", 6, "from 1 to 64"),
         ("max_items: 10", "max_items: 0", 6, "from 1 to 1000"),
-        ("max_items: 10", "max_items: many", 6, "invalid"),
+        ("max_items: 10", "max_items: many", 6, "whole number"),
         ("name: parcels", "name: Parcels!", 3, "a-z"),
         ("https://trucks.example/load", "ftp://trucks.example", 9, "http"),
         ("X-Team: blue", "Idempotency-Key: mine", 10, "set by Groupage"),
