@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import hostile as corpus
 from downstream import API_KEY, Downstream
 from emulator import Emulator
 from recovery import Recovery
@@ -41,7 +42,14 @@ def downstream():
 
 
 @pytest.fixture(scope="session")
-def stack(emulator, downstream) -> Stack:
+def hostile():
+    hostile = corpus.Downstream()
+    yield hostile
+    hostile.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(emulator, downstream, hostile) -> Stack:
     """The stack with everything a route may name beside it, and the routes in place."""
     secret = client(emulator, "secretsmanager").create_secret(Name="truck-api-key", SecretString=API_KEY)["ARN"]
     success_queue = client(emulator, "sqs").create_queue(QueueName="letters-sorted")["QueueUrl"]
@@ -68,7 +76,7 @@ def stack(emulator, downstream) -> Stack:
         downstream=downstream.url, secret=secret, success_queue=success_queue, function=function
     )
     file = emulator.log.with_name("routes.yaml")
-    file.write_text(routes)
+    file.write_text(routes + hostile.routes())
     stack.groupage("push", file)
     return stack
 

@@ -10,6 +10,7 @@ pub mod downstream;
 pub mod effort;
 pub mod fan;
 pub mod faulty;
+pub mod fuzz;
 pub use simulator::lag;
 pub mod limits;
 pub mod memory;

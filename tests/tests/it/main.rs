@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 mod bodies;
+mod bytes;
 mod contracts;
 mod edges;
 mod elections;

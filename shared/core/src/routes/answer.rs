@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::expression::{Data, Expression};
 use crate::domain::answer::{Answer, NoAnswer};
@@ -197,10 +198,10 @@ impl ResponseMapping {
 }
 
 fn read_own(text: &str, members: &[TaskId]) -> Result<BTreeMap<TaskId, Said>, Unbelievable> {
-    let own: Own = serde_json::from_str(text).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => "answer_not_understood",
-        _ => "answer_not_json",
-    })?;
+    // A list would be taken for the form's fields in their order.
+    let own = text.trim_start().starts_with('{').then(|| serde_json::from_str::<Own>(text).ok()).flatten();
+    let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let own = own.ok_or_else(|| if is_json() { "answer_not_understood" } else { "answer_not_json" })?;
     let known: HashSet<&TaskId> = members.iter().collect();
     let check = |id: String| {
         let id = TaskId::new(id);
