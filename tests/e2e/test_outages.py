@@ -39,15 +39,15 @@ def test_a_downstream_that_is_away_is_probed_and_fails_nobody(run, downstream):
 
 def test_what_a_person_holds_is_not_called_until_it_is_resumed(run, downstream, api):
     stack = run.stack
-    stack.groupage("pause", "--target", "parcels:held", "--reason", "its driver is ill")
-    stack.send([parcel("held-1", "held"), parcel("beside-1", "beside")])
-    beside = lambda: stack.status("beside-1")
+    stack.groupage("pause", "--target", "parcels:ill", "--reason", "its driver is ill")
+    stack.send([parcel("ill-1", "ill"), parcel("well-1", "beside")])
+    beside = lambda: stack.status("well-1")
     stack.eventually("its neighbour to be called", lambda: beside() == "succeeded", beside)
-    stack.eventually("it to be in a batch", lambda: stack.status("held-1") == "batched", lambda: stack.status("held-1"))
-    assert (state(stack, "parcels:held"), calls_to(downstream, "held")) == ("held", 0)
-    status, calls = api.call("GET", "/targets/parcels%3Aheld/calls")
+    stack.eventually("it to be in a batch", lambda: stack.status("ill-1") == "batched", lambda: stack.status("ill-1"))
+    assert (state(stack, "parcels:ill"), calls_to(downstream, "ill")) == ("held", 0)
+    status, calls = api.call("GET", "/targets/parcels%3Aill/calls")
     assert (status, calls["state"], calls["reason"]) == (200, "held", "its driver is ill")
-    assert api.call("POST", "/targets/parcels%3Aheld/resume")[0] == 200
-    held = lambda: stack.status("held-1")
+    assert api.call("POST", "/targets/parcels%3Aill/resume")[0] == 200
+    held = lambda: stack.status("ill-1")
     stack.eventually("it to be called", lambda: held() == "succeeded", held)
-    assert state(stack, "parcels:held") == "well"
+    assert state(stack, "parcels:ill") == "well"

@@ -167,7 +167,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             let answered = self.call_part(&key, batch.members.get(part).unwrap_or_default(), &in_trouble).await;
             batch = batch.answered(answered.excerpt);
             told = told.and(answered.told);
-            let failed_before = !in_trouble.is_empty();
+            let failed_before = self.is_in_trouble(&in_trouble);
             match answered.reply {
                 Reply::PerMember(said) => apart.answered(&batch.members, said),
                 Reply::Refused(reason) if answered.is_halved => apart.refused(&reason),
@@ -246,6 +246,11 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         start.plus_ms(self.processor.timeout_ms(self.route)) <= self.deadline
     }
 
+    /// Whether calls behind the gate with the breaker failed before. The route's gate may hear of a failure on another Target.
+    fn is_in_trouble(&self, in_trouble: &[Scope]) -> bool {
+        in_trouble.contains(&self.route.pause_scope(&self.batch.target))
+    }
+
     /// Makes one call, and tells the gate. A connection that was refused or reset is tried once more at once, if the gates
     /// let it and no call before it has failed, either.
     async fn call_part(&self, key: &BatchId, members: &[Member], in_trouble: &[Scope]) -> Answered {
@@ -264,7 +269,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             Call { downstream: &route.downstream, batch: key, fence: batch.fence, attempt: batch.attempts, body };
         let mut answer = processor.downstream.call(&call).await;
         if answer == Err(NoAnswer::Connection)
-            && in_trouble.is_empty()
+            && !self.is_in_trouble(in_trouble)
             && let Ok(Passed::Yes { start, .. }) = self.pass_now().await
         {
             processor.env.sleep(start.since(processor.env.now())).await;
