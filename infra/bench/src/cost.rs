@@ -1,5 +1,7 @@
 //! What a task costs: bursts of each size on one Target and on many, a steady trickle, and the paper's own steps.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde::Serialize;
 use simulator::bill::{Bill, Idle};
@@ -8,7 +10,7 @@ use simulator::{Real, Setting, Steps, timing};
 
 use crate::paper::Paper;
 use crate::plot::{Labels, by_name};
-use crate::print::{Output, figures, grouped};
+use crate::print::{Output, grouped, tables};
 use crate::ranges::{MOST_SECONDS, some_tasks};
 use crate::simulated::{self, Common};
 
@@ -33,7 +35,7 @@ pub struct Args {
 }
 
 /// One scenario's figures.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Figures {
     scenario: String,
     tasks: usize,
@@ -43,6 +45,14 @@ struct Figures {
     seconds: f64,
     #[serde(flatten)]
     bill: Bill,
+}
+
+/// Write units a task, by where they go.
+#[derive(Serialize)]
+struct AtPlaces<'a> {
+    scenario: &'a str,
+    tasks: usize,
+    write_units_in: BTreeMap<&'static str, f64>,
 }
 
 /// All scenarios, and what a stack costs beside them.
@@ -72,8 +82,8 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
         measured.iter().map(|figures| (figures.scenario.as_str(), (figures.tasks as f64, figures.bill.write_units)));
     let lines = by_name(units);
     let all = All { scenarios: measured, idle };
-    let text = || format!("{}\n\n{}", table(&all.scenarios), idle_text(&all.idle));
-    simulated::publish(&all, text, labels, &lines, &options.common, output)
+    let text = format!("{}\n\n{}", text(&all.scenarios), idle_text(&all.idle));
+    simulated::publish(&all, &text, labels, &lines, &options.common, output)
 }
 
 /// Each with its name; those of one name differ in their size only.
@@ -118,53 +128,15 @@ async fn measure(steps: Box<dyn Steps>, scenario: &str, setting: &Setting) -> Re
     })
 }
 
-fn table(all: &[Figures]) -> String {
-    let mut table = figures([
-        "scenario",
-        "tasks",
-        "write units",
-        "read units",
-        "refused",
-        "SQS",
-        "invocations",
-        "Lambda ms",
-        "$ a million",
-        "calls",
-        "fewest",
-    ]);
-    for figures in all {
-        let Bill { write_units, read_units, refused_writes, sqs_requests, invocations, lambda_ms, dollars, .. } =
-            &figures.bill;
-        table.add_row([
-            figures.scenario.clone(),
-            grouped(figures.tasks as u64),
-            format!("{write_units:.3}"),
-            format!("{read_units:.3}"),
-            format!("{refused_writes:.3}"),
-            format!("{sqs_requests:.3}"),
-            format!("{invocations:.4}"),
-            format!("{lambda_ms:.1}"),
-            format!("{:.2}", dollars.total),
-            grouped(figures.calls as u64),
-            grouped(figures.fewest_calls as u64),
-        ]);
-    }
-    format!("{}\n\n{}", table.trim_fmt(), places(all))
-}
-
-/// Where the write units and the dollars go.
-fn places(all: &[Figures]) -> String {
-    let places = all.first().map(|figures| figures.bill.places.as_slice()).unwrap_or_default();
-    let header = ["write units a task in", "tasks"].into_iter().chain(places.iter().map(|place| place.place));
-    let mut table = figures(header.chain(["$ writes", "reads", "SQS", "Lambda"]));
-    for Figures { scenario, tasks, bill, .. } in all {
-        let units = bill.places.iter().map(|place| format!("{:.3}", place.write_units));
-        let dollars = &bill.dollars;
-        let dollars = [dollars.writes, dollars.reads, dollars.sqs, dollars.invocations + dollars.time];
-        let cells = [scenario.clone(), grouped(*tasks as u64)].into_iter().chain(units);
-        table.add_row(cells.chain(dollars.map(|dollars| format!("{dollars:.3}"))).collect::<Vec<_>>());
-    }
-    table.trim_fmt()
+/// The figures, and apart from them where the write units go.
+fn text(all: &[Figures]) -> String {
+    let bill = |bill: &Bill| Bill { places: Vec::new(), ..bill.clone() };
+    let rows = all.iter().map(|figures| Figures { bill: bill(&figures.bill), ..figures.clone() });
+    let places = all.iter().map(|Figures { scenario, tasks, bill, .. }| {
+        let write_units_in = bill.places.iter().map(|place| (place.place, place.write_units)).collect();
+        AtPlaces { scenario, tasks: *tasks, write_units_in }
+    });
+    format!("{}\n\n{}", tables(&Vec::from_iter(rows)), tables(&Vec::from_iter(places)))
 }
 
 /// Ten minutes without a task.

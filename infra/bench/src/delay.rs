@@ -11,7 +11,7 @@ use simulator::timing::{Delays, Percentiles, delays, intake};
 use simulator::{Outcome, Setting};
 
 use crate::plot::{Labels, Line, by_name};
-use crate::print::{self, Output};
+use crate::print::{Output, tables};
 use crate::ranges::MOST_SECONDS;
 use crate::simulated::{self, Common};
 
@@ -78,7 +78,8 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
         title: "Delay of calls beyond the window, by the rate of one Target's tasks",
         axes: ("tasks a second", "milliseconds"),
     };
-    simulated::publish(&all, || table(&all), labels, &lines(&all), &options.common, output)
+    let text = format!("{}\n\n{}", tables(&all), latencies());
+    simulated::publish(&all, &text, labels, &lines(&all), &options.common, output)
 }
 
 /// Until then Lambda has scaled to what comes.
@@ -117,37 +118,6 @@ fn figures(scenario: String, way: &'static str, setting: &Setting, outcome: &Out
         intake: Percentiles::of(intake(outcome)),
         hops: Step::ALL.into_iter().filter(|step| outcome.functions.contains_key(step)).map(at).collect(),
     }
-}
-
-fn table(all: &[Figures]) -> String {
-    let header =
-        ["scenario", "calls", "tasks a call", "delay p50", "p99", "later p50", "p99", "early", "intake p50", "p99"];
-    let mut table = print::figures(header);
-    let ms = |ms: f64| format!("{ms:.0} ms");
-    for Figures { scenario, calls, tasks_per_call, delay, delay_later, early, intake, .. } in all {
-        let later =
-            |of: fn(&Percentiles) -> f64| delay_later.as_ref().map_or_else(|| "–".to_owned(), |later| ms(of(later)));
-        table.add_row([
-            scenario.clone(),
-            calls.to_string(),
-            format!("{tasks_per_call:.1}"),
-            ms(delay.p50_ms),
-            ms(delay.p99_ms),
-            later(|later| later.p50_ms),
-            later(|later| later.p99_ms),
-            early.to_string(),
-            ms(intake.p50_ms),
-            ms(intake.p99_ms),
-        ]);
-    }
-    let mut hops = print::figures(["hop", "step", "waited p50", "p99", "took p50", "p99"]);
-    for Figures { scenario, hops: of_scenario, .. } in all {
-        for AtStep { step, waited, took } in of_scenario {
-            let times = [waited.p50_ms, waited.p99_ms, took.p50_ms, took.p99_ms].map(ms);
-            hops.add_row([scenario.clone(), step.name().to_owned()].into_iter().chain(times).collect::<Vec<_>>());
-        }
-    }
-    format!("{}\n\n{}\n\n{}", table.trim_fmt(), hops.trim_fmt(), latencies())
 }
 
 /// What was assumed of AWS.

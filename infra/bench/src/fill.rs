@@ -7,7 +7,7 @@ use simulator::load::Load;
 use simulator::timing::{Percentiles, fewest_calls, whole_way};
 
 use crate::plot::{Labels, by_name};
-use crate::print::{Output, figures, grouped};
+use crate::print::{Output, tables};
 use crate::ranges::{MOST_SECONDS, a_rate, some_tasks};
 use crate::simulated::{self, Common};
 
@@ -70,7 +70,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     let trickles = all.iter().filter(|figures| !figures.scenario.starts_with("burst"));
     let lines =
         by_name(trickles.map(|figures| (figures.scenario.as_str(), (figures.way.p50_ms, figures.tasks_per_call))));
-    simulated::publish(&all, || table(&all), labels, &lines, &options.common, output)
+    simulated::publish(&all, &tables(&all), labels, &lines, &options.common, output)
 }
 
 async fn measure(scenario: String, setting: Setting, seed: u64) -> Result<Figures> {
@@ -87,23 +87,4 @@ async fn measure(scenario: String, setting: Setting, seed: u64) -> Result<Figure
         tasks_per_call: outcome.tasks as f64 / calls.max(1) as f64,
         way: Percentiles::of(whole_way(&outcome)),
     })
-}
-
-fn table(all: &[Figures]) -> String {
-    let header = ["scenario", "wait_ms", "tasks", "calls", "fewest", "ratio", "tasks a call", "way p50", "p99"];
-    let mut table = figures(header);
-    for figures in all {
-        table.add_row([
-            figures.scenario.clone(),
-            grouped(figures.wait_ms),
-            grouped(figures.tasks as u64),
-            grouped(figures.calls as u64),
-            grouped(figures.fewest_calls as u64),
-            format!("{:.3}", figures.ratio),
-            format!("{:.1}", figures.tasks_per_call),
-            format!("{:.0} ms", figures.way.p50_ms),
-            format!("{:.0} ms", figures.way.p99_ms),
-        ]);
-    }
-    table.trim_fmt()
 }

@@ -8,7 +8,7 @@ use simulator::timing::{overtaken, share_used};
 use simulator::{CallLimits, Outcome, Setting};
 
 use crate::plot::{Labels, by_name};
-use crate::print::{self, Output, grouped};
+use crate::print::{Output, tables};
 use crate::ranges::some_tasks;
 use crate::simulated::{self, Common};
 
@@ -84,7 +84,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
         let requests = figures.gate_reads_per_call + figures.gate_writes_per_call;
         (figures.limit, (figures.batches as f64, requests))
     }));
-    simulated::publish(&all, || table(&all), labels, &lines, &options.common, output)
+    simulated::publish(&all, &tables(&all), labels, &lines, &options.common, output)
 }
 
 const RATE: &str = "calls a second";
@@ -113,39 +113,4 @@ fn figures(limit: &'static str, batches: usize, setting: &Setting, outcome: &Out
         most_overtaken: overtaken.iter().copied().max().unwrap_or_default(),
         mean_overtaken: a_batch(overtaken.iter().sum::<usize>() as f64),
     }
-}
-
-fn table(all: &[Figures]) -> String {
-    let header = [
-        "limit",
-        "batches",
-        "calls",
-        "seconds",
-        "share",
-        "gate reads a call",
-        "writes a call",
-        "write units a batch",
-        "read units",
-        "invocations",
-        "overtaken by",
-        "mean",
-    ];
-    let mut table = print::figures(header);
-    for figures in all {
-        table.add_row([
-            figures.limit.to_owned(),
-            grouped(figures.batches as u64),
-            grouped(figures.calls as u64),
-            format!("{:.0}", figures.seconds),
-            format!("{:.1} %", figures.share * 100.0),
-            format!("{:.2}", figures.gate_reads_per_call),
-            format!("{:.2}", figures.gate_writes_per_call),
-            format!("{:.2}", figures.write_units_per_batch),
-            format!("{:.2}", figures.read_units_per_batch),
-            format!("{:.2}", figures.handled_per_batch),
-            grouped(figures.most_overtaken as u64),
-            format!("{:.1}", figures.mean_overtaken),
-        ]);
-    }
-    table.trim_fmt()
 }

@@ -8,7 +8,7 @@ use simulator::load::Load;
 use simulator::timing::{Flow, flow};
 
 use crate::plot::{Labels, by_name};
-use crate::print::{self, Output, grouped};
+use crate::print::{Output, tables};
 use crate::ranges::{MOST_SECONDS, a_rate};
 use crate::search::{Limit, Search};
 use crate::simulated::{self, Common};
@@ -120,7 +120,10 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     };
     all.points.sort_by(|a, b| place(a).cmp(&place(b)).then(a.offered.total_cmp(&b.offered)));
     let lines = by_name(all.points.iter().map(|point| (point.path, (point.offered, point.reached))));
-    simulated::publish(&all, || text(&all, options), labels, &lines, &options.common, output)
+    let Args { seconds, partitions, isolated, .. } = options;
+    let placed = if *isolated { "each shard on one of its own" } else { "shards placed on them by chance" };
+    let text = format!("{}\n\n{seconds} s each, {partitions} partitions, {placed}.", tables(&all));
+    simulated::publish(&all, &text, labels, &lines, &options.common, output)
 }
 
 /// Where a point's path is among the paths.
@@ -156,31 +159,4 @@ async fn measure(options: &Args, path: Path, per_second: f64) -> Result<Point> {
         tasks_per_call: called as f64 / outcome.calls.len().max(1) as f64,
         throttled: outcome.throttled as f64 / called.max(1) as f64,
     })
-}
-
-fn text(all: &Figures, options: &Args) -> String {
-    let mut table =
-        print::figures(["path", "offered a second", "reached a second", "left", "tasks a call", "throttled a task"]);
-    for Point { path, offered, reached, left, tasks_per_call, throttled } in &all.points {
-        table.add_row([
-            (*path).to_owned(),
-            grouped(offered.round() as u64),
-            grouped(reached.round() as u64),
-            grouped(*left as u64),
-            format!("{tasks_per_call:.1}"),
-            format!("{throttled:.3}"),
-        ]);
-    }
-    let Args { seconds, partitions, isolated, .. } = options;
-    let placed = if *isolated { "each shard on one of its own" } else { "shards placed on them by chance" };
-    let conditions = format!("{seconds} s each, {partitions} partitions, {placed}.");
-    if all.limits.is_empty() {
-        return format!("{}\n\n{conditions}", table.trim_fmt());
-    }
-    let mut limits = print::figures(["path", "limit a second", "growth"]);
-    for Found { path, limit, growth } in &all.limits {
-        let growth = growth.map_or_else(String::new, |growth| format!("x {growth:.2}"));
-        limits.add_row([(*path).to_owned(), limit.to_string(), growth]);
-    }
-    format!("{}\n\n{}\n\n{conditions}", table.trim_fmt(), limits.trim_fmt())
 }

@@ -21,7 +21,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
-use crate::print::{Output, bar, summary};
+use crate::print::{Output, bar};
 use crate::ranges::some_workers;
 
 /// Long lists: what taking a task costs at each length, and many who release at once, some of whom are killed.
@@ -92,7 +92,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Vec::new();
     for length in &options.lengths {
         let figures = Bench::start(options, *length).await?.run().await?;
-        output.one_of_several(|| figures.text());
+        output.one_of_several(&figures);
         all.push(figures);
     }
     output.all(&all);
@@ -287,37 +287,5 @@ impl<'a> Bench<'a> {
 
     const fn listing(&self) -> Listing<'_, Dynamo, Ledger, System> {
         Listing { store: &self.store, outbox: &self.ledger, env: &System }
-    }
-}
-
-impl Figures {
-    fn text(&self) -> String {
-        let mut rows = vec![
-            ("tasks on the list", self.length.to_string()),
-            ("put per second, by one", format!("{:.0}", self.puts_per_second)),
-            ("write units per task put", format!("{:.2}", self.write_units_per_put_task)),
-            ("to take one", format!("{:.2} ms, p99 {:.2} ms", self.taking_ms_median, self.taking_ms_p99)),
-            (
-                "units to take and forget one",
-                format!("{:.2} write, {:.2} read", self.write_units_per_taking, self.read_units_per_taking),
-            ),
-        ];
-        for crowd in &self.crowds {
-            rows.extend([
-                ("", String::new()),
-                ("released at once", format!("{} by each of {}", crowd.count, crowd.releasers)),
-                ("releases, killed", format!("{}, {}", crowd.releases, crowd.killed)),
-                ("tasks released per second", format!("{:.0}", crowd.released_per_second)),
-                (
-                    "units per release",
-                    format!("{:.2} write, {:.2} read", crowd.write_units_per_release, crowd.read_units_per_release),
-                ),
-                ("collisions", crowd.collisions.to_string()),
-                ("tasks fed on by sweep", crowd.fed_on_by_sweep.to_string()),
-                ("tasks sent again under one id", crowd.sent_again.to_string()),
-                ("lost, doubled", format!("{}, {}", crowd.lost, crowd.doubled)),
-            ]);
-        }
-        summary(rows)
     }
 }

@@ -1,10 +1,6 @@
 //! The search for a limit: doubling until it is passed, then bisection.
 
-use std::fmt;
-
 use serde::Serialize;
-
-use crate::print::grouped;
 
 /// How near to each other the highest rate that was borne and the lowest that was not are in the end.
 const NEAR: f64 = 1.1;
@@ -72,17 +68,6 @@ impl Limit {
         match (self, from) {
             (Self::At(limit), Self::At(from)) => Some(limit / from),
             _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rounded = |rate: f64| grouped(rate.round() as u64);
-        match self {
-            Self::At(rate) => write!(f, "{}", rounded(*rate)),
-            Self::AtLeast(rate) => write!(f, "at least {}: --up-to ended the search", rounded(*rate)),
-            Self::Below(rate) => write!(f, "below {}, where the search began", rounded(*rate)),
         }
     }
 }

@@ -9,7 +9,7 @@ use embedded::{Durability, Ports, Stack, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
-use crate::print::{Output, figures, grouped};
+use crate::print::{Output, tables};
 
 /// Requests under way at once.
 const IN_FLIGHT: usize = 8;
@@ -56,7 +56,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
             runs.push(one(options, survives, durability).await?);
         }
     }
-    output.result(&runs, || text(&runs));
+    output.result(&runs, &tables(&runs));
     Ok(())
 }
 
@@ -116,13 +116,4 @@ async fn handle_all(client: &Client, queue: &str) -> Result<()> {
         let entries = messages.into_iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
         client.delete_message_batch().queue_url(queue).set_entries(Some(entries)).send().await.map_err(failed)?;
     }
-}
-
-fn text(runs: &[Run]) -> String {
-    let mut table = figures(["a message survives", "messages", "sent a second", "received and deleted a second"]);
-    for run in runs {
-        let [sent, handled] = [run.sent_per_second, run.handled_per_second].map(|rate| grouped(rate as u64));
-        table.add_row([run.survives.to_owned(), grouped(run.messages), sent, handled]);
-    }
-    table.trim_fmt()
 }

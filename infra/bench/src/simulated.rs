@@ -41,16 +41,16 @@ pub async fn run_steps(steps: Box<dyn Steps>, name: &str, tasks: u64, setting: &
     Ok(outcome.map_err(|_| anyhow!("the simulation panicked"))??)
 }
 
-/// Prints figures, as JSON or as the table, and writes the files that are asked for.
+/// Prints figures, as JSON or as the text for people, and writes the files that are asked for.
 pub fn publish<T: Serialize>(
     figures: &T,
-    table: impl FnOnce() -> String,
+    text: &str,
     labels: Labels,
     lines: &[Line],
     common: &Common,
     output: Output,
 ) -> Result<()> {
-    output.result(figures, table);
+    output.result(figures, text);
     save(figures, common.save.as_deref())?;
     plot::draw(common.svg.as_deref(), labels, lines)
 }

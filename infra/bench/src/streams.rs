@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 
-use crate::print::{Output, bar, grouped, summary};
+use crate::print::{Output, bar, tables};
 use crate::ranges::some_workers;
 
 /// Long streams: what settling an event costs, and what ten million events leave behind when one of them hangs.
@@ -107,7 +107,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
         stack.shutdown().await;
         figures
     };
-    output.result(&figures, || figures.text());
+    output.result(&figures, &tables(&figures));
     Ok(())
 }
 
@@ -245,31 +245,4 @@ impl<'a, S: Streams> Bench<'a, S> {
 fn add((read, write): (f64, f64), from: groupage_aws::Usage, to: groupage_aws::Usage) -> (f64, f64) {
     let used = (to - from).capacity();
     (read + used.read.count(), write + used.write.count())
-}
-
-impl Figures {
-    fn text(&self) -> String {
-        let mut rows = vec![
-            ("tables", self.tables.to_owned()),
-            ("events", grouped(self.events)),
-            ("events of a batch", self.batch.to_string()),
-            ("time", format!("{:.0} s", self.seconds)),
-            ("events fed and settled per second", format!("{:.0}", self.settled_per_second)),
-            ("left while the first hangs: nodes of bits", grouped(self.nodes)),
-            ("left while the first hangs: pages of offsets", grouped(self.pages)),
-        ];
-        rows.extend(self.stored_bytes.map(|bytes| ("left while the first hangs: bytes", grouped(bytes))));
-        rows.push(("time to pass all others once it settles", format!("{:.1} ms", self.advance_ms)));
-        if let Some(units) = &self.units {
-            rows.extend([
-                ("write units per event fed", format!("{:.4}", units.fed_write_units)),
-                ("read units per event fed", format!("{:.4}", units.fed_read_units)),
-                ("write units per event settled", format!("{:.4}", units.settled_write_units)),
-                ("read units per event settled", format!("{:.4}", units.settled_read_units)),
-                ("write units of passing all others", format!("{:.0}", units.advance_write_units)),
-                ("read units of passing all others", format!("{:.1}", units.advance_read_units)),
-            ]);
-        }
-        summary(rows)
-    }
 }

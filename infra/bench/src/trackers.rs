@@ -11,13 +11,13 @@ use anyhow::{Result, bail};
 use embedded::{Ports, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
-use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
+use groupage_core::domain::tracker::{ItemRange, MAX_ADDED, Options, Outcome, State};
 use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::steps::track::Tracking;
 use serde::Serialize;
 
 use crate::plan::{Plan, Range};
-use crate::print::{Output, bar, summary};
+use crate::print::{Output, bar};
 use crate::process::resident;
 use crate::ranges::some_workers;
 
@@ -94,7 +94,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Vec::new();
     for chunk in &options.chunks {
         let figures = Bench::start(options, *chunk).await?.run().await?;
-        output.one_of_several(|| figures.text());
+        output.one_of_several(&figures);
         all.push(figures);
     }
     output.all(&all);
@@ -212,29 +212,5 @@ impl<'a> Bench<'a> {
 
     const fn tracking(&self) -> Tracking<'_, Dynamo, Sqs, System> {
         Tracking { store: &self.store, outbox: &self.outbox, env: &System }
-    }
-}
-
-impl Figures {
-    fn text(&self) -> String {
-        let mib = |mib: Option<u64>| mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"));
-        let memory = format!("{} to {}", mib(self.resident_mib_before), mib(self.resident_mib_after));
-        let Self { collisions, collisions_percent_of_write_units: percent, .. } = self;
-        let collisions = format!("{collisions} ({percent:.2} % of the acks' write units)");
-        summary([
-            ("items in an ack", self.chunk.to_string()),
-            ("acks", self.acks.to_string()),
-            ("time", format!("{:.0} s", self.seconds)),
-            ("items acked per second", format!("{:.0}", self.items_per_second)),
-            ("write units per ack", format!("{:.3}", self.write_units_per_ack)),
-            ("read units per ack", format!("{:.3}", self.read_units_per_ack)),
-            ("write units per item", format!("{:.4}", self.write_units_per_item)),
-            ("read units per item", format!("{:.4}", self.read_units_per_item)),
-            ("writes refused and made again", collisions),
-            ("write units to open, add and seal", format!("{:.0}", self.other_write_units)),
-            ("read units of a look at the whole", format!("{:.1}", self.progress_read_units)),
-            ("bytes stored per item", format!("{:.4} ({GROUP_SIZE} items a group)", self.stored_bytes_per_item)),
-            ("memory of the process, its tables included", memory),
-        ])
     }
 }

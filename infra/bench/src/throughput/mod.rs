@@ -5,9 +5,9 @@ mod memory;
 mod run;
 
 use anyhow::Result;
-use run::{Path, Run};
+use run::Path;
 
-use crate::print::{Output, figures, grouped};
+use crate::print::{Output, tables};
 
 /// Tasks a second: through the steps' own code on tables in plain memory, or through the embedded stack.
 ///
@@ -49,25 +49,6 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
             runs.push(memory::run(path, options.tasks, targets).await?);
         }
     }
-    output.result(&runs, || text(&runs));
+    output.result(&runs, &tables(&runs));
     Ok(())
-}
-
-fn text(runs: &[Run]) -> String {
-    let header =
-        ["tables", "path", "tasks", "Targets", "tasks a second", "CPU a task", "calls ÷ fewest", "memory after"];
-    let mut table = figures(header);
-    for run in runs {
-        table.add_row([
-            run.tables.to_owned(),
-            run.path.name().to_owned(),
-            grouped(run.tasks),
-            grouped(run.targets),
-            grouped(run.tasks_per_second as u64),
-            run.cpu_us_per_task.map(|us| format!("{us:.1} µs")).unwrap_or_default(),
-            format!("{:.3}", run.fill),
-            run.resident_bytes_after.map(|bytes| format!("{} MB", bytes / 1_000_000)).unwrap_or_default(),
-        ]);
-    }
-    table.trim_fmt()
 }

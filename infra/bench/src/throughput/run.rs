@@ -22,13 +22,6 @@ pub enum Path {
 
 impl Path {
     pub const ALL: [Self; 2] = [Self::Elected, Self::Express];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Elected => "elected",
-            Self::Express => "express",
-        }
-    }
 }
 
 /// What one run came to.
