@@ -79,6 +79,18 @@ routes:
     notify: { failure: default, success: default }
 "#;
 
+/// A routes file whose one route groups parcels by their truck, and has these lines besides.
+#[macro_export]
+macro_rules! parcels_route {
+    ($($line:literal),* $(,)?) => {
+        concat!(
+            "version: 1\nroutes:\n  - name: parcels\n    target: truck\n",
+            "    downstream: { http: { url: \"http://downstream.invalid/load\" } }\n",
+            $("    ", $line, "\n"),*
+        )
+    };
+}
+
 /// The routes file of stories, with these lines in its route.
 pub fn routes_with(lines: &str) -> String {
     with_lines(ROUTES, lines)

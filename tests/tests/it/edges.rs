@@ -7,8 +7,6 @@ use groupage_tests::downstream::{Seen, status};
 use groupage_tests::fan;
 use groupage_tests::prelude::*;
 use groupage_tests::process::{Lasting, Outage};
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::{parcels, routes_with};
 
 /// How long a port is out of order.
 const HOURS_MS: u64 = 3 * 60 * 60 * 1000;

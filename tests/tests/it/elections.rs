@@ -5,9 +5,6 @@ use std::collections::BTreeSet;
 use groupage_core::domain::lock::{Bid, Holder, bid};
 use groupage_core::domain::message::{Elect, Election};
 use groupage_tests::prelude::*;
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::{parcels, routes_with};
-use groupage_tests::world::VISIBILITY_MS;
 
 const TARGETS: usize = 12;
 

@@ -12,17 +12,11 @@ use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Record, Register};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
+use groupage_tests::parcels_route;
 use groupage_tests::process::{Fate, Plan, Process};
 use groupage_tests::records::first;
 
-const ROUTES: &str = "
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    batch: { express: false }
-    downstream: { http: { url: http://127.0.0.1:1/load } }
-";
+const ROUTES: &str = parcels_route!["batch: { express: false }"];
 
 /// The queue gives a message up after this many receives.
 const MOST_RECEIVES: u32 = 10;

@@ -4,24 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use groupage_aws::entry::mapping::GROUP;
-use groupage_core::domain::batch::{Assumes, Batch, Status};
+use groupage_core::domain::batch::{Assumes, Status};
 use groupage_core::domain::lock::{Bid, Holder, bid};
 use groupage_core::domain::message::{Group, Lead};
 use groupage_core::ports::{Error, Result, layer};
 use groupage_core::steps::group::{GroupBatch, Report};
 use groupage_core::steps::{self, handle};
 use groupage_tests::prelude::*;
-use groupage_tests::world::VISIBILITY_MS;
 
 /// A window so long that a leader whose batch is nearly full stays and looks again and again.
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    batch: { max_items: 10, wait_ms: 120000, express: false }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-"#;
+const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 120000, express: false }"];
 
 /// A queue that does not answer at first.
 struct Jammed<'a, Q> {

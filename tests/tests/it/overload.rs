@@ -4,23 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use groupage_aws::entry::mapping::TASKS;
-use groupage_core::domain::rest::{Rest, Stage};
-use groupage_core::domain::task::Task;
+use groupage_core::domain::rest::Stage;
 use groupage_core::ports::{self, Result, layer};
-use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Record, Register, Report};
 use groupage_tests::prelude::*;
-use groupage_tests::records::records;
-use groupage_tests::scenario::parcels;
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    batch: { max_items: 10, wait_ms: 2000, express: false }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-"#;
+const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 2000, express: false }"];
 
 /// Tables that take this many waiting tasks more, and throttle all others.
 struct Full {

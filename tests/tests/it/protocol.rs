@@ -3,25 +3,18 @@
 use std::collections::HashSet;
 
 use futures::FutureExt;
-use groupage_core::domain::batch;
-use groupage_core::domain::gate::{Admission, Asks, Gate, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Limits, Scope};
 use groupage_core::domain::task::Status;
 use groupage_core::steps::revive::revive;
 use groupage_tests::downstream::Seen;
 use groupage_tests::prelude::*;
-use groupage_tests::world::VISIBILITY_MS;
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    when: "type == 'parcel'"
-    target: truck
-    batch: { max_items: 10, wait_ms: 2000, express: false }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-    retry: { attempts: 3, base_ms: 1000, cap_ms: 8000 }
-    notify: { failure: default, success: default }
-"#;
+const ROUTES: &str = parcels_route![
+    "when: type == 'parcel'",
+    "batch: { max_items: 10, wait_ms: 2000, express: false }",
+    "retry: { attempts: 3, base_ms: 1000, cap_ms: 8000 }",
+    "notify: { failure: default, success: default }",
+];
 
 fn world(downstream: Scripted, index_ms: u64, seed: u64) -> World {
     let lag = Lag { index_ms, read_ms: index_ms / 4, slots_ms: 0 };

@@ -2,25 +2,15 @@
 //! entry of register-task, from a principal that the queue names and that is none of the stack's.
 
 use groupage_aws::entry::{self, RouteSource};
-use groupage_core::domain::rest::{Rest, Stage};
+use groupage_core::domain::rest::Stage;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::stream;
 use groupage_core::domain::tracker::{NodeId, Options, Which};
-use groupage_core::routes::Routes;
 use groupage_core::steps::stream::{Event, Streaming};
 use groupage_core::steps::track::{Lifetimes, Tracking};
 use groupage_tests::prelude::*;
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    when: "type == 'parcel'"
-    target: truck
-    batch: { max_items: 10, wait_ms: 500 }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-"#;
+const ROUTES: &str = parcels_route!["when: type == 'parcel'", "batch: { max_items: 10, wait_ms: 500 }"];
 
 /// The role of register-task, that of the API, and somebody else's, as the queue names their messages.
 const OWN: &str = "AROAREGISTER:groupage-register-task";

@@ -3,28 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::batch::Batch;
-use groupage_core::domain::lock::{Bid, Holder, Term, bid};
+use groupage_core::domain::lock::{Bid, Holder, bid};
 use groupage_core::domain::message::Elect;
-use groupage_core::domain::task::{Status, Task};
+use groupage_core::domain::task::Status;
 use groupage_tests::prelude::*;
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::parcels;
 use groupage_tests::scenarios;
-use groupage_tests::world::VISIBILITY_MS;
 
 const ITEMS: usize = 10;
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    shards: SHARDS
-    batch: { max_items: 10, wait_ms: 2000, express: false }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-    notify: { success: default }
-"#;
+const ROUTES: &str = parcels_route![
+    "shards: SHARDS",
+    "batch: { max_items: 10, wait_ms: 2000, express: false }",
+    "notify: { success: default }",
+];
 
 fn world(shards: u8, setting: Setting) -> World {
     let setting = Setting { latency_ms: 5, most_calls: 10_000_000, ..setting };

@@ -1,11 +1,9 @@
 //! Tasks that name a batch which never came, or does not have them.
 
-use groupage_core::domain::batch::{self, Assumes, Batch, Claim, Member};
-use groupage_core::domain::task::{Candidate, Status, Task};
-use groupage_core::domain::{Results, task_message};
+use groupage_core::domain::batch::{self, Assumes, Claim};
+use groupage_core::domain::task::Status;
 use groupage_core::steps::revive::revive;
 use groupage_tests::prelude::*;
-use groupage_tests::scenario::parcels;
 
 use super::{ROUTES, register_again, sent, settles, target, world};
 

@@ -1,13 +1,10 @@
 //! Tasks that fail while they are in a rest.
 
 use groupage_aws::entry::mapping::TASKS;
-use groupage_core::domain::rest::{Rest, Stage};
+use groupage_core::domain::rest::Stage;
 use groupage_core::ports;
-use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Register, Report};
 use groupage_tests::prelude::*;
-use groupage_tests::records::first;
-use groupage_tests::scenario::{parcel, parcels};
 
 use super::{ROUTES, WAITED, sent, settles, world};
 

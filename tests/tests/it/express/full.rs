@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use groupage_tests::prelude::*;
-use groupage_tests::scenario::{parcel, parcels};
 
 use super::{ROUTES, register_again, sent, settles, world, world_where};
 

@@ -10,17 +10,9 @@ use groupage_core::domain::rest::Stage;
 use groupage_core::domain::task::Status;
 use groupage_core::steps::register::{Record, Report};
 use groupage_tests::prelude::*;
-use groupage_tests::records::records;
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    batch: { max_items: 10, wait_ms: 2000 }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-    notify: { failure: default, success: default }
-"#;
+const ROUTES: &str =
+    parcels_route!["batch: { max_items: 10, wait_ms: 2000 }", "notify: { failure: default, success: default }"];
 
 /// They have waited for others for long.
 const WAITED: Stage = Stage::Left(Timestamp(0));

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::rest::{Rest, Stage};
+use groupage_core::domain::rest::Stage;
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::steps::register::Record;
 use groupage_tests::prelude::*;
-use groupage_tests::records::first;
-use groupage_tests::scenario::{parcel, parcels};
-use groupage_tests::world::VISIBILITY_MS;
 use tokio::time::Instant;
 
 use super::{ROUTES, WAITED, mixing, register_again, sent, settles, target, world, world_where};

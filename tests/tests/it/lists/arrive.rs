@@ -4,15 +4,7 @@ use groupage_tests::prelude::*;
 
 use super::calls::id;
 
-const ROUTES: &str = "
-version: 1
-routes:
-  - name: parcels
-    when: type == 'parcel'
-    target: truck
-    batch: { express: false }
-    downstream: { http: { url: http://127.0.0.1:1/load } }
-";
+const ROUTES: &str = parcels_route!["when: type == 'parcel'", "batch: { express: false }"];
 
 async fn is_registered(memory: &Memory, id: &str) -> bool {
     !memory.store.read(&[TaskId::new(id)], Freshness::Latest).await.unwrap().is_empty()

@@ -1,11 +1,9 @@
 //! The calls that a list's users make, in any order, and what may befall them.
 
 use groupage_core::domain::list::Options;
-use groupage_core::domain::task_message;
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Placed, Refused, Taken};
 use groupage_tests::cases::{self, Step};
-use groupage_tests::lag::Lagging;
 use groupage_tests::prelude::*;
 use proptest::prelude::*;
 

@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use groupage_core::domain::list::List;
 use groupage_core::steps::Error;
 use groupage_core::steps::list::Listing;
 use groupage_tests::cases::{Checked, Made, Step};
-use groupage_tests::lag::Lagging;
 use groupage_tests::prelude::*;
 use proptest::prelude::*;
 

@@ -9,7 +9,6 @@ use futures::future::join_all;
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Outcome, Refused, Taken};
 use groupage_tests::effort;
-use groupage_tests::lag::Lagging;
 use groupage_tests::prelude::*;
 use tokio::sync::Notify;
 

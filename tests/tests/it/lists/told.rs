@@ -5,7 +5,6 @@ use groupage_core::domain::task_message::Code;
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Refused};
 use groupage_core::steps::track::Tracking;
-use groupage_tests::lag::Lagging;
 use groupage_tests::prelude::*;
 
 use super::calls::{HOUR_MS, IDLE_MS, id};

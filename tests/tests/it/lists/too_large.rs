@@ -4,22 +4,14 @@ use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::list::{Addition, Put, Slot};
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::ports::{Error, Result};
-use groupage_core::routes::Routes;
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::register::Register;
 use groupage_core::steps::track::Tracking;
 use groupage_tests::prelude::*;
-use groupage_tests::records::first;
 
 use super::calls::id;
 
-const ROUTES: &str = "
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    downstream: { http: { url: http://127.0.0.1:1/load } }
-";
+const ROUTES: &str = parcels_route![];
 
 /// Queues that refuse what SQS refuses for its size, as the template sets them.
 #[derive(Default)]

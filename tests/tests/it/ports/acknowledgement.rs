@@ -6,9 +6,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::transact_write_items::{TransactWriteItemsError, TransactWriteItemsOutput};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity, TransactWriteItem};
 use groupage_aws::{Dynamo, Sqs, System};
-use groupage_core::domain::batch::{Assumes, Batch, Claim, FollowUp, Status};
-use groupage_core::domain::{Exception, Reason, Results, task};
-use groupage_core::routes::Routes;
+use groupage_core::domain::batch::{Assumes, Claim, FollowUp, Status};
 use groupage_core::steps::follow_up::{Counts, follow_up};
 use groupage_tests::prelude::*;
 

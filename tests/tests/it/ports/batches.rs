@@ -1,7 +1,6 @@
 //! What every `Batches` must do.
 
-use groupage_core::domain::batch::{Assumes, Batch, Claim, Member, Status};
-use groupage_core::domain::outcome::{Exception, Reason, Results};
+use groupage_core::domain::batch::{Assumes, Claim, Status};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::gate::Scope;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo};

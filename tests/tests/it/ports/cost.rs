@@ -3,12 +3,11 @@
 use groupage_aws::{Capacity, Place, Units, Usage};
 use groupage_core::domain::answer::{Excerpt, MAX_EXCERPT_BYTES};
 use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_core::domain::failed::{Failure, Retry};
+use groupage_core::domain::failed::Retry;
 use groupage_core::domain::lane::{Numbering, OnFailure};
 use groupage_core::domain::list::{Move, Purpose};
-use groupage_core::domain::outcome::Results;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Outcome, WORD_BITS};
+use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, WORD_BITS};
 use groupage_core::ports::Failures;
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Ordering, Over};

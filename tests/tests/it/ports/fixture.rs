@@ -12,7 +12,6 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, Meter};
-use groupage_tests::lag::Lagging;
 use groupage_tests::prelude::*;
 
 /// A store to run a claim on, with all that it needs.

@@ -10,7 +10,6 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use groupage_aws::Downstreams;
-use groupage_core::domain::outcome::Reason;
 use groupage_core::routes::Allowed;
 use groupage_tests::prelude::*;
 

@@ -1,6 +1,6 @@
 //! What every `Gates` must do.
 
-use groupage_core::domain::gate::{Admission, Asks, Gate, Limits, Line, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Limits, Line, Scope};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

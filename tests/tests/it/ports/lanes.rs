@@ -1,8 +1,7 @@
 //! What every `Lanes` must do, and every `Tasks` for those who wait in lanes.
 
-use groupage_core::domain::lane::{Lane, Numbering, OnFailure, Place, Queued, State};
-use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{ItemId, Outcome, Reason};
+use groupage_core::domain::lane::{Numbering, OnFailure, Place, Queued, State};
+use groupage_core::domain::task::{Status, Ties};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

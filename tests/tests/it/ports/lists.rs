@@ -1,9 +1,8 @@
 //! What every `Lists` must do with a list's ends and its tasks, and with the index of those due.
 
 use groupage_core::domain::list::{
-    Addition, Head, Life, List, MAX_PUT, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, Tail,
+    Addition, Head, Life, MAX_PUT, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, Tail,
 };
-use groupage_core::domain::tracker::ItemId;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

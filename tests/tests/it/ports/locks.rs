@@ -1,6 +1,6 @@
 //! What every `Locks` must do.
 
-use groupage_core::domain::lock::{Acquisition, Assumes, Holder, Lock, Term};
+use groupage_core::domain::lock::{Acquisition, Assumes, Holder};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

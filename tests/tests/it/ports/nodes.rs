@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, Tracker, WORD_BITS};
+use groupage_core::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, WORD_BITS};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, InMemory, OnDynamo, WithLag, conformance};

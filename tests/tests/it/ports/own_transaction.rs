@@ -8,13 +8,12 @@ use aws_sdk_dynamodb::types::{
 };
 use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Downstreams, Sqs, System};
-use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
+use groupage_core::domain::batch::{Assumes, FollowUp, Status};
 use groupage_core::domain::id::digest;
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::task::{self, Task};
-use groupage_core::routes::{Allowed, Routes};
+use groupage_core::domain::task;
+use groupage_core::routes::Allowed;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::track::Lifetimes;

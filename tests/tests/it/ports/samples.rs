@@ -1,10 +1,9 @@
 //! Tasks, locks, batches and trackers to write.
 
 use groupage_core::domain::id::digest;
-use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
-use groupage_core::domain::session::{Session, Timing};
-use groupage_core::domain::tracker::{Options, Tracker};
-use groupage_core::domain::{Batch, Candidate, Failure, Member, Reason, Task};
+use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder};
+use groupage_core::domain::session::Timing;
+use groupage_core::domain::tracker::Options;
 use groupage_tests::prelude::*;
 
 pub fn target(value: &str) -> Target {

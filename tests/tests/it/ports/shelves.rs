@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::batch::Assumes;
-use groupage_core::domain::session::Session;
-use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position, Shelf};
-use groupage_core::domain::tracker::{Options, Tracker};
+use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
+use groupage_core::domain::tracker::Options;
 use groupage_core::ports::{Entries, Result};
 use groupage_tests::prelude::*;
 

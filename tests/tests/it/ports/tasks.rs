@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::outcome::Reason;
-use groupage_core::domain::task::{Candidate, Status};
+use groupage_core::domain::task::Status;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

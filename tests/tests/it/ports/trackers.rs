@@ -1,6 +1,6 @@
 //! What every `Trackers` must do with a tracker itself: its item, what was added to it, and the index of those due.
 
-use groupage_core::domain::tracker::{Addition, Ending, ItemRange, Survey, Tracker};
+use groupage_core::domain::tracker::{Addition, Ending, ItemRange, Survey};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

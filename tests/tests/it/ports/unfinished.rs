@@ -1,7 +1,6 @@
 //! What the index of unfinished batches must show.
 
-use groupage_core::domain::batch::{Assumes, Batch, Claim};
-use groupage_core::domain::outcome::Results;
+use groupage_core::domain::batch::{Assumes, Claim};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::stream::{Ending, EventId, Life, Offset, Options};
-use groupage_core::domain::tracker::Outcome;
+use groupage_core::domain::stream::{Ending, Life, Options};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::{Event, Fed, Refused, Streaming};
 use groupage_tests::cases::{self, Step};

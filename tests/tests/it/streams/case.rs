@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use groupage_core::domain::stream::{State, Stream, path};
-use groupage_core::domain::task_message;
+use groupage_core::domain::stream::{State, path};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::Streaming;
 use groupage_tests::cases::{Checked, Made, Step};

@@ -5,8 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use groupage_core::domain::stream::{EventId, Life, Page, State, Stream, Trace};
-use groupage_core::domain::tracker::Outcome;
+use groupage_core::domain::stream::{Life, Page, State, Trace};
 use groupage_core::steps::stream::Streaming;
 use groupage_tests::prelude::*;
 

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::stream::{EventId, Options, Stream};
-use groupage_core::domain::{Outcome, Task};
+use groupage_core::domain::stream::Options;
 use groupage_tests::prelude::*;
 use groupage_tests::source::Source;
 use groupage_tests::{effort, promises};

@@ -5,7 +5,6 @@ mod waiting;
 
 use std::time::Duration;
 
-use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::sweep::{Budget, Report, Sweep};
 use groupage_core::steps::track::Lifetimes;
@@ -13,13 +12,7 @@ use groupage_tests::prelude::*;
 
 const EVERY_MS: u64 = 60_000;
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    target: truck
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-"#;
+const ROUTES: &str = parcels_route![];
 
 /// Everything that a sweep needs beside its tables.
 struct Stand {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use groupage_core::domain::batch::{Assumes, Batch};
-use groupage_core::domain::list::{self, List};
-use groupage_core::domain::session::Session;
-use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position, Shelf};
-use groupage_core::domain::stream::{self, Stream};
-use groupage_core::domain::tracker::{NodeId, Options, Tracker};
+use groupage_core::domain::batch::Assumes;
+use groupage_core::domain::list;
+use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
+use groupage_core::domain::stream;
+use groupage_core::domain::tracker::{NodeId, Options};
 use groupage_core::ports::{Entries, Error, Result, layer};
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::sweep::Budget;

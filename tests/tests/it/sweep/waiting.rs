@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use groupage_core::domain::message::Elect;
-use groupage_core::domain::shelf::{Bookmarks, Shelf};
-use groupage_core::domain::task::Task;
+use groupage_core::domain::shelf::Bookmarks;
 use groupage_core::ports::{Result, layer};
 use groupage_core::steps::sweep::Budget;
 use groupage_tests::prelude::*;

@@ -1,6 +1,6 @@
 //! The calls that a tracker's users make, in any order, and what may befall them.
 
-use groupage_core::domain::tracker::{GROUP_SIZE, ItemId, ItemRange, Outcome, Place};
+use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Place};
 use groupage_core::steps::Error;
 use groupage_core::steps::track::{Lifetimes, Refused};
 use groupage_tests::cases::{self, Step};

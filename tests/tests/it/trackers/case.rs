@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::tracker::{End, Ending, Node, Outcome, Place, State, Tracker, Which};
+use groupage_core::domain::tracker::{End, Ending, Node, Place, State, Which};
 use groupage_core::steps::track::Tracking;
 use groupage_tests::cases::{Checked, Made, Step};
 use groupage_tests::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::tracker::{Ending, Options, Outcome};
+use groupage_core::domain::tracker::{Ending, Options};
 use groupage_tests::prelude::*;
 
 /// What a call must be answered with.

@@ -4,21 +4,11 @@ use std::sync::Arc;
 
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::tracker::{State, Which};
-use groupage_core::domain::{Failure, Member, Reason};
-use groupage_core::routes::Routes;
 use groupage_core::steps::register::{Register, Report};
 use groupage_tests::prelude::*;
-use groupage_tests::records::records;
 
-const ROUTES: &str = r#"
-version: 1
-routes:
-  - name: parcels
-    when: "type == 'parcel'"
-    target: truck
-    batch: { max_items: 10, wait_ms: 2000, express: false }
-    downstream: { http: { url: "http://downstream.invalid/load" } }
-"#;
+const ROUTES: &str =
+    parcels_route!["when: type == 'parcel'", "batch: { max_items: 10, wait_ms: 2000, express: false }"];
 
 /// The same stack after a push that takes the route away.
 const OTHER_ROUTES: &str = r#"

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use groupage_core::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, IN_PLACE_MS, Limits, Scope};
 use groupage_tests::prelude::*;
 use tokio::sync::Semaphore;
 

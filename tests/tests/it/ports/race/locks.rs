@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use groupage_core::domain::lock::{Acquisition, Assumes, Bid, Holder, Lock, Term, bid};
+use groupage_core::domain::lock::{Acquisition, Assumes, Bid, Holder, bid};
 use groupage_tests::prelude::*;
 use tokio::sync::watch;
 
