@@ -45,53 +45,25 @@ pub enum Kind {
 }
 
 impl Kind {
-    const fn status(self) -> StatusCode {
+    /// Its status; its `type`, a name of ours and not an address; and its title, for people.
+    const fn facts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
-            Self::BadBody | Self::BadParameter => StatusCode::BAD_REQUEST,
-            Self::NoSuchPath | Self::NotFound => StatusCode::NOT_FOUND,
-            Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Conflict => StatusCode::CONFLICT,
-            Self::Full => StatusCode::TOO_MANY_REQUESTS,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::BadField => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
-    /// The `type`: a name of ours, not an address.
-    const fn uri(self) -> &'static str {
-        match self {
-            Self::BadBody => "urn:groupage:bad-body",
-            Self::BadParameter => "urn:groupage:bad-parameter",
-            Self::NoSuchPath => "urn:groupage:no-such-path",
-            Self::NotFound => "urn:groupage:not-found",
-            Self::NoSuchMethod => "urn:groupage:no-such-method",
-            Self::Conflict => "urn:groupage:conflict",
-            Self::Full => "urn:groupage:full",
-            Self::TooLarge => "urn:groupage:too-large",
-            Self::NotJson => "urn:groupage:not-json",
-            Self::BadField => "urn:groupage:bad-field",
-            Self::Internal => "urn:groupage:internal",
-            Self::Unavailable => "urn:groupage:unavailable",
-        }
-    }
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::BadBody => "The body cannot be read",
-            Self::BadParameter => "A parameter is malformed",
-            Self::NoSuchPath => "No such path",
-            Self::NotFound => "Not known",
-            Self::NoSuchMethod => "The method is not allowed here",
-            Self::Conflict => "The state does not allow it",
-            Self::Full => "Too much is under way",
-            Self::TooLarge => "The body is too large",
-            Self::NotJson => "The body must be JSON",
-            Self::BadField => "A field is wrong",
-            Self::Internal => "Something is wrong here",
-            Self::Unavailable => "Not possible now; try again",
+            Self::BadBody => (StatusCode::BAD_REQUEST, "urn:groupage:bad-body", "The body cannot be read"),
+            Self::BadParameter => (StatusCode::BAD_REQUEST, "urn:groupage:bad-parameter", "A parameter is malformed"),
+            Self::NoSuchPath => (StatusCode::NOT_FOUND, "urn:groupage:no-such-path", "No such path"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "urn:groupage:not-found", "Not known"),
+            Self::NoSuchMethod => {
+                (StatusCode::METHOD_NOT_ALLOWED, "urn:groupage:no-such-method", "The method is not allowed here")
+            }
+            Self::Conflict => (StatusCode::CONFLICT, "urn:groupage:conflict", "The state does not allow it"),
+            Self::Full => (StatusCode::TOO_MANY_REQUESTS, "urn:groupage:full", "Too much is under way"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "urn:groupage:too-large", "The body is too large"),
+            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "urn:groupage:not-json", "The body must be JSON"),
+            Self::BadField => (StatusCode::UNPROCESSABLE_ENTITY, "urn:groupage:bad-field", "A field is wrong"),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "urn:groupage:internal", "Something is wrong here"),
+            Self::Unavailable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "urn:groupage:unavailable", "Not possible now; try again")
+            }
         }
     }
 }
@@ -119,8 +91,8 @@ pub struct Problem {
 impl Problem {
     /// A problem of this kind.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        let (uri, title, status) = (kind.uri(), kind.title(), kind.status().as_u16());
-        Self { uri, title, status, detail: detail.into(), field: None }
+        let (status, uri, title) = kind.facts();
+        Self { uri, title, status: status.as_u16(), detail: detail.into(), field: None }
     }
 
     /// A field of the body holds what it may not.

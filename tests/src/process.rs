@@ -1,6 +1,6 @@
 //! One process at work on one message, and what may befall it at each of its calls to a port.
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groupage_core::domain::time::Timestamp;
@@ -78,7 +78,8 @@ pub struct Lasting {
 }
 
 /// A call to a port, as a run's log has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{call} of {step} at {}", at.0)]
 pub struct Point {
     /// When, by the caller's clock.
     pub at: Timestamp,
@@ -86,12 +87,6 @@ pub struct Point {
     pub step: &'static str,
     /// The port's method.
     pub call: &'static str,
-}
-
-impl fmt::Display for Point {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} at {}", self.call, self.step, self.at.0)
-    }
 }
 
 /// Every process's part in a run: the plan, and what was called so far.

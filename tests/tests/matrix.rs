@@ -11,9 +11,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::time::Instant;
 
+use derive_more::Display;
 use groupage_tests::prelude::*;
 use groupage_tests::process::Point;
 use groupage_tests::scenario::{Scenario, Told};
@@ -26,6 +26,8 @@ const SIDES: [Side; 2] = [Side::Before, Side::After];
 const FAULTS: [Fault; 4] = [Fault::Death, Fault::DeathBesideTwin, Fault::PauseBesideTwin(PAUSE_MS), Fault::Error];
 
 /// One cell.
+#[derive(Display)]
+#[display("GROUPAGE_CASE={number} ({}): {fault:?} {side:?} call {at}: {} of {}", scenario.name, point.call, point.step)]
 struct Case<'a> {
     number: usize,
     scenario: &'a Scenario,
@@ -35,17 +37,6 @@ struct Case<'a> {
     fault: Fault,
     /// Whether a quick run tries it, too.
     is_quick: bool,
-}
-
-impl fmt::Display for Case<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, scenario, at, point, side, fault, .. } = self;
-        write!(
-            f,
-            "GROUPAGE_CASE={number} ({}): {fault:?} {side:?} call {at}: {} of {}",
-            scenario.name, point.call, point.step
-        )
-    }
 }
 
 /// How often each step makes each call.

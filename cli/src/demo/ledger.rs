@@ -4,7 +4,6 @@
 //! if there is none.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::time::Instant;
 
 /// A parcel as a call brings it.
@@ -28,14 +27,16 @@ pub enum Outcome {
 }
 
 /// Something that a caller promised never to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// The same `Idempotency-Key` came with other parcels.
+    #[error("batch {batch} came again with other parcels")]
     MembersChanged {
         /// The key.
         batch: String,
     },
     /// A parcel was brought under a second key after it had its answer under the first.
+    #[error("parcel {parcel} came in batch {second} after its answer in batch {first}")]
     BroughtTwice {
         parcel: String,
         /// The key under which it was answered.
@@ -44,23 +45,12 @@ pub enum Violation {
         second: String,
     },
     /// A call for one truck held a parcel for another.
+    #[error("parcel {parcel} came in batch {batch} of another truck")]
     WrongTruck {
         parcel: String,
         /// The key.
         batch: String,
     },
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MembersChanged { batch } => write!(f, "batch {batch} came again with other parcels"),
-            Self::BroughtTwice { parcel, first, second } => {
-                write!(f, "parcel {parcel} came in batch {second} after its answer in batch {first}")
-            }
-            Self::WrongTruck { parcel, batch } => write!(f, "parcel {parcel} came in batch {batch} of another truck"),
-        }
-    }
 }
 
 /// One `Idempotency-Key`.

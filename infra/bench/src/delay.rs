@@ -123,8 +123,8 @@ fn figures(scenario: String, way: &'static str, setting: &Setting, outcome: &Out
 /// What was assumed of AWS.
 fn latencies() -> String {
     let each = Hop::ALL.map(|hop| {
-        let (p50, p99) = hop.percentiles();
-        format!("{} {p50:.0} and {p99:.0} ms", hop.name())
+        let (name, p50, p99) = hop.assumed();
+        format!("{name} {p50:.0} and {p99:.0} ms")
     });
     format!("Assumed of each hop, p50 and p99: {}.", each.join(", "))
 }

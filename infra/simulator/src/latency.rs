@@ -38,26 +38,15 @@ impl Hop {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Write, Self::Read, Self::Page, Self::Request, Self::Delivery, Self::Invocation];
 
-    /// Median and 99th percentile, in milliseconds.
-    pub const fn percentiles(self) -> (f64, f64) {
+    /// What it is called in tables; median and 99th percentile, in milliseconds.
+    pub const fn assumed(self) -> (&'static str, f64, f64) {
         match self {
-            Self::Write => (5.0, 15.0),
-            Self::Read => (3.0, 10.0),
-            Self::Page => (8.0, 25.0),
-            Self::Request | Self::Invocation => (10.0, 50.0),
-            Self::Delivery => (20.0, 80.0),
-        }
-    }
-
-    /// What it is called in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Write => "DynamoDB write",
-            Self::Read => "DynamoDB read",
-            Self::Page => "DynamoDB page",
-            Self::Request => "SQS request",
-            Self::Delivery => "SQS delivery",
-            Self::Invocation => "Lambda invocation",
+            Self::Write => ("DynamoDB write", 5.0, 15.0),
+            Self::Read => ("DynamoDB read", 3.0, 10.0),
+            Self::Page => ("DynamoDB page", 8.0, 25.0),
+            Self::Request => ("SQS request", 10.0, 50.0),
+            Self::Delivery => ("SQS delivery", 20.0, 80.0),
+            Self::Invocation => ("Lambda invocation", 10.0, 50.0),
         }
     }
 
@@ -65,7 +54,7 @@ impl Hop {
     pub fn draw(self, dice: &TestEnv) -> Duration {
         /// The standard normal distribution's 99th percentile.
         const P99: f64 = 2.326;
-        let (median, p99) = self.percentiles();
+        let (_, median, p99) = self.assumed();
         let sigma = (p99 / median).ln() / P99;
         Duration::from_secs_f64(median * (sigma * normal(dice)).exp() / 1_000.0)
     }

@@ -21,11 +21,13 @@ use crate::store::Tables;
 use crate::world::{Real, Setting, Steps, World};
 
 /// A run could not come to its end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The route is none.
+    #[error("the scenario's route is none: {0}")]
     Routes(groupage_core::routes::Error),
     /// Tasks are left that nothing moves.
+    #[error("only {settled} of {tasks} tasks are settled after an hour")]
     Stuck {
         /// How many are settled.
         settled: u64,
@@ -33,17 +35,6 @@ pub enum Error {
         tasks: usize,
     },
 }
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Routes(error) => write!(f, "the scenario's route is none: {error}"),
-            Self::Stuck { settled, tasks } => write!(f, "only {settled} of {tasks} tasks are settled after an hour"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// The world's clock is so far ahead of the beginning of virtual time that its numbers are as long as real ones.
 const AHEAD_MS: i64 = 1_800_000_000_000;

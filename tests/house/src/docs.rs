@@ -149,3 +149,9 @@ pub fn states_stored(source: &str) -> BTreeSet<String> {
 pub fn quoted_after(source: &str, start: &str) -> Vec<String> {
     source.split(start).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
+
+/// A name as `rename_all = "snake_case"` writes it.
+pub fn in_snake_case(name: &str) -> String {
+    let letters = name.chars().flat_map(|c| c.is_uppercase().then_some('_').into_iter().chain(c.to_lowercase()));
+    letters.collect::<String>().trim_start_matches('_').to_owned()
+}

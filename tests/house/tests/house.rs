@@ -273,8 +273,9 @@ fn the_generated_reference_is_what_the_code_says() {
 fn every_code_is_in_the_reference() {
     let top = cargo::workspace();
     let read = |file: &str| std::fs::read_to_string(top.join(file)).unwrap();
-    let codes = docs::quoted_after(&read("shared/core/src/domain/task_message.rs"), "=> \"");
-    let kinds = docs::quoted_after(&read("api/src/problem.rs"), "=> \"urn:");
+    let codes = reference::variants(&read("shared/core/src/domain/task_message.rs"), "Code").into_iter();
+    let codes: Vec<String> = codes.map(|(name, _)| docs::in_snake_case(&name)).collect();
+    let kinds = docs::quoted_after(&read("api/src/problem.rs"), "\"urn:");
     let mut reasons = Vec::new();
     for file in docs::Tree::read(&top)
         .unwrap()

@@ -155,7 +155,7 @@ impl Dynamo {
     ) -> Result<Stored> {
         match self.put(what, key, item, clauses).await? {
             Written::Done(_) => Ok(Stored::Yes),
-            Written::Refused(Some(old)) => Ok(if read(old)? == *next { Stored::Yes } else { Stored::Conflict }),
+            Written::Refused(Some(old)) => Ok(Stored::when(read(old)? == *next)),
             Written::Refused(None) => Ok(Stored::Conflict),
         }
     }

@@ -1,10 +1,10 @@
 //! Figures of a run, as plain values: what a meter shows, and differences of that.
 
-use std::fmt;
 use std::ops::{Add, Sub};
 
 /// Capacity units, exact to a tenth: an eventually consistent read costs half a unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{}.{}", tenths / 10, tenths % 10)]
 pub struct Units {
     tenths: u64,
 }
@@ -38,12 +38,6 @@ impl Units {
     #[expect(clippy::cast_precision_loss, reason = "exact far beyond any run")]
     pub fn count(self) -> f64 {
         self.tenths as f64 / 10.0
-    }
-}
-
-impl fmt::Display for Units {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.tenths / 10, self.tenths % 10)
     }
 }
 

@@ -109,27 +109,20 @@ impl Failures for Dynamo {
                 transaction::put(WHAT, &self.tables.lanes, item, &[is_before(lane)])?,
                 transaction::update(WHAT, key, change, &assumes)?,
             ];
-            return Ok(match self.transact(WHAT, Place::Lanes, writes).await? {
-                Ok(()) => Stored::Yes,
-                Err(_) => Stored::Conflict,
-            });
+            return Ok(Stored::when(self.transact(WHAT, Place::Lanes, writes).await?.is_ok()));
         }
         match self.update(WHAT, key, change, &assumes, ReturnValue::None).await? {
             Written::Done(_) => Ok(Stored::Yes),
             Written::Refused(None) => Ok(Stored::Conflict),
             // Our own write, whose answer was lost, or as good as it.
-            Written::Refused(Some(old)) => {
-                Ok(if task_of(old)?.waits_in(retry.failed_in.next()) { Stored::Yes } else { Stored::Conflict })
-            }
+            Written::Refused(Some(old)) => Ok(Stored::when(task_of(old)?.waits_in(retry.failed_in.next()))),
         }
     }
 
     async fn unfile(&self, id: &TaskId) -> Result<Stored> {
         let change = Change::default().remove(FILED).remove(FILED_AT);
         let failed = [Clause::Equals(STATUS, text(task::FAILED))];
-        Ok(match self.update("drop a failed task", self.task_key(id), change, &failed, ReturnValue::None).await? {
-            Written::Done(_) => Stored::Yes,
-            Written::Refused(_) => Stored::Conflict,
-        })
+        let written = self.update("drop a failed task", self.task_key(id), change, &failed, ReturnValue::None).await?;
+        Ok(Stored::when(matches!(written, Written::Done(_))))
     }
 }

@@ -1,7 +1,6 @@
 //! Where messages go, and which of them keep an order.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -58,11 +57,13 @@ impl Destination {
 }
 
 /// A queue for notifications: `default` (the stack's own), `none`, or an SQS queue URL.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum NotificationQueue {
     /// The stack's own.
+    #[display("default")]
     Default,
     /// Nobody is told.
+    #[display("none")]
     None,
     /// This queue.
     Url(String),
@@ -80,16 +81,6 @@ impl NotificationQueue {
             url if url.starts_with("https://") || url.starts_with("http://") => Ok(Self::Url(text.to_owned())),
             _ => Err("must be `default`, `none` or the URL of an SQS queue"),
         }
-    }
-}
-
-impl fmt::Display for NotificationQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Default => "default",
-            Self::None => "none",
-            Self::Url(url) => url,
-        })
     }
 }
 

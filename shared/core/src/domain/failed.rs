@@ -4,7 +4,6 @@
 //! again. So a task that succeeds pays nothing for it. A retry is a new round of the same task: the round is what keeps
 //! late copies of the earlier outcome from it, in the task's own writes and in those of its lane.
 
-use std::fmt;
 use std::str::FromStr;
 
 use super::answer::Excerpt;
@@ -33,20 +32,14 @@ pub struct Failure {
     pub keep_ms: u64,
 }
 
-/// Where a failed task is filed: the time of its failure, then its id.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a failed task is filed: the time of its failure, then its id. As text it sorts as it does by itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{:015}#{id}", at.0)]
 pub struct Filed {
     /// When it failed.
     pub at: Timestamp,
     /// The task.
     pub id: TaskId,
-}
-
-impl fmt::Display for Filed {
-    /// As text it sorts as it does by itself.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:015}#{}", self.at.0, self.id)
-    }
 }
 
 impl FromStr for Filed {

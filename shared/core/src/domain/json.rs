@@ -7,36 +7,29 @@ use std::fmt::{self, Write};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// What is wrong somewhere in a JSON text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Flaw {
     /// An object has two fields of one name: readers differ in which of them counts.
+    #[display("is there twice")]
     DuplicateField,
     /// A string, or a field's name, holds the character NUL, which the arguments and the environment of a process
     /// cannot carry.
+    #[display("holds the character NUL")]
     Nul,
     /// A string, or a field's name, holds half of a surrogate pair, which is no character.
+    #[display("holds half of a surrogate pair")]
     UnpairedSurrogate,
     /// A number is larger than any that a reader of JSON can be expected to take.
+    #[display("is a number out of range")]
     NumberOutOfRange,
     /// Arrays and objects lie within each other more than [`MAX_DEPTH`] deep.
+    #[display("lies more than {MAX_DEPTH} levels deep")]
     TooDeep,
 }
 
 /// How deep arrays and objects may lie within each other: not so deep that a reader of JSON refuses it, serde_json at
 /// 128.
 pub const MAX_DEPTH: usize = 100;
-
-impl fmt::Display for Flaw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DuplicateField => f.write_str("is there twice"),
-            Self::Nul => f.write_str("holds the character NUL"),
-            Self::UnpairedSurrogate => f.write_str("holds half of a surrogate pair"),
-            Self::NumberOutOfRange => f.write_str("is a number out of range"),
-            Self::TooDeep => write!(f, "lies more than {MAX_DEPTH} levels deep"),
-        }
-    }
-}
 
 /// Looks for flaws in what is JSON by its syntax.
 ///

@@ -1,7 +1,6 @@
 //! What a call's answer means for each member of its batch.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,7 @@ use super::id::TaskId;
 ///
 /// Reasons reach logs, notifications and `groupage status`. A downstream's sentence could quote a payload or a secret;
 /// a token of 64 safe characters is what it may say instead.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, derive_more::Display)]
 #[serde(transparent)]
 pub struct Reason(String);
 
@@ -36,12 +35,6 @@ impl Reason {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

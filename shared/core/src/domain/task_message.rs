@@ -4,7 +4,6 @@
 //! Details name fields and limits, never values: they reach logs and the rejected queue's attributes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
@@ -92,8 +91,9 @@ impl TaskMessage {
 }
 
 /// Why a message can never be registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, derive_more::Display)]
 #[serde(rename_all = "snake_case")]
+#[display(rename_all = "snake_case")]
 pub enum Code {
     /// The body is not JSON.
     NotJson,
@@ -139,35 +139,6 @@ pub enum Code {
     IdConflict,
     /// Handling it panicked: a bug.
     Panicked,
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotJson => "not_json",
-            Self::NotAnObject => "not_an_object",
-            Self::UnknownField => "unknown_field",
-            Self::MissingField => "missing_field",
-            Self::BadField => "bad_field",
-            Self::DuplicateField => "duplicate_field",
-            Self::BadText => "bad_text",
-            Self::BadNumber => "bad_number",
-            Self::TooDeep => "too_deep",
-            Self::BadId => "bad_id",
-            Self::BadItem => "bad_item",
-            Self::BadList => "bad_list",
-            Self::BadEvent => "bad_event",
-            Self::BadSender => "bad_sender",
-            Self::ListClosed => "list_closed",
-            Self::NoRoute => "no_route",
-            Self::BadTarget => "bad_target",
-            Self::BadOrder => "bad_order",
-            Self::BadSequence => "bad_sequence",
-            Self::TooLarge => "too_large",
-            Self::IdConflict => "id_conflict",
-            Self::Panicked => "panicked",
-        })
-    }
 }
 
 /// A refusal: the code, and a sentence for people.

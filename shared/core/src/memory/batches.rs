@@ -18,14 +18,11 @@ impl Batches for MemoryStore {
             Assumes::Absent => old.is_none(),
             Assumes::At(revision) => old.is_some_and(|old| old.revision == revision),
         };
-        if holds {
+        let is_written = holds || old == Some(batch);
+        if is_written {
             tables.batches.insert(batch.id.clone(), batch.clone());
-            Ok(Stored::Yes)
-        } else if old == Some(batch) {
-            Ok(Stored::Yes)
-        } else {
-            Ok(Stored::Conflict)
         }
+        Ok(Stored::when(is_written))
     }
 
     async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<Entries<BatchId>> {

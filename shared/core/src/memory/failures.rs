@@ -111,6 +111,6 @@ impl Failures for MemoryStore {
         if let Some(kept) = tables.failures.get_mut(id) {
             kept.is_filed = false;
         }
-        Ok(if has_failed { Stored::Yes } else { Stored::Conflict })
+        Ok(Stored::when(has_failed))
     }
 }

@@ -13,14 +13,11 @@ impl Gates for MemoryStore {
     async fn store_gate(&self, scope: &Scope, gate: &Gate, _: Timestamp) -> Result<Stored> {
         let mut tables = self.tables();
         let old = tables.gates.get(scope).cloned().unwrap_or_default();
-        if old.revision.next() == gate.revision {
+        let is_written = old.revision.next() == gate.revision || old == *gate;
+        if is_written {
             tables.gates.insert(scope.clone(), gate.clone());
-            Ok(Stored::Yes)
-        } else if old == *gate {
-            Ok(Stored::Yes)
-        } else {
-            Ok(Stored::Conflict)
         }
+        Ok(Stored::when(is_written))
     }
 
     async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {

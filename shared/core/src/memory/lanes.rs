@@ -75,10 +75,7 @@ impl Lanes for MemoryStore {
     async fn store_lane(&self, lane: &Lane) -> Result<Stored> {
         let mut tables = self.tables();
         let Some(all) = tables.lanes.get_mut(&lane.id) else { return Ok(Stored::Conflict) };
-        if all.lane.as_ref() == Some(lane) {
-            return Ok(Stored::Yes);
-        }
-        Ok(if all.replace(lane) { Stored::Yes } else { Stored::Conflict })
+        Ok(Stored::when(all.lane.as_ref() == Some(lane) || all.replace(lane)))
     }
 
     async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {

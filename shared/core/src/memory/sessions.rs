@@ -10,14 +10,8 @@ use crate::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
 impl Sessions for MemoryStore {
     async fn open_session(&self, session: &Session) -> Result<Stored> {
         let mut tables = self.tables();
-        match tables.sessions.get(&session.id) {
-            Some(old) if old == session => Ok(Stored::Yes),
-            Some(_) => Ok(Stored::Conflict),
-            None => {
-                tables.sessions.insert(session.id.clone(), session.clone());
-                Ok(Stored::Yes)
-            }
-        }
+        let there = tables.sessions.entry(session.id.clone()).or_insert_with(|| session.clone());
+        Ok(Stored::when(there == session))
     }
 
     async fn renew(&self, session: &Session) -> Result<Renewed> {

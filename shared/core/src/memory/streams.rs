@@ -74,11 +74,9 @@ impl Streams for MemoryStore {
             && old.revision.next() == stream.revision
             && (stream.due.is_some() || old.next == stream.next);
         if is_before {
-            *old = next;
-        } else if *old != next {
-            return Ok(Stored::Conflict);
+            *old = next.clone();
         }
-        Ok(Stored::Yes)
+        Ok(Stored::when(*old == next))
     }
 
     async fn mark_events(&self, life: &Life, change: &Change) -> Result<Marked> {

@@ -53,12 +53,11 @@ impl Trackers for MemoryStore {
     async fn store_tracker(&self, tracker: &Tracker) -> Result<Stored> {
         let mut tables = self.tables();
         let tracked = tables.trackers.entry(tracker.id.clone()).or_default();
-        if tracked.is_before(tracker) {
+        let is_written = tracked.is_before(tracker) || tracked.tracker.as_ref() == Some(tracker);
+        if is_written {
             tracked.tracker = Some(tracker.clone());
-        } else if tracked.tracker.as_ref() != Some(tracker) {
-            return Ok(Stored::Conflict);
         }
-        Ok(Stored::Yes)
+        Ok(Stored::when(is_written))
     }
 
     async fn add(&self, grown: &Tracker, addition: &Addition) -> Result<Added> {

@@ -97,6 +97,13 @@ pub enum Stored {
     Conflict,
 }
 
+impl Stored {
+    /// By whether the item is as written.
+    pub const fn when(is_written: bool) -> Self {
+        if is_written { Self::Yes } else { Self::Conflict }
+    }
+}
+
 /// Time, randomness and fresh ids.
 pub trait Env: Sync {
     /// The time now.

@@ -3,7 +3,7 @@
 //! Each kind has a handle (`handle!`): the ports over which its calls go. A call reads, decides purely, and writes on
 //! condition that what it read still holds; if somebody else wrote in between, it does so again (`Tries`). It is
 //! answered by an [`Outcome`]: what can never succeed as things are is refused, and only what may be repeated is an
-//! error. Sweep looks after what is due of each kind, and says what came of it in `counts!` that add up.
+//! error. Sweep looks after what is due of each kind, and says what came of it in counts that add up.
 
 use futures::{StreamExt, stream};
 
@@ -117,21 +117,4 @@ macro_rules! unless_refused {
     };
 }
 
-/// A struct of counts, which add up.
-macro_rules! counts {
-    ($(#[$doc:meta])* pub struct $name:ident { $($(#[$of:meta])* pub $count:ident: $type:ty,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name {
-            $($(#[$of])* pub $count: $type,)+
-        }
-
-        impl std::ops::AddAssign for $name {
-            fn add_assign(&mut self, other: Self) {
-                $(self.$count += other.$count;)+
-            }
-        }
-    };
-}
-
-pub(super) use {counts, handle, unless_refused};
+pub(super) use {handle, unless_refused};

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::Deref;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
+
+use derive_more::Deref;
 
 use super::recorder::Recorder;
 
@@ -156,16 +157,9 @@ pub enum Place<R> {
 }
 
 /// A process, compared by its fingerprint.
-#[derive(Debug)]
+#[derive(Debug, Deref)]
+#[deref(forward)]
 pub struct Running<C: Calls>(pub Arc<Process<C>>);
-
-impl<C: Calls> Deref for Running<C> {
-    type Target = Process<C>;
-
-    fn deref(&self) -> &Process<C> {
-        &self.0
-    }
-}
 
 impl<C: Calls> Clone for Running<C> {
     fn clone(&self) -> Self {

@@ -1,6 +1,5 @@
 //! The stores that the suite runs on.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,12 +9,13 @@ use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use derive_more::Deref;
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, Meter};
 use groupage_tests::prelude::*;
 
 /// A store to run a claim on, with all that it needs.
-pub trait Fixture: Deref<Target: Store + Send + Sized + 'static> {
+pub trait Fixture: std::ops::Deref<Target: Store + Send + Sized + 'static> {
     async fn start() -> Self;
 
     /// The store alone, for many tasks at once.
@@ -25,15 +25,9 @@ pub trait Fixture: Deref<Target: Store + Send + Sized + 'static> {
     async fn index_settles(&self) {}
 }
 
+#[derive(Deref)]
+#[deref(forward)]
 pub struct InMemory(Arc<MemoryStore>);
-
-impl Deref for InMemory {
-    type Target = MemoryStore;
-
-    fn deref(&self) -> &MemoryStore {
-        &self.0
-    }
-}
 
 impl Fixture for InMemory {
     async fn start() -> Self {
@@ -45,8 +39,10 @@ impl Fixture for InMemory {
     }
 }
 
+#[derive(Deref)]
 pub struct WithLag {
     clock: Turned,
+    #[deref(forward)]
     store: Arc<Lagging<MemoryStore, Turned>>,
 }
 
@@ -74,14 +70,6 @@ impl Env for Turned {
     }
 }
 
-impl Deref for WithLag {
-    type Target = Lagging<MemoryStore, Turned>;
-
-    fn deref(&self) -> &Lagging<MemoryStore, Turned> {
-        &self.store
-    }
-}
-
 impl Fixture for WithLag {
     async fn start() -> Self {
         let (clock, lag) = (Turned::default(), Lag { index_ms: MAX_LAG_MS, ..Lag::default() });
@@ -99,10 +87,12 @@ impl Fixture for WithLag {
 }
 
 /// DynamoDB's protocol, in this process.
+#[derive(Deref)]
 pub struct OnDynamo {
     stack: Stack,
     config: SdkConfig,
     meter: Arc<Meter>,
+    #[deref(forward)]
     store: Arc<Dynamo>,
 }
 
@@ -131,14 +121,6 @@ impl OnDynamo {
     }
 }
 
-impl Deref for OnDynamo {
-    type Target = Dynamo;
-
-    fn deref(&self) -> &Dynamo {
-        &self.store
-    }
-}
-
 impl Fixture for OnDynamo {
     async fn start() -> Self {
         Self::with(SdkConfig::clone).await
@@ -152,19 +134,13 @@ impl Fixture for OnDynamo {
 /// The same, but every write reaches the table twice and only the second answer comes back: what a table sees when the
 /// SDK repeats a write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens
 /// always.)
+#[derive(Deref)]
+#[deref(forward)]
 pub struct LosingAnswers(OnDynamo);
 
 impl LosingAnswers {
     pub fn inner(&self) -> &OnDynamo {
         &self.0
-    }
-}
-
-impl Deref for LosingAnswers {
-    type Target = Dynamo;
-
-    fn deref(&self) -> &Dynamo {
-        &self.0.store
     }
 }
 

@@ -158,10 +158,8 @@ impl Lists for Dynamo {
         ];
         let Err(reasons) = self.transact(WHAT, Place::Lists, writes).await? else { return Ok(Stored::Yes) };
         // The very same content is our own write, whose answer was lost.
-        Ok(match reasons.first().and_then(item_in).map(tail_of).transpose()? {
-            Some(old) if old == *tail => Stored::Yes,
-            Some(_) | None => Stored::Conflict,
-        })
+        let old = reasons.first().and_then(item_in).map(tail_of).transpose()?;
+        Ok(Stored::when(old.as_ref() == Some(tail)))
     }
 
     async fn due_lists(&self, look: Look<'_>) -> Result<Entries<ListId>> {
@@ -198,9 +196,6 @@ impl Lists for Dynamo {
             transaction::delete(WHAT, self.list_key(&tail.life.id, TAIL), &[revision, life.clone()])?,
             transaction::delete(WHAT, self.list_key(&tail.life.id, HEAD), &[life])?,
         ];
-        Ok(match self.transact(WHAT, Place::Lists, writes).await? {
-            Ok(()) => Stored::Yes,
-            Err(_) => Stored::Conflict,
-        })
+        Ok(Stored::when(self.transact(WHAT, Place::Lists, writes).await?.is_ok()))
     }
 }

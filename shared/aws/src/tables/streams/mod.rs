@@ -108,10 +108,7 @@ impl Streams for Dynamo {
             transaction::put(WHAT, &self.tables.streams, page_item(&fed.life, page), &[Clause::Absent(STREAM_ID)])?,
         ];
         // A lost answer makes the repeat find its own events fed: then the caller is told of a repeat, too.
-        Ok(match self.transact(WHAT, Place::Streams, writes).await? {
-            Ok(()) => Stored::Yes,
-            Err(_) => Stored::Conflict,
-        })
+        Ok(Stored::when(self.transact(WHAT, Place::Streams, writes).await?.is_ok()))
     }
 
     async fn commit(&self, stream: &Stream) -> Result<Stored> {
@@ -130,7 +127,7 @@ impl Streams for Dynamo {
             Written::Refused(Some(old)) => {
                 let old = stream_of(old)?;
                 let wanted = Stream { next: old.next, last: old.last.clone(), ..stream.clone() };
-                Ok(if old == wanted { Stored::Yes } else { Stored::Conflict })
+                Ok(Stored::when(old == wanted))
             }
         }
     }

@@ -1,7 +1,5 @@
 //! The ids of events, and what they leave behind: where each was, and what it held.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Life, MAX_NUMBER};
@@ -10,8 +8,9 @@ use crate::domain::time::Timestamp;
 
 /// One event of a stream, as `stream:opened:number`: the stream's opening, in milliseconds since 1970, goes in, since
 /// its name may be used again.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, derive_more::Display)]
 #[serde(try_from = "String", into = "String")]
+#[display("{}:{}:{number}", life.id, life.opened_at.0)]
 pub struct EventId {
     /// Which stream.
     pub life: Life,
@@ -25,7 +24,7 @@ pub struct EventId {
 pub struct NoEvent(pub &'static str);
 
 /// A position in a source, opaque: only the source knows what it means.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, derive_more::Display)]
 #[serde(try_from = "String", into = "String")]
 pub struct Offset(String);
 
@@ -118,18 +117,6 @@ impl Page {
     /// What is known of an event, if it is one of these.
     pub fn trace(&self, number: u64) -> Option<&Trace> {
         self.traces.get(usize::try_from(number.checked_sub(self.start)?).ok()?)
-    }
-}
-
-impl fmt::Display for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.life.id, self.life.opened_at.0, self.number)
-    }
-}
-
-impl fmt::Display for Offset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -8,8 +8,9 @@ use super::GROUP_SIZE;
 use crate::domain::id::{TrackerId, stored_as_text};
 
 /// One item of a tracker. Its sender makes its id from what adding answered.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, derive_more::Display)]
 #[serde(try_from = "String", into = "String")]
+#[display("{tracker}:{}:{}", at.group, at.index)]
 pub struct ItemId {
     /// The tracker.
     pub tracker: TrackerId,
@@ -113,12 +114,6 @@ impl ItemRange {
     pub fn places(&self) -> impl Iterator<Item = Place> {
         let group = self.group;
         (self.first..=self.last).map(move |index| Place { group, index })
-    }
-}
-
-impl fmt::Display for ItemId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.tracker, self.at.group, self.at.index)
     }
 }
 

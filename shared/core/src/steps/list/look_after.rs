@@ -1,28 +1,29 @@
 //! What sweep does for a list: works off what the dead have taken, and removes the list when its time is over.
 
+use derive_more::AddAssign;
+
 use super::Listing;
 use crate::domain::list::{Head, Life, List, Move, Purpose, State};
 use crate::domain::{ListId, Timestamp};
 use crate::ports::{Cleared, Env, Lists, Moved, Outbox, Stored, Trackers};
-use crate::steps::shape::{TRIES, counts};
+use crate::steps::shape::TRIES;
 use crate::steps::{Error, let_others_go_first};
 
-counts! {
-    /// What looking after lists came to.
-    pub struct Report {
-        /// Reservations worked on for somebody who died, or who left it to sweep.
-        pub revived: usize,
-        /// Their tasks fed on or discarded.
-        pub tasks: u64,
-        /// Tasks that were not there: somebody removed them by hand, or the table was restored.
-        pub lost: u64,
-        /// Tasks that were too large to go on, and went to the rejected queue.
-        pub set_aside: u64,
-        /// Lists removed because they were idle.
-        pub removed: usize,
-        /// Tasks that waited on those whose time to live was over, and are discarded.
-        pub expired: u64,
-    }
+/// What looking after lists came to.
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Reservations worked on for somebody who died, or who left it to sweep.
+    pub revived: usize,
+    /// Their tasks fed on or discarded.
+    pub tasks: u64,
+    /// Tasks that were not there: somebody removed them by hand, or the table was restored.
+    pub lost: u64,
+    /// Tasks that were too large to go on, and went to the rejected queue.
+    pub set_aside: u64,
+    /// Lists removed because they were idle.
+    pub removed: usize,
+    /// Tasks that waited on those whose time to live was over, and are discarded.
+    pub expired: u64,
 }
 
 /// One sweep works off this many pages of a list at most, and removes this many pages of what belongs to it; the next

@@ -1,5 +1,7 @@
 //! What sweep does for a stream: commits what nobody committed, tells it, and removes the stream at last.
 
+use derive_more::AddAssign;
+
 use super::Streaming;
 use super::commit::When;
 use crate::domain::id::StreamId;
@@ -7,16 +9,14 @@ use crate::domain::stream::{Life, MAX_NUMBER, Stream};
 use crate::domain::tracker::MAX_LEVEL;
 use crate::ports::{Env, Outbox, Stored, Streams};
 use crate::steps::Error;
-use crate::steps::shape::counts;
 
-counts! {
-    /// What looking after streams came to.
-    pub struct Report {
-        /// Watermarks committed because nobody else did.
-        pub committed: usize,
-        /// Streams removed after their retention.
-        pub removed: usize,
-    }
+/// What looking after streams came to.
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Watermarks committed because nobody else did.
+    pub committed: usize,
+    /// Streams removed after their retention.
+    pub removed: usize,
 }
 
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {

@@ -29,14 +29,12 @@
 mod shelf;
 mod waiting;
 
-use std::ops::AddAssign;
-
+use derive_more::AddAssign;
 use futures::{StreamExt, join, stream};
 
 use super::Error;
 use super::keeper::lives_until;
 use super::list::{self, Listing};
-use super::shape::counts;
 use super::stream::Streaming;
 use super::track::{self, Lifetimes, Tracking};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
@@ -49,28 +47,27 @@ use crate::ports::{Ended, Env, Look, Outbox, Outgoing, Store, Stored, send_all};
 use crate::routes::{Route, Routes};
 use shelf::Tally;
 
-counts! {
-    /// What one sweep sent on.
-    pub struct Report {
-        /// Sessions that were over and are ended now.
-        pub sessions: usize,
-        /// Batches sent to be finished.
-        pub finishes: usize,
-        /// Batches sent to the batch-handler: to be called, taken over or followed up.
-        pub batches: usize,
-        /// Waiting tasks that got an election.
-        pub tasks: usize,
-        /// Waiting tasks that no route wants any more; they stay as they are.
-        pub stranded: usize,
-        /// What became of trackers.
-        pub trackers: track::Report,
-        /// What became of lists.
-        pub lists: list::Report,
-        /// What became of streams.
-        pub streams: super::stream::Report,
-        /// For how long some entry of an index was not visited.
-        pub oldest_unvisited: Longest,
-    }
+/// What one sweep sent on.
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Sessions that were over and are ended now.
+    pub sessions: usize,
+    /// Batches sent to be finished.
+    pub finishes: usize,
+    /// Batches sent to the batch-handler: to be called, taken over or followed up.
+    pub batches: usize,
+    /// Waiting tasks that got an election.
+    pub tasks: usize,
+    /// Waiting tasks that no route wants any more; they stay as they are.
+    pub stranded: usize,
+    /// What became of trackers.
+    pub trackers: track::Report,
+    /// What became of lists.
+    pub lists: list::Report,
+    /// What became of streams.
+    pub streams: super::stream::Report,
+    /// For how long some entry of an index was not visited.
+    pub oldest_unvisited: Longest,
 }
 
 /// A time in milliseconds. Of several, the longest counts.
@@ -80,7 +77,7 @@ pub struct Longest {
     pub ms: u64,
 }
 
-impl AddAssign for Longest {
+impl std::ops::AddAssign for Longest {
     fn add_assign(&mut self, other: Self) {
         *self = other.max(*self);
     }

@@ -1,6 +1,8 @@
 //! What sweep does for a tracker: completes it if the process that should have died, ends it when its time is over,
 //! sends its notice, and removes it at last.
 
+use derive_more::AddAssign;
+
 use super::Tracking;
 use super::survey::{MAX_RANGES, PAGE, Surveyor};
 use crate::domain::task::RETENTION_DAYS;
@@ -8,7 +10,6 @@ use crate::domain::tracker::{Ending, Patience, State, Tracker};
 use crate::domain::{Timestamp, TrackerId};
 use crate::ports::{Cleared, Env, Freshness, Outbox, Stored, Trackers};
 use crate::steps::Error;
-use crate::steps::shape::counts;
 
 /// How long trackers live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +27,19 @@ impl Default for Lifetimes {
     }
 }
 
-counts! {
-    /// What looking after trackers came to.
-    pub struct Report {
-        /// Trackers completed for somebody who died.
-        pub completed: usize,
-        /// Trackers whose deadline has passed.
-        pub overdue: usize,
-        /// Trackers that nobody did anything with.
-        pub abandoned: usize,
-        /// Notices sent for somebody who died.
-        pub told: usize,
-        /// Trackers removed after their retention.
-        pub removed: usize,
-    }
+/// What looking after trackers came to.
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Trackers completed for somebody who died.
+    pub completed: usize,
+    /// Trackers whose deadline has passed.
+    pub overdue: usize,
+    /// Trackers that nobody did anything with.
+    pub abandoned: usize,
+    /// Notices sent for somebody who died.
+    pub told: usize,
+    /// Trackers removed after their retention.
+    pub removed: usize,
 }
 
 impl Report {
