@@ -8,10 +8,9 @@ use divan::counter::ItemsCount;
 use groupage_core::domain::batch::Limits;
 use groupage_core::domain::drain::Drain;
 use groupage_core::domain::message::{Elect, Election};
-use groupage_core::domain::task::Candidate;
 use groupage_core::domain::task_message::{self, TaskMessage};
 use groupage_core::domain::tracker::{Mark, Node, NodeId};
-use groupage_core::domain::{BatchId, Round, RouteName, Target, TaskId, Timestamp, WorkflowId};
+use groupage_core::domain::{BatchId, Candidate, Round, RouteName, Target, TaskId, Timestamp, WorkflowId};
 use groupage_core::routes::{Item, Routes};
 use serde_json::value::RawValue;
 

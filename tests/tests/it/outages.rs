@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::gate::Scope;
-use groupage_core::domain::id::{RouteName, Target};
-use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::task::Status;
+use groupage_core::domain::{Reason, RouteName, Target};
 use groupage_core::ports::{Answer, Destination, Env, NoAnswer};
 use groupage_core::steps::hold::Holding;
 use groupage_tests::clock::in_virtual_time;

@@ -2,9 +2,8 @@
 
 use super::MemoryStore;
 use super::due::in_order;
-use crate::domain::id::{Beat, Pool, SessionId};
-use crate::domain::session::Session;
 use crate::domain::shelf::Position;
+use crate::domain::{Beat, Pool, Session, SessionId};
 use crate::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
 
 impl Sessions for MemoryStore {

@@ -3,9 +3,7 @@
 use super::Result;
 use super::declare::port;
 use crate::domain::gate::{Gate, Scope};
-use crate::domain::id::Target;
-use crate::domain::lock::Lock;
-use crate::domain::task::Task;
+use crate::domain::{Lock, Target, Task};
 
 port! {
     /// A count of everything that is not at rest; reads whole tables.

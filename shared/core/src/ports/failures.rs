@@ -3,8 +3,7 @@
 use super::declare::port;
 use super::{Result, Stored};
 use crate::domain::failed::{Failed, Filed, Retry};
-use crate::domain::id::{Part, RouteName, TaskId};
-use crate::domain::time::Timestamp;
+use crate::domain::{Part, RouteName, TaskId, Timestamp};
 
 port! {
     /// The failed tasks.

@@ -2,9 +2,8 @@
 
 use super::declare::port;
 use super::{Result, Stored};
-use crate::domain::id::{LaneId, RouteName, Turn};
 use crate::domain::lane::{Lane, Queued};
-use crate::domain::task::Task;
+use crate::domain::{LaneId, RouteName, Task, Turn};
 
 /// Most tasks that come to a lane in one call: a transaction takes a hundred writes, and each may need two.
 pub const MAX_NEWCOMERS: usize = 49;

@@ -23,8 +23,7 @@ mod tasks;
 mod trackers;
 mod unasked;
 
-use crate::domain::retry::Retryable;
-use crate::domain::time::Timestamp;
+use crate::domain::{Retryable, Timestamp};
 
 pub use crate::domain::answer::{Answer, NoAnswer};
 pub use crate::domain::destination::Destination;

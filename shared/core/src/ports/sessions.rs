@@ -2,9 +2,8 @@
 
 use super::declare::port;
 use super::{Entries, Result, Stored};
-use crate::domain::id::{Beat, Pool, SessionId};
-use crate::domain::session::Session;
 use crate::domain::shelf::Position;
+use crate::domain::{Beat, Pool, Session, SessionId};
 
 /// What became of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! New elections and their messages, for all steps that send for a leader.
 
 use crate::domain::message::{Elect, Election, MAX_TASKS};
-use crate::domain::task::Candidate;
-use crate::domain::{Target, Timestamp, WorkflowId};
+use crate::domain::{Candidate, Target, Timestamp, WorkflowId};
 use crate::ports::{Env, Outgoing};
 
 /// The locks whose leaders gather from this shard, the home's first: a workflow with tasks in it may hold either.

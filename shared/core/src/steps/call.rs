@@ -18,12 +18,10 @@ use super::admit::{Passed, Wait};
 use super::processor::Processor;
 use crate::domain::answer::Excerpt;
 use crate::domain::batch::bisection::{self, Bisection};
-use crate::domain::batch::{Batch, Member};
 use crate::domain::gate::{Scope, Setback};
-use crate::domain::id::{BatchId, TaskId};
 use crate::domain::outcome::{Attempted, Failure, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
-use crate::domain::time::Timestamp;
+use crate::domain::{Batch, BatchId, Member, TaskId, Timestamp};
 use crate::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
 use crate::routes::{Item, OnReject, Route, Unmade};
 

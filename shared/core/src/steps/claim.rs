@@ -17,11 +17,8 @@ use super::processor::Processor;
 use super::{Error, follow_up, let_others_go_first};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
 use crate::domain::gate::{Now, Scope};
-use crate::domain::id::Revision;
 use crate::domain::outcome::{self, Reason, Results, results};
-use crate::domain::retry::Retryable;
-use crate::domain::task::Task;
-use crate::domain::time::Timestamp;
+use crate::domain::{Retryable, Revision, Task, Timestamp};
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
 use crate::routes::{OnReject, Route};
 

@@ -7,8 +7,7 @@ use super::{CONCURRENCY, Error, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Member, Pace, Room, Status, next_look_ms};
 use crate::domain::drain::{Drain, NextPage};
 use crate::domain::message::Resume;
-use crate::domain::task::Candidate;
-use crate::domain::{BatchId, Revision, Target, TaskId, Timestamp};
+use crate::domain::{BatchId, Candidate, Revision, Target, TaskId, Timestamp};
 use crate::ports::{Batches, Freshness, Joined, Locks, Page, Tasks};
 use crate::routes::Routes;
 

@@ -9,8 +9,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, Member, Status};
 use crate::domain::message::Handle;
-use crate::domain::task::Task;
-use crate::domain::{BatchId, Target, Timestamp};
+use crate::domain::{BatchId, Target, Task, Timestamp};
 use crate::ports::{Batches, Freshness, Joined, Outbox, Outgoing, Stored, Tasks, send_all};
 use crate::routes::Routes;
 

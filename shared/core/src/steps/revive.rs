@@ -10,10 +10,8 @@ use super::Error;
 use super::ballot::{election_messages, elections};
 use super::drive_on::{Next, drive_on};
 use crate::domain::batch::Pace;
-use crate::domain::id::Target;
-use crate::domain::lock::Term;
 use crate::domain::message::{Group, Lead};
-use crate::domain::task::Candidate;
+use crate::domain::{Candidate, Target, Term};
 use crate::ports::{Batches, Census, Env, Outbox, Outgoing, Tasks, Waiting, send_all};
 use crate::routes::{Assigned, Routes};
 

@@ -6,10 +6,9 @@ use super::Error;
 use super::shape::Settled;
 use super::stream::Streaming;
 use super::track::Tracking;
-use crate::domain::id::TrackerId;
 use crate::domain::stream::Life;
 use crate::domain::task::Ties;
-use crate::domain::tracker::Outcome;
+use crate::domain::{Outcome, TrackerId};
 use crate::ports::{Env, Outbox, Streams, Trackers};
 
 /// What telling came to.

@@ -12,9 +12,8 @@ use super::Error;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
-use crate::domain::batch::Batch;
 use crate::domain::session::share;
-use crate::domain::{BatchId, Part, Pool, Reason, RouteName, SessionId, Timestamp};
+use crate::domain::{Batch, BatchId, Part, Pool, Reason, RouteName, SessionId, Timestamp};
 use crate::ports::{Downstream, Env, Look, Outbox, Store};
 
 /// What a worker did with one batch.
@@ -245,9 +244,8 @@ const HELP_AFTER_MS: u64 = 3_000;
 mod tests {
     use super::*;
     use crate::domain::batch::Assumes;
-    use crate::domain::id::{Fence, Round, Target, TaskId};
     use crate::domain::session::Timing;
-    use crate::domain::task::Candidate;
+    use crate::domain::{Candidate, Fence, Round, Target, TaskId};
     use crate::memory::{MemoryQueues, MemoryStore};
     use crate::ports::{Answer, Batches, Call, NoAnswer};
     use crate::routes::Routes;

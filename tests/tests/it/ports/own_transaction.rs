@@ -12,7 +12,6 @@ use groupage_core::domain::batch::{Assumes, FollowUp, Status};
 use groupage_core::domain::id::digest;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::task;
 use groupage_core::routes::Allowed;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::process::Processor;

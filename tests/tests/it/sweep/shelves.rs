@@ -5,9 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use groupage_core::domain::batch::Assumes;
-use groupage_core::domain::list;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
-use groupage_core::domain::stream;
 use groupage_core::domain::tracker::{NodeId, Options};
 use groupage_core::ports::{Entries, Error, Result, layer};
 use groupage_core::steps::list::Listing;

@@ -53,10 +53,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::failed::Failure;
-    use crate::domain::id::{RouteName, Target, TaskId};
-    use crate::domain::outcome::Reason;
-    use crate::domain::time::Timestamp;
+    use crate::domain::{Failure, Reason, RouteName, Target, TaskId, Timestamp};
 
     fn failed(n: usize, at: u64) -> Failed {
         let reason = Reason::new(if n.is_multiple_of(3) { "wanted" } else { "other" });

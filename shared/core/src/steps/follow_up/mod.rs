@@ -15,15 +15,11 @@ use futures::{StreamExt, stream};
 
 use self::messages::About;
 use super::lane::{HandedOver, Ordering, Over};
-use super::ties;
-use super::{CONCURRENCY, Error};
+use super::{CONCURRENCY, Error, ties};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Positions, Status};
-use crate::domain::failed::Failure;
 use crate::domain::notice::is_undeliverable;
-use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::{self, Ties};
-use crate::domain::tracker;
-use crate::domain::{TaskId, Timestamp};
+use crate::domain::{Exception, Failure, Results, TaskId, Timestamp, tracker};
 use crate::ports::{
     self, Batches, Env, Freshness, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all,
 };

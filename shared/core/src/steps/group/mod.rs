@@ -21,11 +21,9 @@ use super::handle::Delivery;
 use super::{Error, still_waiting};
 use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
-use crate::domain::lock::{Lock, Term};
 use crate::domain::message::{Finish, Group, Lead, Resume};
 use crate::domain::retry::{Retryable, again_delay_ms};
-use crate::domain::task::Candidate;
-use crate::domain::{Shard, Timestamp};
+use crate::domain::{Candidate, Lock, Shard, Term, Timestamp};
 use crate::ports::{
     self, Batches, Destination, Env, Freshness, Inbox, Locks, Outbox, Outgoing, Tasks, postpone_one, send_all,
 };

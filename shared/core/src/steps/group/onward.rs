@@ -1,9 +1,8 @@
 //! How a leader goes on: to its next batch, out of its lock, or to another message of its own.
 
 use super::{GroupBatch, Leading, Stop};
-use crate::domain::lock::Lock;
 use crate::domain::message::{Group, Lead, MAX_TASKS, Resume};
-use crate::domain::task::Candidate;
+use crate::domain::{Candidate, Lock};
 use crate::ports::{Advanced, Batches, Env, Locks, Outbox, Outgoing, Released, Tasks, send_all};
 use crate::steps::ballot::{election_messages, elections};
 use crate::steps::fill::Gathered;

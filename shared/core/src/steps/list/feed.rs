@@ -15,10 +15,9 @@
 //! the rejected queue with its reason, and its item fails.
 
 use super::Listing;
-use crate::domain::id::Token;
 use crate::domain::list::{Head, Life, Purpose, Record, Slot};
 use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES};
-use crate::domain::tracker;
+use crate::domain::{Token, tracker};
 use crate::ports::{Destination, Env, Lists, Moved, Outbox, Outgoing, Stored, Trackers, send_all};
 use crate::steps::shape::Tries;
 use crate::steps::track::Tracking;

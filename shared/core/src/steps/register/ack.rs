@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use super::Register;
 use super::plan::Lost;
-use crate::domain::id::TaskId;
 use crate::domain::list::Addition;
 use crate::domain::task::{Task, Ties};
-use crate::domain::tracker::Outcome;
+use crate::domain::{Outcome, TaskId};
 use crate::ports::{Env, Freshness, Lists, Outbox, Streams, Tasks, Trackers};
 use crate::steps::{Error, ties};
 

@@ -1,11 +1,9 @@
 //! What came: records, parsed, and rests of other events.
 
 use super::Record;
-use crate::domain::id::{ListId, Shard, Target};
 use crate::domain::lane::Order;
 use crate::domain::rest::{Rest, Stage};
-use crate::domain::task::Task;
-use crate::domain::task_message::TaskMessage;
+use crate::domain::{ListId, Shard, Target, Task, TaskMessage};
 
 /// A parsed record with the task that it asks for.
 pub(super) struct Parsed {

@@ -19,8 +19,7 @@ use futures::{StreamExt, stream};
 
 use super::{Named, Plan, Record, Register, Report};
 use crate::domain::batch::{Assumes, Batch};
-use crate::domain::id::BatchId;
-use crate::domain::task::Candidate;
+use crate::domain::{BatchId, Candidate};
 use crate::ports::{Batches, Env, Stored};
 use crate::steps::drive_on::Found;
 use crate::steps::finish::{handing_on, offered};

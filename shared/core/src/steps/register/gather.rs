@@ -23,10 +23,9 @@ use futures::future::join;
 use super::came::{Came, Opened, Parsed, message_of};
 use super::{Record, Register, Report};
 use crate::domain::batch::Limits;
-use crate::domain::id::{BatchId, Shard, Target};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, Shard, Target, Timestamp};
 use crate::ports::{Destination, Env, Inbox, Outbox, Outgoing, send_all};
 use crate::steps::Error;
 

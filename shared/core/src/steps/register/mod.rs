@@ -29,14 +29,11 @@ use super::drive_on::{Found, Next, drive_on};
 use super::lane::{Arrival, Lined, Ordering};
 use super::list::{Listing, Placed};
 use super::{CONCURRENCY, Error};
-use crate::domain::id::{BatchId, LaneId, ListId, Target, TaskId};
 use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
-use crate::domain::retry::Retryable;
 use crate::domain::sender::Sender;
 use crate::domain::task::{Candidate, Status, Task};
-use crate::domain::task_message::TaskMessage;
-use crate::domain::time::Timestamp;
+use crate::domain::{BatchId, LaneId, ListId, Retryable, Target, TaskId, TaskMessage, Timestamp};
 use crate::ports::{
     self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers, Waiting,
 };

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Record, Refused};
-use crate::domain::id::Target;
 use crate::domain::task::{Candidate, Ties};
 use crate::domain::task_message::{Rejection, TaskMessage};
-use crate::domain::time::Timestamp;
-use crate::domain::tracker::Outcome;
+use crate::domain::{Outcome, Target, Timestamp};
 use crate::ports::{Destination, Outgoing, Waiting};
 use crate::steps::drive_on::Next;
 

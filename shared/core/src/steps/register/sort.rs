@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use super::came::{Came, Opened, Parsed};
 use super::refused::{Refused, only_the_stack, ties_of_a_stranger};
 use super::{Plan, Record, Register, Report};
-use crate::domain::id::{LaneId, ListId, Shard, TaskId};
 use crate::domain::lane::{Numbering, Order};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::sender::Sender;
-use crate::domain::task::Task;
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
+use crate::domain::{LaneId, ListId, Shard, Task, TaskId};
 use crate::ports::Env;
 use crate::routes::Assigned;
 

@@ -11,9 +11,8 @@ use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt, stream};
 
 use super::{Longest, Report, Sweep};
-use crate::domain::retry::Retryable;
 use crate::domain::shelf::{Bookmark, Bookmarks, Shelf};
-use crate::domain::time::Timestamp;
+use crate::domain::{Retryable, Timestamp};
 use crate::ports::{self, Entries, Entry, Env, Outbox, Store};
 use crate::steps::Error;
 

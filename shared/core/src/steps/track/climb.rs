@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Tracking;
-use crate::domain::id::TrackerId;
-use crate::domain::notice;
 use crate::domain::tracker::{Ending, GROUP_SIZE, ItemId, ItemRange, Mark, Node, NodeId, State, Tracker, Which};
+use crate::domain::{TrackerId, notice};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Trackers, send_all};
 use crate::steps::Error;
 use crate::steps::shape::Tries;
