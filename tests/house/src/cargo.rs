@@ -33,10 +33,12 @@ pub fn targets() -> Result<Vec<Target>, String> {
     Ok(targets)
 }
 
-/// The names of all crates in `package`'s tree of normal dependencies, with all its features, on every platform.
+/// The names of all crates in `package`'s tree of normal dependencies, with all its features, on every platform. Those of
+/// other platforms are there after `cargo fetch --locked`.
 pub fn dependencies(package: &str) -> Result<Vec<String>, String> {
     let which = ["tree", "--package", package, "--edges", "normal", "--all-features", "--target", "all"];
-    let tree = run(&[&which[..], &["--prefix", "none", "--format", "{p}"]].concat())?;
+    let tree = run(&[&which[..], &["--prefix", "none", "--format", "{p}"]].concat())
+        .map_err(|error| format!("{error}\nIf crates are missing, run `cargo fetch --locked` first."))?;
     Ok(tree.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
