@@ -7,7 +7,7 @@ use groupage_core::ports::Env;
 
 use crate::output::{Ending, Output, after_step};
 use crate::stack::{self, Access};
-use crate::status::gates::Shown;
+use crate::status::gates::{Shown, sheet};
 
 /// Whose calls.
 #[derive(Debug, clap::Args)]
@@ -97,6 +97,7 @@ fn again(error: groupage_core::steps::Error) -> Error {
 }
 
 fn show(access: &Access, scope: &Scope, gate: &Gate, output: &Output) {
-    let shown = Shown::of(scope, gate, access.env().now());
-    output.result(&shown, || shown.row().1);
+    let now = access.env().now();
+    let shown = Shown::of(scope, gate, now);
+    output.sheet(&shown, || sheet(std::slice::from_ref(&shown), now));
 }

@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use groupage_aws::entry::without_payloads;
@@ -24,6 +25,7 @@ mod http;
 mod lane;
 mod list;
 mod local;
+mod notices;
 mod output;
 mod push;
 mod reach;
@@ -32,6 +34,7 @@ mod redrive;
 mod reference;
 mod schema;
 mod send;
+mod sheet;
 mod stack;
 mod status;
 mod steps;
@@ -87,6 +90,7 @@ enum Command {
     Push(push::Args),
     Status(status::Args),
     Redrive(redrive::Args),
+    Notices(notices::Args),
     Schema(schema::Args),
     /// Print a completion script, for example: groupage completions bash > /etc/bash_completion.d/groupage
     Completions {
@@ -100,7 +104,12 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let output = Output::new(args.json, args.color);
     init_logging(&args.command, output);
-    match run(args, &output).await {
+    let ended = run(args, &output).await;
+    if let Some(error) = output::lost() {
+        output.error(anyhow!("cannot write the result: {error}").as_ref());
+        return ExitCode::FAILURE;
+    }
+    match ended {
         Ok(Ending::Well) => ExitCode::SUCCESS,
         Ok(Ending::Badly) => ExitCode::FAILURE,
         Err(error) => {
@@ -131,9 +140,13 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::Work(options) => work::run(&options, stack, output).await?,
         Command::Status(options) => status::run(&options, stack, output).await?,
         Command::Redrive(options) => redrive::run(&options, stack, output).await?,
+        Command::Notices(options) => notices::run(&options, stack, output).await?,
         Command::Schema(options) => schema::run(&options, output),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "groupage", &mut std::io::stdout());
+            // It takes a writer that cannot fail.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "groupage", &mut script);
+            output::write(&script);
             Ending::Well
         }
     })
@@ -149,7 +162,9 @@ fn init_logging(command: &Command, output: Output) {
         "warn,groupage={own},embedded={own},groupage_aws={own},groupage_core={own},dynoxide=error,aws_config=error"
     );
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(output.has_color());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(output.has_error_color());
+    // It would complain by a macro that panics, on the pipe that is closed.
+    let lines = lines.log_internal_errors(false);
     tracing_subscriber::registry().with(lines.with_target(false).with_filter(without_payloads(filter))).init();
 }
 

@@ -1,8 +1,12 @@
 //! What people and programs read: tables or JSON on standard output, everything else on standard error.
+//!
+//! A reader that closes the pipe has read enough: that is no error, and nothing more is said. Any other failure to write
+//! a result, such as a full disk, is told at the end and makes the exit code 1.
 
 use std::env;
 use std::error::Error;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
@@ -10,10 +14,11 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use groupage_core::steps;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use serde_json::Value;
 
 pub use groupage_console::words::{clock as time, grouped, on_one_line};
 use groupage_console::words::{visible, visible_json};
+
+use crate::sheet::Sheet;
 
 /// How a command ended that did what it could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,22 +40,38 @@ pub enum Color {
     Never,
 }
 
+/// Why a result could not be written, if that has happened. A closed pipe is a reason, too.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
 /// Where and how results are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
+    /// Of results.
     color: bool,
+    /// Of errors and logs.
+    error_color: bool,
+    /// Each result takes the place of the one before.
+    is_watched: bool,
 }
 
 impl Output {
     /// Prints as JSON or for people, in colour where that is wanted.
     pub fn new(json: bool, color: Color) -> Self {
-        let color = match color {
+        let wanted = |is_terminal: bool| match color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            Color::Auto => is_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        Self { json, color }
+        let (color, error_color) = (wanted(io::stdout().is_terminal()), wanted(io::stderr().is_terminal()));
+        Self { json, color, error_color, is_watched: false }
+    }
+
+    /// The same for results that come again and again: on a terminal each takes the place of the one before, and
+    /// programs get each on a line of its own.
+    #[must_use]
+    pub fn watched(self) -> Self {
+        Self { is_watched: true, ..self }
     }
 
     /// Whether results go to programs: nothing else may be on standard output then.
@@ -59,46 +80,49 @@ impl Output {
     }
 
     /// Whether standard error is to be coloured.
-    pub fn has_color(self) -> bool {
-        self.color
+    pub fn has_error_color(self) -> bool {
+        self.error_color
     }
 
     /// Prints a result: `value` as JSON, or the text for people.
     pub fn result<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) {
-        let text = match self.json {
-            true => visible_json(&serde_json::to_string_pretty(value).unwrap_or_default()),
-            false => visible(&text()),
+        match self.json {
+            true => self.json(value),
+            false => self.print(&visible(&text())),
+        }
+    }
+
+    /// Prints a result: `value` as JSON, or the sheet for people.
+    pub fn sheet<T: Serialize>(self, value: &T, sheet: impl FnOnce() -> Sheet) {
+        match self.json {
+            true => self.json(value),
+            false => self.print(&sheet().text(self.color)),
+        }
+    }
+
+    fn json<T: Serialize>(self, value: &T) {
+        let json = if self.is_watched { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
+        self.print(&visible_json(&json.unwrap_or_default()));
+    }
+
+    fn print(self, text: &str) {
+        let clears = self.is_watched && !self.json && io::stdout().is_terminal();
+        // To the top, the text with the rest of each line cleared, and the rest of the screen cleared: nothing flickers.
+        let text = match clears {
+            true => format!("\u{1b}[H{}\u{1b}[K\n\u{1b}[J", text.replace('\n', "\u{1b}[K\n")),
+            false => format!("{text}\n"),
         };
-        // Who closed the pipe has read enough.
-        let _ = writeln!(io::stdout(), "{text}");
+        write(text.as_bytes());
     }
 
     /// Prints one of many results: `value` as JSON on one line, or the text for people.
     pub fn line<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) {
         let text = match self.json {
-            true => visible_json(&serde_json::to_string(value).unwrap_or_default()),
+            // A notice is printed as it was sent, which may be in several lines.
+            true => visible_json(&serde_json::to_string(value).unwrap_or_default()).replace('\n', " "),
             false => on_one_line(&text()),
         };
-        let _ = writeln!(io::stdout(), "{text}");
-    }
-
-    /// Prints one thing: as JSON, or its fields one below the other.
-    pub fn object<T: Serialize>(self, value: &T) {
-        self.result(value, || {
-            let fields = serde_json::to_value(value).unwrap_or_default();
-            let fields = fields.as_object().into_iter().flatten();
-            summary(fields.map(|(name, value)| {
-                let text = match value {
-                    Value::String(text) => on_one_line(text),
-                    Value::Array(items) => {
-                        let items = items.iter().map(|item| on_one_line(item.as_str().unwrap_or_default()));
-                        items.collect::<Vec<_>>().join("\n")
-                    }
-                    other => other.to_string(),
-                };
-                (name.as_str(), text)
-            }))
-        });
+        write(format!("{text}\n").as_bytes());
     }
 
     /// Prints an error and its causes.
@@ -126,8 +150,27 @@ impl Output {
 
     /// The text in red, if colours are wanted.
     fn red(self, text: &str) -> String {
-        if self.color { format!("\u{1b}[31m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.error_color { format!("\u{1b}[31m{text}\u{1b}[0m") } else { text.to_owned() }
     }
+}
+
+/// Writes to standard output, at once.
+pub fn write(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+        // The first one says why.
+        let _ = LOST.set(error);
+    }
+}
+
+/// Why a result was not written, if one was not and its reader had not read enough.
+pub fn lost() -> Option<&'static io::Error> {
+    LOST.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)
+}
+
+/// Whether anybody still reads what is written: what only prints may end otherwise.
+pub fn is_read() -> bool {
+    LOST.get().is_none()
 }
 
 /// A table of names and values, as summaries are printed.
@@ -164,6 +207,7 @@ pub fn unknown(kind: &str, id: &str) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use groupage_console::words::obeys;
+    use serde_json::Value;
 
     use super::*;
 

@@ -8,12 +8,14 @@ use aws_config::SdkConfig;
 use aws_sdk_sts::error::DisplayErrorContext;
 use futures::future::try_join_all;
 use groupage_aws::{Publication, RouteTable, StoredRoutes, System};
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::digest;
 use groupage_core::ports::Env;
 use serde::Serialize;
 use similar::TextDiff;
 
-use crate::output::{Ending, Output, summary, time};
+use crate::output::{Ending, Output};
+use crate::sheet::{Cell, Moment, Sheet};
 use crate::{check, stack};
 
 /// Check a routes file and put it in force. Functions take it over within a minute.
@@ -45,7 +47,7 @@ const SHOWN: u64 = 20;
 struct Version<'a> {
     version: u64,
     digest: &'a str,
-    pushed_at: String,
+    pushed_at: Moment,
     pushed_by: Option<&'a str>,
     restores: Option<u64>,
 }
@@ -54,7 +56,7 @@ impl<'a> From<&'a StoredRoutes> for Version<'a> {
     fn from(stored: &'a StoredRoutes) -> Self {
         let StoredRoutes { version, digest, pushed_at, pushed_by, restores, .. } = stored;
         let (version, restores) = (*version, *restores);
-        Self { version, digest, pushed_at: time(*pushed_at), pushed_by: pushed_by.as_deref(), restores }
+        Self { version, digest, pushed_at: Moment(*pushed_at), pushed_by: pushed_by.as_deref(), restores }
     }
 }
 
@@ -154,16 +156,19 @@ async fn history(table: &RouteTable, now: Option<StoredRoutes>, output: Output) 
     let before = (now.version.saturating_sub(SHOWN)..now.version).rev().map(|version| table.load_version(version));
     let before: Vec<StoredRoutes> = try_join_all(before).await?.into_iter().flatten().collect();
     let versions: Vec<Version<'_>> = std::iter::once(&now).chain(&before).map(Version::from).collect();
-    output.result(&versions, || {
-        let rows: Vec<(String, String)> = versions.iter().map(row).collect();
-        summary(rows.iter().map(|(version, about)| (version.as_str(), about.clone())))
+    let columns = &["version", "pushed", "digest", "by", "again"];
+    output.sheet(&versions, || {
+        Sheet::table("", columns, versions.iter().map(|version| row(version, System.now())).collect())
     });
     Ok(Ending::Well)
 }
 
-fn row(version: &Version<'_>) -> (String, String) {
-    let restores = version.restores.map_or_else(String::new, |of| format!(" (version {of} again)"));
-    let by = version.pushed_by.unwrap_or("unknown");
-    let about = format!("{}  {:.12}  {by}{restores}", version.pushed_at, version.digest);
-    (version.version.to_string(), about)
+fn row(version: &Version<'_>, now: Timestamp) -> Vec<Cell> {
+    vec![
+        Cell::number(version.version),
+        version.pushed_at.told(now).into(),
+        format!("{:.12}", version.digest).into(),
+        version.pushed_by.unwrap_or("unknown").into(),
+        version.restores.map(|of| format!("version {of}")).unwrap_or_default().into(),
+    ]
 }

@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::Subcommand;
-use groupage_aws::desk::{About, Desk, Queue, Sent};
+use groupage_aws::desk::{Depth, Desk, Ended, Left, Queue, Sent};
 use indicatif::ProgressBar;
 
-use crate::output::{Ending, Output, grouped, summary};
+use crate::output::{Ending, Output, grouped};
+use crate::sheet::{Cell, Sheet, Tone};
 use crate::stack;
 
 /// List what ended in the rejected and dead-letter queues, show why, and send it again.
@@ -42,7 +43,7 @@ enum Command {
 }
 
 /// How many ids of one message are shown to people.
-const MOST_IDS: usize = 10;
+const IDS: usize = 10;
 
 /// Lists, shows or sends again. Messages that cannot be sent again stay where they are.
 pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
@@ -56,39 +57,27 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
 
 async fn list(desk: &Desk, output: &Output) -> Result<Ending> {
     let depths = desk.depths_of(desk.ended().await?).await?;
-    output.result(&depths, || {
-        summary(depths.iter().map(|depth| (depth.queue.as_str(), grouped(depth.ready + depth.in_flight))))
+    output.sheet(&depths, || {
+        let row = |depth: &Depth| vec![depth.queue.as_str().into(), Cell::bad_number(depth.ready + depth.in_flight)];
+        Sheet::table("", &["queue", "messages"], depths.iter().map(row).collect())
     });
     Ok(Ending::Well)
 }
 
 async fn show(desk: &Desk, queue: &Queue, most: u64, body: bool, output: &Output) -> Result<Ending> {
     let shown = desk.look(queue, most, body).await?;
-    output.result(&shown, || {
-        let rows: Vec<_> = shown
-            .iter()
-            .map(|ended| {
-                let body = ended.body.as_ref().map(|body| format!("\n{body}")).unwrap_or_default();
-                (named(&ended.about), format!("{}{body}", ended.why()))
-            })
-            .collect();
-        let rows = rows.iter().map(|(about, why)| (about.as_str(), why.clone()));
-        if shown.is_empty() { format!("{} is empty", queue.name) } else { summary(rows) }
+    output.sheet(&shown, || {
+        if shown.is_empty() {
+            return Sheet::line(format!("{} is empty", queue.name));
+        }
+        let row = |ended: &Ended| {
+            let body = ended.body.as_ref().map(|body| format!("\n{body}")).unwrap_or_default();
+            let why = Cell::new(format!("{}{body}", ended.why()), Tone::Bad);
+            vec![ended.about.names(IDS).join("\n").into(), why, Cell::number(ended.received.into())]
+        };
+        Sheet::table("", &["task", "why", "received"], shown.iter().map(row).collect())
     });
     Ok(Ending::Well)
-}
-
-/// What a message is about, one below the other.
-fn named(about: &About) -> String {
-    let mut lines: Vec<String> = about.batch.iter().map(|batch| format!("batch {batch}")).collect();
-    lines.extend(about.tasks.iter().take(MOST_IDS).cloned());
-    if about.tasks.len() > MOST_IDS {
-        lines.push(format!("and {} more", grouped((about.tasks.len() - MOST_IDS) as u64)));
-    }
-    if about.tasks.is_empty() {
-        lines.extend(about.targets.iter().cloned());
-    }
-    lines.join("\n")
 }
 
 async fn send(desk: &Desk, queue: &Queue, most: Option<u64>, output: &Output) -> Result<Ending> {
@@ -109,20 +98,7 @@ fn text(sent: &Sent) -> String {
         0 => String::new(),
         left => format!("; {} cannot be sent again and stay:", grouped(left)),
     };
-    let each: String = sent.left.iter().map(|left| format!("\n  {}: {}", left.message_id, left.reason)).collect();
+    let line = |left: &Left| format!("\n  {}: {}", left.about.names(IDS).join(" "), left.reason);
+    let each: String = sent.left.iter().map(line).collect();
     format!("{} sent again from {}{hidden}{left}{each}", grouped(sent.sent), sent.queue)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_is_named_by_its_batch_or_its_first_tasks() {
-        let tasks: Vec<String> = (0..12).map(|n| format!("t{n}")).collect();
-        let about = About { tasks, ..About::default() };
-        assert_eq!(named(&about), "t0\nt1\nt2\nt3\nt4\nt5\nt6\nt7\nt8\nt9\nand 2 more");
-        let about = About { batch: Some("b".to_owned()), targets: vec!["r:t".to_owned()], ..About::default() };
-        assert_eq!(named(&about), "batch b\nr:t");
-    }
 }

@@ -68,13 +68,18 @@ fn section(command: &Command, page: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
     let _ = write!(page, "\n## {name}\n\n{}\nUsage: `{usage}`\n", wrapped(&about));
-    let arguments: Vec<_> = command.get_arguments().filter(|arg| !arg.is_global_set() && !is_builtin(arg)).collect();
+    let arguments: Vec<_> = command.get_arguments().filter(|arg| !is_everywhere(arg) && !is_builtin(arg)).collect();
     if !arguments.is_empty() {
         let _ = write!(page, "\n{}", table(arguments.into_iter()));
     }
     if let Some(after) = command.get_after_help() {
         let _ = write!(page, "\n```text\n{after}\n```\n");
     }
+}
+
+/// Whether every command has it: the first page tells of it once.
+fn is_everywhere(arg: &Arg) -> bool {
+    crate::Args::command().get_arguments().any(|global| global.is_global_set() && global.get_id() == arg.get_id())
 }
 
 fn is_builtin(arg: &Arg) -> bool {

@@ -12,12 +12,13 @@ use groupage_aws::config::{self, Queues, Tables};
 use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
-use groupage_core::routes::Allowed;
+use groupage_core::routes::{Allowed, Routes};
 use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
 use groupage_core::steps::lane::Ordering;
 use groupage_core::steps::list::Listing;
+use groupage_core::steps::look::Looking;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
 
@@ -119,6 +120,11 @@ impl Access {
         Holding { store: &self.store, env: &System }
     }
 
+    /// Looks at what stands where.
+    pub const fn looking<'a>(&'a self, routes: Option<&'a Routes>) -> Looking<'a, Dynamo, System> {
+        Looking { store: &self.store, env: &System, routes }
+    }
+
     /// The clock that goes with them.
     pub const fn env(&self) -> &System {
         &System
@@ -127,6 +133,12 @@ impl Access {
     pub const fn streaming(&self) -> Streaming<'_, Dynamo, Sqs, System> {
         Streaming { store: &self.store, outbox: &self.outbox, env: &System }
     }
+}
+
+/// The routes in force, if any are pushed yet.
+pub async fn routes(connection: &Connection) -> Result<Option<Routes>> {
+    let stored = connection.routes(&Arc::default()).load().await?;
+    stored.map(|stored| Routes::parse(&stored.yaml)).transpose().context("the stored routes file is wrong")
 }
 
 /// What the steps work with; what they consume goes to `meter`.

@@ -2,11 +2,14 @@
 
 use anyhow::{Error, Result};
 use clap::Subcommand;
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::StreamId;
 use groupage_core::domain::stream::{Ending as End, Offset, Stream};
+use groupage_core::ports::Env;
 use serde::Serialize;
 
-use crate::output::{Ending, Output, after_step, grouped, summary, time};
+use crate::output::{Ending, Output, after_step, grouped};
+use crate::sheet::{Cell, Moment, Sheet, Tone};
 use crate::stack::Access;
 
 /// Show a stream, or end it.
@@ -55,8 +58,8 @@ struct Shown {
     unsettled: u64,
     /// The most unsettled events.
     window: u64,
-    committed_at: String,
-    opened_at: String,
+    committed_at: Moment,
+    opened_at: Moment,
 }
 
 /// Does something with a stream.
@@ -75,7 +78,7 @@ async fn act(options: &Args, stack: Option<&str>, output: &Output) -> Result<End
         Command::End { failed, .. } => streaming.end(&id, if *failed { End::Failed } else { End::Ended }).await??,
     };
     let shown = Shown::of(&stream);
-    output.result(&shown, || shown.text());
+    output.sheet(&shown, || shown.sheet(access.env().now()));
     Ok(Ending::Well)
 }
 
@@ -92,27 +95,27 @@ impl Shown {
             failed: watermark.failed,
             unsettled: stream.unsettled(),
             window: stream.options.window,
-            committed_at: time(watermark.at),
-            opened_at: time(stream.life.opened_at),
+            committed_at: Moment(watermark.at),
+            opened_at: Moment(stream.life.opened_at),
         }
     }
 
-    fn text(&self) -> String {
+    fn sheet(&self, now: Timestamp) -> Sheet {
+        let failed = if self.failed > 0 { Tone::Bad } else { Tone::Plain };
         let mut rows = vec![
-            ("stream", self.stream.to_string()),
-            ("state", self.state.to_owned()),
-            ("fed", grouped(self.fed)),
-            ("watermark", grouped(self.watermark)),
-            ("settled", grouped(self.settled)),
-            ("failed", grouped(self.failed)),
-            ("not settled", grouped(self.unsettled)),
-            ("window", grouped(self.window)),
-            ("committed", self.committed_at.clone()),
-            ("opened", self.opened_at.clone()),
+            ("stream", self.stream.as_str().into()),
+            ("state", self.state.into()),
+            ("fed", grouped(self.fed).into()),
+            ("watermark", format!("{}: all before it is settled", grouped(self.watermark)).into()),
+            ("settled", grouped(self.settled).into()),
+            ("failed", Cell::new(grouped(self.failed), failed)),
+            ("not settled", format!("{} of at most {}", grouped(self.unsettled), grouped(self.window)).into()),
+            ("committed", self.committed_at.told(now).into()),
+            ("opened", self.opened_at.told(now).into()),
         ];
         if let Some(offset) = &self.offset {
-            rows.insert(4, ("its offset", offset.to_string()));
+            rows.insert(4, ("its offset", offset.to_string().into()));
         }
-        summary(rows)
+        Sheet::facts(rows)
     }
 }

@@ -1,9 +1,10 @@
-//! `groupage send --track` as its caller meets it: what it says before it waits, and when the waiting goes wrong.
+//! `groupage send` as its caller meets it: what it says before it waits, when the waiting goes wrong, and at Ctrl-C.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod stand;
 
+use rustix::process::Signal;
 use stand::{Process, Stand, wait_for};
 
 /// Nobody runs the steps, and so nothing ever settles.
@@ -38,4 +39,32 @@ fn a_stream_is_told_its_tracker_first_and_reported_even_if_the_tables_vanish_whi
     assert_eq!(code, Some(1));
     assert_eq!(report["new"], 1, "{report:#}");
     assert!(report["stopped"].as_str().is_some_and(|why| why.contains(&tracker)), "{report:#}");
+}
+
+#[test]
+fn an_interrupted_one_says_what_it_has_sent_and_that_there_was_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let stand = Stand::start(folder.path(), ROUTES, &["--no-steps"]);
+    let mut sending = stand.converse(&["send", "-"]);
+    sending.type_in("{\"id\":\"a\",\"payload\":{\"printer\":\"p\"}}\n{\"id\":\"b\",\"payload\":{\"printer\":\"p\"}}\n");
+    wait_for("both to be sent", || (stand.json(&["status"])[0]["ready"] == 2).then_some(()));
+    // Its input is open still.
+    sending.signal(Signal::INT);
+    let (code, report) = sending.report();
+    assert_eq!(code, Some(1));
+    assert_eq!((&report["lines"], &report["new"], &report["stopped"]), (&2.into(), &2.into(), &"interrupted".into()));
+}
+
+#[test]
+fn an_interrupted_wait_ends_with_the_counts_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let stand = Stand::start(folder.path(), ROUTES, &["--no-steps"]);
+    let mut sending = stand.converse(&["send", "-", "--track"]);
+    let tracker = tracker(&sending);
+    sending.input("{\"id\":\"a\",\"payload\":{\"printer\":\"p\"}}\n");
+    wait_for("all to be sent", || (stand.json(&["status", "tracker", &tracker])["state"] == "sealed").then_some(()));
+    sending.signal(Signal::INT);
+    let (code, report) = sending.report();
+    assert_eq!((code, &report["stopped"]), (Some(1), &"interrupted".into()));
+    assert_eq!((&report["tracked"]["state"], &report["tracked"]["missing"]), (&"sealed".into(), &1.into()));
 }

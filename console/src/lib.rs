@@ -15,6 +15,7 @@ mod history;
 mod live;
 mod page;
 mod pages;
+pub mod states;
 mod view;
 pub mod words;
 

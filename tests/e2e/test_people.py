@@ -63,7 +63,8 @@ def test_a_sender_sends_tasks_and_is_refused_at_every_other_queue(person, stack)
 
 def test_a_reader_looks_and_changes_nothing(person, stack):
     reader = person("Reader")
-    assert "handle-dlq" in reader.groupage("status")
+    shown = reader.groupage("status")
+    assert "handle-dlq" in shown and "What waits, and why, cannot be read" in shown, shown
     assert reader.door.call("GET", "/tasks/calm-0")[1]["status"] == "succeeded"
     assert reader.door.call("GET", "/lists/none")[1]["status"] == 404, "the function's own answer"
     for method, path in [("GET", "/lists/none/tasks"), ("POST", "/tasks"), ("POST", "/lists/none/releases")]:
@@ -75,6 +76,8 @@ def test_a_reader_looks_and_changes_nothing(person, stack):
 def test_an_operator_looks_everywhere_and_sends_again_what_failed(person, stack):
     operator = person("Operator")
     assert "succeeded" in operator.groupage("status", "task", "calm-0")
+    shown = operator.groupage("status")
+    assert "handle-dlq" in shown and "cannot be read" not in shown, shown
     assert "failed" not in operator.groupage("status", "target", "parcels:calm")[:6]
     assert "failed" not in operator.groupage("status", "sessions")[:6]
     assert "failed" not in operator.groupage("lane", "stopped", "payments")[:6]

@@ -62,6 +62,24 @@ def test_a_reader_changes_nothing_over_http(template):
     assert not any(reader.may("execute-api:Invoke", f"{door}/POST{path}") for path in posts)
 
 
+def test_a_viewer_sees_every_table_and_queue_that_needs_a_person_and_changes_nothing(template):
+    viewer = people(template)["Viewer"]
+    may = {
+        (name, action)
+        for name, kind, arn, keys in roles.resources(template)
+        for action in roles.allowed(viewer, kind, arn, keys)
+    }
+    assert [name for name, action in may if action == "Scan"] == ["TaskTable index Waiting"]
+    looks = {"GetItem", "BatchGetItem", "Query", "Scan", "GetQueueAttributes", "GetQueueUrl", "DescribeStacks"}
+    received = {name for name, action in may if action not in looks}
+    assert {action for _, action in may} == looks | {"ReceiveMessage", "ChangeMessageVisibility"}
+    assert received == {"NotificationQueue", "RejectedQueue"} | {
+        f"{step}DeadLetterQueue" for step in ("Task", "InOrder", "Elect", "Group", "Handle")
+    }, "to look at a message is to receive it and to give it back"
+    seen = {name.split(" ")[0].removesuffix(",") for name, action in may if action == "Query"}
+    assert seen == set(template.of_type(TABLES)), "no table is left out"
+
+
 def test_only_a_publisher_writes_the_routes(template):
     arn = template.arn("RouteTable")
     writers = [

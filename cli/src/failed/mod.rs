@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use groupage_aws::System;
-use groupage_core::domain::{Failed, TaskId};
+use groupage_core::domain::{Failed, TaskId, Timestamp};
 use groupage_core::ports::Env;
 use groupage_core::routes::Routes;
 use groupage_core::steps::failed::{Each, Search};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use crate::output::{Ending, Output, after_step, grouped, on_one_line, style, summary, time};
+use crate::output::{self, Ending, Output, after_step, grouped, style, summary};
+use crate::sheet::{Cell, Moment, Sheet, Tone};
 use crate::stack::{self, Access};
 pub use args::{Args, target};
 use args::{Chosen, Command};
@@ -27,7 +28,7 @@ const AT_ONCE: usize = 100;
 #[derive(Debug, Serialize)]
 struct Shown {
     id: TaskId,
-    failed_at: String,
+    failed_at: Moment,
     #[serde(skip_serializing_if = "String::is_empty")]
     target: String,
     reason: String,
@@ -45,27 +46,44 @@ impl From<Failed> for Shown {
         let answer_status = answer.as_ref().map(|answer| answer.status);
         let answer = answer.map(|answer| answer.text).filter(|text| !text.is_empty());
         let (target, reason) = (target.as_str().to_owned(), reason.to_string());
-        Self { id: filed.id, failed_at: time(filed.at), target, reason, attempts, answer_status, answer }
+        Self { id: filed.id, failed_at: Moment(filed.at), target, reason, attempts, answer_status, answer }
     }
 }
 
 impl Shown {
-    fn line(&self) -> String {
-        let Self { id, failed_at, target, reason, attempts, .. } = self;
-        format!("{failed_at}  {id}  {target}  {reason}  {attempts}")
+    fn row(&self, now: Timestamp) -> Vec<Cell> {
+        vec![
+            self.id.as_str().into(),
+            self.target.as_str().into(),
+            Cell::new(&self.reason, Tone::Bad),
+            self.answer_status.map(|status| status.to_string()).unwrap_or_default().into(),
+            Cell::number(self.attempts.into()),
+            self.failed_at.told(now).into(),
+        ]
     }
 
-    fn text(&self) -> String {
+    fn sheet(&self, now: Timestamp) -> Sheet {
         let mut rows = vec![
-            ("id", self.id.to_string()),
-            ("failed at", self.failed_at.clone()),
-            ("target", on_one_line(&self.target)),
-            ("reason", self.reason.clone()),
-            ("calls", grouped(self.attempts.into())),
+            ("task", self.id.as_str().into()),
+            ("failed", self.failed_at.told(now).into()),
+            ("target", self.target.as_str().into()),
+            ("reason", Cell::new(&self.reason, Tone::Bad)),
+            ("calls", grouped(self.attempts.into()).into()),
         ];
-        rows.extend(self.answer_status.map(|status| ("answered", status.to_string())));
-        rows.extend(self.answer.as_ref().map(|said| ("and said", said.clone())));
-        summary(rows)
+        rows.extend(self.answer_status.map(|status| ("answered", status.to_string().into())));
+        rows.extend(self.answer.as_ref().map(|said| ("and said", said.as_str().into())));
+        Sheet::facts(rows)
+    }
+}
+
+/// Prints some of them: for programs each on a line of its own.
+fn print(some: &[Shown], output: Output) {
+    if output.is_json() {
+        some.iter().for_each(|one| output.line(one, String::new));
+    } else if !some.is_empty() {
+        let columns = &["task", "target", "reason", "answered", "calls", "failed"];
+        let now = System.now();
+        output.sheet(&(), || Sheet::table("", columns, some.iter().map(|one| one.row(now)).collect()));
     }
 }
 
@@ -119,7 +137,7 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
         Command::Show { id } => match access.failing().show(id).await? {
             Ok(failed) => {
                 let shown = Shown::from(failed);
-                output.result(&shown, || shown.text());
+                output.sheet(&shown, || shown.sheet(System.now()));
                 Ok(Ending::Well)
             }
             Err(refused) => Err(anyhow!("{id}: {refused}")),
@@ -133,12 +151,9 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
 async fn list(access: &Access, search: &mut Search, limit: usize, output: Output) -> Result<Vec<TaskId>> {
     let mut listed = Vec::new();
     while let Some(page) = search.next(&access.failing(), AT_ONCE.min(limit - listed.len())).await? {
-        for failed in page {
-            listed.push(failed.filed.id.clone());
-            let shown = Shown::from(failed);
-            output.line(&shown, || shown.line());
-        }
-        if listed.len() >= limit {
+        listed.extend(page.iter().map(|failed| failed.filed.id.clone()));
+        print(&page.into_iter().map(Shown::from).collect::<Vec<_>>(), output);
+        if listed.len() >= limit || !output::is_read() {
             break;
         }
     }
@@ -183,19 +198,17 @@ impl Doing {
             list(&self.access, &mut search, usize::MAX, self.output).await?;
             return Ok(Ending::Well);
         }
-        let mut ending = Ending::Well;
+        let (mut ending, mut found) = (Ending::Well, Vec::new());
         for id in &chosen.ids {
             match self.access.failing().show(id).await? {
-                Ok(failed) => {
-                    let shown = Shown::from(failed);
-                    self.output.line(&shown, || shown.line());
-                }
+                Ok(failed) => found.push(Shown::from(failed)),
                 Err(refused) => {
                     ending = Ending::Badly;
                     let _ = writeln!(io::stderr(), "{id}: {refused}");
                 }
             }
         }
+        print(&found, self.output);
         Ok(ending)
     }
 

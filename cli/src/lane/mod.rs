@@ -4,13 +4,15 @@ mod args;
 
 use anyhow::{Error, Result, anyhow, bail};
 use groupage_aws::{Connection, Dynamo, Sqs, System};
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, State};
-use groupage_core::ports::Lanes;
+use groupage_core::ports::{Env, Lanes};
 use groupage_core::steps::lane::{Ordering, Resumed, Shown};
 use serde::Serialize;
 
-use crate::output::{Ending, Output, after_step, summary, time};
+use crate::output::{Ending, Output, after_step};
+use crate::sheet::{Cell, Moment, Sheet, Tone};
 use crate::stack::{self, Access};
 pub use args::Args;
 use args::Command;
@@ -28,7 +30,7 @@ struct LaneStatus {
     failed: Option<TaskId>,
     /// Whose turn it is; of a free lane, the number that is waited for.
     turn: Turn,
-    active_at: String,
+    active_at: Moment,
     waiting: Vec<Waiting>,
     more_wait: bool,
 }
@@ -101,7 +103,7 @@ async fn show(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let shown = ordering.show(&LaneId::of(route, key), limit).await?;
     let status = LaneStatus::of(shown.ok_or_else(|| unknown(route, key))?);
-    output.result(&status, || status.text());
+    output.sheet(&status, || status.sheet(System.now()));
     Ok(Ending::Well)
 }
 
@@ -136,29 +138,31 @@ impl LaneStatus {
             task,
             failed,
             turn: head,
-            active_at: time(active_at),
+            active_at: Moment(active_at),
             waiting: waiting.collect(),
             more_wait: more,
         }
     }
 
-    fn text(&self) -> String {
+    fn sheet(&self, now: Timestamp) -> Sheet {
+        let (tone, says) = match self.state {
+            "free" => (Tone::Good, "free: no task has the turn"),
+            "taken" => (Tone::Wary, "taken: a task has the turn"),
+            "held" => (Tone::Bad, "held: a task failed, and those behind it wait for `groupage lane resume`"),
+            _ => (Tone::Bad, "failing: a task failed, and those behind it fail"),
+        };
         let mut rows = vec![
-            ("route", self.route.to_string()),
-            ("order key", self.key.clone()),
-            ("state", self.state.to_owned()),
-            (if self.state == "free" { "waits for number" } else { "turn" }, self.turn.to_string()),
-            ("last used", self.active_at.clone()),
+            ("route", self.route.as_str().into()),
+            ("order key", self.key.as_str().into()),
+            ("state", Cell::new(says, tone)),
+            (if self.state == "free" { "waits for number" } else { "turn" }, self.turn.to_string().into()),
+            ("last used", self.active_at.told(now).into()),
         ];
-        rows.extend(self.task.iter().map(|task| ("has the turn", task.to_string())));
-        rows.extend(self.failed.iter().map(|task| ("failed", task.to_string())));
-        let mut text = summary(rows);
-        for Waiting { turn, task } in &self.waiting {
-            text.push_str(&format!("\n{turn}  {task}"));
-        }
-        if self.more_wait {
-            text.push_str("\n…");
-        }
-        text
+        rows.extend(self.task.iter().map(|task| ("has the turn", task.as_str().into())));
+        rows.extend(self.failed.iter().map(|task| ("failed", task.as_str().into())));
+        let behind =
+            self.waiting.iter().map(|Waiting { turn, task }| vec![turn.to_string().into(), task.as_str().into()]);
+        let sheet = Sheet::facts(rows).with_table("Behind it", &["turn", "task"], behind.collect());
+        if self.more_wait { sheet.with_line("…") } else { sheet }
     }
 }

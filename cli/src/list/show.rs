@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::{ListId, Token};
 use groupage_core::domain::list::Purpose;
+use groupage_core::ports::Env;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Shelf;
-use crate::output::{Ending, grouped, summary, time};
+use crate::output::{Ending, grouped};
+use crate::sheet::{Cell, Moment, Sheet};
 
 #[derive(Serialize)]
 struct Shown {
@@ -22,8 +25,8 @@ struct Shown {
     /// Tasks of releases that are under way.
     releasing: u64,
     discarded: u64,
-    opened_at: String,
-    active_at: String,
+    opened_at: Moment,
+    active_at: Moment,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,39 +80,41 @@ pub async fn run(shelf: &Shelf, peek: Option<u64>) -> Result<Ending> {
         released: progress.released,
         releasing: progress.releasing,
         discarded: progress.discarded,
-        opened_at: time(progress.list.tail.life.opened_at),
-        active_at: time(progress.list.active_at()),
+        opened_at: Moment(progress.list.tail.life.opened_at),
+        active_at: Moment(progress.list.active_at()),
         ttl: ttl.map(|ttl_ms| humantime::format_duration(Duration::from_millis(ttl_ms)).to_string()),
         under_way: under_way.collect(),
         next: next.collect(),
     };
-    shelf.output.result(&shown, || shown.text());
+    shelf.output.sheet(&shown, || shown.sheet(shelf.access.env().now()));
     Ok(Ending::Well)
 }
 
 impl Shown {
-    fn text(&self) -> String {
+    fn sheet(&self, now: Timestamp) -> Sheet {
         let mut rows = vec![
-            ("list", self.list.to_string()),
-            ("state", self.state.to_owned()),
-            ("tasks put", grouped(self.put)),
-            ("waiting", grouped(self.waiting)),
-            ("released", grouped(self.released)),
-            ("discarded", grouped(self.discarded)),
-            ("opened", self.opened_at.clone()),
-            ("last used", self.active_at.clone()),
+            ("list", self.list.as_str().into()),
+            ("state", self.state.into()),
+            ("tasks put", grouped(self.put).into()),
+            ("waiting", grouped(self.waiting).into()),
+            ("released", grouped(self.released).into()),
+            ("discarded", grouped(self.discarded).into()),
+            ("opened", self.opened_at.told(now).into()),
+            ("last used", self.active_at.told(now).into()),
         ];
         if self.releasing > 0 {
-            rows.insert(5, ("being released", grouped(self.releasing)));
+            rows.insert(5, ("being released", grouped(self.releasing).into()));
         }
-        rows.extend(self.ttl.clone().map(|ttl| ("removed when idle for", ttl)));
-        let mut text = summary(rows);
-        for UnderWay { key, what, tasks } in &self.under_way {
-            text.push_str(&format!("\nunder way: {what} of {} tasks, key {key}", grouped(*tasks)));
-        }
-        for Next { token, task } in &self.next {
-            text.push_str(&format!("\n{token}  {task}"));
-        }
-        text
+        rows.extend(self.ttl.as_ref().map(|ttl| ("removed when idle for", ttl.into())));
+        let under_way = self
+            .under_way
+            .iter()
+            .map(|UnderWay { key, what, tasks }| vec![(*what).into(), Cell::number(*tasks), key.into()]);
+        let next = self.next.iter().map(|Next { token, task }| vec![token.to_string().into(), task.get().into()]);
+        Sheet::facts(rows).with_table("Under way", &["what", "tasks", "key"], under_way.collect()).with_table(
+            "Next",
+            &["token", "task"],
+            next.collect(),
+        )
     }
 }

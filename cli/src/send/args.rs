@@ -21,6 +21,8 @@ Examples:
 /// The command ends when everything is sent, long before everything is done. With --track it waits until every task has
 /// succeeded or failed. A tracker counts them then, one item for each.
 ///
+/// Ctrl-C ends it with what is in hand, and its counts are printed. A second Ctrl-C drops what is in hand.
+///
 /// The exit code is 0 if every line was sent, now or earlier, and with --track if every task succeeded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -27,6 +27,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::output::{Ending, Output, style};
 use crate::stack::{self, Access};
+use crate::stop::Stop;
 pub use args::Args;
 use fan_out::FanOut;
 use input::Input;
@@ -40,6 +41,9 @@ const CHUNK: usize = 100;
 
 /// Workers: enough to keep SQS busy from one machine.
 const WORKERS: usize = 8;
+
+/// Why it ended, if a person did that.
+const INTERRUPTED: &str = "interrupted";
 
 /// Sends every good line of the input. It fails before anything is sent; what goes wrong later is in the report, and
 /// what was sent stays sent.
@@ -55,10 +59,11 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
         }
         None => None,
     };
-    let sender = Sender::new(&connection, progress(input.bytes()), *output, fan_out.as_ref());
+    let stop = Stop::listen(None);
+    let sender = Sender::new(&connection, progress(input.bytes()), *output, fan_out.as_ref(), stop.clone());
     let mut report = sender.send_all(input.into_reader()).await;
     if let Some(fan_out) = &fan_out {
-        follow(fan_out, &mut report, *output).await;
+        follow(fan_out, &mut report, *output, &stop).await;
     }
     output.result(&report, || report.text());
     Ok(if report.is_well() { Ending::Well } else { Ending::Badly })
@@ -73,15 +78,18 @@ fn announce_tracker(tracker: &TrackerId, is_new: bool) {
 }
 
 /// Waits for the tasks if all are sent. Whatever goes wrong meanwhile, what was sent is reported.
-async fn follow(fan_out: &FanOut, report: &mut Report, output: Output) {
+async fn follow(fan_out: &FanOut, report: &mut Report, output: Output, stop: &Stop) {
     if report.is_complete() {
         announce_waiting(fan_out.id(), output);
-        match fan_out.wait().await {
-            Ok(tracked) => {
-                report.tracked = Some(tracked);
-                return;
-            }
-            Err(error) => report.stop(error.to_string()),
+        tokio::select! {
+            ended = fan_out.wait() => match ended {
+                Ok(tracked) => {
+                    report.tracked = Some(tracked);
+                    return;
+                }
+                Err(error) => report.stop(error.to_string()),
+            },
+            () = stop.requested() => report.stop(INTERRUPTED.to_owned()),
         }
     }
     // It stays as it is: sending the input again goes on with it.
@@ -117,10 +125,14 @@ struct Sender<'a> {
     report: RefCell<Report>,
     /// Set by the first worker that cannot go on; the others finish what they have in hand.
     stopped: Cell<bool>,
+    /// Set when the last line is taken.
+    is_over: Cell<bool>,
+    /// At the first signal no worker takes more lines; at the second, what is in hand is dropped.
+    stop: Stop,
 }
 
 impl<'a> Sender<'a> {
-    fn new(connection: &Connection, bar: ProgressBar, output: Output, fan_out: Option<&'a FanOut>) -> Self {
+    fn new(connection: &Connection, bar: ProgressBar, output: Output, fan_out: Option<&'a FanOut>, stop: Stop) -> Self {
         Self {
             fan_out,
             access: Access::to(connection),
@@ -129,6 +141,8 @@ impl<'a> Sender<'a> {
             output,
             report: RefCell::default(),
             stopped: Cell::new(false),
+            is_over: Cell::new(false),
+            stop,
         }
     }
 
@@ -144,17 +158,35 @@ impl<'a> Sender<'a> {
             }
         });
         let ready = Mutex::new(ready);
-        join_all((0..WORKERS).map(|_| self.work(&ready))).await;
+        tokio::select! {
+            _ = join_all((0..WORKERS).map(|_| self.work(&ready))) => {}
+            () = self.stop.at_once() => {
+                self.report.borrow_mut().stop(format!("{INTERRUPTED} twice: some lines may be sent and not counted"));
+            }
+        }
         self.bar.finish_and_clear();
+        let is_over = self.is_over.get();
         let mut report = self.report.into_inner();
+        if self.stop.is_requested() && !is_over {
+            report.stop(INTERRUPTED.to_owned());
+        }
         report.seconds = started.elapsed().as_secs_f64();
         report
     }
 
     async fn work(&self, ready: &Mutex<mpsc::Receiver<io::Result<Line>>>) {
         while !self.stopped.get() {
-            let sent = match self.take(ready).await {
-                Ok(chunk) if chunk.is_empty() => return,
+            let taken = tokio::select! {
+                biased;
+                // Lines that were read and not sent are sent by a repeat.
+                () = self.stop.requested() => return,
+                taken = self.take(ready) => taken,
+            };
+            let sent = match taken {
+                Ok(chunk) if chunk.is_empty() => {
+                    self.is_over.set(true);
+                    return;
+                }
                 Ok(chunk) => self.send(chunk).await,
                 Err(stop) => Err(stop),
             };
@@ -284,7 +316,8 @@ mod tests {
     }
 
     fn sender<'a>(connection: &Connection, fan_out: Option<&'a FanOut>) -> Sender<'a> {
-        Sender::new(connection, ProgressBar::hidden(), Output::new(true, Color::Never), fan_out)
+        let output = Output::new(true, Color::Never);
+        Sender::new(connection, ProgressBar::hidden(), output, fan_out, Stop::listen(None))
     }
 
     fn lines(text: impl Into<String>) -> Box<dyn BufRead + Send> {

@@ -1,13 +1,19 @@
 //! One batch: its members, calls and outcome.
 
 use anyhow::Result;
-use groupage_aws::Dynamo;
+use groupage_aws::System;
+use groupage_console::states;
+use groupage_console::words::{moment, why};
 use groupage_core::domain::batch::{Batch, FollowUp, Status};
-use groupage_core::domain::{BatchId, Exception, SessionId, Target, TaskId};
-use groupage_core::ports::Batches;
+use groupage_core::domain::{BatchId, Exception, SessionId, Target, TaskId, Timestamp};
+use groupage_core::ports::Env;
+use groupage_core::routes::Routes;
+use groupage_core::steps::look::OneBatch;
 use serde::Serialize;
 
 use crate::output::{Output, unknown};
+use crate::sheet::{Cell, Sheet, Tone};
+use crate::stack::Access;
 
 #[derive(Serialize)]
 struct Shown {
@@ -29,6 +35,9 @@ struct Shown {
     members: Vec<TaskId>,
     failed: usize,
     returned: usize,
+    /// Members that failed, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failures: Vec<MemberFailed>,
     created_at_ms: u64,
     /// From when on sweep, or a worker that pulls, looks at it; nobody does once nothing is left to do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,15 +46,70 @@ struct Shown {
     nudges: u32,
 }
 
+#[derive(Serialize)]
+struct MemberFailed {
+    id: TaskId,
+    reason: String,
+    /// Calls it was part of.
+    calls: u32,
+    /// What the downstream answered to the call: its status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer_status: Option<u16>,
+    /// The beginning of what it said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+}
+
 /// Prints a batch.
-pub async fn show(store: &Dynamo, id: &BatchId, output: &Output) -> Result<()> {
-    let batch = store.batch(id).await?.ok_or_else(|| unknown("batch", id.as_str()))?;
-    output.object(&shown(batch));
+pub async fn show(access: &Access, routes: Option<&Routes>, id: &BatchId, output: &Output) -> Result<()> {
+    let found = access.looking(routes).batch(id).await?;
+    let one = found.ok_or_else(|| unknown("batch", id.as_str()))?;
+    output.sheet(&shown(one.batch.clone()), || sheet(&one, System.now()));
     Ok(())
 }
 
+fn sheet(one: &OneBatch, now: Timestamp) -> Sheet {
+    let batch = &one.batch;
+    let Shown { failures, session, calls, excused, due_ms, nudges, .. } = shown(batch.clone());
+    let tone = match (one.why.is_some(), failures.is_empty()) {
+        (_, false) => Tone::Bad,
+        (true, true) => Tone::Wary,
+        (false, true) => Tone::Good,
+    };
+    let mut rows = vec![("batch", batch.id.as_str().into()), ("status", Cell::new(states::batch(batch), tone))];
+    rows.extend(one.why.as_ref().map(|reason| ("waits for", Cell::new(why(reason, now), Tone::Wary))));
+    rows.push(("target", batch.target.whole().as_str().into()));
+    rows.extend(session.map(|session| ("claimed by", session.as_str().into())));
+    rows.push(("calls", calls.to_string().into()));
+    rows.extend(excused.map(|excused| ("of these, excused", excused.to_string().into())));
+    rows.push(("made", moment(batch.created_at, now).into()));
+    if let Status::Settled { at, .. } = &batch.status {
+        rows.push(("settled", moment(*at, now).into()));
+    }
+    rows.extend(due_ms.map(|due| ("looked at again", moment(Timestamp(due), now).into())));
+    if nudges > 0 {
+        rows.push(("sent on by sweep", format!("{nudges} times").into()));
+    }
+    let answers = failures.iter().filter_map(|failed| Some((failed.answer_status?, failed)));
+    let mut said: Vec<(String, u16, String)> = answers
+        .map(|(status, failed)| (failed.reason.clone(), status, failed.answer.clone().unwrap_or_default()))
+        .collect();
+    said.sort();
+    said.dedup();
+    let said =
+        said.into_iter().map(|(reason, status, text)| vec![reason.into(), status.to_string().into(), text.into()]);
+    let members = batch.members.iter().map(|member| {
+        let failed = failures.iter().any(|failed| failed.id == member.id);
+        let tone = if failed { Tone::Bad } else { Tone::Plain };
+        vec![member.id.as_str().into(), Cell::new(states::outcome(batch, member), tone)]
+    });
+    Sheet::facts(rows)
+        .with_table("What failed calls were answered", &["reason", "status", "answer"], said.collect())
+        .with_table("Members", &["task", "outcome"], members.collect())
+}
+
 fn shown(batch: Batch) -> Shown {
-    let (mut paused_until_ms, mut follow_up, mut failed, mut returned) = (None, None, 0, 0);
+    let (mut paused_until_ms, mut follow_up, mut returned, mut failures) = (None, None, 0, Vec::new());
     match &batch.status {
         Status::Settled { results, follow_up: state, .. } => {
             follow_up = Some(match state {
@@ -53,8 +117,8 @@ fn shown(batch: Batch) -> Shown {
                 FollowUp::Returning => "returning",
                 FollowUp::Done => "done",
             });
-            failed = results.values().filter(|exception| matches!(exception, Exception::Failed { .. })).count();
-            returned = results.len() - failed;
+            failures = results.iter().filter_map(|(id, exception)| failed(&batch, id, exception)).collect();
+            returned = results.len() - failures.len();
         }
         Status::Paused { until } => paused_until_ms = Some(until.0),
         Status::Open { .. }
@@ -69,7 +133,8 @@ fn shown(batch: Batch) -> Shown {
         session: batch.claimed_by().cloned(),
         paused_until_ms,
         follow_up,
-        failed,
+        failed: failures.len(),
+        failures,
         returned,
         due_ms: batch.unfinished().map(|due| due.0),
         id: batch.id,
@@ -79,6 +144,22 @@ fn shown(batch: Batch) -> Shown {
         members: batch.members.into_iter().map(|member| member.id).collect(),
         created_at_ms: batch.created_at.0,
         nudges: batch.nudges,
+    }
+}
+
+fn failed(batch: &Batch, id: &TaskId, exception: &Exception) -> Option<MemberFailed> {
+    match exception {
+        Exception::Returned { .. } => None,
+        Exception::Failed { reason, attempts } => {
+            let answer = batch.answers.as_ref().and_then(|answers| answers.of(reason));
+            Some(MemberFailed {
+                id: id.clone(),
+                reason: reason.to_string(),
+                calls: *attempts,
+                answer_status: answer.map(|answer| answer.status),
+                answer: answer.map(|answer| answer.text.clone()).filter(|text| !text.is_empty()),
+            })
+        }
     }
 }
 

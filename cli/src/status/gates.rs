@@ -10,7 +10,8 @@ use groupage_core::ports::{Census, Env, Gates};
 use groupage_core::routes::Routes;
 use serde::Serialize;
 
-use crate::output::{Output, summary, time};
+use crate::output::Output;
+use crate::sheet::{Cell, Moment, Sheet, Tone};
 
 /// One route or Target.
 #[derive(Serialize)]
@@ -21,15 +22,17 @@ pub struct Shown {
     target: Option<String>,
     /// well, held, away, paused, in-trouble or draining.
     state: &'static str,
+    #[serde(skip)]
+    tone: Tone,
     /// Since when it is so.
     #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
+    since: Option<Moment>,
     /// Why the last call failed, or what the person said who holds calls back.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Until when the downstream asked to be left alone, or when the next probe may start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<String>,
+    until: Option<Moment>,
 }
 
 /// Prints each route in force, and the Targets that a person holds back; if asked for `all_targets` each of which there is
@@ -58,9 +61,9 @@ pub async fn show(store: &Dynamo, routes: Option<&Routes>, all_targets: bool, ou
     }
     let targets = targets.into_iter().map(|(target, gate)| Shown::of(&Scope::Target(target), &gate, now));
     shown.extend(targets.filter(|target| target.state != Standing::Well.word()));
-    output.result(&shown, || match shown.as_slice() {
-        [] => "no routes are pushed yet".to_owned(),
-        shown => summary(shown.iter().map(Shown::row)),
+    output.sheet(&shown, || match shown.as_slice() {
+        [] => Sheet::line("no routes are pushed yet"),
+        shown => sheet(shown, now),
     });
     Ok(())
 }
@@ -81,21 +84,46 @@ impl Shown {
             Scope::Route(route) => (Some(route.to_string()), None),
             Scope::Target(target) => (None, Some(target.to_string())),
         };
-        Self { route, target, state: standing.word(), since: since.map(time), reason, until: until.map(time) }
+        Self {
+            route,
+            target,
+            state: standing.word(),
+            tone: tone(&standing),
+            since: since.map(Moment),
+            reason,
+            until: until.map(Moment),
+        }
     }
 
-    /// Its line in a table.
-    pub fn row(&self) -> (&str, String) {
+    fn row(&self, now: Timestamp) -> Vec<Cell> {
         let name = self.route.as_deref().or(self.target.as_deref()).unwrap_or_default();
-        let part = |word: &str, value: &Option<String>| value.as_ref().map(|value| format!("{word}{value}"));
-        let until = if self.state == "away" { "next probe " } else { "until " };
-        let parts = [
-            Some(self.state.to_owned()),
-            part("since ", &self.since),
-            part("", &self.reason),
-            part(until, &self.until),
-        ];
-        (name, parts.into_iter().flatten().collect::<Vec<_>>().join("  "))
+        let told = |moment: &Option<Moment>| moment.map(|moment| moment.told(now)).unwrap_or_default();
+        let until = match (self.state, told(&self.until)) {
+            ("away", until) => format!("next probe {until}"),
+            (_, until) => until,
+        };
+        vec![
+            name.into(),
+            Cell::new(self.state, self.tone),
+            told(&self.since).into(),
+            self.reason.as_deref().unwrap_or_default().into(),
+            until.into(),
+        ]
+    }
+}
+
+/// Routes and Targets, each with what holds its calls back.
+pub fn sheet(shown: &[Shown], now: Timestamp) -> Sheet {
+    let rows = shown.iter().map(|one| one.row(now)).collect();
+    Sheet::table("", &["calls of", "state", "since", "reason", "until"], rows)
+}
+
+/// How it is meant.
+pub const fn tone(standing: &Standing) -> Tone {
+    match standing {
+        Standing::Well => Tone::Good,
+        Standing::Held { .. } | Standing::Away { .. } | Standing::InTrouble { .. } => Tone::Bad,
+        Standing::Paused { .. } | Standing::Draining { .. } => Tone::Wary,
     }
 }
 
@@ -109,7 +137,11 @@ mod tests {
     fn a_route_that_is_held_and_a_target_that_is_well_are_told_apart() {
         let held = Gate::default().held(Some("deploy".to_owned()), Timestamp(0)).unwrap();
         let route = Shown::of(&Scope::Route(RouteName::new("parcels")), &held, Timestamp(5));
-        assert_eq!(route.row(), ("parcels", "held  since 1970-01-01T00:00:00.000Z  deploy".to_owned()));
+        let since = "just now (1970-01-01T00:00:00.000Z)".into();
+        let row = ["parcels".into(), Cell::new("held", Tone::Bad), since, "deploy".into(), "".into()];
+        assert_eq!(route.row(Timestamp(5)), row);
+        let json = serde_json::to_value(&route).unwrap();
+        assert_eq!(json["since"], "1970-01-01T00:00:00.000Z", "programs read the clock");
         let target = Shown::of(&Scope::Target(Target::new("parcels:t1")), &Gate::default(), Timestamp(5));
         let json = serde_json::to_value(&target).unwrap();
         assert_eq!(json, serde_json::json!({ "target": "parcels:t1", "state": "well" }));

@@ -1,32 +1,54 @@
 //! `groupage status`: where a task, a batch, a tracker, a Target or the whole stack stands, and who works.
 
 mod batch;
+mod crowd;
 pub mod gates;
 mod sessions;
+mod target;
+mod task;
 mod tracker;
+mod watch;
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Subcommand;
-use groupage_aws::desk::Depth;
-use groupage_aws::{Connection, Dynamo};
-use groupage_core::domain::shown::Shown;
-use groupage_core::domain::task::Status;
-use groupage_core::domain::{BatchId, Lock, Shard, Target, Task, TaskId, TrackerId};
-use groupage_core::ports::{Batches, Freshness, Locks, Tasks};
-use groupage_core::routes::Routes;
-use serde::Serialize;
+use groupage_aws::Connection;
+use groupage_core::domain::{BatchId, Target, TaskId, TrackerId};
 
-use crate::output::{Ending, Output, grouped, summary, unknown};
+use crate::output::{Ending, Output};
 use crate::stack::{self, Access};
 
 /// Show where a task, a batch, a tracker or a Target stands, why calls wait, who works, or how full the queues are.
+///
+/// Alone it shows how full each queue is, then what waits and why. To see that it reads up to 100 read units of the tables,
+/// however much waits. With --json only the queues are read.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
+    /// Look again after this number of seconds, until Ctrl-C. A terminal shows the latest look; a file or pipe gets all of them. With
+    /// --json each look is one line.
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=3_600)
+    )]
+    watch: Option<u64>,
 }
+
+/// What the examples teach.
+const EXAMPLES: &str = "\
+Examples:
+  groupage status                                   how full each queue is; what waits, and why
+  groupage status task parcel-4711                  one task, and what it waits for
+  groupage status --watch                           the same every 2 seconds
+  groupage --json status --watch=10 routes          every 10 seconds a line of JSON";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -94,159 +116,31 @@ fn with_route(text: &str) -> Result<String, &'static str> {
     if has_route { Ok(text.to_owned()) } else { Err("a Target is ROUTE:TARGET, such as parcels:truck-7") }
 }
 
-#[derive(Serialize)]
-struct TaskStatus {
-    id: TaskId,
-    status: Shown,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<Target>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batch: Option<BatchId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    returned: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<String>,
-    registered_at_ms: u64,
-}
-
-#[derive(Serialize)]
-struct TargetStatus {
-    target: Target,
-    /// Tasks that the index shows waiting, of all shards.
-    waiting: usize,
-    more_wait: bool,
-    #[serde(flatten)]
-    lock: LockStatus,
-    /// Its shards, if it has several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    shards: Vec<ShardStatus>,
-}
-
-#[derive(Serialize)]
-struct ShardStatus {
-    shard: Shard,
-    /// Tasks that the index shows waiting; up to a page, and the index lags.
-    waiting: usize,
-    more_wait: bool,
-    #[serde(flatten)]
-    lock: LockStatus,
-}
-
-#[derive(Clone, Default, Serialize)]
-struct LockStatus {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    leader: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lease_until_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    open_batch: Option<BatchId>,
-}
-
-/// How many waiting tasks of a shard are counted.
-const PAGE: usize = 1_000;
-
-/// Prints a status.
+/// Prints a status, once or again and again.
 pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result<Ending> {
     let connection = stack::open(stack).await?;
     let access = Access::to(&connection);
-    let store = &access.store;
-    match &options.command {
-        None => totals(&connection, output).await?,
-        Some(Command::Task { id }) => task(store, &TaskId::new(id), output).await?,
-        Some(Command::Batch { id }) => batch::show(store, &BatchId::new(id), output).await?,
-        Some(Command::Routes { targets }) => {
-            gates::show(store, routes(&connection).await?.as_ref(), *targets, output).await?;
-        }
-        Some(Command::Sessions) => sessions::show(store, routes(&connection).await?.as_ref(), output).await?,
-        Some(Command::Tracker { id }) => tracker::show(&access, &TrackerId::new(id), output).await?,
-        Some(Command::Target { target: id }) => target(&connection, store, &Target::new(id), output).await?,
+    let look = async |output: Output| look(options.command.as_ref(), &connection, &access, &output).await;
+    match options.watch {
+        None => look(*output).await?,
+        Some(seconds) => watch::run(Duration::from_secs(seconds), *output, look).await?,
     }
     Ok(Ending::Well)
 }
 
-async fn totals(connection: &Connection, output: &Output) -> Result<()> {
-    let depths = connection.desk().depths().await?;
-    output.result(&depths, || {
-        summary(depths.iter().map(|depth| {
-            let Depth { ready, in_flight, delayed, .. } = depth;
-            let [ready, in_flight, delayed] = [*ready, *in_flight, *delayed].map(grouped);
-            (depth.queue.as_str(), format!("{ready} ready  {in_flight} in flight  {delayed} delayed"))
-        }))
-    });
-    Ok(())
-}
-
-async fn task(store: &Dynamo, id: &TaskId, output: &Output) -> Result<()> {
-    let found = store.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next();
-    let task = found.ok_or_else(|| unknown("task", id.as_str()))?;
-    let Task { status, round, created_at, .. } = &task;
-    let batch = match status.batch() {
-        Some(batch) => store.batch(batch).await?,
-        None => None,
+async fn look(command: Option<&Command>, connection: &Connection, access: &Access, output: &Output) -> Result<()> {
+    let command = match command {
+        None => return crowd::show(connection, access, output).await,
+        Some(command) => command,
     };
-    let shown = TaskStatus {
-        id: id.clone(),
-        status: Shown::of(&task, batch.as_ref()),
-        target: match status {
-            Status::Created { target } => Some(target.whole()),
-            Status::Queued => None,
-            Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
-                batch.map(|batch| batch.target.whole())
-            }
-        },
-        batch: status.batch().cloned(),
-        reason: match status {
-            Status::Failed { reason, .. } => Some(reason.to_string()),
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
-        },
-        returned: round.0,
-        item: task.item.as_ref().map(ToString::to_string),
-        registered_at_ms: created_at.0,
-    };
-    output.object(&shown);
-    Ok(())
-}
-
-async fn target(connection: &Connection, store: &Dynamo, target: &Target, output: &Output) -> Result<()> {
-    let target = target.whole();
-    let count = routes(connection).await?.and_then(|routes| Some(routes.get(&target.route())?.shards)).unwrap_or(1);
-    let (mut shards, mut is_known) = (Vec::new(), false);
-    for shard in target.shards(count) {
-        let (lock, page) = (store.lock(&shard).await?, store.waiting(&shard, None, PAGE).await?);
-        is_known |= lock.is_some() || !page.candidates.is_empty();
-        shards.push(ShardStatus {
-            shard: shard.shard(),
-            waiting: page.candidates.len(),
-            more_wait: page.next.is_some(),
-            lock: lock.map(LockStatus::from).unwrap_or_default(),
-        });
+    let routes = stack::routes(connection).await?;
+    let routes = routes.as_ref();
+    match command {
+        Command::Task { id } => task::show(access, routes, &TaskId::new(id), output).await,
+        Command::Batch { id } => batch::show(access, routes, &BatchId::new(id), output).await,
+        Command::Routes { targets } => gates::show(&access.store, routes, *targets, output).await,
+        Command::Sessions => sessions::show(&access.store, routes, output).await,
+        Command::Tracker { id } => tracker::show(access, &TrackerId::new(id), output).await,
+        Command::Target { target: id } => target::show(access, routes, &Target::new(id), output).await,
     }
-    if !is_known {
-        return Err(unknown("Target", target.as_str()));
-    }
-    output.object(&TargetStatus {
-        target,
-        waiting: shards.iter().map(|shard| shard.waiting).sum(),
-        more_wait: shards.iter().any(|shard| shard.more_wait),
-        lock: shards.first().map(|home| home.lock.clone()).unwrap_or_default(),
-        shards: if count > 1 { shards } else { Vec::new() },
-    });
-    Ok(())
-}
-
-impl From<Lock> for LockStatus {
-    fn from(Lock { holder, open, .. }: Lock) -> Self {
-        Self {
-            lease_until_ms: holder.as_ref().map(|holder| holder.lease_until.0),
-            leader: holder.map(|holder| holder.workflow.to_string()),
-            open_batch: open,
-        }
-    }
-}
-
-/// The routes in force, if any are pushed yet.
-async fn routes(connection: &Connection) -> Result<Option<Routes>> {
-    let stored = connection.routes(&Arc::default()).load().await?;
-    stored.map(|stored| Routes::parse(&stored.yaml)).transpose().context("the stored routes file is wrong")
 }

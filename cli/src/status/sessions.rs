@@ -2,12 +2,14 @@
 
 use anyhow::Result;
 use groupage_aws::{Dynamo, System};
+use groupage_console::words::moment;
 use groupage_core::domain::{BatchId, Pool, Session, SessionId, Timestamp};
 use groupage_core::ports::{Env, Sessions};
 use groupage_core::routes::Routes;
 use serde::Serialize;
 
-use crate::output::{Output, summary};
+use crate::output::Output;
+use crate::sheet::{Cell, Sheet, Tone};
 
 #[derive(Serialize)]
 struct Shown {
@@ -33,8 +35,15 @@ pub async fn show(store: &Dynamo, routes: Option<&Routes>, output: &Output) -> R
     }
     let now = System.now();
     let shown: Vec<Shown> = found.into_iter().map(|session| shown(session, now)).collect();
-    output.result(&shown, || {
-        if shown.is_empty() { "nobody works".to_owned() } else { summary(shown.iter().map(|one| one.row(now))) }
+    output.sheet(&shown, || {
+        if shown.is_empty() {
+            return Sheet::line("nobody works");
+        }
+        Sheet::table(
+            "",
+            &["worker", "works on", "trusted until", "claims"],
+            shown.iter().map(|one| one.row(now)).collect(),
+        )
     });
     Ok(())
 }
@@ -53,14 +62,14 @@ fn shown(session: Session, now: Timestamp) -> Shown {
 }
 
 impl Shown {
-    fn row(&self, now: Timestamp) -> (&str, String) {
-        let left_s = Timestamp(self.expires_at_ms).since(now) as f64 / 1e3;
-        let until = if self.expired { "expired".to_owned() } else { format!("expires in {left_s:.1} s") };
+    fn row(&self, now: Timestamp) -> Vec<Cell> {
+        let until = moment(Timestamp(self.expires_at_ms), now);
+        let until = if self.expired { Cell::new(format!("expired {until}"), Tone::Bad) } else { until.into() };
         let claims = match self.claims.as_slice() {
-            [] => "no claims".to_owned(),
-            claims => claims.iter().map(BatchId::as_str).collect::<Vec<_>>().join(" "),
+            [] => "none".to_owned(),
+            claims => claims.iter().map(BatchId::as_str).collect::<Vec<_>>().join("\n"),
         };
-        (self.worker.as_str(), format!("{}  {until}  {claims}", self.works_on))
+        vec![self.worker.as_str().into(), self.works_on.as_str().into(), until, claims.into()]
     }
 }
 
@@ -75,8 +84,10 @@ mod tests {
         let claims = vec![BatchId::new("b1")];
         let session = |id| Session::open(id, "host/7".to_owned(), claims.clone(), Timestamp(0), Timing::default());
         let handler = shown(session(SessionId::of_handler("x")), Timestamp(500));
-        assert_eq!(handler.row(Timestamp(500)), ("host/7", "handlers  expires in 4.5 s  b1".to_owned()));
+        let until = "in 4.5 s (1970-01-01T00:00:05.000Z)".into();
+        assert_eq!(handler.row(Timestamp(500)), ["host/7".into(), "handlers".into(), until, "b1".into()]);
         let worker = shown(session(SessionId::new("labels/x")), Timestamp(5_000));
-        assert_eq!(worker.row(Timestamp(5_000)).1, "labels  expired  b1");
+        let until = Cell::new("expired just now (1970-01-01T00:00:05.000Z)", Tone::Bad);
+        assert_eq!(worker.row(Timestamp(5_000))[1..3], ["labels".into(), until]);
     }
 }

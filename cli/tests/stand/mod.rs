@@ -54,6 +54,11 @@ impl Process {
         self.child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     }
 
+    /// Gives it these lines, and may give it more.
+    pub fn type_in(&mut self, lines: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
+    }
+
     /// The next line of its standard error.
     pub fn said(&self) -> String {
         wait_for("its words", || self.errors.as_ref().unwrap().try_recv().ok())

@@ -10,6 +10,7 @@ use super::batch;
 use crate::acts::hold;
 use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, bar, facts, id, reason, table, text, time};
+use crate::states;
 use crate::view::View;
 
 /// Waiting tasks that are listed.
@@ -42,7 +43,7 @@ fn summary<'a>(visit: &Visit<'_>, one: &OneTarget) -> Vec<(&'a str, Markup)> {
     }
     rows.extend(leader(home, visit.now));
     if let Some(open) = &home.open {
-        rows.push(("open batch", html! { (page::batch(&open.id)) " " (batch::state(open)) }));
+        rows.push(("open batch", html! { (page::batch(&open.id)) " " (states::batch(open)) }));
         rows.extend(batch::filling(visit, open).map(|(_, bar)| ("filling up", bar)));
     }
     rows
@@ -52,7 +53,7 @@ fn batches(visit: &Visit<'_>, one: &OneTarget) -> Markup {
     let rows = one.batches.iter().map(|one| {
         let filling = batch::filling(visit, &one.batch).map_or_else(|| html! {}, |(_, bar)| bar);
         let why = one.why.as_ref().map_or_else(|| html! { "nothing" }, |why| reason(why, visit.now));
-        vec![page::batch(&one.batch.id), html! { (batch::state(&one.batch)) }, filling, why]
+        vec![page::batch(&one.batch.id), html! { (states::batch(&one.batch)) }, filling, why]
     });
     let columns = ["batch", "status", "tasks", "waits for"];
     table("Batches that have been due for longest", &columns, rows.collect(), "None is unfinished.")

@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use crate::acts::{How, button};
 use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, facts, id, reason, time};
+use crate::states;
 use crate::view::View;
 
 /// Shows it.
@@ -21,7 +22,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         || Trouble::Unknown(format!("no task {name} is known: it is on its way, was rejected, or settled long ago"));
     let one = found.ok_or_else(unknown)?;
     let (now, task) = (visit.now, &one.task);
-    let mut rows = vec![("status", html! { strong { (word(Shown::of(task, one.batch.as_ref()))) } })];
+    let mut rows = vec![("status", html! { strong { (states::task(Shown::of(task, one.batch.as_ref()))) } })];
     rows.extend(one.why.as_ref().map(|why| ("waits for", reason(why, now))));
     rows.extend(one.target.as_ref().map(|target| ("Target", page::target(target))));
     rows.extend(task.status.batch().map(|batch| ("batch", page::batch(batch))));
@@ -46,18 +47,6 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         }
     };
     Ok(Page::live(format!("Task {name}"), live).with_still(still))
-}
-
-const fn word(shown: Shown) -> &'static str {
-    match shown {
-        Shown::Queued => "queued",
-        Shown::Created => "waits for a batch",
-        Shown::Batched => "in a batch",
-        Shown::InProgress => "being called",
-        Shown::Succeeded => "succeeded",
-        Shown::Failed => "failed",
-        Shown::Cancelled => "cancelled",
-    }
 }
 
 /// Why it failed, and the beginning of what the downstream said.
@@ -104,10 +93,7 @@ fn life(one: &OneTask) -> Vec<(Timestamp, Markup)> {
 }
 
 fn outcome(task: &Task, batch: &Batch) -> Option<(Timestamp, Markup)> {
-    let calls = match batch.attempts {
-        1 => "1 call".to_owned(),
-        calls => format!("{calls} calls"),
-    };
+    let calls = states::calls(batch.attempts);
     match &batch.status {
         batch::Status::Settled { at, .. } => {
             let what = if task.status.is_settled() { task.status.word() } else { "its batch was settled" };

@@ -1,12 +1,13 @@
 //! Fan-outs: how far each tracker is, how fast it goes, and when it should be done.
 
 use groupage_core::domain::tracker::State;
-use groupage_core::domain::{Timestamp, Tracker, TrackerId};
+use groupage_core::domain::{Timestamp, TrackerId};
 use groupage_core::steps::track::Progress;
 use maud::{Markup, html};
 
 use crate::backend::{Trouble, Visit};
 use crate::page::{Page, facts, id, link, table, time};
+use crate::states;
 use crate::view::{Kind, View};
 use crate::words::{grouped, span};
 
@@ -67,7 +68,7 @@ fn rows(progress: &Progress, now: Timestamp) -> Vec<(&'static str, Markup)> {
         ("missing", html! { (grouped(*missing)) }),
         ("opened", time(tracker.opened_at, now)),
     ];
-    if let Some((a_second, left_ms)) = pace(tracker, done, *missing, now) {
+    if let Some((a_second, left_ms)) = states::pace(tracker, done, *missing, now) {
         rows.push(("rate since its opening", html! { (format!("{a_second:.1}")) " items a second" }));
         rows.push(("time left at that rate", html! { (span(left_ms)) }));
     }
@@ -80,31 +81,4 @@ fn rows(progress: &Progress, now: Timestamp) -> Vec<(&'static str, Markup)> {
         }
     }
     rows
-}
-
-/// Items a second so far, and how long the missing ones take at that; nothing if none is done, or none is missing.
-fn pace(tracker: &Tracker, done: u64, missing: u64, now: Timestamp) -> Option<(f64, u64)> {
-    let took_ms = now.since(tracker.opened_at).max(1);
-    let is_over = matches!(tracker.state, State::Ended(_));
-    let left_ms = u128::from(missing) * u128::from(took_ms) / u128::from(done.max(1));
-    (done > 0 && missing > 0 && !is_over)
-        .then(|| (done as f64 * 1e3 / took_ms as f64, u64::try_from(left_ms).unwrap_or(u64::MAX)))
-}
-
-#[cfg(test)]
-mod tests {
-    use groupage_core::domain::NotificationQueue;
-    use groupage_core::domain::tracker::Options;
-
-    use super::*;
-
-    #[test]
-    fn the_time_left_follows_from_what_is_done() {
-        let options = Options { deadline: None, notify: NotificationQueue::None };
-        let tracker = Tracker::open(TrackerId::new("t"), options, Timestamp(1_000));
-        let (a_second, left_ms) = pace(&tracker, 100, 300, Timestamp(11_000)).unwrap();
-        assert_eq!((a_second.round() as u64, left_ms), (10, 30_000));
-        assert_eq!(pace(&tracker, 0, 300, Timestamp(11_000)), None);
-        assert_eq!(pace(&tracker, 300, 0, Timestamp(11_000)), None);
-    }
 }

@@ -57,6 +57,18 @@ impl About {
         })
     }
 
+    /// What people know it by: its batch, and its tasks or else its Targets, of these at most this number.
+    #[must_use]
+    pub fn names(&self, most: usize) -> Vec<String> {
+        let of = if self.tasks.is_empty() { &self.targets } else { &self.tasks };
+        let mut names: Vec<String> = self.batch.iter().map(|batch| format!("batch {batch}")).collect();
+        names.extend(of.iter().take(most).cloned());
+        if of.len() > most {
+            names.push(format!("and {} more", of.len() - most));
+        }
+        names
+    }
+
     fn of_elections(elect: Elect) -> Self {
         let elections = match elect {
             Elect::Waiting(election) => vec![election],
@@ -86,6 +98,15 @@ mod tests {
     use groupage_core::domain::{BatchId, Candidate, Round, Shard, Target, TaskId, Timestamp, WorkflowId};
 
     use super::*;
+
+    #[test]
+    fn a_message_is_named_by_its_batch_or_its_first_tasks() {
+        let tasks: Vec<String> = (0..4).map(|n| format!("t{n}")).collect();
+        let about = About { tasks, ..About::default() };
+        assert_eq!(about.names(3), ["t0", "t1", "t2", "and 1 more"]);
+        let about = About { batch: Some("b".to_owned()), targets: vec!["r:t".to_owned()], ..About::default() };
+        assert_eq!(about.names(3), ["batch b", "r:t"]);
+    }
 
     fn tasks(queue: &str, body: &str) -> Vec<String> {
         About::of(queue, body, Some("m-1")).tasks

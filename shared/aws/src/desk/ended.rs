@@ -1,4 +1,4 @@
-//! What ended in the rejected and dead-letter queues: why, and sending it again. Beside it, the notices that wait.
+//! What ended in the rejected and dead-letter queues: why, and sending it again.
 //!
 //! Sending again is a send to the source queue, then a delete. A death in between leaves a message twice, under one id,
 //! which every step takes in its stride. A message that its queue would refuse stays where it is, and its neighbours
@@ -10,7 +10,7 @@ use groupage_core::ports::Env;
 use serde::Serialize;
 
 use super::again::bodies_again;
-use super::{About, Desk, Error, NOTIFICATIONS, Queue, REJECTED};
+use super::{About, Desk, Error, Queue, REJECTED};
 use crate::System;
 
 /// A message that ended.
@@ -67,14 +67,17 @@ pub struct Sent {
 pub struct Left {
     /// Its first id.
     pub message_id: String,
+    /// What it is about.
+    #[serde(flatten)]
+    pub about: About,
     /// Why.
     pub reason: String,
 }
 
 /// How long a message that is only looked at stays hidden from others, in seconds.
-const LOOK_S: i32 = 10;
+pub(super) const LOOK_S: i32 = 10;
 /// How long a message that is sent again stays hidden, in seconds: more than sending and deleting ten takes.
-const SEND_S: i32 = 60;
+pub(super) const SEND_S: i32 = 60;
 
 impl Desk {
     /// Up to `most` of the messages in a queue, with their bodies if asked for. They are hidden from others meanwhile.
@@ -85,26 +88,6 @@ impl Desk {
         let messages = self.some(queue, most, LOOK_S).await?;
         self.show_again(queue, messages.iter().filter_map(|message| message.receipt_handle.clone()).collect()).await;
         Ok(messages.into_iter().map(|message| ended(queue, message, with_body)).collect())
-    }
-
-    /// Up to `most` of the notices that wait in the stack's own queue, as they were sent. With `takes` they are
-    /// removed: then nobody else is told.
-    ///
-    /// # Errors
-    /// SQS did not answer.
-    pub async fn notices(&self, most: u64, takes: bool) -> Result<Vec<String>, Error> {
-        let (name, url) = (NOTIFICATIONS.to_owned(), self.queues.notifications.clone());
-        let queue = Queue { name, url, source: None };
-        let messages = self.some(&queue, most, if takes { SEND_S } else { LOOK_S }).await?;
-        if takes {
-            for message in &messages {
-                self.delete(&queue, message).await?;
-            }
-        } else {
-            let receipts = messages.iter().filter_map(|message| message.receipt_handle.clone());
-            self.show_again(&queue, receipts.collect()).await;
-        }
-        Ok(messages.into_iter().filter_map(|message| message.body).collect())
     }
 
     /// Sends messages again: up to `most`, or all that are there now. `told` hears of how many went so far.
@@ -125,14 +108,16 @@ impl Desk {
             }
             for message in messages {
                 let (message_id, receipt) = (original_id(&queue.name, &message), message.receipt_handle.clone());
-                match bodies_again(message.body.clone().unwrap_or_default(), message_id.clone(), takes) {
+                let body = message.body.clone().unwrap_or_default();
+                match bodies_again(body.clone(), message_id.clone(), takes) {
                     Ok(bodies) => {
                         self.send_one_again(queue, message, bodies).await?;
                         sent += 1;
                         told(sent);
                     }
                     Err(why) => {
-                        left.push(Left { message_id: message_id.unwrap_or_default(), reason: why.to_string() });
+                        let about = About::of(&queue.name, &body, message_id.as_deref());
+                        left.push(Left { about, message_id: message_id.unwrap_or_default(), reason: why.to_string() });
                         receipts.extend(receipt);
                     }
                 }
@@ -144,7 +129,7 @@ impl Desk {
         Ok(Sent { queue: queue.name.clone(), sent, left, hidden: most.min(there).saturating_sub(done) })
     }
 
-    async fn some(&self, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
+    pub(super) async fn some(&self, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
         let mut all: Vec<Message> = Vec::new();
         while (all.len() as u64) < most {
             let messages = self.receive(queue, most - all.len() as u64, hidden_s).await?;
@@ -158,7 +143,7 @@ impl Desk {
 
     /// Makes messages that were only looked at visible again. The next look should not have to wait. If this fails, they
     /// wait until the messages' time is over.
-    async fn show_again(&self, queue: &Queue, receipts: Vec<String>) {
+    pub(super) async fn show_again(&self, queue: &Queue, receipts: Vec<String>) {
         for receipt in receipts {
             let request = self.client.change_message_visibility().queue_url(&queue.url).receipt_handle(receipt);
             let _ = request.visibility_timeout(0).send().await;
@@ -180,13 +165,13 @@ impl Desk {
         self.delete(queue, &message).await
     }
 
-    async fn delete(&self, queue: &Queue, message: &Message) -> Result<(), Error> {
+    pub(super) async fn delete(&self, queue: &Queue, message: &Message) -> Result<(), Error> {
         let request = self.client.delete_message().queue_url(&queue.url);
         let deleted = request.set_receipt_handle(message.receipt_handle.clone()).send().await;
         deleted.map(|_| ()).map_err(|error| Error::of("deleting from", &queue.name, error))
     }
 
-    async fn receive(&self, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
+    pub(super) async fn receive(&self, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
         let received = self
             .client
             .receive_message()

@@ -1,5 +1,5 @@
 //! The queues of a stack as operators see them: how many messages each holds, what ended in the rejected and
-//! dead-letter queues, and sending that again.
+//! dead-letter queues, sending that again, and the notices that wait.
 //!
 //! Nothing here belongs to a step. Commands and the console are at this desk side by side, and every call may be
 //! repeated.
@@ -7,6 +7,7 @@
 mod about;
 mod again;
 mod ended;
+mod notices;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::config::Queues;
 pub use about::About;
 pub use again::Unsendable;
 pub use ended::{Ended, Left, Sent};
+pub use notices::Notices;
 
 /// SQS did not answer, or there is no such queue.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,110 @@
+//! One task: where it stands, what it waits for, and why it failed.
+
+use anyhow::Result;
+use groupage_aws::System;
+use groupage_console::states;
+use groupage_console::words::{moment, why};
+use groupage_core::domain::shown::Shown;
+use groupage_core::domain::task::Status;
+use groupage_core::domain::{BatchId, Target, TaskId, Timestamp};
+use groupage_core::ports::Env;
+use groupage_core::routes::Routes;
+use groupage_core::steps::look::OneTask;
+use serde::Serialize;
+
+use crate::output::{Output, unknown};
+use crate::sheet::{Cell, Sheet, Tone};
+use crate::stack::Access;
+
+#[derive(Serialize)]
+struct TaskStatus {
+    id: TaskId,
+    status: Shown,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<Target>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<BatchId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    returned: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<String>,
+    registered_at_ms: u64,
+}
+
+/// Prints a task.
+pub async fn show(access: &Access, routes: Option<&Routes>, id: &TaskId, output: &Output) -> Result<()> {
+    let found = access.looking(routes).task(id).await?;
+    let one = found.ok_or_else(|| unknown("task", id.as_str()))?;
+    let shown = TaskStatus::of(&one);
+    output.sheet(&shown, || shown.sheet(&one, System.now()));
+    Ok(())
+}
+
+impl TaskStatus {
+    fn of(OneTask { task, target, batch, .. }: &OneTask) -> Self {
+        Self {
+            id: task.id.clone(),
+            status: Shown::of(task, batch.as_ref()),
+            target: target.clone(),
+            batch: task.status.batch().cloned(),
+            reason: match &task.status {
+                Status::Failed { reason, .. } => Some(reason.to_string()),
+                Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+            },
+            returned: task.round.0,
+            item: task.item.as_ref().map(ToString::to_string),
+            registered_at_ms: task.created_at.0,
+        }
+    }
+
+    fn sheet(&self, one: &OneTask, now: Timestamp) -> Sheet {
+        let mut rows = vec![
+            ("task", self.id.as_str().into()),
+            ("status", Cell::new(states::task(self.status), tone(self.status))),
+        ];
+        rows.extend(one.why.as_ref().map(|reason| ("waits for", Cell::new(why(reason, now), Tone::Wary))));
+        rows.extend(self.reason.as_ref().map(|reason| ("reason", Cell::new(reason, Tone::Bad))));
+        rows.extend(self.target.as_ref().map(|target| ("target", target.as_str().into())));
+        rows.extend(self.batch.as_ref().map(|batch| ("batch", batch.as_str().into())));
+        if self.returned > 0 {
+            let rounds = format!("{} after calls in which it failed for now", self.returned);
+            rows.push(("waited again", rounds.into()));
+        }
+        rows.extend(self.item.as_ref().map(|item| ("tracker's item", item.into())));
+        rows.push(("registered", moment(one.task.created_at, now).into()));
+        Sheet::facts(rows)
+    }
+}
+
+const fn tone(shown: Shown) -> Tone {
+    match shown {
+        Shown::Queued | Shown::Created | Shown::Batched | Shown::InProgress => Tone::Wary,
+        Shown::Succeeded => Tone::Good,
+        Shown::Failed | Shown::Cancelled => Tone::Bad,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupage_core::domain::Task;
+    use groupage_core::domain::why::Why;
+
+    use super::*;
+
+    #[test]
+    fn a_task_says_what_it_waits_for_and_since_when_it_is_known() {
+        let task = Task::new(TaskId::new("t"), Target::new("r:t"), "{}".to_owned(), String::new(), Timestamp(1_000));
+        let one = OneTask { task, target: Some(Target::new("r:t")), batch: None, lane: None, why: Some(Why::Election) };
+        let shown = TaskStatus::of(&one);
+        let json = serde_json::to_value(&shown).unwrap();
+        let expected = serde_json::json!({
+            "id": "t", "status": "created", "target": "r:t", "returned": 0, "registered_at_ms": 1_000
+        });
+        assert_eq!(json, expected);
+        let text = shown.sheet(&one, Timestamp(4_000)).text(false);
+        assert!(text.contains("waits for a batch"), "{text}");
+        assert!(text.contains("a leader: its election is on the way"), "{text}");
+        assert!(text.contains("3 s ago (1970-01-01T00:00:01.000Z)"), "{text}");
+    }
+}

@@ -1,0 +1,130 @@
+//! How tasks, batches and fan-outs stand, in the words that the browser and a terminal use.
+
+use groupage_core::domain::batch::{Batch, FollowUp, Status};
+use groupage_core::domain::gate::Standing;
+use groupage_core::domain::shown::Shown;
+use groupage_core::domain::tracker::{State, Tracker};
+use groupage_core::domain::{Exception, Member, Timestamp};
+
+use crate::words::{relative, span};
+
+/// Where a task stands.
+#[must_use]
+pub const fn task(shown: Shown) -> &'static str {
+    match shown {
+        Shown::Queued => "queued",
+        Shown::Created => "waits for a batch",
+        Shown::Batched => "in a batch",
+        Shown::InProgress => "being called",
+        Shown::Succeeded => "succeeded",
+        Shown::Failed => "failed",
+        Shown::Cancelled => "cancelled",
+    }
+}
+
+/// Where a batch stands.
+#[must_use]
+pub const fn batch(batch: &Batch) -> &'static str {
+    match &batch.status {
+        Status::Open { .. } => "open: it is filling up",
+        Status::Closing => "closing",
+        Status::Frozen => "frozen: its members are final",
+        Status::InProgress { .. } => "being called",
+        Status::Paused { .. } => "paused: its call failed for now",
+        Status::Settled { follow_up: FollowUp::Pending, .. } => "settled; statuses and notices are being written",
+        Status::Settled { follow_up: FollowUp::Returning, .. } => "settled; members go round again",
+        Status::Settled { follow_up: FollowUp::Done, .. } => "settled",
+        Status::Empty => "empty: it was never called",
+        Status::Void => "void: it was named and never written",
+    }
+}
+
+/// What became of a member, as far as that is known.
+#[must_use]
+pub fn outcome(batch: &Batch, member: &Member) -> String {
+    let results = match &batch.status {
+        Status::Settled { results, .. } => results,
+        Status::Open { .. }
+        | Status::Closing
+        | Status::Frozen
+        | Status::InProgress { .. }
+        | Status::Paused { .. }
+        | Status::Empty
+        | Status::Void => return "not settled".to_owned(),
+    };
+    match results.get(&member.id) {
+        None => "succeeded".to_owned(),
+        Some(Exception::Failed { reason, attempts }) => format!("failed: {reason}, after {}", calls(*attempts)),
+        Some(Exception::Returned { attempts, delay_ms, .. }) => {
+            format!("goes round again after {}, with a pause of {}", calls(*attempts), span(*delay_ms))
+        }
+    }
+}
+
+/// A number of calls.
+#[must_use]
+pub fn calls(number: u32) -> String {
+    if number == 1 { "1 call".to_owned() } else { format!("{number} calls") }
+}
+
+/// Whether calls are held back, and how they fare.
+#[must_use]
+pub fn standing(standing: &Standing, now: Timestamp) -> String {
+    match standing {
+        Standing::Well => "well".to_owned(),
+        Standing::Held { since, .. } => format!("held by a person, {}", relative(*since, now)),
+        Standing::Away { since, .. } => format!("the downstream is away since {}", relative(*since, now)),
+        Standing::Paused { until } => format!("paused, ends {}", relative(*until, now)),
+        Standing::InTrouble { since, failures, .. } => {
+            format!("in trouble: {} failed since {}", calls(*failures), relative(*since, now))
+        }
+        Standing::Draining { since } => format!("goes on slowly since {}", relative(*since, now)),
+    }
+}
+
+/// Items a second so far, and how long the missing ones take at that; nothing if none is done, or none is missing.
+#[must_use]
+pub fn pace(tracker: &Tracker, done: u64, missing: u64, now: Timestamp) -> Option<(f64, u64)> {
+    let took_ms = now.since(tracker.opened_at).max(1);
+    let is_over = matches!(tracker.state, State::Ended(_));
+    let left_ms = u128::from(missing) * u128::from(took_ms) / u128::from(done.max(1));
+    (done > 0 && missing > 0 && !is_over)
+        .then(|| (done as f64 * 1e3 / took_ms as f64, u64::try_from(left_ms).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use groupage_core::domain::tracker::Options;
+    use groupage_core::domain::{
+        BatchId, Candidate, NotificationQueue, Reason, Results, Round, Target, TaskId, TrackerId,
+    };
+
+    use super::*;
+
+    #[test]
+    fn each_member_says_what_became_of_it() {
+        let candidate = |id: &str| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1 };
+        let candidates = ["a", "b", "c"].map(candidate);
+        let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates, Timestamp(1));
+        assert_eq!(outcome(&batch, &batch.members[0]), "not settled");
+        let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 2 };
+        let returned = Exception::Returned { attempts: 1, delay_ms: 2_000, bytes: 1 };
+        let results = Results::from([(TaskId::new("b"), failed), (TaskId::new("c"), returned)]);
+        let settled = batch.settled(results, Timestamp(5));
+        let said: Vec<String> = settled.members.iter().map(|member| outcome(&settled, member)).collect();
+        assert_eq!(
+            said,
+            ["succeeded", "failed: too_heavy, after 2 calls", "goes round again after 1 call, with a pause of 2 s"]
+        );
+    }
+
+    #[test]
+    fn the_time_left_follows_from_what_is_done() {
+        let options = Options { deadline: None, notify: NotificationQueue::None };
+        let tracker = Tracker::open(TrackerId::new("t"), options, Timestamp(1_000));
+        let (a_second, left_ms) = pace(&tracker, 100, 300, Timestamp(11_000)).unwrap();
+        assert_eq!((a_second.round() as u64, left_ms), (10, 30_000));
+        assert_eq!(pace(&tracker, 0, 300, Timestamp(11_000)), None);
+        assert_eq!(pace(&tracker, 300, 0, Timestamp(11_000)), None);
+    }
+}
