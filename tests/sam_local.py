@@ -6,8 +6,8 @@
 
 It does what SAM does not:
 
-- SAM gives a function only those variables that its template declares. `target/sam/local.yaml` is the built template with
-  the variables of the two endpoints, and `target/sam/env.json` has the values of all.
+- SAM gives a function only those variables that its template declares. `target/sam/local.yaml` is the built template
+  with the variables of the two endpoints, and `target/sam/env.json` has the values of all.
 - A container does not reach this machine's loopback, where the stack listens. The stack's two ports are forwarded from
   ADDRESS, Docker's bridge (172.17.0.1), which containers reach and the network does not. The key is still asked for.
 - The stack answers only requests for `127.0.0.1` or `localhost`. So containers know ADDRESS by the name `localhost`.

@@ -4,7 +4,8 @@
 
 tools=target/tools
 
-# The compiler of rust-toolchain.toml, by whatever name it is here: rustup would fetch one that it knows by another name.
+# The compiler of rust-toolchain.toml, by whatever name it is here: rustup would fetch one that it knows by another
+# name.
 pinned=$(sed -n 's/^channel = "\(.*\)"$/\1/p' rust-toolchain.toml)
 if command -v rustup >/dev/null && ! rustup toolchain list | grep -q "^$pinned-"; then
     for name in $(rustup toolchain list | cut -d' ' -f1); do
@@ -43,8 +44,8 @@ find_python() {
     return 1
 }
 
-# python_tools NAME: tests/requirements-NAME.txt in target/tools/NAME, which lists everything with the hashes of its files. A
-# stamp tells a finished install from a broken or an outdated one.
+# python_tools NAME: tests/requirements-NAME.txt in target/tools/NAME, which lists everything with the hashes of its
+# files. A stamp tells a finished install from a broken or an outdated one.
 python_tools() {
     local folder=$tools/$1 requirements=tests/requirements-$1.txt python stamp
     python=$(find_python) || return
@@ -67,7 +68,8 @@ cargo_tool() {
     cargo install --quiet --locked --debug "$1" --version "$2" --root "$folder"
 }
 
-# debian_package PROGRAM PACKAGE: installs a package of the distribution that brings a program. Only root may; others are told.
+# debian_package PROGRAM PACKAGE: installs a package of the distribution that brings a program. Only root may; others
+# are told.
 debian_package() {
     command -v "$1" >/dev/null && return
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

@@ -144,8 +144,8 @@ pub async fn pause_route<B: Backend>(
 
 /// Let a route's calls go on
 ///
-/// Whatever holds them back, limits apart: it ends a pause by hand, one that the downstream asked for, and the wait for a
-/// downstream that counts as away.
+/// Whatever holds them back, limits apart: it ends a pause by hand, one that the downstream asked for, and the wait for
+/// a downstream that counts as away.
 #[utoipa::path(
     post, path = "/routes/{id}/resume", tag = "calls", operation_id = "resume_route",
     params(OfRoute),

@@ -1,10 +1,10 @@
-//! Groupage's HTTP API: tasks are sent, held back on lists and released, or fed by streams; failed ones are found and run
-//! again; trackers opened, filled, acked and ended; and statuses read.
+//! Groupage's HTTP API: tasks are sent, held back on lists and released, or fed by streams; failed ones are found and
+//! run again; trackers opened, filled, acked and ended; and statuses read.
 //!
-//! The router stands on the same [`Stack`](groupage_aws::entry::Stack) as the steps, so it is the same in the Lambda function, in `groupage local`
-//! and in the tests. Whatever is wrong with a request is answered as a [`Problem`] that names the field and never a
-//! value, before anything is changed; a port that does not answer is a 503, and the call may be repeated. The document
-//! at `/openapi.json` is made from the types that the handlers take and give.
+//! The router stands on the same [`Stack`](groupage_aws::entry::Stack) as the steps, so it is the same in the Lambda
+//! function, in `groupage local` and in the tests. Whatever is wrong with a request is answered as a [`Problem`] that
+//! names the field and never a value, before anything is changed; a port that does not answer is a 503, and the call
+//! may be repeated. The document at `/openapi.json` is made from the types that the handlers take and give.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod acks;

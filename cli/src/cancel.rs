@@ -21,16 +21,17 @@ Examples:
 
 /// End tasks that wait, before any call: they are settled as cancelled.
 ///
-/// A task waits for a batch, or for its turn in its order key. One that is in a batch is refused, since its call may have
-/// begun. A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and holds back no
-/// other task of its order key. Repeating it is safe.
+/// A task waits for a batch, or for its turn in its order key. One that is in a batch is refused, since its call may
+/// have begun. A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and
+/// holds back no other task of its order key. Repeating it is safe.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The tasks' ids.
     #[arg(value_name = "ID", value_parser = |id: &str| TaskId::parse(id), required_unless_present = "target", conflicts_with = "target")]
     ids: Vec<TaskId>,
-    /// All tasks that wait for a batch of this Target, as route:value. Tasks that wait for their turn are not among them.
+    /// All tasks that wait for a batch of this Target, as route:value. Tasks that wait for their turn are not among
+    /// them.
     #[arg(long, value_name = "TARGET", value_parser = target)]
     target: Option<Target>,
 }

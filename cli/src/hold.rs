@@ -44,9 +44,9 @@ pub struct Pause {
 
 /// Let the calls of a route or of one Target go on.
 ///
-/// It ends what `groupage pause` began, the pause that a downstream asked for with Retry-After, and the wait for a downstream
-/// that counts as away. What waited goes on slowly at first, that of a Target that only a person held at once. A batch that
-/// waited for long comes within 14 minutes.
+/// It ends what `groupage pause` began, the pause that a downstream asked for with Retry-After, and the wait for a
+/// downstream that counts as away. What waited goes on slowly at first, that of a Target that only a person held at
+/// once. A batch that waited for long comes within 14 minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Resume {

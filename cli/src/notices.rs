@@ -21,16 +21,18 @@ Examples:
 
 /// Show what waits in a notification queue, the stack's own or another, and delete it if you say so.
 ///
-/// SQS shows a message only by handing it out. While this looks, your program does not get these notices: they are hidden
-/// for up to 10 seconds and then given back. Each look counts as a receive. If the queue has a redrive policy, as many looks
-/// as its maxReceiveCount move a notice to that queue's dead-letter queue; the stack's own queue has none.
+/// SQS shows a message only by handing it out. While this looks, your program does not get these notices: they are
+/// hidden for up to 10 seconds and then given back. Each look counts as a receive. If the queue has a redrive policy,
+/// as many looks as its maxReceiveCount move a notice to that queue's dead-letter queue; the stack's own queue has
+/// none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// How many at most. Without --take, more than some hundred may come twice in one look.
     #[arg(long, value_name = "N", default_value_t = 10)]
     most: u64,
-    /// Delete what is shown: nobody else is told then. It is deleted after it was printed, so what you interrupt comes again.
+    /// Delete what is shown: nobody else is told then. It is deleted after it was printed, so what you interrupt comes
+    /// again.
     #[arg(long)]
     take: bool,
     /// The URL of another queue that a route or tracker names.

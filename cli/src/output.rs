@@ -1,7 +1,7 @@
 //! What people and programs read: tables or JSON on standard output, everything else on standard error.
 //!
-//! A reader that closes the pipe has read enough: that is no error, and nothing more is said. Any other failure to write
-//! a result, such as a full disk, is told at the end and makes the exit code 1.
+//! A reader that closes the pipe has read enough: that is no error, and nothing more is said. Any other failure to
+//! write a result, such as a full disk, is told at the end and makes the exit code 1.
 
 use std::env;
 use std::error::Error;
@@ -107,7 +107,8 @@ impl Output {
 
     fn print(self, text: &str) {
         let clears = self.is_watched && !self.json && io::stdout().is_terminal();
-        // To the top, the text with the rest of each line cleared, and the rest of the screen cleared: nothing flickers.
+        // To the top, the text with the rest of each line cleared, and the rest of the screen cleared: nothing
+        // flickers.
         let text = match clears {
             true => format!("\u{1b}[H{}\u{1b}[K\n\u{1b}[J", text.replace('\n', "\u{1b}[K\n")),
             false => format!("{text}\n"),

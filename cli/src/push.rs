@@ -20,9 +20,9 @@ use crate::{check, stack};
 
 /// Check a routes file and put it in force. Functions take it over within a minute.
 ///
-/// Each push is a version with its time, its publisher and its digest. The former versions stay, and the difference to the
-/// version before is printed. The routes say where payloads and secrets go, so what the stack's parameters do not allow is
-/// refused: see `SecretHosts` and `PrivateHosts`.
+/// Each push is a version with its time, its publisher and its digest. The former versions stay, and the difference to
+/// the version before is printed. The routes say where payloads and secrets go, so what the stack's parameters do not
+/// allow is refused: see `SecretHosts` and `PrivateHosts`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The routes file (YAML).
@@ -116,8 +116,8 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     Ok(Ending::Well)
 }
 
-/// The version to go back to: the one that was asked for, or the one before that which is in force. If that is itself an
-/// earlier one, the one before that earlier one: going back twice goes back further.
+/// The version to go back to: the one that was asked for, or the one before that which is in force. If that is itself
+/// an earlier one, the one before that earlier one: going back twice goes back further.
 async fn version(table: &RouteTable, former: Option<&StoredRoutes>, asked: Option<u64>) -> Result<StoredRoutes> {
     let now = former.context("no routes are in force yet: there is nothing to go back to")?;
     let wanted = asked.or_else(|| now.restores.unwrap_or(now.version).checked_sub(1));

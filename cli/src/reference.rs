@@ -1,5 +1,5 @@
-//! `docs/reference/cli.md`: every command and option, as `--help` has them. A command with commands of its own has a page,
-//! and so has one of which there is much to say.
+//! `docs/reference/cli.md`: every command and option, as `--help` has them. A command with commands of its own has a
+//! page, and so has one of which there is much to say.
 //!
 //! `GROUPAGE_REWRITE=1 cargo test -p groupage reference` writes the pages anew.
 

@@ -1,5 +1,5 @@
-//! The stack that a command works on: a deployed one, whose outputs say where its tables and queues are, or the one that
-//! the environment names.
+//! The stack that a command works on: a deployed one, whose outputs say where its tables and queues are, or the one
+//! that the environment names.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-"""The walk of `docs/guides/sam-local.md`, as it is written: every function in a container, on its event. `tests/sam-local` runs
-this with a container engine. Only the ports of the laptop's stack differ."""
+"""The walk of `docs/guides/sam-local.md`, as it is written: every function in a container, on its event.
+`tests/sam-local` runs this with a container engine. Only the ports of the laptop's stack differ."""
 
 from emulator import free_port
 from stack import PATIENCE_S, ROOT

@@ -83,7 +83,7 @@ def stack(emulator, downstream, hostile) -> Stack:
 
 def _allow_batches(stack: Stack) -> None:
     """AWS checks a batch of messages as one message; the emulator asks for actions that AWS does not know.
-    Every role, and whoever has one of the policies, may do in batches exactly what the template lets them do.
+    Every role, and every principal with one of the policies, may do in batches exactly what the template lets them do.
     """
     iam = stack.client("iam")
     for arn in stack.policies():

@@ -1,4 +1,5 @@
-"""The deployed HTTP API, called through its door: signed requests, answered by API Gateway or by the function behind it."""
+"""The deployed HTTP API, called through its door: signed requests, answered by API Gateway or by the function behind
+it."""
 
 import json
 from urllib.error import HTTPError
@@ -18,7 +19,8 @@ class Door:
     def __init__(self, stack: Stack, environment: dict[str, str]):
         self._credentials = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
         self._region = environment["AWS_DEFAULT_REGION"]
-        # The output's host is one that only a name server of its own would know; the emulator takes the API's id in the path.
+        # The output's host is one that only a name server of its own would know; the emulator takes the API's id in the
+        # path.
         api = stack.outputs["ApiUrl"].split("://")[1].split(".")[0]
         self._url = f"{environment['AWS_ENDPOINT_URL']}/_aws/execute-api/{api}/{quote('$default')}"
 

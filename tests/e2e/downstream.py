@@ -79,8 +79,8 @@ class Downstream:
     - `gone`: answers the first five calls 503: it counts as away after them.
     - any other: loads. A parcel heavier than 1,000 is refused for good; a fragile one is told once to come back.
 
-    `/pay` refuses what is declined, and tells a slow payment once to come back. `/sort` answers in AWS's own form: letters
-    without an address fail. `/declare` refuses every call. `/apply` refuses every event of the user `u13`.
+    `/pay` refuses what is declined, and tells a slow payment once to come back. `/sort` answers in AWS's own form:
+    letters without an address fail. `/declare` refuses every call. `/apply` refuses every event of the user `u13`.
     """
 
     def __init__(self):

@@ -19,8 +19,8 @@ CREDENTIALS = {
 
 
 def free_port() -> int:
-    """A port that nobody listens on now, below those that the system hands out: other tests open many of these before the
-    emulator listens."""
+    """A port that nobody listens on now, below those that the system hands out: other tests open many of these before
+    the emulator listens."""
     while True:
         with socket.socket() as probe:
             port = random.randint(20_000, 32_000)

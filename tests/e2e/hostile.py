@@ -1,7 +1,7 @@
 """The hostile corpus of `tests/corpus`: messages, routes and answers, each with the outcome that it must have.
 
-A file has a case on each line. A text in it is a string, or a list of strings and `{"repeat": …, "times": …}`; in an answer
-also `{"hex": …}`, for bytes that are no text. `$ID` in an answer stands for the id of the member.
+A file has a case on each line. A text in it is a string, or a list of strings and `{"repeat": …, "times": …}`; in an
+answer also `{"hex": …}`, for bytes that are no text. `$ID` in an answer stands for the id of the member.
 """
 
 import json
@@ -52,7 +52,8 @@ def _bytes(parts, member: str) -> bytes:
 
 
 class Downstream:
-    """A server that answers `/answers` as the case says that a call is for, and `/good` with success. It remembers what came."""
+    """A server that answers `/answers` as the case says that a call is for, and `/good` with success. It remembers what
+    came."""
 
     def __init__(self):
         self._answers = {case["name"]: case for case in cases("answers")}

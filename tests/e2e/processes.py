@@ -14,7 +14,8 @@ def kill_caller(port: int, called: int) -> None:
 
 
 def _inode(port: int, called: int) -> str:
-    """The inode of the caller's socket. A connection to somewhere else may have the same local port, and a closed one lingers."""
+    """The inode of the caller's socket. A connection to somewhere else may have the same local port, and a closed one
+    lingers."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, *_, inode = line.split()[:10]
         if local.endswith(f":{port:04X}") and remote.endswith(f":{called:04X}") and state == _ESTABLISHED:

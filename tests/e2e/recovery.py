@@ -166,7 +166,7 @@ class Recovery:
         for loss in self.losses:
             if loss.recovered_after_s is None and self._settled(loss.target):
                 loss.recovered_after_s = time.monotonic() - loss.lost_at
-        # The queues as well, but for the dead handler's message, which stays hidden for longer than this lasts.
+        # The queues as well, except the dead handler's message, which stays hidden for longer than this lasts.
         visible = sum(self.stack.waiting(queue) for queue in ("ElectQueue", "GroupQueue", "HandleQueue")) - 1
         return visible <= 0 and not self._unrecovered()
 

@@ -19,8 +19,8 @@ SAM = ROOT / "target/tools/sam/bin/sam"
 GROUPAGE = ROOT / "target/debug/groupage"
 
 PATIENCE_S = 300
-"""How long a test waits for what must happen, and a command may take: far more than it does, so that only what never comes
-fails."""
+"""How long a test waits for what must happen, and a command may take: far more than it does, so that only what never
+comes fails."""
 
 
 class Stack:
@@ -212,8 +212,8 @@ class Stack:
 
 
 def _over_plain_http() -> Path:
-    """The built template without what refuses plain HTTP, which is all that the emulator speaks. `test_data.py` tries that
-    refusal on a queue of its own."""
+    """The built template without what refuses plain HTTP, which is all that the emulator speaks. `test_data.py` tries
+    that refusal on a queue of its own."""
     template = yaml_parse(BUILT.read_text())
     document = template["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]
     document["Statement"] = [statement for statement in document["Statement"] if statement["Sid"] != "OnlyWithTls"]

@@ -150,7 +150,8 @@ class Role:
     documents: tuple[dict, ...]
 
     def may(self, action: str, resource: str, secure: bool = True, **keys) -> bool:
-        """Whether IAM lets somebody with this role alone do this to that; `keys` are those of the request's conditions."""
+        """Whether IAM lets somebody with this role alone do this to that; `keys` are those of the request's
+        conditions."""
         context = iam_evaluator.EvalContext(
             principal_arn=f"arn:aws:iam::{ACCOUNT}:role/{self.name}", principal_type="AssumedRole",
             principal_account=ACCOUNT, action=action, resource_arn=resource, region=REGION, secure_transport=secure,

@@ -20,7 +20,8 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Case:
-    """What a metric shows each minute when all is well, and under the alarm's cause. `None` is a minute without data."""
+    """What a metric shows each minute when all is well, and under the alarm's cause. `None` is a minute without
+    data."""
 
     alarm: str
     well: list
@@ -66,7 +67,8 @@ def alarms() -> dict[str, dict]:
 
 
 def is_off(alarm: dict, minutes: list) -> bool:
-    """Whether an alarm is off after these minutes of data, as CloudWatch evaluates it: so many of the last periods breach."""
+    """Whether an alarm is off after these minutes of data, as CloudWatch evaluates it: enough of the last periods
+    breach."""
     compare = {
         "GreaterThanThreshold": lambda value: value > alarm["Threshold"],
         "LessThanThreshold": lambda value: value < alarm["Threshold"],

@@ -33,7 +33,8 @@ routes:
     batch: { max_items: 10, max_bytes: 1000000, wait_ms: 100 }
     downstream: pull
 """
-"""Every task is registered and reaches a batch, which nobody calls; but a broken one fails, since its body cannot be made."""
+"""Every task is registered and reaches a batch, which nobody calls; but a broken one fails, since its body cannot be
+made."""
 
 
 def test_every_answer_is_as_the_document_says(tmp_path, report):

@@ -1,5 +1,6 @@
-"""`groupage local` is for its owner's programs alone: web pages in a real browser try to use it, and so do programs that do
-not know the key. Beside them, what docs/guides/laptop.md says of boto3, the AWS CLI, curl and the browser still works."""
+"""`groupage local` is for its owner's programs alone: web pages in a real browser try to use it, and so do programs
+that do not know the key. Beside them, what docs/guides/laptop.md says of boto3, the AWS CLI, curl and the browser still
+works."""
 
 import json
 import shutil
@@ -71,7 +72,8 @@ def page_port():
 def browser():
     assert CHROMIUM, "the tests need Chromium: install Debian's package chromium"
     # Every name is this machine: what a rebinding attack needs hours of patience for is so from the start.
-    # Chromium has begun to ask people before a page reaches loopback; other browsers have not, so it does not either here.
+    # Chromium has begun to ask people before a page reaches loopback; other browsers have not, so it does not either
+    # here.
     arguments = [
         "--no-sandbox", "--no-proxy-server", "--host-resolver-rules=MAP *.example 127.0.0.1",
         "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebRTC,BlockInsecurePrivateNetworkRequests",

@@ -1,5 +1,5 @@
-"""The console in a real browser: each page on a stack with work in each state, what strangers may not do, and how it is to use
-for somebody without scripts, with a keyboard alone, or on a telephone."""
+"""The console in a real browser: each page on a stack with work in each state, what strangers may not do, and how it is
+to use for somebody without scripts, with a keyboard alone, or on a telephone."""
 
 import json
 import re
@@ -106,8 +106,8 @@ def task(name: str, kind: str, **payload) -> dict:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
-    """A stack with work in each state: a window that is open, a paused route, failed tasks, a Target with far more to do than
-    the others, a message that was rejected, and names full of markup."""
+    """A stack with work in each state: a window that is open, a paused route, failed tasks, a Target with far more to
+    do than the others, a message that was rejected, and names full of markup."""
     folder = tmp_path_factory.mktemp("console")
     with served(Downstream) as port, local_stack(folder, ROUTES.format(port=port)) as environment:
         send(environment, *[task(f"parcel-{n}", "parcel", truck="truck-7") for n in range(4)])
@@ -226,7 +226,9 @@ def test_a_page_of_another_origin_gets_nowhere(browser, local, report):
             foreign.on("response", lambda response: answered.append(response.status) if "/console" in response.url else None)
             foreign.goto(f"http://{name}:{port}/")
             fetched = foreign.evaluate(
-                """address => fetch(address, {credentials: "include"}).then(() => "read", () => "kept away")""", at(local, "overview"))
+                """address => fetch(address, {credentials: "include"}).then(() => "read", () => "kept away")""",
+                at(local, "overview"),
+            )
             assert fetched == "kept away", name
             foreign.get_by_role("link").click()
             expect(foreign.locator("body")).to_contain_text("another origin")

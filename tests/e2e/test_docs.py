@@ -1,7 +1,8 @@
-"""The console, Python and JSON blocks of the documentation run as they are written, on one stack of a laptop, in their order.
+"""The console, Python and JSON blocks of the documentation run as they are written, on one stack of a laptop, in their
+order.
 
-A console block that cannot run here says why in its info string; GitHub shows only the language before it. A line that does
-not begin with `$ ` is what the command before it prints."""
+A console block that cannot run here says why in its info string; GitHub shows only the language before it. A line that
+does not begin with `$ ` is what the command before it prints."""
 
 import json
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import demo
 from emulator import free_port
 from local import local_stack
 from pages import PAGES, blocks, commands
@@ -28,6 +30,7 @@ NOT_RUN = {
     "aws": "needs a stack on AWS",
     "containers": "needs a container engine, which `tests/sam-local` has",
     "emulator": "belongs to a walk through an emulator, which `test_emulators.py` makes",
+    "localstack": "needs LocalStack, which is too large for the tests",
     "work": "needs work that is under way: the stack is idle by then",
 }
 """Why a console block is not run."""
@@ -57,7 +60,8 @@ def example_downstream():
 
 @dataclass(frozen=True)
 class Shell:
-    """Where the blocks run: a folder like the repository, and the environment of a stack with the routes of the guides."""
+    """Where the blocks run: a folder like the repository, and the environment of a stack with the routes of the
+    guides."""
 
     folder: Path
     environment: dict[str, str]
@@ -133,17 +137,11 @@ def test_json_blocks_are_json_and_whole_routes_files_are_right(page, tmp_path):
             assert done.returncode == 0, f"{page}: {block.text}\n{done.stderr}"
 
 
-def figures(text: str) -> list[str]:
-    """What the demo's lines are about: their beginnings."""
-    return [line[: re.search(r"\s{2,}\S+\s*\S*$", line).start()] for line in text.splitlines() if line.startswith(" ")]
-
-
-def test_the_readme_shows_what_the_demo_prints(shell):
-    [shown] = [block.text for block in blocks("README.md") if "fewest possible" in block.text]
-    done = shell.run(GROUPAGE, "demo", "--tasks", "400")
-    assert done.returncode == 0, done.stderr
-    assert len(figures(shown)) > 15 and figures(shown) == figures(done.stdout)
-    assert shown.splitlines()[-1] == done.stdout.splitlines()[-1]
+def test_the_readme_shows_what_the_demo_prints():
+    [shown] = demo.RECORDING.findall(demo.README.read_text())
+    printed = demo.run("--tasks", "400")
+    assert len(demo.figures(shown)) > 15 and demo.figures(shown) == demo.figures(printed)
+    assert shown.splitlines()[-1] == printed.splitlines()[-1]
 
 
 def test_every_file_of_the_examples_is_named_by_a_page():
@@ -152,3 +150,35 @@ def test_every_file_of_the_examples_is_named_by_a_page():
     files = [str(file) for file in files if "__pycache__" not in file.parts]
     assert len(files) > 8
     assert [file for file in files if file not in text] == []
+
+
+def task_files() -> list[str]:
+    return sorted(str(file.relative_to(ROOT)) for file in (ROOT / "examples").rglob("*.ndjson"))
+
+
+def test_each_file_of_tasks_is_taken_by_its_routes(shell):
+    """Blocks that a person stops or kills are not run, but what they send is."""
+    typed = [command.line for page in PAGES for block in blocks(page) if not block.why for command in typed_in(block)]
+    unsent = [file for file in task_files() if not any(file in line for line in typed)]
+    assert unsent == ["examples/trucks/more.ndjson"]
+    done = shell.run(GROUPAGE, "send", unsent[0], "--track=more")
+    assert done.returncode == 0, f"each of them succeeds\n{done.stdout}{done.stderr}"
+
+
+def typed_in(block) -> list:
+    return commands(block) if block.language == "console" else []
+
+
+def test_ids_differ_between_blocks_and_files():
+    """A block that runs as written must not find its task settled, or its id taken by other content."""
+    texts = {file: (ROOT / file).read_text() for file in task_files()}
+    for page in PAGES:
+        for number, block in enumerate(blocks(page)):
+            if block.language in ("console", "python") and not block.why:
+                texts[f"{page}, block {number}"] = block.text
+    where = {}
+    for place, text in texts.items():
+        for id in set(re.findall(r'"id": ?"([^"]+)"', text)):
+            where.setdefault(id, []).append(place)
+    assert len(where) > 2000
+    assert {id: places for id, places in where.items() if len(places) > 1} == {}

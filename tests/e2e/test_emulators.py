@@ -1,4 +1,5 @@
-"""The walk of `docs/guides/emulators.md`, as it is written: deployed to an emulator, a task that failed and was run again.
+"""The walk of `docs/guides/emulators.md`, as it is written: deployed to an emulator, a task that failed and was run
+again.
 
 It runs in a folder like the repository. Only the two ports differ."""
 

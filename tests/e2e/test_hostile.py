@@ -1,7 +1,8 @@
-"""What comes from outside and means no good: each case of the corpus has its outcome, on the embedded and the deployed stack.
+"""What comes from outside and means no good: each case of the corpus has its outcome, on the embedded and the deployed
+stack.
 
-Each is sent beside a neighbour that does nothing wrong. No neighbour is lost, nothing panics, and a refusal names what is
-wrong and why.
+Each is sent beside a neighbour that does nothing wrong. No neighbour is lost, nothing panics, and a refusal names what
+is wrong and why.
 """
 
 import json

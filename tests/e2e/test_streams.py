@@ -1,5 +1,5 @@
-"""A stream of a thousand events of fifty users on the deployed stack: its feeder is killed twice, and one user's events all
-fail."""
+"""A stream of a thousand events of fifty users on the deployed stack: its feeder is killed twice, and one user's events
+all fail."""
 
 import json
 import subprocess

@@ -35,8 +35,8 @@ pub struct Shown {
     until: Option<Moment>,
 }
 
-/// Prints each route in force, and the Targets that a person holds back; if asked for `all_targets` each of which there is
-/// something to tell, for which it reads the whole lock table.
+/// Prints each route in force, and the Targets that a person holds back; if asked for `all_targets` each of which there
+/// is something to tell, for which it reads the whole lock table.
 pub async fn show(store: &Dynamo, routes: Option<&Routes>, all_targets: bool, output: &Output) -> Result<()> {
     let now = System.now();
     let mut shown = Vec::new();

@@ -21,15 +21,15 @@ use crate::stack::{self, Access};
 
 /// Show where a task, a batch, a tracker or a Target stands, why calls wait, who works, or how full the queues are.
 ///
-/// Alone it shows how full each queue is, then what waits and why. To see that it reads up to 100 read units of the tables,
-/// however much waits. With --json only the queues are read.
+/// Alone it shows how full each queue is, then what waits and why. To see that it reads up to 100 read units of the
+/// tables, however much waits. With --json only the queues are read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Look again after this number of seconds, until Ctrl-C. A terminal shows the latest look; a file or pipe gets all of them. With
-    /// --json each look is one line.
+    /// Look again after this number of seconds, until Ctrl-C. A terminal shows the latest look; a file or pipe gets all
+    /// of them. With --json each look is one line.
     #[arg(
         long,
         global = true,
@@ -78,8 +78,8 @@ enum Command {
     ///
     ///   draining: what waited goes on, slowly at first
     Routes {
-        /// Show all Targets whose calls fail, too. This reads the lock table once from end to end: half a read unit for each
-        /// 4 KB, so about 20 for 1,000 Targets that had calls in the last week.
+        /// Show all Targets whose calls fail, too. This reads the lock table once from end to end: half a read unit for
+        /// each 4 KB, so about 20 for 1,000 Targets that had calls in the last week.
         #[arg(long)]
         targets: bool,
     },

@@ -1,8 +1,8 @@
 //! A command as a downstream: it gets the body on standard input, and what it prints is its answer.
 //!
 //! Whatever it does, the worker goes on: an exit code other than 0, a hang, an answer that is too large or is none are
-//! reasons to call again by the route's policy. A command that is not found stops the route's calls, since no other call of
-//! it can do better. When the call is over or dropped, nothing of the command is left.
+//! reasons to call again by the route's policy. A command that is not found stops the route's calls, since no other
+//! call of it can do better. When the call is over or dropped, nothing of the command is left.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -88,7 +88,8 @@ async fn talk(group: &mut Group, body: &str) -> Result<Answer, NoAnswer> {
     }
 }
 
-/// `EX_UNAVAILABLE` and `EX_TEMPFAIL` of sysexits.h: what the command needs is away, and the tasks have no part in that.
+/// `EX_UNAVAILABLE` and `EX_TEMPFAIL` of sysexits.h: what the command needs is away, and the tasks have no part in
+/// that.
 const UNAVAILABLE: i32 = 69;
 const TEMPORARY_FAILURE: i32 = 75;
 /// How a shell exits that may not run the command (POSIX, "Exit Status for Commands").

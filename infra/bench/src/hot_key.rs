@@ -15,9 +15,9 @@ use crate::simulated::{self, Common};
 
 /// How many tasks a second one Target bears, in a simulation of AWS whose partitions have DynamoDB's limits.
 ///
-/// A partition of a table or an index serves 1,000 write units and 3,000 read units a second; what is over that is
-/// throttled and tried again by the SDK's rules, or in another shard, and an index that is over its limit throttles its
-/// table's writes. Event source mappings begin with five invocations at once and add 300 a minute. What counts is the
+/// A partition of a table or an index serves 1,000 write units and 3,000 read units a second. A request over that is
+/// throttled, and tried again by the SDK's rules or in another shard. An index over its limit throttles its table's
+/// writes. Event source mappings begin with five invocations at once and add 300 a minute. What counts is the
 /// second half of the time: tasks called for the first time against tasks that came.
 ///
 /// For each path the offered rate is doubled until less than 90 % of it reaches the downstream; then the limit is found

@@ -71,8 +71,8 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// Figures as tables that name them as their fields are named: a row for each of several, a single one from top to bottom.
-/// What consists of several in its turn follows in a table of its own.
+/// Figures as tables that name them as their fields are named: a row for each of several, a single one from top to
+/// bottom. What consists of several in its turn follows in a table of its own.
 pub fn tables(figures: &impl Serialize) -> String {
     let json = serde_json::to_string(figures).unwrap_or_default();
     let mut grids = Vec::new();

@@ -1,8 +1,8 @@
 //! The real steps in virtual time, on tables, queues and functions that cost and take what they do on AWS.
 //!
 //! - [`run()`] runs a load to its end and says what it came to ([`Outcome`]).
-//! - `store` is DynamoDB: it counts units by the items before and after each write; [`lag`] keeps its indexes behind, and
-//!   [`limits`] are what its partitions bear.
+//! - `store` is DynamoDB: it counts units by the items before and after each write; [`lag`] keeps its indexes behind,
+//!   and [`limits`] are what its partitions bear.
 //! - [`queues`] is SQS; `mapping` is what Lambda does between a queue and a function, which runs on a `machine`.
 //! - [`latency`] says how long each hop takes, and on whose word.
 //! - [`clock`] is virtual time: a run of minutes takes a moment, and the same seed gives the same run.

@@ -112,8 +112,8 @@ fn span((from_s, for_s): (u64, u64)) -> Range<Instant> {
     from..from + Duration::from_secs(for_s)
 }
 
-/// Waits until it is time to stop; if there is no such time, until every task is settled and no message is under way. Says
-/// when the last task was settled, or when it stopped before that.
+/// Waits until it is time to stop; if there is no such time, until every task is settled and no message is under way.
+/// Says when the last task was settled, or when it stopped before that.
 async fn until_done(
     world: &World,
     tasks: usize,

@@ -99,7 +99,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The conditions that figures are given for: calls of a second with up to a hundred tasks, indexes that do not lag.
+    /// The conditions that figures are given for: calls of a second with up to a hundred tasks, indexes that do not
+    /// lag.
     pub const fn of(load: Load) -> Self {
         Self {
             seed: 1,

@@ -171,8 +171,9 @@ pub fn senders_from_env() -> Senders {
     Senders { own: listed("GROUPAGE_OWN_SENDERS"), trusted: listed("GROUPAGE_TRUSTED_SENDERS") }
 }
 
-/// Reads `GROUPAGE_SECRET_HOSTS` (`HOST=SECRET,…`) and `GROUPAGE_PRIVATE_HOSTS` (`HOST,…`): which secret a route may send where,
-/// and which hosts may be called whose address is not public. Of a variable that is not set, `unset` has the answer.
+/// Reads `GROUPAGE_SECRET_HOSTS` (`HOST=SECRET,…`) and `GROUPAGE_PRIVATE_HOSTS` (`HOST,…`): which secret a route may
+/// send where, and which hosts may be called whose address is not public. Of a variable that is not set, `unset` has
+/// the answer.
 ///
 /// # Errors
 /// [`Error::Invalid`] if an entry is no host with a secret.

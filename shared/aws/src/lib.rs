@@ -3,10 +3,12 @@
 //! SDK types stay in here. Every conditional write asks for the old item with its failure, decides from that without a
 //! further read, and recognises its own success when the SDK repeated a write whose answer was lost.
 //!
-//! - `dynamo` is how the tables are spoken to: keys, expressions, transactions, ranges. `tables` has one file per table.
+//! - `dynamo` is how the tables are spoken to: keys, expressions, transactions, ranges. `tables` has one file per
+//!   table.
 //! - `sqs` and `downstreams` are the queues and the calls.
 //! - [`desk`] is the queues as operators see them: how full, what ended there, and sending it again.
-//! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost, and [`dollars`] what AWS asks.
+//! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost, and [`dollars`] what AWS
+//!   asks.
 //! - [`entry`] turns an SQS event into step calls and a partial batch response, record by record.
 //!
 //! Nothing is loaded before it is needed: a function must poll for its first event within milliseconds, so root

@@ -2,9 +2,9 @@
 //! DynamoDB's bill all the same.
 //!
 //! Items are encoded by the adapters themselves, so their sizes are the real ones. The rules are those of "DynamoDB
-//! read and write operations" and "Using Global Secondary Indexes" in the DynamoDB developer guide: a write is billed
-//! by the larger of the item before and after; an entry of an index costs one write to appear or to go, two if a key
-//! changes, one if anything else in it changes, none if nothing does.
+//! read and write operations" and "Using Global Secondary Indexes" in the DynamoDB developer guide. A write is billed
+//! by the larger of the item before and after. An entry of an index costs one write to appear or to go. It costs two if
+//! a key changes, one if anything else in it changes, and none if nothing does.
 
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::{Batch, Candidate, Lock, Session, Target, Task, Timestamp};

@@ -33,8 +33,8 @@ pub fn targets() -> Result<Vec<Target>, String> {
     Ok(targets)
 }
 
-/// The names of all crates in `package`'s tree of normal dependencies, with all its features, on every platform. Those of
-/// other platforms are there after `cargo fetch --locked`.
+/// The names of all crates in `package`'s tree of normal dependencies, with all its features, on every platform. Those
+/// of other platforms are there after `cargo fetch --locked`.
 pub fn dependencies(package: &str) -> Result<Vec<String>, String> {
     let which = ["tree", "--package", package, "--edges", "normal", "--all-features", "--target", "all"];
     let tree = run(&[&which[..], &["--prefix", "none", "--format", "{p}"]].concat())

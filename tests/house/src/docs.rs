@@ -110,12 +110,6 @@ pub fn newest_entry(changelog: &str) -> &str {
     changelog.match_indices("\n## ").nth(1).map_or(changelog, |(end, _)| &changelog[..end])
 }
 
-/// The comments of a Rust file, in their order.
-pub fn comments(source: &str) -> String {
-    let comments = source.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
-    comments.map(|comment| comment.trim_start_matches(['/', '!'])).collect::<Vec<_>>().join("\n")
-}
-
 /// The kinds of downstream that the routes' JSON Schema knows, as a routes file names them.
 pub fn downstream_kinds(schema: &str) -> Vec<String> {
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap_or_default();
@@ -134,10 +128,11 @@ pub fn states_drawn(markdown: &str) -> BTreeSet<String> {
     ends.filter(|state| state != "[*]").collect()
 }
 
-/// The words in which a source's enum of states is stored: what its function `word` gives, as text or by a constant.
+/// The words in which a source's enums of states are stored or shown: what its functions `word` give, as text or by a
+/// constant.
 pub fn states_stored(source: &str) -> BTreeSet<String> {
-    let body = source.split("fn word(").nth(1).and_then(|rest| rest.split("\n    }\n").next()).unwrap_or_default();
-    let given = body.split("=> ").skip(1).filter_map(|arm| arm.split(',').next());
+    let bodies = source.split("fn word(").skip(1).filter_map(|rest| rest.split("\n    }\n").next());
+    let given = bodies.flat_map(|body| body.split("=> ").skip(1)).filter_map(|arm| arm.split(',').next());
     let text = |given: &str| match given.strip_prefix('"') {
         Some(text) => vec![text.trim_end_matches('"').to_owned()],
         None => quoted_after(source, &format!("const {given}: &str = \"")),

@@ -121,7 +121,7 @@ fn list<'a>(values: impl Iterator<Item = &'a Value>) -> String {
     values.map(|value| format!("`{}`", plain(value))).collect::<Vec<_>>().join(", ")
 }
 
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut written = String::new();
     for (index, digit) in digits.chars().enumerate() {

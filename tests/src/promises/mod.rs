@@ -92,9 +92,9 @@ fn calls_of_one_key_are_equal(world: &World) -> Vec<String> {
     world.calls_by_key().into_iter().filter_map(differ).collect()
 }
 
-/// A downstream that drops repeats of a key never carries out one item under two keys, unless it took its word back: the
-/// call of the highest attempt is what a batch went by. (An earlier attempt's call may come later, from a worker that
-/// stood still: its attempt's number tells.)
+/// A downstream that drops repeats of a key never carries out one item under two keys, unless it took its word back:
+/// the call of the highest attempt is what a batch went by. (An earlier attempt's call may come later, from a worker
+/// that stood still: its attempt's number tells.)
 fn nobody_is_accepted_twice(world: &World) -> Vec<String> {
     let mut last: BTreeMap<(String, String), (u32, bool)> = BTreeMap::new();
     for (seen, answer) in world.downstream.answered() {
@@ -120,8 +120,8 @@ fn nobody_is_accepted_twice(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// No batch is called as a whole more often than its route says, however many of its workers are lost, calls apart that are
-/// excused. (A worker that gets an error where it had recorded an outcome lives, and calls again.)
+/// No batch is called as a whole more often than its route says, however many of its workers are lost, calls apart that
+/// are excused. (A worker that gets an error where it had recorded an outcome lives, and calls again.)
 fn attempts_hold(world: &World) -> Vec<String> {
     let only_deaths = match world.setting().plan {
         Plan::Nothing | Plan::Deaths(_) | Plan::At(_, _, Fault::Death | Fault::DeathBesideTwin) => true,
@@ -217,8 +217,8 @@ fn everything_is_at_rest(world: &World) -> Vec<String> {
             broken.push(format!("everything comes to rest: {} is {}", batch.id, batch.status.word()));
         }
     }
-    // A lock may be left held for its lease where a message was lost, or where somebody slept while a second delivery of
-    // its message ended and woke up to win an election that nobody needs any more. Nothing waits behind it.
+    // A lock may be left held for its lease where a message was lost, or where somebody slept while a second delivery
+    // of its message ended and woke up to win an election that nobody needs any more. Nothing waits behind it.
     let by_the_book = matches!(world.setting().plan, Plan::Nothing | Plan::At(..)) && world.setting().twice == 0.0;
     if by_the_book && world.queues.lost().is_empty() {
         let held = world.tables().held_locks().now_or_never().and_then(Result::ok).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Stories of tasks that a person cancels: while they wait for a leader, are candidates of an open batch, wait for their
-//! turn, or have it. Sweep runs in all of them: it makes up for a person who died before everybody had heard.
+//! Stories of tasks that a person cancels: while they wait for a leader, are candidates of an open batch, wait for
+//! their turn, or have it. Sweep runs in all of them: it makes up for a person who died before everybody had heard.
 
 use crate::fan_out::FanOut;
 use crate::scenario::{Scenario, keyed, parcels};

@@ -1,7 +1,8 @@
 //! Every test that is over in seconds, in one program: a module for each subject.
 //!
-//! `cargo test -p groupage-tests --test it ports` runs those of one. What runs for minutes is a program of its own beside
-//! this one: the crash `matrix`, the `simulation`, and bursts, which the clock drives and nothing else should slow down.
+//! `cargo test -p groupage-tests --test it ports` runs those of one. What runs for minutes is a program of its own
+//! beside this one: the crash `matrix`, the `simulation`, and bursts, which the clock drives and nothing else should
+//! slow down.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 mod bodies;

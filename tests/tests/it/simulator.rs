@@ -12,8 +12,8 @@ async fn a_simulated_burst_costs_what_it_does_on_the_embedded_database() {
     let setting = Setting::of(Load::Burst { tasks: TASKS, targets: 1 });
     let simulated = tokio::task::spawn_blocking(move || run(&setting, &|_| {})).await.unwrap().unwrap();
     // How often a leader is elected, signalled and looks at the index depends on how fast the machine is: what locks
-    // cost counts in the whole only, and of the reads only those are compared that come once a batch. A session on a slow
-    // machine has more heartbeats than the simulated one, and never fewer.
+    // cost counts in the whole only, and of the reads only those are compared that come once a batch. A session on a
+    // slow machine has more heartbeats than the simulated one, and never fewer.
     let mut far_off = Vec::new();
     for place in Place::ON_THE_WAY {
         let (real, ours) = (embedded.usage.at(place), simulated.usage.at(place));

@@ -11,11 +11,11 @@ use crate::print::{Output, tables};
 
 /// Tasks a second: through the steps' own code on tables in plain memory, or through the embedded stack.
 ///
-/// Runs for each of --targets, elected and on the express path. Without --embedded, one thread registers the tasks in
-/// full events, elects and groups those that fill no batch by themselves (all, if elected), calls and settles on
-/// tables in memory: what is measured is the code of the steps and nothing else, --rounds times with new tables, so
-/// that memory that grows shows. With --embedded, tasks are sent to SQS's protocol and go through DynamoDB's, all in
-/// this process, with a laptop's event source mappings.
+/// Runs for each of --targets, elected and on the express path. Without --embedded, one thread works on tables in
+/// memory. It registers the tasks in full events, elects and groups those that fill no batch by themselves (all, if
+/// elected), calls and settles. So the code of the steps is measured, and nothing else. It does so --rounds times with
+/// new tables: memory that grows shows. With --embedded, tasks are sent to SQS's protocol and go through DynamoDB's,
+/// all in this process, with a laptop's event source mappings.
 ///
 /// The downstream accepts every call at once. Speed is this machine's: compare runs on one machine, and pin the
 /// process to see what a core does (`taskset -c 0`).

@@ -141,8 +141,8 @@ impl Desk {
         Ok(all)
     }
 
-    /// Makes messages that were only looked at visible again. The next look should not have to wait. If this fails, they
-    /// wait until the messages' time is over.
+    /// Makes messages that were only looked at visible again. The next look should not have to wait. If this fails,
+    /// they wait until the messages' time is over.
     pub(super) async fn show_again(&self, queue: &Queue, receipts: Vec<String>) {
         for receipt in receipts {
             let request = self.client.change_message_visibility().queue_url(&queue.url).receipt_handle(receipt);

@@ -45,8 +45,8 @@ impl Desk {
         Ok(Notices(messages))
     }
 
-    /// Some of the notices that wait, at most ten, hidden from others until [`delete_notices`](Self::delete_notices). If
-    /// that never comes, they are back after a minute.
+    /// Some of the notices that wait, at most ten, hidden from others until [`delete_notices`](Self::delete_notices).
+    /// If that never comes, they are back after a minute.
     ///
     /// # Errors
     /// SQS did not answer.

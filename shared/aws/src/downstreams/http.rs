@@ -1,7 +1,8 @@
 //! Calls over HTTP.
 //!
 //! Only the route decides where a call goes: redirects are answers like any other, and no proxy is taken from the
-//! environment. What the stack does not allow a route to call is not called. The answer is read to its end or to [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
+//! environment. What the stack does not allow a route to call is not called. The answer is read to its end or to
+//! [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -41,8 +42,8 @@ impl HttpCaller {
         Self { client: OnceCell::new(), secrets, allowed: Arc::new(allowed) }
     }
 
-    /// Makes one call, and one more if its secrets were refused and are others by now. The timeout begins when the secrets
-    /// are at hand.
+    /// Makes one call, and one more if its secrets were refused and are others by now. The timeout begins when the
+    /// secrets are at hand.
     pub(crate) async fn call(&self, http: &Http, call: &Call<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
         self.allowed.call(http).map_err(|forbidden| {
             warn!(%forbidden, "a call is not allowed");

@@ -1,6 +1,7 @@
 //! The downstream batch APIs: a call goes over HTTP or to a Lambda function, as its route says.
 //!
-//! One call here is one call there: nothing on the way repeats it. What to repeat, and when, is the route's retry policy.
+//! One call here is one call there: nothing on the way repeats it. What to repeat, and when, is the route's retry
+//! policy.
 
 mod http;
 mod lambda;

@@ -55,8 +55,8 @@ impl Secrets {
         })
     }
 
-    /// Has these read anew when they are wanted next, except what was read a moment ago: a rotated secret is refused before
-    /// its copy here is old.
+    /// Has these read anew when they are wanted next, except what was read a moment ago: a rotated secret is refused
+    /// before its copy here is old.
     pub(crate) async fn forget(&self, secrets: impl Iterator<Item = &Secret>) {
         let mut cache = self.cache.lock().await;
         for secret in secrets {

@@ -1,8 +1,8 @@
 //! The routes that a function works by: read from their table at cold start, and again every minute.
 //!
 //! Routes that cannot be used change nothing: the newest former version that can be used is in force instead, for all
-//! functions alike, and [`RouteSource::is_behind`] says so. If not even the table can be read, a function goes on with what
-//! it read last.
+//! functions alike, and [`RouteSource::is_behind`] says so. If not even the table can be read, a function goes on with
+//! what it read last.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

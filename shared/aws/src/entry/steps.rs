@@ -236,8 +236,8 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     })
 }
 
-/// sweep. Its schedule calls it again after `every_ms`, whatever became of this run. Without routes, or if a port did not
-/// answer, the function fails, and its alarm says so; what was done all the same is counted.
+/// sweep. Its schedule calls it again after `every_ms`, whatever became of this run. Without routes, or if a port did
+/// not answer, the function fails, and its alarm says so; what was done all the same is counted.
 pub async fn sweep<S: Store, Q: Outbox, E: Env>(
     stack: &Stack<S, Q, E>,
     every_ms: u64,

@@ -1,8 +1,8 @@
 //! The batch table: one item per batch, written whole each time.
 //!
-//! Its write units grow with its members, and the largest batch there can be (1,000 members, the longest ids, all of them
-//! failed) must stay inside DynamoDB's 400 KB. So a member is stored as its id alone, once; what else there is to say of
-//! some members, their rounds and results, is in maps keyed by the member's position in the list.
+//! Its write units grow with its members, and the largest batch there can be (1,000 members, the longest ids, all of
+//! them failed) must stay inside DynamoDB's 400 KB. So a member is stored as its id alone, once; what else there is to
+//! say of some members, their rounds and results, is in maps keyed by the member's position in the list.
 
 use std::collections::BTreeMap;
 

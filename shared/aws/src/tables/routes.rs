@@ -1,7 +1,7 @@
 //! The routes file in its table: how `groupage push` hands it to the functions, which read it again every minute.
 //!
-//! Each publication is a version. The item [`ROUTES`] is the one in force; beside it each version has an item of its own,
-//! which nobody changes any more. Both are written together, if what was in force before still is.
+//! Each publication is a version. The item [`ROUTES`] is the one in force; beside it each version has an item of its
+//! own, which nobody changes any more. Both are written together, if what was in force before still is.
 
 use std::sync::Arc;
 
@@ -117,7 +117,8 @@ impl RouteTable {
         output.item.map(|item| decode(TABLE, name, item)).transpose()
     }
 
-    /// Puts a routes file in force as the next version, whatever is in force now. The same file once more is no version.
+    /// Puts a routes file in force as the next version, whatever is in force now. The same file once more is no
+    /// version.
     ///
     /// # Errors
     /// As of [`Self::publish`].
@@ -201,7 +202,8 @@ impl RouteTable {
         if routes.version > 0 { Ok(routes.version) } else { Ok(self.free_number().await?.saturating_sub(1)) }
     }
 
-    /// What a command pushed that does not count yet: it has no item of its own, and gets the first number that is free.
+    /// What a command pushed that does not count yet: it has no item of its own, and gets the first number that is
+    /// free.
     async fn counted(&self, routes: &StoredRoutes) -> Result<StoredRoutes> {
         Ok(StoredRoutes { version: self.free_number().await?, ..routes.clone() })
     }

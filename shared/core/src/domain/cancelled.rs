@@ -1,8 +1,8 @@
 //! Tasks that a person cancels: they end while they wait, before any call.
 //!
-//! What waits for a batch, or for its turn in its lane, is ended by one write, conditional on just that. A candidate of an
-//! open batch that was not moved yet misses its move, as any candidate does that is elsewhere by then. A task that names a
-//! batch is left alone: its members are as good as final, and the call may begin at any moment.
+//! What waits for a batch, or for its turn in its lane, is ended by one write, conditional on just that. A candidate of
+//! an open batch that was not moved yet misses its move, as any candidate does that is elsewhere by then. A task that
+//! names a batch is left alone: its members are as good as final, and the call may begin at any moment.
 
 use super::id::BatchId;
 use super::outcome::Reason;

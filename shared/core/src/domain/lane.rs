@@ -212,8 +212,8 @@ impl Lane {
         }
     }
 
-    /// The lane after the task at its head was passed by, which ended while it waited for its turn; `None` if no task has the
-    /// turn.
+    /// The lane after the task at its head was passed by, which ended while it waited for its turn; `None` if no task
+    /// has the turn.
     pub fn passed_by(&self, next: Option<&Queued>, now: Timestamp) -> Option<Self> {
         let is_resuming = self.is_resuming && next.is_some();
         matches!(self.state, State::Taken(_)).then(|| Self { is_resuming, ..self.gone_on(next, now) })

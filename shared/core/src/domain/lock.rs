@@ -144,11 +144,10 @@ impl Lock {
     /// Whether the leader of a Target's home has so much to do that one of its shards may have a leader of its own, if
     /// a full batch waits in that shard.
     ///
-    /// That a full batch waits is the real evidence: it costs no fill to make it at once, by whichever workflow. That
-    /// this leader is at its third batch or beyond says that it has not just come: the first tasks of a burst are
-    /// registered by many at once, and a leader at its beginning will come to them; two who reach for the same tasks
-    /// pay for refused moves. No rate is asked for: the average of a long term says nothing about now, and clocks
-    /// differ.
+    /// That a full batch waits is the real evidence: it costs no fill to make it at once, by any workflow. That this
+    /// leader is at its third batch or beyond says that it has not just come. The first tasks of a burst are registered
+    /// by many at once, and a leader at its beginning will come to them. Two leaders that reach for the same tasks pay
+    /// for refused moves. No rate is asked for: the average of a long term says nothing about now, and clocks differ.
     pub fn needs_help(&self, now: Timestamp) -> bool {
         self.is_led(now) && self.seq >= Seq(2)
     }

@@ -136,8 +136,8 @@ pub struct Attempted {
 /// Turns a reply into an outcome.
 ///
 /// `delay_ms` gives the pause before a member's next round, from the attempts it has made and what `Retry-After` asked
-/// for. Of a batch whose call failed as a whole, for a reason that says nothing about its members, those that have used up
-/// their attempts fail and the others return to waiting, since a batch's members never change.
+/// for. Of a batch whose call failed as a whole, for a reason that says nothing about its members, those that have used
+/// up their attempts fail and the others return to waiting, since a batch's members never change.
 pub fn judge(
     reply: Reply,
     members: &[Attempted],

@@ -104,8 +104,8 @@ pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
 }
 
 /// The pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: 0.25 to 1.25 s before
-/// that time, as near to it as whole seconds come, since SQS counts in those. A longer pause than 15 minutes SQS cuts short;
-/// then the batch goes round once more.
+/// that time, as near to it as whole seconds come, since SQS counts in those. A longer pause than 15 minutes SQS cuts
+/// short; then the batch goes round once more.
 pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
     const EARLY_MS: u64 = 250;
     let whole_s = ahead_ms.saturating_sub(EARLY_MS) / 1_000;

@@ -1,7 +1,7 @@
 //! The ports in memory, for tests, simulation and the benchmark of the protocol itself.
 //!
-//! One mutex holds all tables, so each call is atomic, as DynamoDB's single-item writes are; one file for each table says
-//! what its calls do. The index never lags and nothing fails: the tests wrap the store for that.
+//! One mutex holds all tables, so each call is atomic, as DynamoDB's single-item writes are; one file for each table
+//! says what its calls do. The index never lags and nothing fails: the tests wrap the store for that.
 
 mod batches;
 mod due;

@@ -171,8 +171,8 @@ port! {
         async fn pass_over(&self, task: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>>;
 
         /// Ends a task that waits for a batch, or for its turn, for this reason. It stays in the index as one of which
-        /// somebody must hear, under `target`. Assumes: it waits so, in this round. Says what it came to if it ended so,
-        /// by this write or an earlier one.
+        /// somebody must hear, under `target`. Assumes: it waits so, in this round. Says what it came to if it ended
+        /// so, by this write or an earlier one.
         async fn end(
             &self,
             task: &TaskId,
@@ -181,8 +181,8 @@ port! {
             now: Timestamp,
         ) -> Result<Option<PassedOver>>;
 
-        /// Takes a task out of the index that ended while it waited in this round: everybody has heard of it. One that is
-        /// not there stays so.
+        /// Takes a task out of the index that ended while it waited in this round: everybody has heard of it. One that
+        /// is not there stays so.
         async fn heard_of(&self, task: &TaskId, round: Round) -> Result<()>;
 
         /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.

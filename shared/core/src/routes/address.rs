@@ -58,7 +58,8 @@ fn of_v6(address: Ipv6Addr) -> Network {
     }
 }
 
-/// The IPv4 address that an IPv6 one stands for: mapped, compatible, of a translator (64:ff9b::/96) or of 6to4 (2002::/16).
+/// The IPv4 address that an IPv6 one stands for: mapped, compatible, of a translator (64:ff9b::/96) or of 6to4
+/// (2002::/16).
 fn wrapped(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {

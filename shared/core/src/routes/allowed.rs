@@ -1,9 +1,9 @@
 //! What calls may reach, and which secret may go to which host.
 //!
-//! The routes say where payloads and secrets go. The person that deploys a stack limits that in the stack's parameters, so
-//! a person that may only publish routes cannot send a secret elsewhere or look into the network that the functions run in.
-//! The same rules are asked twice: when routes are published, and right before each call. Stored routes are therefore read
-//! whatever they say; a call that is not allowed is not made.
+//! The routes say where payloads and secrets go. The person that deploys a stack limits that in the stack's parameters,
+//! so a person that may only publish routes cannot send a secret elsewhere or look into the network that the functions
+//! run in. The same rules are asked twice: when routes are published, and right before each call. Stored routes are
+//! therefore read whatever they say; a call that is not allowed is not made.
 
 use std::net::IpAddr;
 
@@ -88,8 +88,8 @@ impl Allowed {
         Self { secrets: None, hosts: Hosts::Any }
     }
 
-    /// The same with secrets as a list allows them: `HOST=SECRET,…`. A secret is written as its `secrets_manager` says it,
-    /// or as `env:NAME`.
+    /// The same with secrets as a list allows them: `HOST=SECRET,…`. A secret is written as its `secrets_manager` says
+    /// it, or as `env:NAME`.
     ///
     /// # Errors
     /// The entry that is no such pair.
@@ -124,7 +124,8 @@ impl Allowed {
         })
     }
 
-    /// Whether a call may be made, as far as the route says it. A host's name is not looked up here: see [`Self::address`].
+    /// Whether a call may be made, as far as the route says it. A host's name is not looked up here: see
+    /// [`Self::address`].
     ///
     /// # Errors
     /// Why not.

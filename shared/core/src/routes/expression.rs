@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Debug)]
 pub struct Expression(jmespath::Expression<'static>);
 
-/// Brackets and operators in an expression at most. The parser and the search call themselves once for each that lies within
-/// another, and a stack that overflows takes the process with it, neighbours included.
+/// Brackets and operators in an expression at most. The parser and the search call themselves once for each that lies
+/// within another, and a stack that overflows takes the process with it, neighbours included.
 const MAX_PARTS: usize = 500;
 
 /// JSON to look into.

@@ -44,14 +44,14 @@ struct RouteEntry {
     when: Option<Expression>,
     /// What a task is grouped by: JMESPath over the payload that gives a string.
     target: Expression,
-    /// How many shards each Target of this route has. More than one is for Targets that get over 500 tasks a second, which is
-    /// what one partition of the index and one leader take. Waiting tasks are spread over the shards, and these get leaders
-    /// of their own while there is much to do. Not for ordered routes.
+    /// How many shards each Target of this route has. More than one is for Targets that get over 500 tasks a second,
+    /// which is what one partition of the index and one leader take. Waiting tasks are spread over the shards, and
+    /// these get leaders of their own while there is much to do. Not for ordered routes.
     #[serde(default = "one_shard")]
     shards: Limited<1, 64>,
-    /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one after
-    /// the other, in the order in which they were accepted; each waits until the one before it is settled. Absent: in any
-    /// order.
+    /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one
+    /// after the other, in the order in which they were accepted; each waits until the one before it is settled.
+    /// Absent: in any order.
     ordered_by: Option<Expression>,
     /// How the tasks of an order key follow each other.
     order: Option<Order>,

@@ -164,8 +164,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(())
     }
 
-    /// Tells the gate that the route names for it that a call under this key failed, for every worker: from here on none
-    /// starts a call that the gate holds back. Says what that means to the batch.
+    /// Tells the gate that the route names for it that a call under this key failed, for every worker: from here on
+    /// none starts a call that the gate holds back. Says what that means to the batch.
     ///
     /// # Errors
     /// A port did not answer, or the gate changed too often: it may know nothing.
@@ -204,8 +204,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(setback)
     }
 
-    /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it, the
-    /// next answer tells.
+    /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it,
+    /// the next answer tells.
     pub async fn answered(&self, in_trouble: &[Scope], call: &BatchId) {
         for scope in in_trouble {
             let _ = self.change(scope, |gate| (gate.answered(call, self.env.now()), ())).await;
@@ -354,9 +354,9 @@ const LOOK_MS: u64 = 30;
 /// The longest pause after the first try, in milliseconds.
 const GIVE_WAY_MS: u64 = 8;
 
-/// The gates that a call for this Target passes. The Target's comes first: it is the narrower one, and a batch that waits
-/// there must not keep a place of the route from others. The route's is always asked, since a person may hold calls back
-/// there; the Target's only if something is limited or paused there.
+/// The gates that a call for this Target passes. The Target's comes first: it is the narrower one, and a batch that
+/// waits there must not keep a place of the route from others. The route's is always asked, since a person may hold
+/// calls back there; the Target's only if something is limited or paused there.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
     let limits = Limits { in_flight: route.in_flight.per_target, gap_ms: None };
     let target = Scope::Target(of.whole());

@@ -1,13 +1,13 @@
 //! The call of one batch: its members' payloads, its body, its answer; and, where a downstream refused it as a whole,
 //! the search for the members that it refuses.
 //!
-//! That search is one claim, unless there is no time for all of it, or the downstream goes away meanwhile; then the next
-//! claim goes on from there. From the second claim on there is a write before and after each part's call, so that the worker that
-//! takes the batch over knows which part it was. So it is with a batch that lost its workers, or that failed too often while
-//! others were answered.
+//! That search is one claim, unless there is no time for all of it, or the downstream goes away meanwhile; then the
+//! next claim goes on from there. From the second claim on there is a write before and after each part's call, so that
+//! the worker that takes the batch over knows which part it was. So it is with a batch that lost its workers, or that
+//! failed too often while others were answered.
 //!
-//! The gate hears of each failure that says nothing about the tasks, and of the answer that ends such failures, right after
-//! the call: before anything else, and whichever worker has the claim by then.
+//! The gate hears of each failure that says nothing about the tasks, and of the answer that ends such failures, right
+//! after the call: before anything else, and whichever worker has the claim by then.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -147,9 +147,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         Ok(Some(Called { batch: batch.clone().answered(excerpt), said, told }))
     }
 
-    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. A part
-    /// whose call fails for a reason that says nothing about its members counts as refused if it did so before, and others
-    /// were answered meanwhile; else it is called again after the others, whose answers tell.
+    /// Calls halves, and halves of halves, until only single members are refused, each after passing the gates anew. A
+    /// part whose call fails for a reason that says nothing about its members counts as refused if it did so before,
+    /// and others were answered meanwhile; else it is called again after the others, whose answers tell.
     async fn take_apart(&self, mut apart: Bisection, mut in_trouble: Vec<Scope>) -> Result<Option<Called>, Error> {
         let (mut batch, mut failed, mut told) = ((*self.batch).clone(), None, Ok(()));
         while failed.is_none() && !apart.is_over() {
@@ -209,8 +209,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         })
     }
 
-    /// Passes the gates for one call more, waiting for them while there is time for it; says which of them want to hear of an
-    /// answer. `None` if there is no time, or if they do not answer: what is known by then counts for more than an error of theirs.
+    /// Passes the gates for one call more, waiting for them while there is time for it; says which of them want to hear
+    /// of an answer. `None` if there is no time, or if they do not answer: what is known by then counts for more than
+    /// an error of theirs.
     async fn pass_again(&self) -> Option<Vec<Scope>> {
         let env = self.processor.env;
         loop {
@@ -244,13 +245,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         start.plus_ms(self.processor.timeout_ms(self.route)) <= self.deadline
     }
 
-    /// Whether calls behind the gate with the breaker failed before. The route's gate may hear of a failure on another Target.
+    /// Whether calls behind the gate with the breaker failed before. The route's gate may hear of a failure on another
+    /// Target.
     fn is_in_trouble(&self, in_trouble: &[Scope]) -> bool {
         in_trouble.contains(&self.route.pause_scope(&self.batch.target))
     }
 
-    /// Makes one call, and tells the gate. A connection that was refused or reset is tried once more at once, if the gates
-    /// let it and no call before it has failed, either.
+    /// Makes one call, and tells the gate. A connection that was refused or reset is tried once more at once, if the
+    /// gates let it and no call before it has failed, either.
     async fn call_part(&self, key: &BatchId, members: &[Member], in_trouble: &[Scope]) -> Answered {
         let Self { route, batch, processor, .. } = self;
         let Made { items, broken, body } = self.make(key, members);

@@ -1,8 +1,8 @@
 //! batch-handler: processes a batch that a message hands on, under a session of its own.
 //!
-//! Waiting is not failing: for a place, for a pause's or an outage's end or for another worker, the message goes round by a
-//! delayed copy and no attempt is counted. With a ticket it comes back once, just before its time. So does a batch whose call
-//! failed for now: however often that is, the message's receive count says nothing of it.
+//! Waiting is not failing: for a place, for a pause's or an outage's end or for another worker, the message goes round
+//! by a delayed copy and no attempt is counted. With a ticket it comes back once, just before its time. So does a batch
+//! whose call failed for now: however often that is, the message's receive count says nothing of it.
 
 use super::Error;
 use super::admit::Wait;
@@ -147,8 +147,8 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         }
     }
 
-    /// A delayed copy takes the place of this message. Queues deliver some messages twice, and each delivery leaves a copy: so
-    /// now and then a copy supersedes all others.
+    /// A delayed copy takes the place of this message. Queues deliver some messages twice, and each delivery leaves a
+    /// copy: so now and then a copy supersedes all others.
     async fn come_back(&self, message: Handle, delay_ms: u64) -> Result<(), Error> {
         let again = Handle { waits: message.waits.saturating_add(1), ..message };
         if again.waits.is_multiple_of(RENEWED_AFTER) {
@@ -157,8 +157,8 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         Ok(send_all(self.queue, vec![Outgoing::handle(&again, delay_ms)]).await?)
     }
 
-    /// Sends a copy that supersedes all others, unless another one does. The copy goes first: if the process dies after it, this
-    /// message comes again and does the same.
+    /// Sends a copy that supersedes all others, unless another one does. The copy goes first: if the process dies after
+    /// it, this message comes again and does the same.
     async fn renew(&self, message: Handle, delay_ms: u64) -> Result<(), Error> {
         let batch = self.store.batch(&message.batch).await?;
         let Some(batch) = batch.filter(|batch| batch.nudges <= message.nudge) else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! Holding the calls of a route or a Target back by hand, and letting them go on.
 //!
-//! Writes of a gate, conditional on what was read: a repeat finds done what it asks for. A Target's pause is in the gate of
-//! its route, which every call reads anyway. A call that has passed its
-//! gate by then is made; its batch ends as ever. Nothing is sent: what waits comes back by its own messages.
+//! Writes of a gate, conditional on what was read: a repeat finds done what it asks for. A Target's pause is in the
+//! gate of its route, which every call reads anyway. A call that has passed its gate by then is made; its batch ends as
+//! ever. Nothing is sent: what waits comes back by its own messages.
 
 use super::Error;
 use super::admit::Gatekeeper;
@@ -33,8 +33,8 @@ pub enum Refused {
 }
 
 impl<S: Gates, E: Env> Holding<'_, S, E> {
-    /// Holds back the calls behind a gate until they are [resumed](Self::resume). Tasks keep arriving and wait. A repeat
-    /// gives another reason.
+    /// Holds back the calls behind a gate until they are [resumed](Self::resume). Tasks keep arriving and wait. A
+    /// repeat gives another reason.
     ///
     /// # Errors
     /// A port did not answer, or the gate changed too often; the call may be repeated.
@@ -56,8 +56,9 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
         }
     }
 
-    /// Lets the calls behind a gate go on, whatever holds them back, limits apart: a person, a `Retry-After`, or that the
-    /// downstream counts as away. What waited goes on slowly at first; behind a Target that only a person held, at once.
+    /// Lets the calls behind a gate go on, whatever holds them back, limits apart: a person, a `Retry-After`, or that
+    /// the downstream counts as away. What waited goes on slowly at first; behind a Target that only a person held, at
+    /// once.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).

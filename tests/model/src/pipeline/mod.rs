@@ -2,10 +2,10 @@
 //!
 //! What runs is the real steps. A step is a function of its message and of the answers it got, so a process is that
 //! history, and its next I/O is found by running the step over it once more (`process`). The tables, queues and
-//! clocks around it are the model's: one action is one I/O of one process (`world`), or a mishap
-//! ([`setting::Mishaps`]): a process dies after any write, a message comes twice, a process sleeps while its lease or
-//! session is over and goes on later, a read shows what was there before a task's latest write. stateright visits every
-//! state that can be reached so, and looks for one that breaks a promise ([`promises`]).
+//! clocks around it are the model's. One action is one I/O of one process (`world`), or a mishap
+//! ([`setting::Mishaps`]). A process dies after any write. A message comes twice. A process sleeps while its lease or
+//! session is over, and goes on later. A read shows what was there before a task's latest write. stateright visits
+//! every state that can be reached so, and looks for one that breaks a promise ([`promises`]).
 //!
 //! Each rule below can be removed (`rules`); then a promise is broken, and the checker tells how. A rule is removed in
 //! the tables or queues, never in a step's code.
@@ -33,11 +33,15 @@
 //! * An event comes again whole, beside itself, or its messages come again one by one; never in other company, and what
 //!   of it is acknowledged is acknowledged when all of it is.
 //!
-//! Not covered: gates, a downstream that refuses (only a batch that lost its workers is taken apart), pulled routes,
-//! sweep, more than one Target, ports that answer with an error (a lost answer is a crash after the write), and
-//! messages that might go round for ever: a run that stops before its end is found, one that never ends is not. A
-//! process dies only after a write; one that dies before its first is a message that comes twice. Two things are left
-//! to others: that all members have returned may be marked late, by sweep; and a leader that dies just when another
+//! Not covered:
+//!
+//! * Gates, pulled routes, sweep, and more than one Target.
+//! * A downstream that refuses. Only a batch that lost its workers is taken apart.
+//! * Ports that answer with an error. A lost answer is a crash after the write.
+//! * Messages that might go round for ever. A run that stops before its end is found, one that never ends is not.
+//!
+//! A process dies only after a write; one that dies before its first is a message that comes twice. Two things are left
+//! to others. That all members have returned may be marked late, by sweep. A leader that dies just when another
 //! delivery of its message has found nothing to do holds its lock until the lease is over.
 
 mod action;

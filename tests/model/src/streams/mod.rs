@@ -1,10 +1,10 @@
 //! Streams: every interleaving of sources, of those who settle events, and of sweep, for a few events.
 //!
 //! As for lanes, what runs are the real calls of `Streaming`, as histories over a recorder ([`crate::harness`]); one
-//! action is one I/O of one process. A source feeds call by call and ends the stream, perhaps beside another that feeds
-//! the same, or something else; the process that settles events begins once they are sent, at any time, and perhaps
-//! with what another settles as well; sweep comes once in between, if the setting says so, and as often as it takes at
-//! the end. A process may die after any write, and begins anew.
+//! action is one I/O of one process. A source feeds call by call and ends the stream. Another may feed beside it: the
+//! same, or something else. The process that settles events begins at any time after they were sent, and may settle
+//! what another settles, too. Sweep comes once in between, if the setting says so, and as often as it takes at the end.
+//! A process may die after any write, and begins anew.
 //!
 //! | rule removed | what a run then does |
 //! |---|---|

@@ -5,9 +5,10 @@
 //! keep their order and halves follow from it, so a repeat makes the same calls under the same keys. One poison
 //! member among n costs about 2·log2(n) calls more, k of them at most k times that.
 //!
-//! It knows members by their positions. So a batch whose search takes more than one claim carries it: the worker that claims that
-//! batch next goes on from there. Such are those that lost their workers, where the part whose call was under way counts as
-//! refused; those that failed too often while others were answered; and those whose downstream went away meanwhile.
+//! It knows members by their positions. So a batch whose search takes more than one claim carries it: the worker that
+//! claims that batch next goes on from there. Such are those that lost their workers, where the part whose call was
+//! under way counts as refused; those that failed too often while others were answered; and those whose downstream went
+//! away meanwhile.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Calls that failed for a reason that says nothing about the members: whether they count, and what their batch comes to.
+//! Calls that failed for a reason that says nothing about the members: whether they count, and what their batch comes
+//! to.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,8 @@ pub enum Unlucky {
 }
 
 impl Batch {
-    /// This batch, whose call has just failed: it is excused, and earlier ones count that turned out to be its own fault.
+    /// This batch, whose call has just failed: it is excused, and earlier ones count that turned out to be its own
+    /// fault.
     pub fn set_back(self, setback: Setback, policy: &Policy) -> Self {
         if !policy.waits_outages_out() {
             return self;
@@ -52,7 +54,8 @@ impl Batch {
         policy.waits_outages_out() && now.since(since) >= policy.give_up_ms
     }
 
-    /// What is recorded of each member of a batch that is called no more: those of which nothing is known fail for `reason`.
+    /// What is recorded of each member of a batch that is called no more: those of which nothing is known fail for
+    /// `reason`.
     pub fn given_up(&self, reason: &Reason) -> BTreeMap<TaskId, Said> {
         match &self.apart {
             Some(apart) => apart.given_up(&self.members, reason),

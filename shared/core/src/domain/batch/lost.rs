@@ -1,9 +1,9 @@
 //! What a batch comes to whose worker is lost: killed, or out of touch for so long that its session is over.
 //!
 //! Its claim was the last thing before its call, so the call may have been made, and counts. It is made again while the
-//! batch has attempts left. After that nobody makes the same call again, since it may be what kills the workers: the batch
-//! is taken apart where its route says so, or else all its members fail. None of them goes round again in another batch:
-//! under another key the downstream could not know that it may have carried them out already.
+//! batch has attempts left. After that nobody makes the same call again, since it may be what kills the workers: the
+//! batch is taken apart where its route says so, or else all its members fail. None of them goes round again in another
+//! batch: under another key the downstream could not know that it may have carried them out already.
 
 use std::collections::BTreeMap;
 

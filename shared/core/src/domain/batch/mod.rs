@@ -81,8 +81,8 @@ pub struct Batch {
     pub created_at: Timestamp,
     /// From when on a process other than the one at work on it should look at it: sweep, or a worker that pulls.
     pub due: Timestamp,
-    /// How often its message was sent anew, by sweep or by a delivery of one that has waited often; a message with a lower
-    /// number is superseded.
+    /// How often its message was sent anew, by sweep or by a delivery of one that has waited often; a message with a
+    /// lower number is superseded.
     pub nudges: u32,
     /// Whether it waits, once frozen, for a worker that pulls.
     pub pulled: bool,
@@ -351,8 +351,9 @@ impl Batch {
         Self { nudges: self.nudges + 1, ..self.revised(self.status.clone()) }.due_at(now.plus_ms(pause_ms))
     }
 
-    /// This batch that waits until then, with its message sent anew under this number by a delivery of it: all others are
-    /// superseded. `None` if a worker has claimed it, whose outcome another write would refuse, or if it is not to be called.
+    /// This batch that waits until then, with its message sent anew under this number by a delivery of it: all others
+    /// are superseded. `None` if a worker has claimed it, whose outcome another write would refuse, or if it is not to
+    /// be called.
     pub fn renewed(&self, nudges: u32, until: Timestamp) -> Option<Self> {
         let waits = self.is_callable() && self.claimed_by().is_none();
         let renewed = || Self { nudges, ..self.revised(self.status.clone()) };

@@ -8,15 +8,16 @@
 //!    └──────────────────────────── draining ◀─────────────────────────────────┘
 //! ```
 //!
-//! A failure here says nothing about the tasks: no answer, or one such as 503. A *run* is what failed since the last answer.
-//! During an *outage* one batch at a time makes a call, the *probe*. It has a lease, so that a prober whose worker dies
-//! costs that lease. A batch that waits beside it is its *heir* and makes the next probe; all others come back rarely.
+//! A failure here says nothing about the tasks: no answer, or one such as 503. A *run* is what failed since the last
+//! answer. During an *outage* one batch at a time makes a call, the *probe*. It has a lease, so that a prober whose
+//! worker dies costs that lease. A batch that waits beside it is its *heir* and makes the next probe; all others come
+//! back rarely.
 //!
 //! *Whose fault.* A run that one call made alone, and that an answer to another call ended, was about that call: it is
-//! written down as *alone*, and counts when that call fails again. All other failures are excused. So a batch that crashes
-//! the downstream uses up its attempts while others are answered, and in an outage no batch does. Where each Target has a
-//! breaker of its own, the gate of the route hears of calls that fail alone on their Target, too: a Target that has just one
-//! batch has nobody else to tell whether the downstream answers.
+//! written down as *alone*, and counts when that call fails again. All other failures are excused. So a batch that
+//! crashes the downstream uses up its attempts while others are answered, and in an outage no batch does. Where each
+//! Target has a breaker of its own, the gate of the route hears of calls that fail alone on their Target, too: a Target
+//! that has just one batch has nobody else to tell whether the downstream answers.
 //!
 //! Nothing is written while all is well. A gate that is lost or forgets excuses a failure more, and costs nothing else.
 
@@ -244,8 +245,8 @@ impl Health {
         (Some(next), Setback { back, begins_outage, ..setback })
     }
 
-    /// A call failed that no outage begins with, and that no breaker is to hear of but this: whether others are answered
-    /// tells whose fault it is. How many earlier failures were its own. `None`: nothing has to be written.
+    /// A call failed that no outage begins with, and that no breaker is to hear of but this: whether others are
+    /// answered tells whose fault it is. How many earlier failures were its own. `None`: nothing has to be written.
     pub(super) fn suspected(&self, call: &BatchId, failure: &Failure, now: Timestamp) -> (Option<Self>, u32) {
         let (alone, counted) = self.without(call);
         let before = self.run.clone().unwrap_or_else(|| Run { failures: 1, ..Run::before(call, failure, now) });

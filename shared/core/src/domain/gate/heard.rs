@@ -53,8 +53,8 @@ impl Gate {
         (next, setback)
     }
 
-    /// This gate of a route, once a call under this key failed that is alone on its Target, whose gate has the breaker; and how
-    /// many earlier failures of it were its own.
+    /// This gate of a route, once a call under this key failed that is alone on its Target, whose gate has the breaker;
+    /// and how many earlier failures of it were its own.
     pub fn suspected(&self, call: &BatchId, failure: &Failure, now: Timestamp) -> (Option<Self>, u32) {
         let (health, counted) = self.health.suspected(call, failure, now);
         (health.map(|health| Self { health, ..self.written_for(call) }), counted)
@@ -90,8 +90,8 @@ impl Gate {
         Self { health, latest: None, revision: self.revision.next(), ..self.clone() }
     }
 
-    /// This gate, which a person has let calls through again, whatever kept them, or `None` if nothing did. What waited goes
-    /// on, at first slowly.
+    /// This gate, which a person has let calls through again, whatever kept them, or `None` if nothing did. What waited
+    /// goes on, at first slowly.
     pub fn resumed(&self, now: Timestamp) -> Option<Self> {
         let health = self.health.resumed(now);
         if health.is_none() && self.paused_until <= now {

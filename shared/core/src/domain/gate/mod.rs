@@ -1,18 +1,19 @@
 //! When a call may start: how many may be in flight, how many a second, and not during a pause.
 //!
-//! One gate for each scope, one item for each gate, so one conditional write admits a call. A place in flight is a lease
-//! that names the batch being called, so a worker that dies gives its place back by time, and the worker that takes its
-//! batch over takes its place over too. A pause is what the downstream asked for with `Retry-After`, written down for
-//! all workers.
+//! One gate for each scope, one item for each gate, so one conditional write admits a call. A place in flight is a
+//! lease that names the batch being called, so a worker that dies gives its place back by time, and the worker that
+//! takes its batch over takes its place over too. A pause is what the downstream asked for with `Retry-After`, written
+//! down for all workers.
 //!
-//! A batch that must wait gets a [`Ticket`]: a number in the gate's [`Line`], first come, first served. Its time follows
-//! from the line. The batch comes back once, just before that time, and passes. So a wait costs the same however many
-//! wait, and the item stays as small. A ticket that nobody uses costs its time and no other. A batch that misses its time gets
-//! another one between the tickets, as far ahead as it takes to disturb no other batch.
+//! A batch that must wait gets a [`Ticket`]: a number in the gate's [`Line`], first come, first served. Its time
+//! follows from the line. The batch comes back once, just before that time, and passes. So a wait costs the same
+//! however many wait, and the item stays as small. A ticket that nobody uses costs its time and no other. A batch that
+//! misses its time gets another one between the tickets, as far ahead as it takes to disturb no other batch.
 //!
 //! - A *rate* gives each ticket a time of its own, which the batch uses without another write.
-//! - *Places in flight* become free when calls end. There, also beside a rate, the times are an estimate by the [`Pace`] so far. Those whose time
-//!   has come take places in the order of their tickets, and with each the estimate for the others begins anew.
+//! - *Places in flight* become free when calls end. There, also beside a rate, the times are an estimate by the
+//!   [`Pace`] so far. Those whose time has come take places in the order of their tickets, and with each the estimate
+//!   for the others begins anew.
 //!
 //! Waiting at a gate is no failure: no attempt is counted.
 //!
@@ -138,8 +139,8 @@ pub struct Gate {
     pub turn: u64,
     /// How fast places become free.
     pub pace: Pace,
-    /// For which batch it was written last: without it, two that reserve one time would write the same, and each would take
-    /// the other's write for its own.
+    /// For which batch it was written last: without it, two that reserve one time would write the same, and each would
+    /// take the other's write for its own.
     pub latest: Option<BatchId>,
     /// How its calls fare.
     pub health: Health,
@@ -203,8 +204,8 @@ enum Turn {
 }
 
 impl Gate {
-    /// What this gate says to `batch`. A batch that is in flight already has its lease renewed; leases that are over are
-    /// dropped.
+    /// What this gate says to `batch`. A batch that is in flight already has its lease renewed; leases that are over
+    /// are dropped.
     #[must_use]
     pub fn admit(
         &self,

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Tasks get sequential tokens in the order of their arrival. A call that puts tasks writes the *tail*, the tasks and
-//! the caller's key in one transaction, so there are no holes. A call that takes tasks writes the *head* alone, by one
-//! conditional update that takes a range of tokens and records who owes it ([`Reservation`]); neither end's size
-//! depends on how long the list is, and those who put are never in the way of those who take.
+//! the caller's key in one transaction, so there are no holes. A call that takes tasks writes the *head* alone: one
+//! conditional update takes a range of tokens and records who owes it ([`Reservation`]). Neither end's size depends on
+//! how long the list is. Calls that put are never in the way of calls that take.
 //!
 //! A list's name may be used again after the list was removed. What belongs to one use carries its [`Life`], so that
 //! nobody who slept meanwhile touches the next.

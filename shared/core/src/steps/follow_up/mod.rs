@@ -1,9 +1,8 @@
 //! What follows from a recorded outcome: the members' own statuses, notifications, acks of the items that they are for,
 //! the turns of those behind them, and the way back to waiting.
 //!
-//! All of it is derived from the settled batch, so it can be repeated: statuses are conditional on the batch, notices
-//! carry derived ids, an item is acked once, a turn is handed over once, and a member that went back already has moved
-//! on.
+//! All of it is derived from the settled batch, so it can be repeated. Statuses are conditional on the batch. Notices
+//! carry derived ids. An item is acked once, a turn is handed over once. A member that went back already has moved on.
 //!
 //! Nothing of it keeps the rest from being done. If something could not be done, the batch remembers what, by one
 //! write, and a repeat does just that. A notice that its queue refuses for a day goes to the rejected queue instead.

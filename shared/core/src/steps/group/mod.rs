@@ -1,8 +1,8 @@
 //! group-batch: the leader fills batches while tasks wait, freezes each and hands it on, and gives the lock up when
 //! nobody has signalled since it last looked.
 //!
-//! For each batch, in this order: the candidates are written into it (intent first), each is moved by a write of its
-//! own, the batch is frozen with those that moved, its message is sent, and only then does the lock name the next one.
+//! For each batch, in this order: the candidates are written into it (intent first). Each is moved by a write of its
+//! own. The batch is frozen with those that moved. Its message is sent. Only then does the lock name the next one.
 //! A crash anywhere leaves the lock naming a batch from which the next delivery, or the next leader, can go on.
 //!
 //! The leader by the lock of a Target's home gathers from all its shards, except those that have a leader of their own.

@@ -2,9 +2,9 @@
 //!
 //! A task comes to its lane by one transaction ([`line_up`](Ordering::line_up)). When it is settled, its batch's
 //! follow-up hands the turn over ([`hand_over`](Ordering::hand_over)); the batch is done only after that, so a crash on
-//! the way is made good by the process that finds the batch. The lane is written first and says who has the turn, then
-//! that task is let in, then its message is sent, and only then is its place in the queue forgotten: who repeats this
-//! sees by the place what is left to do.
+//! the way is made good by the process that finds the batch. The lane is written first, and says who has the turn. Then
+//! that task is let in, then its message is sent, and only then its place in the queue is forgotten. A process that
+//! repeats this sees by the place what is left to do.
 
 mod hand_over;
 mod line_up;
@@ -102,8 +102,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         }
     }
 
-    /// The task that has the turn after the one at the head, which is settled. Tasks before it had their turn long ago: a
-    /// process died before that was forgotten, so it is now.
+    /// The task that has the turn after the one at the head, which is settled. Tasks before it had their turn long ago:
+    /// a process died before that was forgotten, so it is now.
     async fn next_in(&self, lane: &Lane) -> Result<Option<Queued>, Error> {
         loop {
             let found = self.store.queued(&lane.id, Turn(0), lane.following().next(), PAGE).await?;
@@ -130,8 +130,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         Ok(())
     }
 
-    /// Makes the task wait for a batch that has the turn, if it still waits for its turn. One that was cancelled meanwhile
-    /// gives its turn to the next. Returns the lane as it is then.
+    /// Makes the task wait for a batch that has the turn, if it still waits for its turn. One that was cancelled
+    /// meanwhile gives its turn to the next. Returns the lane as it is then.
     async fn enter(&self, mut lane: Lane, mut known: Option<Queued>) -> Result<(Lane, Option<Queued>), Error> {
         let mut tries = Tries::of("letting a task have its turn", self.env);
         loop {

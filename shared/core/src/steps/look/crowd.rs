@@ -99,8 +99,8 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         Ok((Crowd { groups: Vec::new(), tasks, is_all }, groups))
     }
 
-    /// Unfinished batches, of each route those that have been due for longest. Every route has its first before any has its
-    /// second.
+    /// Unfinished batches, of each route those that have been due for longest. Every route has its first before any has
+    /// its second.
     pub(super) async fn unfinished(&self, routes: &[&Route]) -> Result<(BTreeSet<BatchId>, bool), Error> {
         let shelves: Vec<(&RouteName, bool)> = routes
             .iter()

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! A mapping's processes each take a share of a burst, and each share leaves over up to a batch less one. SQS gives the
-//! messages of one group to one reader at a time, and to nobody while one of them is in hand: an event that has a rest
-//! and hides it lets those of the others gather behind it, without a lock, and without a function that waits. A
-//! Target's shards have a group each. Until it is put, its message is all there is of a task: it is sent on before the
-//! one that it came in is done. A task that fails goes back to the task queue alone, so that it keeps nobody of its
-//! group waiting and takes nobody with it into the dead-letter queue.
+//! messages of one group to one reader at a time, and to nobody while one of them is in hand. So an event that hides
+//! its rest lets those of the others gather behind it. That takes no lock, and no function that waits. A Target's
+//! shards have a group each. Until it is put, its message is all there is of a task: it is sent on before the one that
+//! it came in is done. A task that fails goes back to the task queue alone. So no other task of its group waits for it,
+//! or goes into the dead-letter queue with it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -31,8 +31,8 @@ use crate::steps::Error;
 
 /// For how long a rest is hidden at a time, in milliseconds: SQS counts whole seconds.
 const HOLD_MS: u64 = 1_000;
-/// A rest gathers for as long as its route's batches wait, except so long at most, in milliseconds: a burst that
-/// Lambda's first five processes need a few seconds for comes together, and its tasks do not wait for much longer than
+/// A rest gathers for as long as its route's batches wait, and for so long at most, in milliseconds. Lambda's first
+/// five processes need a few seconds for a burst, which so comes together. Its tasks wait for little longer than
 /// others.
 const LONGEST_MS: u64 = 5_000;
 /// A message that was received so often is not hidden again: its queue gives it up after ten times, and some are for

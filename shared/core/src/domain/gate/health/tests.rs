@@ -260,8 +260,8 @@ proptest! {
         }
     }
 
-    /// Whatever is answered and fails: an outage, in which each run is of several, counts for nobody; what is counted was
-    /// alone in its run, and another was answered then.
+    /// Whatever is answered and fails: an outage, in which each run is of several, counts for nobody; what is counted
+    /// was alone in its run, and another was answered then.
     #[test]
     fn only_who_failed_alone_is_at_fault(outcomes in proptest::collection::vec((0_usize..4, any::<bool>()), 0..100)) {
         let (mut health, mut run, mut alone, mut counted) = (Health::default(), Vec::new(), [0_u32; 4], [0_u32; 4]);
