@@ -94,6 +94,7 @@ mod tests {
         let pull = || route("a", "downstream: pull");
         let cases = [
             (String::new(), "", "the file is empty"),
+            ("# routes\n\n  # of mine\n".to_owned(), "", "the file is empty"),
             (file(&[pull(), pull()]), ":4:5", "two routes are named `a`"),
             (file(&[pull()]).replace("version: 1", "version: 2"), ":1:10", "must be 1, not 2"),
             (file(&[route("a", "downstream: { http: 'http://x' }")]), ":3", "`{ url: … }`"),

@@ -184,6 +184,12 @@ pub fn summary<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> String 
     table.trim_fmt()
 }
 
+/// A summary, and in a line of its own why the work stopped before its end: a sentence would make the table as wide.
+pub fn summary_until<'a>(rows: impl IntoIterator<Item = (&'a str, String)>, stopped: Option<&str>) -> String {
+    let stopped = stopped.map(|why| format!("\nstopped before the end: {}", visible(why)));
+    summary(rows) + &stopped.unwrap_or_default()
+}
+
 /// A bar of this form. The templates are constants; a bar in the default style would do no harm.
 pub fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -196,13 +202,14 @@ pub fn after_step(error: anyhow::Error, hint: &str) -> anyhow::Error {
 
 /// Nothing of this kind has the id.
 pub fn unknown(kind: &str, id: &str) -> anyhow::Error {
-    let young = match kind {
+    let hint = match kind {
         "task" => {
             " If it was sent just now, ask again in some seconds. `groupage redrive show rejected` shows refused ones."
         }
+        "Target" => " A Target is ROUTE:TARGET, such as parcels:truck-7.",
         _ => "",
     };
-    anyhow!("no {kind} `{id}` is known.{young} Settled ones are forgotten after their retention time")
+    anyhow!("no {kind} `{id}` is known.{hint} Settled ones are forgotten after their retention time")
 }
 
 #[cfg(test)]
@@ -211,6 +218,18 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn a_reason_to_stop_makes_no_table_wide() {
+        let text = summary_until([("lines", "7".to_owned())], Some("the input is a list\u{1b}"));
+        assert_eq!(text.lines().map(str::len).min(), Some(" lines  7".len()), "{text}");
+        assert!(text.ends_with("\nstopped before the end: the input is a list\\u{1b}"), "{text}");
+    }
+
+    #[test]
+    fn a_target_that_is_not_known_is_told_how_to_write_one() {
+        assert!(unknown("Target", "truck-7:").to_string().contains("A Target is ROUTE:TARGET, such as"));
+    }
 
     #[test]
     fn a_table_holds_nothing_that_a_terminal_would_obey() {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use aws_config::SdkConfig;
-use aws_sdk_sts::error::DisplayErrorContext;
 use futures::future::try_join_all;
 use groupage_aws::{Publication, RouteTable, StoredRoutes, System};
 use groupage_core::domain::Timestamp;
@@ -146,7 +145,7 @@ async fn publisher(name: Option<&str>, config: &SdkConfig) -> Result<String> {
         return Ok(stack::person());
     }
     let answer = aws_sdk_sts::Client::new(config).get_caller_identity().send().await;
-    let identity = answer.map_err(|error| anyhow!("cannot find out who you are: {}", DisplayErrorContext(error)))?;
+    let identity = answer.map_err(|error| anyhow!("cannot find out who you are: {}", groupage_aws::chain(&error)))?;
     identity.arn.context("cannot find out who you are: AWS names nobody")
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use aws_config::SdkConfig;
-use aws_sdk_cloudformation::error::DisplayErrorContext;
 use aws_sdk_cloudformation::types::Stack;
 use groupage_aws::config::{self, Queues, Tables};
 use groupage_aws::entry::{AwsStack, RouteSource};
@@ -180,7 +179,7 @@ async fn describe(config: &SdkConfig, stack: &str) -> Result<Stack> {
     let failed = |why: String| anyhow!("cannot read the outputs of stack {stack}: {why}");
     let client = aws_sdk_cloudformation::Client::new(config);
     let answer = client.describe_stacks().stack_name(stack).send().await;
-    let answer = answer.map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+    let answer = answer.map_err(|error| failed(groupage_aws::chain(&error)))?;
     let found = answer.stacks.unwrap_or_default().into_iter().next();
     found.ok_or_else(|| failed("it is not there".to_owned()))
 }

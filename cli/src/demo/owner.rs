@@ -4,7 +4,6 @@ use std::error::Error;
 
 use anyhow::{Result, anyhow};
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::DisplayErrorContext;
 use groupage_aws::entry::AwsStack;
 use groupage_core::domain::tracker::{ItemId, Options, Place};
 use groupage_core::domain::{NotificationQueue, TrackerId};
@@ -58,7 +57,7 @@ pub async fn seal(stack: &AwsStack) -> Result<()> {
 
 /// Listens until the notice has come and the queue is empty; returns every copy of it.
 pub async fn listen(client: &Client, queue: &str) -> Result<Vec<Notice>> {
-    let failed = |error: &dyn Error| anyhow!("cannot read the notifications: {}", DisplayErrorContext(error));
+    let failed = |error: &dyn Error| anyhow!("cannot read the notifications: {}", groupage_aws::chain(error));
     let (end, mut heard) = (Instant::now() + PATIENCE, Vec::new());
     loop {
         let receive = client.receive_message().queue_url(queue).max_number_of_messages(10).wait_time_seconds(1);

@@ -5,7 +5,7 @@ use groupage_core::domain::stream::{Offset, State, Stream};
 use groupage_core::steps::stream::Fed;
 use serde::Serialize;
 
-use crate::output::{grouped, summary};
+use crate::output::{grouped, summary_until};
 
 /// What became of the lines, for people and programs.
 #[derive(Debug, Serialize)]
@@ -110,12 +110,9 @@ impl Report {
             ("failed", grouped(self.failed)),
             ("watermark", grouped(self.watermark)),
         ];
-        if let Some(why) = &self.stopped {
-            rows.push(("stopped before the end", why.clone()));
-        }
         if self.state == State::Failed.word() {
             rows.push(("note", "its source gave it up".to_owned()));
         }
-        summary(rows)
+        summary_until(rows, self.stopped.as_deref())
     }
 }

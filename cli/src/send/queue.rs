@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::DisplayErrorContext;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use groupage_core::domain::tracker::ItemId;
 use tokio::time;
@@ -93,7 +92,7 @@ impl Intake {
             .map(|(id, message)| SendMessageBatchRequestEntry::builder().id(id).message_body(&message.body).build());
         let entries = entries.collect::<Result<Vec<_>, _>>().map_err(|error| anyhow!("{FAILED}: {error}"))?;
         let request = self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries));
-        let answer = request.send().await.map_err(|error| anyhow!("{FAILED}: {}", DisplayErrorContext(error)))?;
+        let answer = request.send().await.map_err(|error| anyhow!("{FAILED}: {}", groupage_aws::chain(&error)))?;
         let sent = answer.successful.into_iter().map(|entry| (entry.id, None));
         let failed = answer.failed.into_iter();
         let failed = failed.map(|entry| (entry.id, Some(Failure { code: entry.code, message: entry.message })));

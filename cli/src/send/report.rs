@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::bundle::Message;
 use super::fan_out::Tracked;
 use super::queue::Refused;
-use crate::output::{grouped, summary};
+use crate::output::{grouped, summary_until};
 
 /// What became of the lines, for people and programs.
 #[derive(Debug, Default, Serialize)]
@@ -101,9 +101,6 @@ impl Report {
             ("not sent, bad", grouped(self.bad.len() as u64)),
             ("sent per second", grouped(rate as u64)),
         ];
-        if let Some(why) = &self.stopped {
-            rows.push(("stopped before the end", why.clone()));
-        }
         if let Some(tracked) = &self.tracked {
             rows.extend([
                 ("tracker", tracked.tracker.to_string()),
@@ -113,6 +110,6 @@ impl Report {
                 ("not settled", grouped(tracked.missing)),
             ]);
         }
-        summary(rows)
+        summary_until(rows, self.stopped.as_deref())
     }
 }

@@ -65,10 +65,16 @@ where
     }
 }
 
-/// An error and its causes on one line.
-fn chain(error: &dyn StdError) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+/// An error and its causes on one line, each once: some errors repeat their cause in their own words.
+pub fn chain(error: &dyn StdError) -> String {
+    let mut told = error.to_string();
+    for cause in std::iter::successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
 }
 
 #[cfg(test)]
@@ -85,6 +91,15 @@ mod tests {
         let error = failed("write", error);
         assert!(matches!(error, Error::Unavailable { .. }));
         assert_eq!(error.to_string(), "write: dispatch failure: io error: nobody listens");
+    }
+
+    #[test]
+    fn a_cause_that_its_error_repeats_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no such queue: {0}")]
+        struct NoQueue(#[source] std::io::Error);
+        let error = NoQueue(std::io::Error::other("groupage-task"));
+        assert_eq!(chain(&error), "no such queue: groupage-task");
     }
 
     #[test]

@@ -41,6 +41,7 @@ use aws_smithy_runtime_api::client::http::http_client_fn;
 pub use connection::Connection;
 pub use downstreams::Downstreams;
 pub use dynamo::Dynamo;
+pub use fault::chain;
 pub use meter::{Capacity, Meter, Place, Requests, SqsRequest, Units, Usage};
 pub use sqs::{REQUESTS_IN_FLIGHT, Sqs};
 pub use system::System;

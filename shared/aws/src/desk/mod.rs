@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::DisplayErrorContext;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use futures::future::try_join_all;
 use serde::Serialize;
 use tokio::sync::OnceCell;
 
+use crate::chain;
 use crate::config::Queues;
 
 pub use about::About;
@@ -52,7 +52,7 @@ pub enum Error {
 impl Error {
     /// An error about one queue, from whatever the SDK said.
     fn of(what: &'static str, queue: &str, error: impl std::error::Error) -> Self {
-        Self::Sqs { what, queue: queue.to_owned(), why: DisplayErrorContext(error).to_string() }
+        Self::Sqs { what, queue: queue.to_owned(), why: chain(&error) }
     }
 }
 

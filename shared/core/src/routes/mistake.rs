@@ -8,7 +8,8 @@ pub(super) fn told(yaml: &str, error: &serde_saphyr::Error) -> Error {
     let text = error.without_snippet().to_string();
     // The place is told once, in front.
     let text = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text);
-    let what = if yaml.trim().is_empty() { "the file is empty".to_owned() } else { in_words(text) };
+    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let what = if yaml.lines().all(says_nothing) { "the file is empty".to_owned() } else { in_words(text) };
     let what = match field_at(yaml, line, column) {
         Some(field) if !what.contains(&format!("`{field}`")) => format!("`{field}`: {what}"),
         Some(_) | None => what,
