@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn comments_are_found_in_each_language() {
         assert_eq!(text("a.rs", "//! A\nlet b = 1; // c\n    /// D\n"), " A\n D");
-        assert_eq!(text("run", "#!/bin/sh\n# A\necho # b\n"), "/bin/sh\n A");
+        assert_eq!(text("run", "#!/bin/sh\n# A\necho # b\n"), "bin/sh\n A");
         let python =
             "\"\"\"A\n\nB.\"\"\"\nc = 1\n# D\ndef e():\n    \"\"\"F.\"\"\"\n    g(\"\"\"h\n# i\n\"\"\")\n# J\n";
         assert_eq!(text("a.py", python), "A\n\nB.\n D\nF.\n J");
