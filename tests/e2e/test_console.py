@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from local import local_stack
+from stack import ROOT
 from test_browser import CHROMIUM
 
 EVIL = "<img/src=x/onerror=document.title='hacked'><script>document.title='hacked'</script>"
@@ -189,6 +190,16 @@ def pages(local: dict, page) -> dict[str, str]:
         "stream": at(local, "stream?id=orders"),
         "search": at(local, "search?id=nothing-has-this"),
     }
+
+
+def test_the_documentation_shows_each_page_by_a_small_picture():
+    guide = (ROOT / "docs/guides/console-pages.md").read_text()
+    pictures = sorted((ROOT / "docs/images").glob("console-*.png"))
+    kinds = re.findall(r'Self::\w+ => "([a-z-]+)",', (ROOT / "console/src/view.rs").read_text())
+    shown = {picture.stem.removeprefix("console-") for picture in pictures}
+    assert len(kinds) == 15 and shown == {"order-key" if kind == "lane" else kind for kind in kinds}
+    for picture in pictures:
+        assert picture.stat().st_size <= 60_000 and f"../images/{picture.name}" in guide, picture.name
 
 
 def test_the_link_lets_a_browser_in_and_does_not_stay_in_its_address(browser, local):
