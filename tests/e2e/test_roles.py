@@ -90,6 +90,30 @@ def test_only_a_publisher_writes_the_routes(template):
     assert writers == ["Publisher"]
 
 
+def test_who_makes_calls_takes_tickets_at_gates(template):
+    """In a busy line that is an update, which no read and no put stands for."""
+    locks = template.arn("BatchLockTable")
+    assert functions(template)["BatchHandler"].may("dynamodb:UpdateItem", locks)
+    worker = people(template)["Worker"]
+    for key in ("#route:{}", "#target:{}:printer"):
+        for route, may in (("labels", True), ("parcels", False)):
+            keys = {"dynamodb_LeadingKeys": [key.format(route)]}
+            assert worker.may("dynamodb:UpdateItem", locks, **keys) == may, (key, route)
+
+
+def test_only_an_eraser_erases(template):
+    """The API's own policy allows every operation, these too."""
+    door = template.resolved({"Fn::GetAtt": "ApiDoor.Outputs.Arn"})
+    for operation in ("POST/tasks/erasures", "GET/tasks/p1/export"):
+        may = [name for name, role in people(template).items() if role.may("execute-api:Invoke", f"{door}/{operation}")]
+        assert may == (["Api", "Operator", "Eraser"] if "GET" in operation else ["Api", "Eraser"]), operation
+    scans = [name for name, role in people(template).items() if role.may("dynamodb:Scan", template.arn("TaskTable"))]
+    assert scans == ["Eraser"]
+    eraser = people(template)["Eraser"]
+    assert not eraser.may("dynamodb:PutItem", template.arn("RouteTable"))
+    assert not eraser.may("sqs:ReceiveMessage", template.arn("TaskQueue"))
+
+
 def test_only_the_handler_reads_secrets_and_only_it_calls_downstream_functions(template):
     [secret], [function] = PARAMETERS["SecretArns"], PARAMETERS["DownstreamFunctionArns"]
     everybody = {**functions(template), **people(template)}
