@@ -24,7 +24,6 @@ mod responses;
 mod routes;
 mod streams;
 mod tasks;
-mod times;
 mod trackers;
 
 use std::panic::AssertUnwindSafe;
