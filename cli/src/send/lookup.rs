@@ -37,7 +37,9 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
         None => Known::Not,
         Some(task) if task.digest != message.digest() => Known::Otherwise { acks_item: task.item == message.item },
         Some(task) => match &task.status {
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } => Known::Unsettled,
+            Status::Scheduled { .. } | Status::Queued | Status::Created { .. } | Status::Batched { .. } => {
+                Known::Unsettled
+            }
             Status::Succeeded { .. } => Known::Succeeded,
             Status::Failed { reason, .. } => Known::Failed(reason.clone()),
         },

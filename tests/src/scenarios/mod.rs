@@ -8,6 +8,7 @@ mod fan_outs;
 mod lists;
 mod order;
 mod outages;
+mod scheduled;
 mod shards;
 mod streams;
 
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Scenario> {
         fan_outs::all(),
         order::all(),
         outages::all(),
+        scheduled::all(),
         shards::all(),
         streams::all(),
         lists::all(),

@@ -7,6 +7,7 @@
 
 mod bodies;
 mod bytes;
+mod cancelled;
 mod contracts;
 mod edges;
 mod elections;
@@ -22,6 +23,7 @@ mod outages;
 mod overload;
 mod ports;
 mod protocol;
+mod scheduled;
 mod senders;
 mod shards;
 mod simulator;

@@ -29,6 +29,7 @@ pub mod stream;
 pub mod task;
 pub mod task_message;
 pub mod time;
+pub mod times;
 pub mod tracker;
 pub mod when;
 pub mod why;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::Error;
 use super::ballot::{election_messages, elections};
-use super::drive_on::{Next, drive_on};
+use super::drive_on::{Next, drive_on, due_message};
 use crate::domain::batch::Pace;
 use crate::domain::message::{Group, Lead};
 use crate::domain::{Candidate, Target, Term};
@@ -66,6 +66,9 @@ pub async fn revive<S: Tasks + Batches + Census>(
                     messages.push(message);
                     report.batches += 1;
                 }
+            }
+            Next::Due(at, Waiting { target, candidate, .. }) => {
+                messages.extend(due_message(&target, vec![candidate], at, env.now()));
             }
             Next::Ack(..) | Next::Nothing => {}
         }

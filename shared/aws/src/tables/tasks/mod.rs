@@ -14,17 +14,17 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValu
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
-    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage, WayBack,
+    Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
+    Settlement, Tasks, Waiting, WaitingPage, WayBack,
 };
 use serde::Deserialize;
 
-use filed::{ATTEMPTS, REASON, filing};
+use filed::{ATTEMPTS, FILED, FILED_AT, GROUPED_BY, REASON, filing};
 use stored::{StoredTask, ended, ties_of};
 
 use crate::config::Tables;
 use crate::dynamo::expression::{Change, Clause};
-use crate::dynamo::item::{decode, encode, number, text};
+use crate::dynamo::item::{decode, encode, id_in, nonsense, number, text, text_in};
 use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::{Query, page_size};
 use crate::dynamo::{Dynamo, Key, Written, transaction};
@@ -41,6 +41,8 @@ pub(crate) const ROUND: &str = "Round";
 pub(crate) const WAITS_SINCE: &str = "WaitsSince";
 pub(crate) const SETTLED_AT: &str = "SettledAt";
 pub(crate) const TTL: &str = "Ttl";
+/// When the time of a scheduled task comes.
+const NOT_BEFORE: &str = "NotBefore";
 
 /// An entry of the index.
 #[derive(Debug, Deserialize)]
@@ -166,6 +168,39 @@ impl Tasks for Dynamo {
         Ok(WaitingPage { tasks, ended, next: output.last_evaluated_key.as_ref().map(position_of).transpose()? })
     }
 
+    async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
+        let part = look.part.due_key();
+        let key = Key::of(&self.tables.tasks, Place::Tasks, FILED, &part);
+        // A time alone lies before all places of that time.
+        let due = Clause::Below(FILED_AT, text(format!("{:015}", look.before.0)));
+        let query = Query::of("query the tasks that are due", key, look.limit).by(Tables::FILED_INDEX).only_if(due);
+        let (found, next) = self.query(query.after(look.after.map(keys_at).transpose()?)).await?;
+        let entries = found.into_iter().map(|item| {
+            let (id, target) = (id_in(&item, ID), text_in(&item, GROUPED_BY).map(Target::new));
+            let target = target.ok_or_else(|| nonsense(TABLE, &id, GROUPED_BY, "is missing"))?;
+            let keys =
+                [ID, FILED, FILED_AT].iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone())));
+            Ok(Entry { at: position_of(&keys.collect())?, what: Scheduled { id: TaskId::new(id), target } })
+        });
+        Ok(Entries { found: entries.collect::<Result<_>>()?, are_last: next.is_none() })
+    }
+
+    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+        let change = Change::default()
+            .set(STATUS, text(task::CREATED))
+            .set(TARGET, text(target.as_str()))
+            .set(WAITS_SINCE, number(now.0));
+        let change = [FILED, FILED_AT, GROUPED_BY].into_iter().fold(change, Change::remove);
+        let due = [Clause::Equals(STATUS, text(task::SCHEDULED)), Clause::AtMost(NOT_BEFORE, number(now.0))];
+        match self.update("let a task fall due", self.task_key(id), change, &due, ReturnValue::AllNew).await? {
+            Written::Done(None) | Written::Refused(None) => Ok(None),
+            Written::Done(Some(item)) | Written::Refused(Some(item)) => {
+                let task = task_of(item)?;
+                Ok(task.waits_in(Round(0)).then(|| Waiting::new(&task, target)))
+            }
+        }
+    }
+
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
         let change = Change::default()
             .set(STATUS, text(task::CREATED))
@@ -198,11 +233,13 @@ impl Tasks for Dynamo {
     async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let change = self
             .settling(task::FAILED, self.retention_ms, now)
+            .remove(FILED)
+            .remove(FILED_AT)
             .set(REASON, text(ending.reason.as_str()))
             // By these it is found until everybody has heard of it.
             .set(TARGET, text(ending.target.as_str()))
             .set(WAITS_SINCE, number(now.0));
-        let waits = Clause::OneOf(STATUS, vec![text(task::CREATED), text(task::QUEUED)]);
+        let waits = Clause::OneOf(STATUS, [task::CREATED, task::QUEUED, task::SCHEDULED].map(text).into());
         let waits = [waits, Clause::Equals(ROUND, number(round))];
         match self.update("end a task that waits", self.task_key(id), change, &waits, ReturnValue::AllNew).await? {
             Written::Done(None) | Written::Refused(None) => Ok(None),
