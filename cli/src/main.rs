@@ -17,6 +17,7 @@ mod cancel;
 mod check;
 mod console;
 mod demo;
+mod doctor;
 mod failed;
 mod feed;
 mod hold;
@@ -86,6 +87,7 @@ enum Command {
     Check(check::Args),
     Push(push::Args),
     Status(status::Args),
+    Doctor(doctor::Args),
     Redrive(redrive::Args),
     Schema(schema::Args),
     /// Print a completion script, for example: groupage completions bash > /etc/bash_completion.d/groupage
@@ -130,6 +132,7 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::Steps => steps::run(stack, output).await?,
         Command::Work(options) => work::run(&options, stack, output).await?,
         Command::Status(options) => status::run(&options, stack, output).await?,
+        Command::Doctor(options) => doctor::run(&options, stack, output).await?,
         Command::Redrive(options) => redrive::run(&options, stack, output).await?,
         Command::Schema(options) => schema::run(&options, output),
         Command::Completions { shell } => {

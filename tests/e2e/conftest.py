@@ -71,7 +71,7 @@ def stack(emulator, downstream, hostile) -> Stack:
         },
     )
     stack.success_queue = success_queue
-    _allow_batches(stack)
+    allow_batches(stack)
     routes = string.Template((HERE / "routes.yaml").read_text()).substitute(
         downstream=downstream.url, secret=secret, success_queue=success_queue, function=function
     )
@@ -81,7 +81,7 @@ def stack(emulator, downstream, hostile) -> Stack:
     return stack
 
 
-def _allow_batches(stack: Stack) -> None:
+def allow_batches(stack: Stack) -> None:
     """AWS checks a batch of messages as one message; the emulator asks for actions that AWS does not know.
     Every role, and whoever has one of the policies, may do in batches exactly what the template lets them do.
     """

@@ -12,6 +12,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use derive_more::Deref;
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, Meter};
+use groupage_tests::engine;
 use groupage_tests::prelude::*;
 
 /// A store to run a claim on, with all that it needs.
@@ -86,10 +87,10 @@ impl Fixture for WithLag {
     }
 }
 
-/// DynamoDB's protocol, in this process.
+/// DynamoDB's protocol: in this process, or wherever the command `conformance` says.
 #[derive(Deref)]
 pub struct OnDynamo {
-    stack: Stack,
+    stack: Option<Stack>,
     config: SdkConfig,
     meter: Arc<Meter>,
     #[deref(forward)]
@@ -100,15 +101,22 @@ pub const RETENTION_MS: u64 = 86_400_000;
 
 impl OnDynamo {
     pub async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
-        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-        let meter = Arc::new(Meter::new());
-        let config = configure(stack.sdk_config());
-        let store = Dynamo::new(&config, stack.tables().clone(), RETENTION_MS, Arc::clone(&meter));
+        let (stack, config, tables) = match engine::at_hand().await {
+            Some(engine) => (None, engine.config.clone(), engine.cleared_tables().await.unwrap()),
+            None => {
+                let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+                let (config, tables) = (stack.sdk_config().clone(), stack.tables().clone());
+                (Some(stack), config, tables)
+            }
+        };
+        let (meter, config) = (Arc::new(Meter::new()), configure(&config));
+        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
         Self { stack, config, meter, store: Arc::new(store) }
     }
 
+    /// The embedded stack; what asks for it is no claim about others.
     pub fn stack(&self) -> &Stack {
-        &self.stack
+        self.stack.as_ref().expect("the embedded stack")
     }
 
     pub fn meter(&self) -> &Arc<Meter> {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use embedded::{Ports, Stack, Storage};
+use groupage_aws::config::Queues as Urls;
 use groupage_aws::{Meter, Sqs};
 use groupage_core::ports::{Error, postpone_one};
+use groupage_tests::engine;
 use groupage_tests::prelude::*;
 
 use super::fixture::conformance;
@@ -67,7 +69,8 @@ impl Fixture for InMemory {
 }
 
 struct OnSqs {
-    stack: Stack,
+    stack: Option<Stack>,
+    urls: Urls,
     client: Client,
     meter: Arc<Meter>,
     queues: Sqs,
@@ -75,7 +78,7 @@ struct OnSqs {
 
 impl OnSqs {
     fn url(&self, to: &Destination) -> &str {
-        let queues = self.stack.queues();
+        let queues = &self.urls;
         match to {
             Destination::Tasks => &queues.tasks,
             Destination::InOrder(_) | Destination::Gather(_) => &queues.in_order,
@@ -116,10 +119,17 @@ impl Fixture for OnSqs {
     type Queues = Sqs;
 
     async fn start() -> Self {
-        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let (stack, config, urls) = match engine::at_hand().await {
+            Some(engine) => (None, engine.config.clone(), engine.new_queues().await.unwrap()),
+            None => {
+                let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+                let (config, urls) = (stack.sdk_config().clone(), stack.queues().clone());
+                (Some(stack), config, urls)
+            }
+        };
         let meter = Arc::new(Meter::new());
-        let queues = Sqs::new(stack.sdk_config(), stack.queues().clone(), Arc::clone(&meter));
-        Self { client: Client::new(stack.sdk_config()), stack, meter, queues }
+        let queues = Sqs::new(&config, urls.clone(), Arc::clone(&meter));
+        Self { client: Client::new(&config), stack, urls, meter, queues }
     }
 
     fn queues(&self) -> &Sqs {
@@ -305,7 +315,7 @@ async fn a_notification_goes_to_the_queue_its_route_names_and_to_nobody_if_it_sa
 #[tokio::test]
 async fn what_a_queue_refuses_fails_alone_and_in_its_place() {
     let fixture = OnSqs::start().await;
-    let url = format!("{}-that-is-not-there", fixture.stack.queues().elect);
+    let url = format!("{}-that-is-not-there", fixture.urls.elect);
     let nowhere = Destination::Notification(NotificationQueue::Url(url));
     let outcomes = fixture
         .queues
@@ -329,5 +339,5 @@ async fn requests_are_counted_as_the_queue_counts_them() {
     messages.push(outgoing(&Destination::Group, "x".repeat(100_000)));
     fixture.queues.send(messages).await;
     assert_eq!(fixture.meter.snapshot().sqs.send, 3 + 2);
-    assert_eq!(fixture.stack.sqs_requests().send, 3 + 2);
+    assert_eq!(fixture.stack.expect("embedded").sqs_requests().send, 3 + 2);
 }
