@@ -8,6 +8,7 @@ mod fill;
 mod gates;
 mod hot_key;
 mod lists;
+mod looks;
 mod paper;
 mod plan;
 mod plot;
@@ -56,6 +57,7 @@ enum Benchmark {
     Fill(fill::Args),
     HotKey(hot_key::Args),
     Gates(gates::Args),
+    Looks(looks::Args),
 }
 
 #[tokio::main]
@@ -86,6 +88,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Fill(options) => fill::run(options, output).await,
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
+        Benchmark::Looks(options) => looks::run(options, output).await,
     }
 }
 
