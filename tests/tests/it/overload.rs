@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::rest::Stage;
 use groupage_core::ports::{self, Result, layer};
-use groupage_core::steps::register::{Record, Register, Report};
+use groupage_core::steps::register::{Rations, Record, Register, Report};
 use groupage_tests::prelude::*;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 2000, express: false }"];
@@ -58,7 +58,7 @@ impl layer::Streams for Full {}
 async fn register(store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> Report {
     let (routes, env) = (Routes::parse(ROUTES).unwrap(), TestEnv::new(1));
     let deadline = env.now().plus_ms(TASKS.budget_ms());
-    Register { store, queues, env: &env, routes: &routes, deadline }.run(records).await
+    Register { store, queues, env: &env, routes: &routes, deadline, rations: &Rations::default() }.run(records).await
 }
 
 /// The messages that wait on the task queue.
@@ -95,8 +95,18 @@ async fn who_yielded_is_put_when_there_is_room_and_waits_longer_while_there_is_n
     }
     assert!(delays.is_sorted(), "{delays:?}");
     store.room.store(30, Ordering::SeqCst);
-    let report = register(&store, &queues, record).await;
-    assert_eq!((report.registered, report.yielded, report.failed.len()), (30, 0, 0));
+    let mut registered = 0;
+    // A process that hears how often they yielded begins slowly.
+    for _ in 0..30 {
+        let report = register(&store, &queues, record).await;
+        assert_eq!(report.failed.len(), 0);
+        registered += report.registered;
+        record = back(&queues).pop().map(|message| records(&[message.body])).unwrap_or_default();
+        if record.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(registered, 30);
     let put: BTreeSet<String> = store.inner.tasks().iter().map(|task| task.id.to_string()).collect();
     assert_eq!(put, (0..30).map(|n| format!("p{n}")).collect());
 }

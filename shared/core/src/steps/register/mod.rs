@@ -14,6 +14,7 @@ mod express;
 mod gather;
 mod parts;
 mod plan;
+mod rations;
 mod refused;
 mod sort;
 mod spread;
@@ -31,6 +32,7 @@ use super::list::{Listing, Placed};
 use super::{CONCURRENCY, Error};
 use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
+use crate::domain::rest::Stage;
 use crate::domain::sender::Sender;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::{BatchId, LaneId, ListId, Retryable, Target, TaskId, TaskMessage, Timestamp};
@@ -38,7 +40,7 @@ use crate::ports::{
     self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers, Waiting,
 };
 use crate::routes::Routes;
-use came::{Parsed, message_of};
+use came::{Came, Parsed, message_of};
 use gather::Carved;
 use plan::{Asking, Plan};
 use refused::{Refused, closed, conflict, other_numbering, too_far_ahead, used};
@@ -46,6 +48,7 @@ use sort::Coming;
 use spread::Spread;
 
 pub use gather::FULL_EVENT;
+pub use rations::Rations;
 
 /// One message of the task queue.
 #[derive(Clone, Debug)]
@@ -125,6 +128,8 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
     /// When this invocation should begin nothing more: what it has begun must still be sent on in time.
     pub deadline: Timestamp,
+    /// What its process may put for Targets that were throttled, in this event and in those after it.
+    pub rations: &'a Rations,
 }
 
 /// How many shards a put leaves; if the next one does not take it either, its task or its record comes again.
@@ -170,6 +175,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         let mut plan = Plan::default();
         let records_came = records.len();
         let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
+        for (_, parsed) in &to_put {
+            if let Came::In(Stage::Yielded(times), ..) = parsed.came {
+                self.rations.expect(&parsed.target, times, self.env.now());
+            }
+        }
         let Carved { to_put, to_send, to_hold } = self.carve(to_put, &rests, records_came);
         let spread = Spread::default();
         // At once: those of other events are on their way, too.
@@ -216,7 +226,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         let waits = parsed.task.status.batch().is_none();
         let mut moves = 0;
         loop {
-            if waits && (self.is_late() || spread.yields(&drawn)) {
+            if waits && (self.is_late() || moves == 0 && !self.rations.take(&drawn, self.env.now())) {
                 return Ok(Put::Yields(Box::new(parsed), None));
             }
             if self.is_late() {
@@ -244,7 +254,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
                         continue;
                     }
                     if matches!(error, ports::Error::Throttled { .. }) {
-                        let is_first = spread.yield_to_leader(&drawn);
+                        let is_first = self.rations.throttled(&drawn, self.env.now());
                         return Ok(Put::Yields(Box::new(parsed), is_first.then(|| error.into())));
                     }
                     return Err(error.into());

@@ -3,8 +3,9 @@
 //!
 //! A waiting task costs its partition one write unit to come and one to go. Registrations are many at once, so they
 //! would take the whole partition and leave the leader none to move tasks out. So the first throttled put ends the puts
-//! of its Target in this event, and the leader has the partition. The tasks that are left go back to the task queue in
-//! few messages, with a delay that grows each time. Nothing is counted against them.
+//! of its Target for a moment, and from then on its process puts them at a pace (module `rations`): the leader has what
+//! is left of the partition. The tasks that are not put go back to the task queue in few messages, with a delay that
+//! grows each time. Nothing is counted against them.
 
 use std::collections::BTreeMap;
 
