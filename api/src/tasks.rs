@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::{self, Status};
 use groupage_core::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
-use groupage_core::domain::{BatchId, ItemId, TaskId};
+use groupage_core::domain::{Batch, BatchId, ItemId, TaskId};
 use groupage_core::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
 use groupage_core::routes::Routes;
 use serde::Serialize;
@@ -276,22 +276,29 @@ pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TaskId>)
         Some(batch) => store.batch(batch).await?,
         None => None,
     };
-    let status = Shown::of(&task, batch.as_ref()).into();
-    let task::Task { id, status: stored, round, created_at, item, .. } = task;
-    let (target, reason) = match &stored {
-        Status::Queued => (None, None),
-        Status::Created { target } => (Some(target.clone()), None),
-        Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
-        Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),
-    };
-    Ok(Json(Task {
-        id,
-        status,
-        target: target.map(|target| target.whole().to_string()),
-        batch: stored.batch().cloned(),
-        reason,
-        returned: round.0,
-        item,
-        registered_at: times::shown(created_at),
-    }))
+    Ok(Json(Task::of(task, batch)))
+}
+
+impl Task {
+    /// A task, with its batch if it is or was in one that is still there.
+    pub fn of(task: task::Task, batch: Option<Batch>) -> Self {
+        let status = Shown::of(&task, batch.as_ref()).into();
+        let task::Task { id, status: stored, round, created_at, item, .. } = task;
+        let (target, reason) = match &stored {
+            Status::Queued => (None, None),
+            Status::Created { target } => (Some(target.clone()), None),
+            Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
+            Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),
+        };
+        Self {
+            id,
+            status,
+            target: target.map(|target| target.whole().to_string()),
+            batch: stored.batch().cloned(),
+            reason,
+            returned: round.0,
+            item,
+            registered_at: times::shown(created_at),
+        }
+    }
 }

@@ -13,6 +13,7 @@ use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::routes::{Allowed, Routes};
 use groupage_core::steps::cancel::Cancelling;
+use groupage_core::steps::erase::Erasing;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
 use groupage_core::steps::lane::Ordering;
@@ -35,35 +36,49 @@ pub async fn open(stack: Option<&str>) -> Result<Connection> {
     Ok(deployed(stack).await?.0)
 }
 
+/// The same with what its tables' names end with, beyond the names that CloudFormation gave them.
+pub async fn open_with_suffix(stack: Option<&str>) -> Result<(Connection, String)> {
+    let Some(stack) = stack else { return Ok((open(None).await?, String::new())) };
+    let (connection, described) = deployed(stack).await?;
+    let suffix = parameter(&described, "TableSuffix").unwrap_or_default().to_owned();
+    Ok((connection, suffix))
+}
+
 /// The same with what the stack allows its routes.
 pub async fn open_with_allowed(stack: Option<&str>) -> Result<(Connection, Allowed)> {
     match stack {
-        Some(stack) => deployed(stack).await,
+        Some(stack) => {
+            let (connection, described) = deployed(stack).await?;
+            Ok((connection, allowed_by(&described)?))
+        }
         // Who runs a stack on this machine may have set the variables here, too.
         None => Ok((open(None).await?, config::allowed_from_env(Allowed::by_some_stack())?)),
     }
 }
 
-async fn deployed(stack: &str) -> Result<(Connection, Allowed)> {
+async fn deployed(stack: &str) -> Result<(Connection, Stack)> {
     let config = groupage_aws::load_config().await;
     reach::has_credentials(&config).await?;
     let described = describe(&config, stack).await?;
     let outputs = described.outputs().iter();
     let outputs = outputs.filter_map(|output| Some((output.output_key.clone()?, output.output_value.clone()?)));
     let (tables, queues) = from_outputs(stack, &outputs.collect())?;
-    Ok((Connection { config, tables, queues }, allowed_by(&described)?))
+    Ok((Connection { config, tables, queues }, described))
+}
+
+/// A parameter that the stack was deployed with.
+fn parameter<'a>(stack: &'a Stack, name: &str) -> Option<&'a str> {
+    stack.parameters().iter().find(|of| of.parameter_key() == Some(name))?.parameter_value()
 }
 
 /// What a stack's parameters allow; a stack from before there were such parameters says nothing.
 fn allowed_by(stack: &Stack) -> Result<Allowed> {
-    let parameters = stack.parameters();
-    let of = |name: &str| parameters.iter().find(|of| of.parameter_key() == Some(name))?.parameter_value();
     let mut allowed = Allowed::by_some_stack();
-    if let Some(list) = of("SecretHosts") {
+    if let Some(list) = parameter(stack, "SecretHosts") {
         let no_pair = |entry| anyhow!("the parameter SecretHosts holds `{entry}`, which is not HOST=SECRET");
         allowed = allowed.with_secrets(list).map_err(no_pair)?;
     }
-    Ok(match of("PrivateHosts") {
+    Ok(match parameter(stack, "PrivateHosts") {
         Some(list) => allowed.with_hosts(list),
         None => allowed,
     })
@@ -107,6 +122,11 @@ impl Access {
     /// The tasks in them that wait.
     pub const fn cancelling(&self) -> Cancelling<'_, Dynamo, Sqs, System> {
         Cancelling { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// The tasks in them, to be erased.
+    pub const fn erasing(&self) -> Erasing<'_, Dynamo, Sqs, System> {
+        Erasing { store: &self.store, outbox: &self.outbox, env: &System }
     }
 
     /// The failed tasks in them.

@@ -116,3 +116,25 @@ def test_a_publisher_puts_routes_in_force_and_reads_no_task(person, emulator):
     assert "`SecretHosts` does not allow" in publisher.groupage("push", changed)
     assert "AccessDenied" in publisher.groupage("status", "task", "calm-0")
     assert publisher.door.call("GET", "/tasks/calm-0")[0] == 403
+
+
+def test_an_eraser_exports_and_erases_what_a_task_said_and_nothing_is_done_twice(person, stack):
+    eraser, task = person("Eraser"), {"id": "of-somebody", "payload": {"type": "stamp", "country": "ER", "note": "1 Main Street"}}
+    stack.send([json.dumps(task)])
+    stack.eventually("the task", lambda: stack.status("of-somebody") == "succeeded", lambda: "not settled")
+    assert json.loads(eraser.groupage("export", "of-somebody"))["payload"] == task["payload"]
+    assert json.loads(eraser.groupage("--json", "erase", "--target", "stamps:ER", "--dry-run")) == ["of-somebody"]
+    erase = ("--json", "erase", "--task", "of-somebody")
+    # Until what follows from its batch's outcome is done, it is refused.
+    stack.eventually("the erasure", lambda: not eraser.groupage(*erase).startswith("failed"), lambda: eraser.groupage(*erase))
+    [item] = [item for item in stack.items("TaskTable") if item["Id"] == "of-somebody"]
+    [batch] = [batch for batch in stack.items("BatchTable") if batch["BatchId"] == item["BatchId"]]
+    assert (item["Payload"], item["Digest"], batch["Target"]) == ("", "", "stamps:erased")
+    assert "Main Street" not in json.dumps([item, batch], default=str)
+    held = json.loads(eraser.groupage("export", "of-somebody"))
+    assert (held["erased"], held["payload"], held["task"]["status"]) == (True, None, "succeeded")
+    # Another task under its id is a repeat of it.
+    stack.send([json.dumps(task | {"payload": {"type": "stamp", "country": "FI"}})])
+    stack.eventually("the repeat to be taken", stack.idle, lambda: "some step still has messages")
+    assert [batch for batch in stack.items("BatchTable") if "of-somebody" in batch["Members"]] == [batch]
+    assert "AccessDenied" in eraser.groupage("push", "infra/routes.yaml")

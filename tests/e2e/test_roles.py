@@ -101,6 +101,19 @@ def test_who_makes_calls_takes_tickets_at_gates(template):
             assert worker.may("dynamodb:UpdateItem", locks, **keys) == may, (key, route)
 
 
+def test_only_an_eraser_erases(template):
+    """The API's own policy allows every operation, these too."""
+    door = template.resolved({"Fn::GetAtt": "ApiDoor.Outputs.Arn"})
+    for operation in ("POST/tasks/erasures", "GET/tasks/p1/export"):
+        may = [name for name, role in people(template).items() if role.may("execute-api:Invoke", f"{door}/{operation}")]
+        assert may == (["Api", "Operator", "Eraser"] if "GET" in operation else ["Api", "Eraser"]), operation
+    scans = [name for name, role in people(template).items() if role.may("dynamodb:Scan", template.arn("TaskTable"))]
+    assert scans == ["Eraser"]
+    eraser = people(template)["Eraser"]
+    assert not eraser.may("dynamodb:PutItem", template.arn("RouteTable"))
+    assert not eraser.may("sqs:ReceiveMessage", template.arn("TaskQueue"))
+
+
 def test_only_the_handler_reads_secrets_and_only_it_calls_downstream_functions(template):
     [secret], [function] = PARAMETERS["SecretArns"], PARAMETERS["DownstreamFunctionArns"]
     everybody = {**functions(template), **people(template)}

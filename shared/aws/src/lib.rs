@@ -6,6 +6,7 @@
 //! - `dynamo` is how the tables are spoken to: keys, expressions, transactions, ranges. `tables` has one file per
 //!   table.
 //! - `sqs` and `downstreams` are the queues and the calls.
+//! - [`backups`] restores tables to an earlier moment.
 //! - [`desk`] is the queues as operators see them: how full, what ended there, and sending it again.
 //! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost, and [`dollars`] what AWS
 //!   asks.
@@ -15,6 +16,7 @@
 //! certificates, and the clients that few functions use, wait for the first request that wants them.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod backups;
 pub mod config;
 mod connection;
 pub mod desk;

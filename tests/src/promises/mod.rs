@@ -25,6 +25,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(attempts_hold(world));
     broken.extend(notifications_are_complete(world));
     broken.extend(the_cancelled_are_in_no_batch(world));
+    broken.extend(the_erased_say_nothing(world));
     broken.extend(each_round_is_in_one_batch(world));
     broken.extend(everything_is_at_rest(world));
     broken.extend(limits::broken(world));
@@ -205,6 +206,20 @@ fn the_cancelled_are_in_no_batch(world: &World) -> Vec<String> {
             for member in batch.members.iter().filter(is_cancelled) {
                 broken.push(format!("the cancelled are not called: {} is a member of {}", member.id, batch.id));
             }
+        }
+    }
+    broken
+}
+
+/// What was to be erased is: neither the task nor, if all its members are erased, its batch says what it was.
+fn the_erased_say_nothing(world: &World) -> Vec<String> {
+    let (to_erase, tasks) = (world.to_erase(), world.tables().tasks());
+    let left = tasks.iter().filter(|task| to_erase.contains(&task.id) && !task.is_erased());
+    let mut broken: Vec<String> = left.map(|task| format!("the erased say nothing: {} does", task.id)).collect();
+    let erased = |member: &Member| tasks.iter().any(|task| task.id == member.id && task.is_erased());
+    for batch in world.tables().batches() {
+        if batch.members.iter().any(erased) && batch.erased(batch.members.iter().all(erased)).is_some() {
+            broken.push(format!("the erased say nothing: {} names its Target, or quotes an answer", batch.id));
         }
     }
     broken

@@ -1,6 +1,7 @@
 //! The stories of the crash matrix.
 
 mod cancelled;
+mod erased;
 mod express;
 mod failed;
 mod fan_outs;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Scenario> {
         express::all(),
         failed::all(),
         cancelled::all(),
+        erased::all(),
         fan_outs::all(),
         order::all(),
         outages::all(),

@@ -11,6 +11,7 @@ use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::erase::{self, Erasing};
 use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{self, HandleBatch};
@@ -70,6 +71,11 @@ impl World {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let cancelling = Cancelling { store, outbox, env: process.env() };
         cancelling.cancel(&self.routes, std::slice::from_ref(task)).await
+    }
+
+    pub(crate) async fn erase_as(&self, process: &Process, task: &TaskId) -> Result<erase::Each, Error> {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        Erasing { store, outbox, env: process.env() }.erase(&self.routes, std::slice::from_ref(task)).await
     }
 
     pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {

@@ -21,6 +21,7 @@ mod outages;
 mod overload;
 mod ports;
 mod protocol;
+mod restored;
 mod senders;
 mod shards;
 mod simulator;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use futures::FutureExt;
 use groupage_core::domain::gate::{Admission, Asks, Limits, Scope};
 use groupage_core::domain::task::Status;
-use groupage_core::steps::revive::revive;
+use groupage_core::steps::revive::{Leaders, revive};
 use groupage_tests::downstream::Seen;
 use groupage_tests::prelude::*;
 
@@ -237,7 +237,7 @@ async fn a_stack_that_lost_every_message_is_driven_on_from_its_tables() {
         world.queues.lose_everything();
         assert!(world.register(&parcels(45, 2)).await.failed.is_empty());
         world.queues.lose_everything();
-        revive(world.tables(), &world.queues, &world.env, &world.routes).await.unwrap();
+        revive(world.tables(), &world.queues, &world.env, &world.routes, Leaders::GoOn).await.unwrap();
         world.run_to_rest().await.unwrap();
         let settled = world.tables().tasks().iter().all(|task| task.status.is_settled());
         assert!(settled, "lost after {calls} calls");

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
-    Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks,
+    Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Stored, Tasks,
     WaitingPage, WayBack,
 };
 
@@ -155,6 +155,10 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
 
     async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
         self.inner.heard_of(id, round).await
+    }
+
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        self.inner.erase(id, round).await
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {

@@ -5,8 +5,8 @@ use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::task::{Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
-    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
-    WayBack,
+    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Stored, Tasks,
+    WaitingPage, WayBack,
 };
 
 use super::{RETENTION_MS, Store};
@@ -149,6 +149,10 @@ impl Tasks for Store {
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let write = self.inner.join(id, round, batch);
         self.change(id, write, |joined, task| *joined == Joined::Yes && waited(task)).await
+    }
+
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        self.change(id, self.inner.erase(id, round), |erased, _| *erased == Stored::Yes).await
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {

@@ -148,6 +148,9 @@ pub enum Refused {
     /// Tasks after it in its lane have had their turn.
     #[error("its order key `{}` has gone on without it: send its work as a new task, which comes last", .0.key())]
     PassedOver(LaneId),
+    /// Nobody knows what it was.
+    #[error("its contents were erased")]
+    Erased,
     /// No route takes it now.
     #[error("no route takes it now: {0}")]
     NoRoute(Rejection),

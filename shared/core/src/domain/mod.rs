@@ -8,6 +8,7 @@ pub mod batch;
 pub mod cancelled;
 pub mod destination;
 pub mod drain;
+pub mod erased;
 pub mod failed;
 pub mod gate;
 pub mod id;

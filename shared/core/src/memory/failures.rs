@@ -8,7 +8,7 @@ use crate::domain::time::Timestamp;
 use crate::ports::{Failures, Result, Stored};
 
 /// What is kept of a failure.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Kept {
     failed: Failed,
     is_filed: bool,
@@ -40,6 +40,13 @@ impl Tables {
             let round = kept.untold?;
             Some((&kept.failed.target, &kept.failed.filed.id, round, kept.failed.filed.at))
         })
+    }
+
+    /// Leaves of a failure only why and when.
+    pub(super) fn forget_failure(&mut self, id: &TaskId) {
+        if let Some(kept) = self.failures.get_mut(id) {
+            (kept.failed.target, kept.failed.answer, kept.is_filed) = (Target::new(String::new()), None, false);
+        }
     }
 
     pub(super) fn failed_at(&self, id: &TaskId) -> Option<Timestamp> {

@@ -40,7 +40,7 @@ pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tables {
     tasks: HashMap<TaskId, Task>,
     /// What the index shows: waiting tasks by Target, in the order of their ids.
@@ -63,6 +63,18 @@ impl MemoryStore {
     /// Empty tables.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Tables with what is in these now.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self { tables: Mutex::new(self.tables().clone()) }
+    }
+
+    /// Puts what is in a copy in place of everything.
+    pub fn restore(&self, copy: &Self) {
+        let restored = copy.tables().clone();
+        *self.tables() = restored;
     }
 
     /// All tasks, in the order of their ids.
@@ -107,5 +119,9 @@ impl Census for MemoryStore {
 
     async fn unsettled_tasks(&self) -> Result<Vec<Task>> {
         Ok(self.tasks().into_iter().filter(|task| !task.status.is_settled()).collect())
+    }
+
+    async fn tasks_that(&self, are_wanted: &(dyn Fn(&Task) -> bool + Sync)) -> Result<Vec<TaskId>> {
+        Ok(self.tasks().into_iter().filter(|task| are_wanted(task)).map(|task| task.id).collect())
     }
 }

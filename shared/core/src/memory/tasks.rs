@@ -9,8 +9,8 @@ use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
 use crate::domain::{BatchId, Round, Target, TaskId, Timestamp};
 use crate::ports::{
-    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage, WayBack,
+    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Stored, Tasks,
+    Waiting, WaitingPage, WayBack,
 };
 
 impl Tables {
@@ -143,6 +143,18 @@ impl Tasks for MemoryStore {
     async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
         self.tables().heard_of(id, round);
         Ok(())
+    }
+
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        let mut tables = self.tables();
+        let is_untold = tables.untold().any(|(_, untold, ..)| untold == id);
+        let task = tables.tasks.get_mut(id);
+        let Some(task) = task.filter(|task| task.round == round && task.status.is_settled() && !is_untold) else {
+            return Ok(Stored::Conflict);
+        };
+        (task.payload, task.digest, task.lane) = (String::new(), String::new(), None);
+        tables.forget_failure(id);
+        Ok(Stored::Yes)
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::declare::port;
-use super::{Look, Result};
+use super::{Look, Result, Stored};
 use crate::domain::batch::Member;
 use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
@@ -184,6 +184,10 @@ port! {
         /// Takes a task out of the index that ended while it waited in this round: everybody has heard of it. One that
         /// is not there stays so.
         async fn heard_of(&self, task: &TaskId, round: Round) -> Result<()>;
+
+        /// Takes everything from a task but its id, its status and its ties: payload, digest, lane, what is kept of a
+        /// failure beyond its reason. Assumes: it is settled, in this round, and everybody has heard of it.
+        async fn erase(&self, task: &TaskId, round: Round) -> Result<Stored>;
 
         /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
         async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined>;

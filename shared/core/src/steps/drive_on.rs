@@ -23,6 +23,8 @@ pub enum Next {
     Elect(Waiting),
     /// Its batch's own message.
     Send(Outgoing),
+    /// The same, of a batch whose outcome is recorded: no call will be made of this task in it.
+    FollowUp(Outgoing),
     /// It is settled: who must hear of it may not have. Its tracker may be a new one under an id used before.
     Ack(Ties, Outcome),
     /// It is settled, or somebody else is driving it.
@@ -85,11 +87,10 @@ async fn by_batch(
             let finish = Group::Finish(Finish { batch: batch.id.clone(), target: batch.target.clone() });
             Next::Send(Outgoing::group(&finish, 0))
         }
-        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. }
-            if batch.has(task) =>
-        {
+        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } if batch.has(task) => {
             Next::Send(Outgoing::handle(&Handle::about(batch), 0))
         }
+        Status::Settled { .. } if batch.has(task) => Next::FollowUp(Outgoing::handle(&Handle::about(batch), 0)),
         // Its members are final, and it will never be one: an express writer did not know that it was registered.
         Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. } | Status::Void => {
             return_from(store, env, task, target, &batch.id).await?

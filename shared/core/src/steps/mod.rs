@@ -11,6 +11,7 @@ pub mod cancel;
 mod claim;
 mod drive_on;
 pub mod elect;
+pub mod erase;
 pub mod failed;
 mod fill;
 mod finish;

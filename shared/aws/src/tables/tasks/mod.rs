@@ -14,12 +14,12 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValu
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
-    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage, WayBack,
+    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Stored, Tasks,
+    Waiting, WaitingPage, WayBack,
 };
 use serde::Deserialize;
 
-use filed::filing;
+use filed::{ANSWER, ANSWER_STATUS, FILED, FILED_AT, GROUPED_BY, filing};
 use stored::{StoredTask, ended, ties_of};
 
 use crate::config::Tables;
@@ -41,6 +41,10 @@ pub(crate) const ROUND: &str = "Round";
 pub(crate) const WAITS_SINCE: &str = "WaitsSince";
 pub(crate) const SETTLED_AT: &str = "SettledAt";
 pub(crate) const TTL: &str = "Ttl";
+const PAYLOAD: &str = "Payload";
+const DIGEST: &str = "Digest";
+const BYTES: &str = "Bytes";
+const LANE: &str = "Lane";
 
 /// An entry of the index.
 #[derive(Debug, Deserialize)]
@@ -217,6 +221,20 @@ impl Tasks for Dynamo {
         self.update("take an ended task out of the index", self.task_key(id), change, &ended, ReturnValue::None)
             .await?;
         Ok(())
+    }
+
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        let change = Change::default().set(PAYLOAD, text("")).set(DIGEST, text("")).set(BYTES, number(0));
+        let change =
+            [LANE, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER].into_iter().fold(change, Change::remove);
+        let settled = [
+            Clause::OneOf(STATUS, vec![text(task::SUCCEEDED), text(task::FAILED)]),
+            Clause::Equals(ROUND, number(round)),
+            // One that ended while it waited has its Target until everybody has heard of it.
+            Clause::Absent(TARGET),
+        ];
+        let written = self.update("erase a task", self.task_key(id), change, &settled, ReturnValue::None).await?;
+        Ok(Stored::when(matches!(written, Written::Done(_))))
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

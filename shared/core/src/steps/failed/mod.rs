@@ -80,6 +80,9 @@ impl<S: Tasks + Failures + Lanes, Q: Outbox, E: Env> Failing<'_, S, Q, E> {
         loop {
             let refused = |refused| Ok(Tried { outcome: Err(refused), waits: None });
             let Some(task) = self.task(id).await? else { return refused(Refused::Unknown) };
+            if task.is_erased() {
+                return refused(Refused::Erased);
+            }
             let target = match self.target(routes, &task) {
                 Ok(target) => target,
                 Err(why) => return refused(why),

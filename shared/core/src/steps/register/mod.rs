@@ -410,7 +410,7 @@ fn sort_out(done: Vec<(Record, Result<Put, Error>)>, plan: &mut Plan, report: &m
 
 /// What becomes of a task whose id is there already.
 fn repeated(task: Task, target: Target, existing: Task) -> Put {
-    if existing.digest == task.digest {
+    if existing.is_repeated_by(&task.digest) {
         return Put::Repeated((existing, target));
     }
     Put::Refused(Refused::of(conflict(), message_of(task)))

@@ -51,7 +51,7 @@ impl Plan {
                 asking.since = asking.since.min(since);
                 asking.tasks.push((message_id, candidate));
             }
-            Next::Send(outgoing) => self.send(vec![message_id], outgoing),
+            Next::Send(outgoing) | Next::FollowUp(outgoing) => self.send(vec![message_id], outgoing),
             Next::Ack(ties, outcome) => self.acks.push((message_id, ties, outcome)),
             Next::Nothing => {}
         }
