@@ -2,6 +2,7 @@
 //! simulation of AWS. `cargo run --release -p bench -- help` lists the benchmarks.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod adaptive;
 mod cost;
 mod delay;
 mod fill;
@@ -56,6 +57,7 @@ enum Benchmark {
     Fill(fill::Args),
     HotKey(hot_key::Args),
     Gates(gates::Args),
+    Adaptive(adaptive::Args),
 }
 
 #[tokio::main]
@@ -86,6 +88,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Fill(options) => fill::run(options, output).await,
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
+        Benchmark::Adaptive(options) => adaptive::run(options, output).await,
     }
 }
 

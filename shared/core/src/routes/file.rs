@@ -10,6 +10,7 @@ use super::answer::Otherwise;
 use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
+use super::places::Places;
 use super::{Error, InFlight, Ordered, Route, Routes, mistake};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
@@ -164,8 +165,9 @@ impl Default for Retry {
 struct CallLimits {
     /// Calls in flight for one Target.
     in_flight_per_target: Option<Limited<1, 1_000>>,
-    /// Calls in flight for the whole route.
-    in_flight: Option<Limited<1, 1_000>>,
+    /// Calls in flight for the whole route: a number, or `auto`, which follows what calls take and whether they are
+    /// turned away, between 1 and 100 or the bounds `{ at_least: 2, at_most: 50 }`.
+    in_flight: Option<Places>,
     /// Calls that the whole route starts in a second.
     calls_per_second: Option<Limited<1, 1_000>>,
     /// Whose calls a `Retry-After` or an outage holds back: those for the same Target, or all of the route.
@@ -228,6 +230,16 @@ impl File {
                 let what = format!("`on_reject: bisect` of route `{}` needs a downstream that is called", entry.name);
                 return Err(whole(what));
             }
+            if let Some(at_least) = entry.limits.in_flight.and_then(|places| places.at_least()) {
+                if entry.downstream.is_pulled() {
+                    let what = "`limits.in_flight` follows what calls take: that needs a downstream that is called";
+                    return Err(whole(format!("of route `{}` {what}", entry.name)));
+                }
+                if entry.limits.in_flight.is_some_and(|places| places.at_most() < at_least) {
+                    let what = "`limits.in_flight` has an `at_least` above its `at_most`";
+                    return Err(whole(format!("of route `{}` {what}", entry.name)));
+                }
+            }
             if entry.ordered_by.is_none() && entry.order.is_some() {
                 return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
             }
@@ -272,7 +284,8 @@ impl RouteEntry {
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
             in_flight: InFlight {
                 per_target: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
-                in_all: self.limits.in_flight.and_then(|limit| usize::try_from(limit.0).ok()),
+                in_all: self.limits.in_flight.and_then(|places| usize::try_from(places.at_most()).ok()),
+                least: self.limits.in_flight.and_then(|places| usize::try_from(places.at_least()?).ok()),
             },
             gap_ms: self.limits.calls_per_second.map(|calls| 1_000_u64.div_ceil(calls.0)),
             pause: self.limits.pause,

@@ -18,8 +18,8 @@ use super::admit::{Passed, Wait};
 use super::processor::Processor;
 use crate::domain::answer::Excerpt;
 use crate::domain::batch::bisection::{self, Bisection};
-use crate::domain::gate::{Scope, Setback};
-use crate::domain::outcome::{Attempted, Failure, Reason, Reply, Said};
+use crate::domain::gate::{Fared, Scope, Setback};
+use crate::domain::outcome::{Attempted, Failure, Fault, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::{Batch, BatchId, Member, TaskId, Timestamp};
 use crate::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
@@ -45,6 +45,18 @@ pub(super) struct Called {
     pub(super) said: Says,
     /// Whether the gate heard of it.
     pub(super) told: Result<(), Error>,
+}
+
+impl Called {
+    /// How the call fared that took so long, for limits that follow that; `None` if it was more than one, or none.
+    pub(super) fn fared(&self, took_ms: u64) -> Option<Fared> {
+        let turned_away = match &self.said {
+            Says::Reply(_) => false,
+            Says::Failed(failure, _) if failure.fault == Fault::Downstream => failure.is_overload(),
+            Says::Failed(..) | Says::Later => return None,
+        };
+        self.batch.apart.is_none().then_some(Fared { took_ms, turned_away })
+    }
 }
 
 /// What is to be done after a claim's calls.

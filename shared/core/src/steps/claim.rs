@@ -16,7 +16,7 @@ use super::keeper::{Keeper, lives_until};
 use super::processor::Processor;
 use super::{Error, follow_up, let_others_go_first};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
-use crate::domain::gate::{Now, Scope};
+use crate::domain::gate::{Fared, Now, Scope};
 use crate::domain::outcome::{self, Reason, Results, results};
 use crate::domain::{Retryable, Revision, Task, Timestamp};
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
@@ -287,6 +287,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// A port did not answer; the places are free when their lease is over.
     pub(super) async fn leave(&self, claimed: &Claimed) -> Result<(), Error> {
         self.gatekeeper().leave(&claimed.held, &claimed.batch.id, claimed.lease_until).await
+    }
+
+    /// The same once its call has ended that fared so.
+    ///
+    /// # Errors
+    /// As [`leave`](Self::leave).
+    pub(super) async fn leave_after(&self, claimed: &Claimed, fared: Option<Fared>) -> Result<(), Error> {
+        let of = (self.route(&claimed.batch)?, &claimed.batch);
+        self.gatekeeper().leave_after(of, &claimed.held, claimed.lease_until, fared).await
     }
 
     pub(super) const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {

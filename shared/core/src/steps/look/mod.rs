@@ -204,7 +204,7 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// A table did not answer.
     pub async fn route_gate(&self, route: &Route) -> Result<Seen, Error> {
         let scope = Scope::Route(route.name.clone());
-        let limits = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };
+        let limits = route.limits();
         Ok(Seen { of: scope.of(), limits, gate: self.store.gate(&scope).await? })
     }
 
