@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use groupage_core::domain::id::{Target, TaskId};
-use groupage_core::ports::Tasks;
 use groupage_core::routes::Routes;
+use groupage_core::steps::cancel::Waits;
 use serde::Serialize;
 
 use crate::failed::target;
@@ -70,18 +70,9 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
             }
         }
         Some(target) => {
-            let shards = routes.get(&target.route()).map_or(1, |route| route.shards);
-            for shard in target.shards(shards) {
-                let mut after = None;
-                loop {
-                    let page = access.store.waiting(&shard, after.as_ref(), AT_ONCE).await?;
-                    let ids: Vec<TaskId> = page.candidates.into_iter().map(|waits| waits.id).collect();
-                    cancel(&access, &routes, &ids, &mut report, *output).await;
-                    after = page.next;
-                    if after.is_none() {
-                        break;
-                    }
-                }
+            let mut waits = Waits::of(&routes, target);
+            while let Some(ids) = waits.next(&access.store, AT_ONCE).await? {
+                cancel(&access, &routes, &ids, &mut report, *output).await;
             }
         }
     }

@@ -43,7 +43,8 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     let connection = stack::open(name).await?;
     let key = Key::random();
     let shown = name.unwrap_or("that the environment names").to_owned();
-    let console = Arc::new(Console::new(&connection, shown, pass(&key), None));
+    let console = Console::new(&connection, shown, pass(&key), None).asking_for_rights(&connection);
+    let console = Arc::new(console);
     let server = Server::start(options.port, "--port", &key, groupage_console::router(console)).await?;
     let started = Started { console: server.console() };
     output.result(&started, || format!("Console: {}\n# Stop with Ctrl-C.", started.console));

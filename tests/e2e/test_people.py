@@ -2,6 +2,9 @@
 
 import json
 import subprocess
+from contextlib import contextmanager
+from urllib.error import HTTPError
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import boto3
 import pytest
@@ -25,6 +28,33 @@ class Person:
             env=self._environment, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         )
         return done.stdout if done.returncode == 0 else f"failed: {done.stderr}"
+
+    @contextmanager
+    def console(self):
+        """Gives a function that asks for a page of the console as this person: its status and text."""
+        command = [GROUPAGE, "console", "--stack", self._stack.name, "--port", "0", "--json"]
+        process = subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        try:
+            printed = ""
+            while not printed.endswith("}\n"):
+                line = process.stdout.readline()
+                assert line, "groupage console ended"
+                printed += line
+            link = json.loads(printed)["console"]
+            opener = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+            opener.open(link).close()
+
+            def page(path: str) -> tuple[int, str]:
+                try:
+                    with opener.open(f"{link.split('?')[0]}/{path}") as answer:
+                        return answer.status, answer.read().decode()
+                except HTTPError as error:
+                    return error.code, error.read().decode()
+
+            yield page
+        finally:
+            process.terminate()
+            process.wait()
 
     def client(self, service: str):
         """An SDK client with this person's key."""
@@ -98,6 +128,28 @@ def test_an_operator_looks_everywhere_and_sends_again_what_failed(person, stack)
     assert operator.door.call("POST", "/tasks", {"tasks": []})[0] == 403
     assert "AccessDenied" in operator.groupage("push", "infra/routes.yaml")
     assert "version 1" in operator.groupage("push", "infra/routes.yaml", "--dry-run"), "the difference to what is in force"
+
+
+PAGES = ["overview", "routes", "targets", "target?id=parcels%3Acalm", "task?id=calm-0", "failed", "trackers", "held",
+         "dead-letters?queue=rejected"]
+"""Pages that every stack has."""
+
+
+def test_a_viewer_sees_every_page_of_the_console_and_no_button_that_works(person, stack):
+    with person("Viewer").console() as page:
+        for path in PAGES:
+            status, text = page(path)
+            assert status == 200 and "AccessDenied" not in text, (path, text)
+        _, text = page("target?id=parcels%3Acalm")
+        assert "<button disabled>Hold calls back</button>" in text, text
+        assert "AWS refuses you this: " in text and "dynamodb:PutItem" in text, text
+
+
+def test_an_operators_buttons_work(person, stack):
+    with person("Operator").console() as page:
+        status, text = page("target?id=parcels%3Acalm")
+        assert status == 200 and "<button>Hold calls back</button>" in text, text
+        assert "AWS refuses you this" not in text, text
 
 
 def test_a_publisher_puts_routes_in_force_and_reads_no_task(person, emulator):

@@ -21,7 +21,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let depths = visit.desk().depths_of(queues).await?;
     let rows = depths.iter().map(|depth| {
         let address = View::of(Kind::Ended).with("queue", &depth.queue).address();
-        let again = button(visit.console, &[("act", "redrive"), ("queue", &depth.queue)], "Send all again");
+        let again = button(visit, &[("act", "redrive"), ("queue", &depth.queue)], "Send all again");
         vec![
             html! { a href=(address) { (id(&depth.queue)) } },
             html! { (grouped(depth.all())) },

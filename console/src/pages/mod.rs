@@ -11,6 +11,7 @@ mod target;
 mod targets;
 mod task;
 mod trackers;
+mod versions;
 
 use maud::{Markup, html};
 

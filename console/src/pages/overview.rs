@@ -11,7 +11,7 @@ use maud::{Markup, html};
 
 use super::target::{places, rate, standing};
 use super::targets;
-use crate::backend::{Trouble, Visit, Worked};
+use crate::backend::{BUDGET, Trouble, Visit, Worked};
 use crate::chart::{self, Stage};
 use crate::history::Series;
 use crate::page::{Page, facts, id, table, time};
@@ -20,10 +20,14 @@ use crate::words::grouped;
 
 /// Targets that are listed.
 const TARGETS: usize = 12;
-/// Routes whose gates are read.
-const ROUTES: usize = 10;
+/// Routes whose gates are read, if the page may read so much.
+const ROUTES: usize = 40;
+/// Routes whose gates are read in any case.
+const FIRST: usize = 10;
 /// Routes of which it is looked whether tasks failed: each costs a look into sixteen parts.
-const ROUTES_FAILED: usize = 2;
+const ROUTES_FAILED: usize = 6;
+/// Read units that are kept for that.
+const FOR_FAILED: f64 = 20.0;
 /// The steps behind the queues, in their order.
 const STEPS: [&str; 5] = ["register-task", "register-task", "elect-leader", "group-batch", "batch-handler"];
 
@@ -56,11 +60,14 @@ pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
     Ok(Page::live("Overview", live))
 }
 
-/// The gates of the first routes.
+/// The gates of the first routes, as many as the page may read.
 async fn gates(visit: &Visit<'_>) -> Result<Vec<(RouteName, Seen)>, Trouble> {
-    let routes = visit.routes.iter().flat_map(|routes| routes.iter()).take(ROUTES);
-    let mut gates = Vec::new();
-    for route in routes {
+    let mut routes = visit.routes.iter().flat_map(|routes| routes.iter());
+    let (mut gates, mut spending) = (Vec::new(), visit.spending(FOR_FAILED));
+    while gates.len() < ROUTES
+        && (spending.affords_one() || gates.len() < FIRST)
+        && let Some(route) = routes.next()
+    {
         gates.push((route.name.clone(), visit.looking().route_gate(route).await?));
     }
     Ok(gates)
@@ -84,7 +91,11 @@ async fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)])
             html! { "Target " (crate::page::target(target)) ": held by a person since " (time(held.since, visit.now)) };
         needs.push(Need { what });
     }
+    let mut spending = visit.spending(0.0);
     for route in visit.routes.iter().flat_map(|routes| routes.iter()).take(ROUTES_FAILED) {
+        if !spending.affords_one() {
+            break;
+        }
         let (target, reason) = (None, None);
         let wanted = Wanted { route: route.name.clone(), target, reason, from: Timestamp(0), until: visit.now };
         let failed = visit.failing().list(&wanted.kept_for(route.keep_failed_ms, visit.now), None, 1).await?;
@@ -128,7 +139,16 @@ fn routes(visit: &Visit<'_>, gates: &[(RouteName, Seen)]) -> Markup {
             standing(seen, visit.now),
         ]
     });
-    table("Routes", &["route", "calls in flight", "rate", "standing"], rows.collect(), "There are none yet.")
+    let all = visit.routes.iter().flat_map(|routes| routes.iter()).count();
+    html! {
+        (table("Routes", &["route", "calls in flight", "rate", "standing"], rows.collect(), "There are none yet."))
+        @if gates.len() < all {
+            p.note {
+                "The first " (gates.len()) " of " (all) " routes: this page reads at most " (BUDGET) " read units. "
+                a href=(View::of(Kind::Routes).address()) { "All routes" } "."
+            }
+        }
+    }
 }
 
 fn pipeline(depths: &[Depth]) -> Markup {

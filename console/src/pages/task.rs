@@ -40,8 +40,10 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         h2 { "Its life" }
         ol.timeline { @for (at, what) in life(&one) { li { (time(at, now)) " " (what) } } }
     };
-    let acts = |act: How, label| button(visit.console, &[("act", act.word()), ("id", name.as_str())], label);
+    let acts = |act: How, label| button(visit, &[("act", act.word()), ("id", name.as_str())], label);
+    let waits = matches!(task.status, Status::Queued | Status::Created { .. });
     let still = html! {
+        @if waits { (button(visit, &[("act", "cancel"), ("id", name.as_str())], "Cancel it")) }
         @if matches!(task.status, Status::Failed { .. }) {
             div.acts { (acts(How::Retry, "Run it again")) (acts(How::Drop, "Take it off the list")) }
         }

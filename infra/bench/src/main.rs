@@ -9,6 +9,7 @@ mod fill;
 mod gates;
 mod hot_key;
 mod lists;
+mod looks;
 mod paper;
 mod plan;
 mod plot;
@@ -58,6 +59,7 @@ enum Benchmark {
     HotKey(hot_key::Args),
     Gates(gates::Args),
     Adaptive(adaptive::Args),
+    Looks(looks::Args),
 }
 
 #[tokio::main]
@@ -89,6 +91,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
         Benchmark::Adaptive(options) => adaptive::run(options, output).await,
+        Benchmark::Looks(options) => looks::run(options, output).await,
     }
 }
 

@@ -4,6 +4,8 @@
 //! tracker, its stream, the queue for notices of failures, and the next of its lane. When all of them have heard, it
 //! leaves the index. If the process dies in between, sweep makes up for it, and hearing twice changes nothing.
 
+use std::collections::VecDeque;
+
 use futures::{StreamExt, stream};
 
 use super::lane::{Ordering, Over};
@@ -28,6 +30,35 @@ handle! {
 
 /// What became of each task that was named.
 pub type Each = Vec<(TaskId, Outcome<(), Refused>)>;
+
+/// What is left to look through for the tasks that wait for a batch of one Target: shard by shard, page by page.
+#[derive(Clone, Debug)]
+pub struct Waits<C> {
+    shards: VecDeque<Target>,
+    after: Option<C>,
+}
+
+impl<C> Waits<C> {
+    /// All that wait for this Target. Tasks that wait for their turn are not among them.
+    pub fn of(routes: &Routes, target: &Target) -> Self {
+        let shards = routes.get(&target.route()).map_or(1, |route| route.shards);
+        Self { shards: target.whole().shards(shards).collect(), after: None }
+    }
+
+    /// The next of them, up to `limit`; `None` if there are no more. A page may be empty.
+    ///
+    /// # Errors
+    /// A table did not answer; the same call may be made again.
+    pub async fn next<S: Tasks<Cursor = C>>(&mut self, store: &S, limit: usize) -> Result<Option<Vec<TaskId>>, Error> {
+        let Some(shard) = self.shards.front() else { return Ok(None) };
+        let page = store.waiting(shard, self.after.as_ref(), limit).await?;
+        self.after = page.next;
+        if self.after.is_none() {
+            self.shards.pop_front();
+        }
+        Ok(Some(page.candidates.into_iter().map(|waits| waits.id).collect()))
+    }
+}
 
 /// A task that has ended.
 struct Ended<'a> {

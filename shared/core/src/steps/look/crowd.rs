@@ -18,9 +18,11 @@ use crate::routes::Route;
 const SEGMENTS: u8 = 8;
 /// This many of the entries in each.
 const OF_SEGMENT: usize = 125;
-/// Parts of the index of unfinished batches that are looked at, over all routes. A stack with few routes is looked at
-/// whole.
-const PARTS: usize = 144;
+/// Parts of the index of unfinished batches that are looked at, over all routes: each costs half a read unit. A stack
+/// with few routes is looked at whole.
+pub(super) const PARTS: usize = 144;
+/// The same of a stack of which the waiting tasks have cost their part already.
+const PARTS_OF_MANY: usize = 64;
 /// This many of the batches in each.
 const OF_PART: usize = 4;
 /// This many batches are read.
@@ -66,7 +68,8 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let routes = self.routes.into_iter().flat_map(crate::routes::Routes::iter);
         let routes: Vec<&Route> = routes.filter(|route| of.is_none_or(|name| *name == route.name)).collect();
         let (mut crowd, mut groups) = self.waiting(of).await?;
-        let (ids, are_all) = self.unfinished(&routes).await?;
+        let parts = if crowd.is_all { PARTS } else { PARTS_OF_MANY };
+        let (ids, are_all) = self.unfinished(&routes, parts).await?;
         crowd.is_all &= are_all;
         for batch in self.batches(&ids).await? {
             groups.entry(batch.batch.target.whole()).or_default().2.push(batch);
@@ -100,24 +103,25 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     }
 
     /// Unfinished batches, of each route those that have been due for longest. Every route has its first before any has
-    /// its second.
-    pub(super) async fn unfinished(&self, routes: &[&Route]) -> Result<(BTreeSet<BatchId>, bool), Error> {
+    /// its second. Of more routes than parts the first are looked at.
+    pub(super) async fn unfinished(&self, routes: &[&Route], parts: usize) -> Result<(BTreeSet<BatchId>, bool), Error> {
         let shelves: Vec<(&RouteName, bool)> = routes
             .iter()
             .flat_map(|route| {
                 [(&route.name, false)].into_iter().chain(route.is_pulled().then_some((&route.name, true)))
             })
             .collect();
-        let of_each = (PARTS / shelves.len().max(1)).clamp(1, usize::from(Part::COUNT));
-        let parts = shelves.iter().flat_map(|(route, is_pulled)| {
+        let of_each = (parts / shelves.len().max(1)).clamp(1, usize::from(Part::COUNT));
+        let looked_at = shelves.iter().take(parts).flat_map(|(route, is_pulled)| {
             Part::all().take(of_each).map(move |part| (*route, if *is_pulled { part.pulled() } else { part }))
         });
-        let reading = parts.map(|(route, part)| async move {
+        let reading = looked_at.map(|(route, part)| async move {
             Ok::<_, Error>((route, self.store.unfinished(route, Look::at(part, ANY_TIME, OF_PART)).await?))
         });
         let reading: Vec<_> = reading.collect();
         let found: Vec<_> = stream::iter(reading).buffered(CONCURRENCY).try_collect().await?;
-        let mut are_all = of_each == usize::from(Part::COUNT) && found.iter().all(|(_, part)| part.are_last);
+        let are_looked_at = of_each == usize::from(Part::COUNT) && shelves.len() <= parts;
+        let mut are_all = are_looked_at && found.iter().all(|(_, part)| part.are_last);
         let mut of_route: BTreeMap<&RouteName, Vec<(usize, BatchId)>> = BTreeMap::new();
         for (route, part) in found {
             of_route.entry(route).or_default().extend(part.all().into_iter().enumerate());

@@ -20,7 +20,7 @@ use crate::routes::{Route, Routes};
 pub use crowd::{Crowd, Group};
 pub use kept::Kept;
 
-/// How many waiting tasks of a shard are counted.
+/// How many waiting tasks are counted, over all shards that are looked at.
 const COUNTED: usize = 1_000;
 /// Shards of a Target that are looked at.
 const MOST_SHARDS: usize = 8;
@@ -160,16 +160,18 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let target = target.whole();
         let route = self.route(&target);
         let mut shards = Vec::new();
-        for shard in target.shards(route.map_or(1, |route| route.shards)).take(MOST_SHARDS) {
+        let looked_at: Vec<Target> = target.shards(route.map_or(1, |route| route.shards)).take(MOST_SHARDS).collect();
+        let of_each = COUNTED / looked_at.len().max(1);
+        for shard in looked_at {
             let (lock, open) = self.lock(&shard).await?;
-            let page = self.store.waiting(&shard, None, COUNTED).await?;
+            let page = self.store.waiting(&shard, None, of_each).await?;
             let waits = !page.candidates.is_empty();
             let why = waits.then(|| Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()));
             let (shard, more) = (shard.shard(), page.next.is_some());
             shards.push(OneShard { shard, waiting: page.candidates, more, lock, open, why });
         }
         let gates = self.gates(&target).await?;
-        let (of_route, _) = self.unfinished(&route.into_iter().collect::<Vec<_>>()).await?;
+        let (of_route, _) = self.unfinished(&route.into_iter().collect::<Vec<_>>(), crowd::PARTS).await?;
         let mut batches = self.batches(&of_route).await?;
         batches.retain(|one| one.batch.target.whole() == target);
         let one = OneTarget { target, shards, gates, batches };
