@@ -18,6 +18,7 @@ mod cancel;
 mod check;
 mod console;
 mod demo;
+mod doctor;
 mod erase;
 mod failed;
 mod feed;
@@ -93,6 +94,7 @@ enum Command {
     Check(check::Args),
     Push(push::Args),
     Status(status::Args),
+    Doctor(doctor::Args),
     Redrive(redrive::Args),
     Notices(notices::Args),
     Restore(restore::Args),
@@ -146,6 +148,7 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::Steps => steps::run(stack, output).await?,
         Command::Work(options) => work::run(&options, stack, output).await?,
         Command::Status(options) => status::run(&options, stack, output).await?,
+        Command::Doctor(options) => doctor::run(&options, stack, output).await?,
         Command::Redrive(options) => redrive::run(&options, stack, output).await?,
         Command::Notices(options) => notices::run(&options, stack, output).await?,
         Command::Restore(options) => restore::run(&options, stack, output).await?,

@@ -21,8 +21,19 @@ use groupage_core::steps::list::Listing;
 use groupage_core::steps::look::Looking;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
+use groupage_doctor::Deployed;
 
 use crate::reach::{self, HOW_TO_NAME_IT};
+
+/// A stack with all that is known of it.
+pub struct Opened {
+    /// The way to it.
+    pub connection: Connection,
+    /// What it allows its routes.
+    pub allowed: Allowed,
+    /// What CloudFormation says of it, if it is a deployed one.
+    pub deployed: Option<Deployed>,
+}
 
 /// Finds the tables and queues of a deployed stack, or those that the environment names. An error says what to do.
 pub async fn open(stack: Option<&str>) -> Result<Connection> {
@@ -33,37 +44,52 @@ pub async fn open(stack: Option<&str>) -> Result<Connection> {
             wrong @ config::Error::Invalid { .. } => wrong.into(),
         });
     };
-    Ok(deployed(stack).await?.0)
+    Ok(deployed(stack).await?.connection)
 }
 
 /// The same with what its tables' names end with, beyond the names that CloudFormation gave them.
 pub async fn open_with_suffix(stack: Option<&str>) -> Result<(Connection, String)> {
     let Some(stack) = stack else { return Ok((open(None).await?, String::new())) };
-    let (connection, described) = deployed(stack).await?;
-    let suffix = parameter(&described, "TableSuffix").unwrap_or_default().to_owned();
-    Ok((connection, suffix))
+    let Opened { connection, deployed, .. } = deployed(stack).await?;
+    Ok((connection, deployed.map(|deployed| deployed.table_suffix).unwrap_or_default()))
 }
 
 /// The same with what the stack allows its routes.
 pub async fn open_with_allowed(stack: Option<&str>) -> Result<(Connection, Allowed)> {
+    let Opened { connection, allowed, .. } = open_wholly(stack).await?;
+    Ok((connection, allowed))
+}
+
+/// The same with all that is known of the stack.
+pub async fn open_wholly(stack: Option<&str>) -> Result<Opened> {
     match stack {
-        Some(stack) => {
-            let (connection, described) = deployed(stack).await?;
-            Ok((connection, allowed_by(&described)?))
+        Some(stack) => deployed(stack).await,
+        None => {
+            let connection = open(None).await?;
+            // Who runs a stack on this machine may have set the variables here, too.
+            let allowed = config::allowed_from_env(Allowed::by_some_stack())?;
+            Ok(Opened { connection, allowed, deployed: None })
         }
-        // Who runs a stack on this machine may have set the variables here, too.
-        None => Ok((open(None).await?, config::allowed_from_env(Allowed::by_some_stack())?)),
     }
 }
 
-async fn deployed(stack: &str) -> Result<(Connection, Stack)> {
+async fn deployed(stack: &str) -> Result<Opened> {
     let config = groupage_aws::load_config().await;
     reach::has_credentials(&config).await?;
     let described = describe(&config, stack).await?;
     let outputs = described.outputs().iter();
     let outputs = outputs.filter_map(|output| Some((output.output_key.clone()?, output.output_value.clone()?)));
-    let (tables, queues) = from_outputs(stack, &outputs.collect())?;
-    Ok((Connection { config, tables, queues }, described))
+    let outputs = outputs.collect();
+    let (tables, queues) = from_outputs(stack, &outputs)?;
+    Ok(Opened {
+        connection: Connection { config, tables, queues },
+        allowed: allowed_by(&described)?,
+        deployed: Some(Deployed {
+            name: stack.to_owned(),
+            outputs,
+            table_suffix: parameter(&described, "TableSuffix").unwrap_or_default().to_owned(),
+        }),
+    })
 }
 
 /// A parameter that the stack was deployed with.
