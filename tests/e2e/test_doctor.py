@@ -131,6 +131,21 @@ def test_a_stack_that_is_well_is_found_so_with_no_more_than_the_doctors_policy(p
     assert patient.look() == (0, {})
 
 
+def test_an_alarm_of_a_stack_whose_name_begins_alike_is_none_of_this_one(patient):
+    cloudwatch = patient.client("cloudwatch")
+    name = f"{patient.name}-too-ElectAlarms-A-OldestMessage-B"
+    cloudwatch.put_metric_alarm(
+        AlarmName=name, Namespace="AWS/SQS", MetricName="ApproximateAgeOfOldestMessage", Statistic="Maximum",
+        Dimensions=[{"Name": "QueueName", "Value": f"{patient.name}-too-ElectQueue-C"}],
+        Period=60, EvaluationPeriods=1, Threshold=900, ComparisonOperator="GreaterThanThreshold",
+    )
+    cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="a drill")
+    try:
+        assert patient.look() == (0, {})
+    finally:
+        cloudwatch.delete_alarms(AlarmNames=[name])
+
+
 def test_canaries_settle_once_each_on_a_laptop_and_deployed_and_leave_nothing_that_waits(patient, tmp_path):
     """Both at once: each takes more than two minutes."""
     iam = patient.client("iam")

@@ -66,6 +66,6 @@ pub async fn examine(site: &Site<'_>) -> Seen {
 async fn read_cloud(config: &SdkConfig, deployed: Option<&Deployed>) -> Option<Cloud> {
     let deployed = deployed?;
     let (functions, account, alarms) =
-        join!(functions::read(config, deployed), functions::account(config), watch::alarms(config, &deployed.name));
+        join!(functions::read(config, deployed), functions::account(config), watch::alarms(config, deployed));
     Some(Cloud { functions, account, alarms })
 }

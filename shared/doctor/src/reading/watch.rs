@@ -8,15 +8,18 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricAlarm, MetricDataQuery, MetricStat, ScanBy, StateValue};
 
 use super::answers::unread;
+use super::site::Deployed;
 use crate::seen::{Alarm, Queue, Read, Unread};
 
-/// The stack's alarms: CloudFormation begins their names with the stack's.
-pub(super) async fn alarms(config: &SdkConfig, stack: &str) -> Read<Vec<Alarm>> {
+/// The stack's alarms. CloudFormation begins their names with the stack's, but `groupage-` also begins those of a stack
+/// named `groupage-test`: an alarm belongs to the stack that has what it watches.
+pub(super) async fn alarms(config: &SdkConfig, deployed: &Deployed) -> Read<Vec<Alarm>> {
     let client = Client::new(config);
-    let mut pages = client.describe_alarms().alarm_name_prefix(format!("{stack}-")).into_paginator().send();
+    let mut pages = client.describe_alarms().alarm_name_prefix(format!("{}-", deployed.name)).into_paginator().send();
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
-        found.extend(page.map_err(unread)?.metric_alarms().iter().map(alarm_in));
+        let alarms = page.map_err(unread)?;
+        found.extend(alarms.metric_alarms().iter().map(alarm_in).filter(|alarm| deployed.has(&alarm.of)));
     }
     Ok(found)
 }
