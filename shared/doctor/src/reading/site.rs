@@ -42,8 +42,9 @@ impl Deployed {
     /// Whether a queue, a function, a table or an API of this name is the stack's: its outputs name each of them, by
     /// a name, a URL or an ARN.
     pub(super) fn has(&self, name: &str) -> bool {
-        let is_named = |output: &String| name_in(output) == name || output.starts_with(&format!("https://{name}."));
-        self.outputs.values().any(is_named)
+        let door = format!("https://{name}.execute-api.");
+        let is_named = |output: &String| name_in(output) == name || output.starts_with(&door);
+        !name.is_empty() && self.outputs.values().any(is_named)
     }
 }
 
