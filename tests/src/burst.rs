@@ -56,6 +56,7 @@ pub struct Burst {
 }
 
 impl Burst {
+    /// The window is so long that a busy machine registers the whole burst in it: a stall must end no batch early.
     fn routes(self) -> String {
         let Self { express, shards, .. } = self;
         format!(
@@ -65,7 +66,7 @@ routes:
   - name: parcels
     target: truck
     shards: {shards}
-    batch: {{ max_items: 100, wait_ms: 6000, express: {express} }}
+    batch: {{ max_items: 100, wait_ms: 20000, express: {express} }}
     downstream: {{ http: {{ url: "http://downstream.invalid/load" }} }}
 "#
         )
