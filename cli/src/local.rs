@@ -142,7 +142,7 @@ struct Revived {
 /// # Errors
 /// [`Error`]; nothing is left running.
 pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
-    let yaml = options.routes.as_deref().map(check::read).transpose()?;
+    let yaml = options.routes.as_deref().map(|file| check::read(file, *output)).transpose()?;
     let allowed = config::allowed_from_env(Allowed::on_own_machine())?;
     let ports = Ports { dynamo: options.dynamodb_port, sqs: options.sqs_port };
     let durability = if options.fsync { Durability::Machine } else { Durability::Process };

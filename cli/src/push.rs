@@ -79,7 +79,7 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     }
     let former = table.load().await?;
     let (yaml, restores, what) = match options.rollback {
-        None => (check::read(&options.file)?, None, options.file.display().to_string()),
+        None => (check::read(&options.file, *output)?, None, options.file.display().to_string()),
         Some(asked) => {
             let back = version(&table, former.as_ref(), asked).await?;
             (back.yaml, Some(back.version), format!("version {}", back.version))

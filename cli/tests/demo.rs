@@ -33,6 +33,24 @@ fn a_wrong_routes_file_ends_with_its_line_and_a_code() {
 }
 
 #[test]
+fn a_routes_file_with_a_hidden_route_is_right_with_a_warning_that_strict_takes_for_a_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("routes.yaml");
+    let route = |name: &str| format!("  - {{ name: {name}, target: b, downstream: pull }}\n");
+    std::fs::write(&file, format!("version: 1\nroutes:\n{}{}", route("all"), route("b"))).unwrap();
+    let file = file.to_str().unwrap();
+    let output = groupage(&["check", file]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(":4: route `b`: `when`: no task takes this route"), "{said}");
+    let strict = groupage(&["--json", "check", "--strict", file]);
+    assert_eq!(strict.status.code(), Some(1));
+    let result: serde_json::Value = serde_json::from_slice(&strict.stdout).unwrap();
+    assert_eq!(result["warnings"][0]["route"], "b", "{result}");
+    assert!(strict.stderr.is_empty(), "programs find it in the result");
+}
+
+#[test]
 fn a_command_without_a_stack_says_how_to_name_one() {
     let output = groupage(&["send", "-"]);
     assert_eq!(output.status.code(), Some(1));

@@ -254,14 +254,16 @@ impl File {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }
         }
-        Ok(Routes { routes: self.routes.into_iter().map(|entry| entry.value.compile()).collect() })
+        let compiled = |entry: Spanned<RouteEntry>| entry.value.compile(entry.referenced.line());
+        Ok(Routes { routes: self.routes.into_iter().map(compiled).collect() })
     }
 }
 
 impl RouteEntry {
-    fn compile(self) -> Route {
+    fn compile(self, line: u64) -> Route {
         Route {
             name: self.name,
+            line,
             when: self.when.unwrap_or_else(Expression::always),
             target: self.target,
             ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),

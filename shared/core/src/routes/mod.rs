@@ -7,6 +7,7 @@ mod address;
 mod allowed;
 mod answer;
 mod body;
+mod doubts;
 pub mod downstream;
 mod expression;
 mod file;
@@ -19,6 +20,7 @@ pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
 pub use answer::{Class, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
+pub use doubts::Doubt;
 pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
@@ -56,6 +58,8 @@ pub struct Routes {
 pub struct Route {
     /// Its name; part of every Target it computes.
     pub name: RouteName,
+    /// Where it begins in the file, counted from 1.
+    line: u64,
     when: Expression,
     target: Expression,
     ordered: Option<Ordered>,
