@@ -45,7 +45,8 @@ struct Right {
     warnings: Vec<Doubt>,
 }
 
-/// Checks a routes file, up to its first mistake, warns of what is surely not meant, and says when calls are made again.
+/// Checks a routes file, up to its first mistake, warns of what is surely not meant, and says when calls are made
+/// again.
 pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let (_, routes) = read_routes(&options.file)?;
     let in_words = |route: &Route| (route.name.to_string(), route.retry.in_words());
@@ -65,6 +66,13 @@ pub fn read(file: &Path, output: Output) -> Result<String, Error> {
     let (yaml, routes) = read_routes(file)?;
     warn(file, &doubts(&routes), output);
     Ok(yaml)
+}
+
+/// The same for the routes themselves.
+pub fn routes(file: &Path, output: Output) -> Result<Routes, Error> {
+    let (_, routes) = read_routes(file)?;
+    warn(file, &doubts(&routes), output);
+    Ok(routes)
 }
 
 /// What is allowed and surely not meant, if calls are made with this process's environment.

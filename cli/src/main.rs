@@ -29,6 +29,7 @@ mod list;
 mod local;
 mod notices;
 mod output;
+mod plan;
 mod push;
 mod reach;
 mod redrive;
@@ -92,6 +93,7 @@ enum Command {
     Stream(stream::Args),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(check::Args),
+    Plan(plan::Args),
     Push(push::Args),
     Status(status::Args),
     Doctor(doctor::Args),
@@ -144,6 +146,7 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::Feed(options) => feed::run(&options, stack, output).await?,
         Command::Stream(options) => stream::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,
+        Command::Plan(options) => plan::run(&options, output)?,
         Command::Push(options) => push::run(&options, stack, output).await?,
         Command::Steps => steps::run(stack, output).await?,
         Command::Work(options) => work::run(&options, stack, output).await?,

@@ -129,6 +129,12 @@ impl Scenario {
         Self { routes: with_lines(&self.routes, lines), ..self }
     }
 
+    /// With another window, and whatever else says when a batch ends.
+    #[must_use]
+    pub fn window(self, fields: &str) -> Self {
+        Self { routes: self.routes.replace("wait_ms: 1000", fields), ..self }
+    }
+
     /// With another number of attempts, and whatever else a retry says.
     #[must_use]
     pub fn retry(self, fields: &str) -> Self {

@@ -10,6 +10,7 @@ mod order;
 mod outages;
 mod shards;
 mod streams;
+mod windows;
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{Batch, FollowUp, Status};
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Scenario> {
         outages::all(),
         shards::all(),
         streams::all(),
+        windows::all(),
         lists::all(),
     ]
     .concat()

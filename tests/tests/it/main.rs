@@ -28,3 +28,4 @@ mod simulator;
 mod streams;
 mod sweep;
 mod trackers;
+mod windows;

@@ -146,6 +146,9 @@ pub struct Resume {
     pub revision: Revision,
     /// Candidates that turned out to be elsewhere. All others have joined.
     pub missed: Vec<TaskId>,
+    /// When the latest ones came, if the batch ends once nothing comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Timestamp>,
 }
 
 /// A batch to finish.

@@ -4,7 +4,7 @@ use jmespath::Rcvar;
 use jmespath::ast::{Ast, Comparator, KeyValuePair};
 use serde::Serialize;
 
-use super::downstream::{HeaderValue, Secret};
+use super::downstream::Secret;
 use super::{Downstream, Expression, Route, Routes};
 use crate::domain::batch;
 use crate::domain::id::RouteName;
@@ -61,7 +61,7 @@ fn hidden(route: &Route, before: &[Route]) -> Option<String> {
 
 /// Limits that another limit keeps from ever being reached.
 fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
-    let batch::Limits { max_items, max_bytes, wait_ms } = route.batch;
+    let batch::Limits { max_items, max_bytes, wait_ms, min_items, quiet_ms } = route.batch;
     let usual = batch::Limits::default();
     let mut found = Vec::new();
     let most_bytes = (max_items as u64).saturating_mul(MAX_MESSAGE_BYTES as u64);
@@ -71,6 +71,13 @@ fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
     }
     if max_items == 1 && wait_ms != 0 && wait_ms != usual.wait_ms {
         found.push(("batch.wait_ms", "a batch of one task is full at once, and waits for no other".to_owned()));
+    }
+    if min_items.is_some_and(|least| least > max_items) {
+        let what = format!("a batch has {max_items} tasks at most, see `max_items`, and waits for no more then");
+        found.push(("batch.min_items", what));
+    }
+    if quiet_ms.is_some_and(|quiet_ms| quiet_ms >= wait_ms) {
+        found.push(("batch.quiet_ms", format!("a batch waits for {wait_ms} ms at most: see `wait_ms`")));
     }
     if let (Some(of_one), Some(of_all)) = (route.in_flight.per_target, route.in_flight.in_all)
         && of_one > of_all
@@ -243,6 +250,8 @@ mod tests {
         for (fields, field) in [
             ("batch: { max_items: 2, max_bytes: 600000 }", "batch.max_bytes"),
             ("batch: { max_items: 1, wait_ms: 60000 }", "batch.wait_ms"),
+            ("batch: { max_items: 5, min_items: 6 }", "batch.min_items"),
+            ("batch: { wait_ms: 500, quiet_ms: 500 }", "batch.quiet_ms"),
             ("limits: { in_flight: 2, in_flight_per_target: 3 }", "limits.in_flight_per_target"),
             ("limits: { in_flight: 20, calls_per_second: 10 }", "limits.in_flight"),
             ("retry: { base_ms: 61000 }", "retry.base_ms"),

@@ -88,6 +88,12 @@ struct BatchLimits {
     max_bytes: Limited<1, 5_000_000>,
     /// How long a batch that is not full waits for more, in milliseconds.
     wait_ms: Limited<0, 300_000>,
+    /// A batch with at least this many tasks waits for no more; with fewer it waits for `wait_ms`. Absent: it waits
+    /// until it is full.
+    min_items: Option<Limited<1, 1_000>>,
+    /// A batch to which no task has come for so long waits for no more, in milliseconds; `wait_ms` stays the longest
+    /// wait. Absent: it waits until it is full.
+    quiet_ms: Option<Limited<1, 300_000>>,
     /// Whether tasks that arrive together and fill a batch become one at once. It costs less than half, but such tasks
     /// overtake those that wait: `false` lets the longest waiting go first.
     express: bool,
@@ -95,9 +101,10 @@ struct BatchLimits {
 
 impl Default for BatchLimits {
     fn default() -> Self {
-        let batch::Limits { max_items, max_bytes, wait_ms } = batch::Limits::default();
+        let batch::Limits { max_items, max_bytes, wait_ms, .. } = batch::Limits::default();
         let (max_bytes, wait_ms) = (Limited(max_bytes), Limited(wait_ms));
-        Self { max_items: Limited(max_items as u64), max_bytes, wait_ms, express: true }
+        let max_items = Limited(max_items as u64);
+        Self { max_items, max_bytes, wait_ms, min_items: None, quiet_ms: None, express: true }
     }
 }
 
@@ -272,6 +279,8 @@ impl RouteEntry {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
                 wait_ms: self.batch.wait_ms.0,
+                min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
+                quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
             },
             express: self.batch.express,
             body: self.downstream.body(),

@@ -101,7 +101,7 @@ enum Fate {
 
 /// Decides over those of one Target's tasks that fill no batch, the oldest first; `rests` are those of their event.
 fn fate(limits: Limits, now: Timestamp, tasks: &[(Record, Parsed)], rests: &[Opened]) -> Fate {
-    let patience_ms = limits.wait_ms.min(LONGEST_MS);
+    let patience_ms = limits.patience_ms().min(LONGEST_MS);
     if patience_ms < HOLD_MS {
         return Fate::Elected;
     }
