@@ -118,9 +118,11 @@ class Drill:
 
     @property
     def recorded(self) -> set[str]:
-        """Open tasks in a batch of the copy that has its outcome."""
-        settled = {id for id, batch in self.batches.items() if batch["Status"] == "settled"}
-        return {id for id in self.open if self.tasks[id].get("BatchId") in settled}
+        """Open tasks in a batch of the copy that has its outcome, by what they say themselves, or by what the batch
+        says while its follow-up is not done: the copies are some milliseconds apart."""
+        settled = {id: batch for id, batch in self.batches.items() if batch["Status"] == "settled"}
+        members = {member for batch in settled.values() if "Open" in batch for member in batch["Members"]}
+        return members & self.open | {id for id in self.open if self.tasks[id].get("BatchId") in settled}
 
     @property
     def again(self) -> set[str]:

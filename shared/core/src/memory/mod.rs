@@ -34,6 +34,21 @@ use crate::ports::{Census, Result};
 pub use due::due;
 pub use queues::{Delivery, MemoryQueues};
 
+/// Copies of which tables are taken, each from its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Copies<'a> {
+    /// The tasks, with their index and what is kept of those that failed.
+    pub tasks: &'a MemoryStore,
+    /// The batches.
+    pub batches: &'a MemoryStore,
+    /// The locks, with the gates and sweeps' bookmarks, which lie in the same table.
+    pub locks: &'a MemoryStore,
+    /// The sessions.
+    pub sessions: &'a MemoryStore,
+    /// All others.
+    pub others: &'a MemoryStore,
+}
+
 /// All tables.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
@@ -75,6 +90,19 @@ impl MemoryStore {
     pub fn restore(&self, copy: &Self) {
         let restored = copy.tables().clone();
         *self.tables() = restored;
+    }
+
+    /// Tables that were copied at different moments.
+    #[must_use]
+    pub fn of_copies(copies: Copies<'_>) -> Self {
+        let [tasks, batches, locks, sessions, others] =
+            [copies.tasks, copies.batches, copies.locks, copies.sessions, copies.others]
+                .map(|copy| copy.tables().clone());
+        let Tables { tasks, waiting, failures, .. } = tasks;
+        let Tables { locks, gates, bookmarks, .. } = locks;
+        let (batches, sessions) = (batches.batches, sessions.sessions);
+        let tables = Tables { tasks, waiting, failures, locks, batches, sessions, gates, bookmarks, ..others };
+        Self { tables: Mutex::new(tables) }
     }
 
     /// All tasks, in the order of their ids.

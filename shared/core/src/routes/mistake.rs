@@ -65,6 +65,11 @@ mod tests {
             ("batch: { express: maybe }", "line 5, column 23: `express`: must be true or false"),
             ("retry: { \"attempts\" : many }", "column 27: `attempts`: must be a whole number that is not negative"),
             ("limits: { in_flight: many }", "must be a number from 1 to 1000, `auto`, or bounds"),
+            ("limits: { in_flight: 1.5 }", "`in_flight`: must be a number from 1 to 1000, `auto`, or bounds"),
+            (
+                "limits: { in_flight: 99999999999999999999 }",
+                "`in_flight`: must be a number from 1 to 1000, `auto`, or bounds",
+            ),
             ("limits: { in_flight: 0 }", "`in_flight`: must be from 1 to 1000, not 0"),
             ("limits: { in_flight: { at_most: 0 } }", "`at_most`: must be from 1 to 1000, not 0"),
             (

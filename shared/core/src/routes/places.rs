@@ -76,10 +76,14 @@ impl<'de> Deserialize<'de> for Places {
                 )
             }
 
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Places, E> {
+                Err(other(value))
+            }
+
             fn visit_str<E: de::Error>(self, value: &str) -> Result<Places, E> {
                 match value {
                     "auto" => Ok(Places::Auto(Bounds::default())),
-                    _ => Err(E::custom(format!("must be {EXPECTED}, not `{value}`"))),
+                    _ => Err(other(value)),
                 }
             }
 
@@ -90,6 +94,10 @@ impl<'de> Deserialize<'de> for Places {
 
         deserializer.deserialize_any(Any)
     }
+}
+
+fn other<E: de::Error>(value: impl fmt::Display) -> E {
+    E::custom(format!("must be {EXPECTED}, not `{value}`"))
 }
 
 impl JsonSchema for Places {

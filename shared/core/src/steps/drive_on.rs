@@ -83,7 +83,7 @@ async fn by_batch(
     batch: &Batch,
 ) -> Result<Next, Error> {
     Ok(match &batch.status {
-        Status::Open { .. } | Status::Closing => {
+        Status::Open { .. } | Status::Closing if batch.has(task) => {
             let finish = Group::Finish(Finish { batch: batch.id.clone(), target: batch.target.clone() });
             Next::Send(Outgoing::group(&finish, 0))
         }
@@ -91,10 +91,15 @@ async fn by_batch(
             Next::Send(Outgoing::handle(&Handle::about(batch), 0))
         }
         Status::Settled { .. } if batch.has(task) => Next::FollowUp(Outgoing::handle(&Handle::about(batch), 0)),
-        // Its members are final, and it will never be one: an express writer did not know that it was registered.
-        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. } | Status::Void => {
-            return_from(store, env, task, target, &batch.id).await?
-        }
+        // It will never be a member: an express writer did not know that it was registered, or the batch is of an
+        // earlier moment than the task.
+        Status::Open { .. }
+        | Status::Closing
+        | Status::Frozen
+        | Status::InProgress { .. }
+        | Status::Paused { .. }
+        | Status::Settled { .. }
+        | Status::Void => return_from(store, env, task, target, &batch.id).await?,
         // An empty batch has no members: the task was read before it moved on.
         Status::Empty => Next::Nothing,
     })

@@ -5,6 +5,7 @@
 //! any time, beside another delivery of the same message.
 
 mod admit;
+mod agree;
 mod ballot;
 mod call;
 pub mod cancel;

@@ -7,9 +7,11 @@
 //! Tables that were restored to an earlier moment need more. A leader of that moment has made batches since then, and
 //! their ids follow from its fence. If it went on, it would make other batches of the same ids, and a downstream that
 //! knows their `Idempotency-Key` would not carry them out. So each leader is replaced, by a new one with a new fence.
+//! And as each table was copied at a moment of its own, they are made to agree first: module `agree`.
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::agree::agree;
 use super::ballot::{election_messages, elections};
 use super::drive_on::{Next, drive_on};
 use super::{Error, lease_ms};
@@ -26,7 +28,7 @@ use crate::routes::{Assigned, Routes};
 pub enum Leaders {
     /// They go on: the tables are as they were left.
     GoOn,
-    /// Others take their place, under new fences: the tables are those of an earlier moment.
+    /// Others take their place, under new fences: the tables are those of an earlier moment, and nobody works on them.
     AreReplaced,
 }
 
@@ -60,6 +62,9 @@ pub async fn revive<S: Tasks + Batches + Census + Locks>(
 ) -> Result<Report, Error> {
     let mut report = Report::default();
     let mut messages = Vec::new();
+    if leaders == Leaders::AreReplaced {
+        agree(store, routes).await?;
+    }
     for (target, lock) in store.held_locks().await? {
         let term = match leaders {
             Leaders::GoOn => lock.holder.map(|holder| Term { target, workflow: holder.workflow, fence: lock.fence }),

@@ -18,6 +18,7 @@
 //! write. Candidates are written *before* they are moved (intent first): a process that finds the batch later can drive
 //! each of them to a known fate. Once frozen, the members never change.
 
+mod apart;
 pub mod bisection;
 mod excused;
 mod left;

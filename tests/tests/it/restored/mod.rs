@@ -1,6 +1,8 @@
 //! Tables restored to an earlier moment, after which much was done: all of it goes on, and no downstream mistakes a new
 //! call for an old one.
 
+mod apart;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::batch::Status;
