@@ -26,7 +26,6 @@ mod responses;
 mod routes;
 mod streams;
 mod tasks;
-mod times;
 mod trackers;
 mod versions;
 

@@ -167,6 +167,7 @@ impl From<failed::Refused> for Problem {
             failed::Refused::NotFailed(_)
             | failed::Refused::PassedOver(_)
             | failed::Refused::Erased
+            | failed::Refused::Expired(_)
             | failed::Refused::NoRoute(_) => Self::new(Kind::Conflict, detail),
         }
     }

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::{self, Status};
 use groupage_core::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
-use groupage_core::domain::{Batch, BatchId, ItemId, TaskId};
+use groupage_core::domain::{Batch, BatchId, ItemId, TaskId, Timestamp};
 use groupage_core::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
 use groupage_core::routes::Routes;
 use serde::Serialize;
@@ -21,7 +21,6 @@ use crate::parameters::Id;
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, WithBody};
 use crate::routes::pushed;
-use crate::times;
 
 /// Tasks of one call at most.
 const MAX_TASKS: usize = 100;
@@ -58,7 +57,33 @@ pub struct NewTask {
     /// The list that the task waits on until it is released. Without it, the task goes on at once.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
     list: Option<String>,
+    /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time as RFC 3339 has it, or a
+    /// delay in whole seconds from its registration, a year at most.
+    expires_at: Option<Written>,
 }
+
+/// A moment that a sender names.
+#[derive(Debug, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the published contract; the parser of task messages reads it")]
+pub enum Written {
+    /// A time.
+    Time(Moment),
+    /// A delay.
+    Delay(Seconds),
+}
+
+/// A time as RFC 3339 has it, of any offset.
+#[derive(Debug, ToSchema)]
+#[schema(format = DateTime)]
+#[expect(dead_code, reason = "as `Written`")]
+pub struct Moment(String);
+
+/// A delay in whole seconds, counted from the registration; a year at most.
+#[derive(Debug, ToSchema)]
+#[schema(minimum = 0, maximum = 31_622_400)]
+#[expect(dead_code, reason = "as `Written`")]
+pub struct Seconds(u32);
 
 /// Tasks as they were written.
 #[derive(Debug)]
@@ -160,6 +185,7 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         Code::BadItem => Some("item"),
         Code::BadList => Some("list"),
         Code::BadEvent => Some("event"),
+        Code::BadTime => Some("expires_at"),
         Code::NotAnObject
         | Code::NotJson
         | Code::DuplicateField
@@ -199,6 +225,8 @@ pub enum TaskState {
     Failed,
     /// Ended by a person while it waited, before a call.
     Cancelled,
+    /// Ended before a call, since nobody wanted it any more.
+    Expired,
 }
 
 impl From<Shown> for TaskState {
@@ -211,6 +239,7 @@ impl From<Shown> for TaskState {
             Shown::Succeeded => Self::Succeeded,
             Shown::Failed => Self::Failed,
             Shown::Cancelled => Self::Cancelled,
+            Shown::Expired => Self::Expired,
         }
     }
 }
@@ -244,6 +273,10 @@ pub struct Task {
     /// When it was registered.
     #[schema(format = DateTime)]
     registered_at: String,
+    /// Until when it is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    expires_at: Option<String>,
 }
 
 /// Show a task
@@ -283,7 +316,7 @@ impl Task {
     /// A task, with its batch if it is or was in one that is still there.
     pub fn of(task: task::Task, batch: Option<Batch>) -> Self {
         let status = Shown::of(&task, batch.as_ref()).into();
-        let task::Task { id, status: stored, round, created_at, item, .. } = task;
+        let task::Task { id, status: stored, round, created_at, item, expires_at, .. } = task;
         let (target, reason) = match &stored {
             Status::Queued => (None, None),
             Status::Created { target } => (Some(target.clone()), None),
@@ -298,7 +331,8 @@ impl Task {
             reason,
             returned: round.0,
             item,
-            registered_at: times::shown(created_at),
+            registered_at: created_at.shown(),
+            expires_at: expires_at.map(Timestamp::shown),
         }
     }
 }

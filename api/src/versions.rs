@@ -11,7 +11,6 @@ use utoipa::ToSchema;
 use crate::backend::Backend;
 use crate::problem::Problem;
 use crate::responses::AnyPort;
-use crate::times;
 
 /// How many versions are shown at most.
 pub const SHOWN: u64 = 20;
@@ -39,7 +38,7 @@ pub struct Version {
 impl From<StoredRoutes> for Version {
     fn from(stored: StoredRoutes) -> Self {
         let StoredRoutes { version, digest, pushed_at, pushed_by, restores, .. } = stored;
-        Self { version, digest, pushed_at: times::shown(pushed_at), pushed_by, restores }
+        Self { version, digest, pushed_at: pushed_at.shown(), pushed_by, restores }
     }
 }
 

@@ -19,6 +19,7 @@ pub const fn task(shown: Shown) -> &'static str {
         Shown::Succeeded => "succeeded",
         Shown::Failed => "failed",
         Shown::Cancelled => "cancelled",
+        Shown::Expired => "expired",
     }
 }
 

@@ -110,6 +110,12 @@ pub fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
 }
 
+/// The same message, for a task that is wanted for this number of seconds.
+#[must_use]
+pub fn expiring(body: &str, seconds: u64) -> String {
+    body.strip_suffix('}').map_or_else(String::new, |open| format!(r#"{open},"expires_at":{seconds}}}"#))
+}
+
 /// Messages of the task queue, for this many trucks.
 pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
     (0..count).map(|n| parcel(n, n % trucks)).collect()

@@ -30,6 +30,8 @@ struct TaskStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<String>,
     registered_at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<u64>,
 }
 
 /// Prints a task.
@@ -55,6 +57,7 @@ impl TaskStatus {
             returned: task.round.0,
             item: task.item.as_ref().map(ToString::to_string),
             registered_at_ms: task.created_at.0,
+            expires_at_ms: task.expires_at.map(|at| at.0),
         }
     }
 
@@ -73,6 +76,7 @@ impl TaskStatus {
         }
         rows.extend(self.item.as_ref().map(|item| ("tracker's item", item.into())));
         rows.push(("registered", moment(one.task.created_at, now).into()));
+        rows.extend(one.task.expires_at.map(|at| ("wanted until", moment(at, now).into())));
         Sheet::facts(rows)
     }
 }
@@ -81,7 +85,7 @@ const fn tone(shown: Shown) -> Tone {
     match shown {
         Shown::Queued | Shown::Created | Shown::Batched | Shown::InProgress => Tone::Wary,
         Shown::Succeeded => Tone::Good,
-        Shown::Failed | Shown::Cancelled => Tone::Bad,
+        Shown::Failed | Shown::Cancelled | Shown::Expired => Tone::Bad,
     }
 }
 

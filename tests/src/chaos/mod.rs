@@ -1,5 +1,6 @@
 //! A run in which anything may happen: what, follows from its seed.
 
+mod expired;
 mod express;
 mod fan_out;
 mod list;
@@ -112,6 +113,7 @@ impl Chaos {
         let bodies: Vec<String> = (0..tasks)
             .map(|n| order.map_or_else(|| parcel(n, n % trucks), |order| order.parcel(n, n % trucks)))
             .collect();
+        let bodies = expired::some(&mut StdRng::seed_from_u64(seed ^ 0x0000_E4D5), bodies);
         let mut events = Vec::new();
         for chunk in bodies.chunks(dice.random_range(1..=8)) {
             let at = one_of(&mut dice, &[0, 0, 100, 2_500, 20_000]);

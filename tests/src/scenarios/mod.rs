@@ -2,6 +2,7 @@
 
 mod cancelled;
 mod erased;
+mod expired;
 mod express;
 mod failed;
 mod fan_outs;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Scenario> {
         failed::all(),
         cancelled::all(),
         erased::all(),
+        expired::all(),
         fan_outs::all(),
         order::all(),
         outages::all(),

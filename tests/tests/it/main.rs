@@ -10,6 +10,7 @@ mod bytes;
 mod contracts;
 mod edges;
 mod elections;
+mod expires;
 mod express;
 mod failed;
 mod fan_out;

@@ -143,7 +143,8 @@ impl Tasks for Store {
     }
 
     async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
-        self.change(id, self.inner.heard_of(id, round), |(), task| task.is_some_and(|t| t.status.is_cancelled())).await
+        self.change(id, self.inner.heard_of(id, round), |(), task| task.is_some_and(|t| t.status.ended().is_some()))
+            .await
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {

@@ -4,12 +4,9 @@
 //! an open batch that was not moved yet misses its move, as any candidate does that is elsewhere by then. A task that
 //! names a batch is left alone: its members are as good as final, and the call may begin at any moment.
 
+use super::ended::Ended;
 use super::id::BatchId;
-use super::outcome::Reason;
 use super::task::{Status, Task};
-
-/// Why a task failed that somebody cancelled.
-const CANCELLED: &str = "cancelled";
 
 /// Why a task is not cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,34 +31,13 @@ pub enum Cancels {
     Before,
 }
 
-impl Reason {
-    /// That of a task that somebody cancelled.
-    pub fn cancelled() -> Self {
-        Self::new(CANCELLED)
-    }
-}
-
-impl Status {
-    /// Whether somebody cancelled the task.
-    pub fn is_cancelled(&self) -> bool {
-        match self {
-            Self::Failed { batch: None, reason } => reason.as_str() == CANCELLED,
-            Self::Failed { batch: Some(_), .. }
-            | Self::Queued
-            | Self::Created { .. }
-            | Self::Batched { .. }
-            | Self::Succeeded { .. } => false,
-        }
-    }
-}
-
 impl Task {
     /// What becomes of it if it is to be cancelled.
     pub fn cancels(&self) -> Result<Cancels, Refused> {
         match &self.status {
             Status::Queued | Status::Created { .. } => Ok(Cancels::Now),
             Status::Batched { batch } => Err(Refused::InBatch(batch.clone())),
-            status if status.is_cancelled() => Ok(Cancels::Before),
+            status if status.ended() == Some(Ended::Cancelled) => Ok(Cancels::Before),
             status @ (Status::Succeeded { .. } | Status::Failed { .. }) => Err(Refused::Settled(status.word())),
         }
     }
@@ -71,6 +47,7 @@ impl Task {
 mod tests {
     use super::*;
     use crate::domain::id::{Target, TaskId};
+    use crate::domain::outcome::Reason;
     use crate::domain::time::Timestamp;
 
     #[test]
@@ -84,9 +61,9 @@ mod tests {
         assert_eq!(of(Status::Created { target }), Ok(Cancels::Now));
         assert_eq!(of(Status::Batched { batch: batch.clone() }), Err(Refused::InBatch(batch.clone())));
         assert_eq!(of(Status::Succeeded { batch: batch.clone() }), Err(Refused::Settled("succeeded")));
-        assert_eq!(of(failed(None, Reason::cancelled())), Ok(Cancels::Before));
+        assert_eq!(of(failed(None, Ended::Cancelled.reason())), Ok(Cancels::Before));
         // A downstream may say the same word.
-        assert_eq!(of(failed(Some(batch), Reason::cancelled())), Err(Refused::Settled("failed")));
+        assert_eq!(of(failed(Some(batch), Ended::Cancelled.reason())), Err(Refused::Settled("failed")));
         assert_eq!(of(failed(None, Reason::new("predecessor_failed"))), Err(Refused::Settled("failed")));
     }
 }

@@ -79,8 +79,9 @@ impl Batch {
 mod tests {
     use super::*;
     use crate::domain::batch::{FollowUp, Status as BatchStatus};
+    use crate::domain::ended::Ended;
     use crate::domain::id::{Fence, RouteName, TaskId};
-    use crate::domain::outcome::{Reason, Results};
+    use crate::domain::outcome::Results;
     use crate::domain::time::Timestamp;
 
     fn target() -> Target {
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(succeeded.erases(None), Ok(Erases::Now), "its batch has expired");
         assert_eq!(succeeded.erases(Some(&pending)), Err(Refused::Untold));
         assert_eq!(Task { payload: String::new(), ..succeeded }.erases(Some(&done)), Ok(Erases::Before));
-        let cancelled = task(Status::Failed { batch: None, reason: Reason::cancelled() });
+        let cancelled = task(Status::Failed { batch: None, reason: Ended::Cancelled.reason() });
         assert_eq!(cancelled.erases(None), Ok(Erases::Now));
         assert_eq!(task(Status::Batched { batch: id.clone() }).erases(Some(&done)), Err(Refused::InBatch(id)));
         for waits in [Status::Queued, Status::Created { target: target() }] {

@@ -9,6 +9,7 @@ pub mod cancelled;
 pub mod destination;
 pub mod drain;
 pub mod erased;
+pub mod ended;
 pub mod failed;
 pub mod gate;
 pub mod id;
@@ -30,6 +31,7 @@ pub mod task;
 pub mod task_message;
 pub mod time;
 pub mod tracker;
+pub mod when;
 pub mod why;
 
 // The words of the glossary that everything else is said with.

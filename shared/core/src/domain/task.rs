@@ -126,6 +126,8 @@ pub struct Task {
     pub event: Option<EventId>,
     /// The lane that it goes in, if its route is ordered.
     pub lane: Option<LaneId>,
+    /// Until when its sender wants it: no call of it begins later.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Who must hear that a task is settled.
@@ -155,6 +157,7 @@ impl Task {
             item: None,
             event: None,
             lane: None,
+            expires_at: None,
         }
     }
 
@@ -168,6 +171,12 @@ impl Task {
     #[must_use]
     pub fn with_event(self, event: Option<EventId>) -> Self {
         Self { event, ..self }
+    }
+
+    /// The same task, wanted until then.
+    #[must_use]
+    pub fn expiring(self, expires_at: Option<Timestamp>) -> Self {
+        Self { expires_at, ..self }
     }
 
     /// The same task in a lane, where it waits for its turn.

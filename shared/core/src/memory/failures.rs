@@ -28,6 +28,12 @@ impl Tables {
         self.failures.insert(id.clone(), Kept { failed, is_filed: false, untold: Some(round) });
     }
 
+    /// Keeps what ended in a batch that is called without it.
+    pub(super) fn keep(&mut self, id: &TaskId, ending: &Failure, now: Timestamp) {
+        let failed = Failed::of(id.clone(), now, ending);
+        self.failures.insert(id.clone(), Kept { failed, is_filed: false, untold: None });
+    }
+
     pub(super) fn heard_of(&mut self, id: &TaskId, round: Round) {
         if let Some(kept) = self.failures.get_mut(id).filter(|kept| kept.untold == Some(round)) {
             kept.untold = None;

@@ -92,7 +92,7 @@ impl Tasks for MemoryStore {
             return Ok(PutBack::Waits);
         }
         Ok(match &task.status {
-            status if status.is_cancelled() => PutBack::Cancelled,
+            status if status.ended().is_some() => PutBack::Ended,
             _ if task.waits_in(Round(0)) => PutBack::Waits,
             Status::Queued
             | Status::Created { .. }
@@ -205,6 +205,13 @@ impl Tasks for MemoryStore {
                 Settlement::Failed(failure) => {
                     task.status = Status::Failed { batch: Some(batch.clone()), reason: failure.reason.clone() };
                     tables.file(&member.id, failure, now);
+                }
+                Settlement::Ended { ended, attempts } => {
+                    task.status = Status::Failed { batch: Some(batch.clone()), reason: ended.reason() };
+                    let target = Target::new(String::new());
+                    let ending =
+                        Failure { target, reason: ended.reason(), attempts: *attempts, answer: None, keep_ms: 0 };
+                    tables.keep(&member.id, &ending, now);
                 }
             }
         }

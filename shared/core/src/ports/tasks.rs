@@ -6,6 +6,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::declare::port;
 use super::{Look, Result, Stored};
 use crate::domain::batch::Member;
+use crate::domain::ended::Ended;
 use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
@@ -36,8 +37,8 @@ pub enum PutBack {
     Waits,
     /// It has moved on since.
     MovedOn,
-    /// Somebody cancelled it before its turn came.
-    Cancelled,
+    /// It ended before its turn came.
+    Ended,
 }
 
 /// How fresh a read must be.
@@ -114,6 +115,13 @@ pub enum Settlement {
     Succeeded,
     /// It failed for good, and is filed with the others.
     Failed(Failure),
+    /// Its batch is called without it. It is not filed: nobody has to look into it.
+    Ended {
+        /// Why.
+        ended: Ended,
+        /// Calls that it was part of.
+        attempts: u32,
+    },
 }
 
 /// A task whose turn never came.

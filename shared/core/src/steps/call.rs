@@ -115,7 +115,7 @@ pub(super) async fn members(store: &impl Tasks, batch: &Batch) -> Result<Members
     Ok(tasks)
 }
 
-/// The members as a verdict on their batch needs them.
+/// The members as a verdict on their batch needs them, except those that it is called without.
 pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
     let attempted = |member: &Member| {
         let task = tasks.get(&member.id);
@@ -125,7 +125,8 @@ pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
             bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
         }
     };
-    batch.members.iter().map(attempted).collect()
+    let members = batch.members.iter().enumerate().filter(|(position, _)| batch.omission(*position).is_none());
+    members.map(|(_, member)| attempted(member)).collect()
 }
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
@@ -317,11 +318,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         }
     }
 
-    /// The body of a call of these members. One on which the body's template fails is in none, so that it cannot harm
-    /// the others.
+    /// The body of a call of these members, except those that the batch is called without. One on which the body's
+    /// template fails is in none, so that it cannot harm the others.
     fn make(&self, key: &BatchId, members: &[Member]) -> Made<'_> {
         let Self { route, batch, .. } = self;
+        let omitted = batch.omitted_ids();
         let item = |member: &Member| {
+            if omitted.contains(&member.id) {
+                return None;
+            }
             let (id, task) = self.tasks.get_key_value(&member.id)?;
             Some(Item { id: id.as_str(), payload: serde_json::from_str(&task.payload).ok()? })
         };

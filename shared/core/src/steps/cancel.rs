@@ -12,6 +12,7 @@ use super::lane::{Ordering, Over};
 use super::shape::{Outcome, Tries, handle};
 use super::{CONCURRENCY, Error, ties};
 use crate::domain::cancelled::{Cancels, Refused};
+use crate::domain::ended::Ended as How;
 use crate::domain::failed::Failure;
 use crate::domain::id::{Round, Target, TaskId};
 use crate::domain::lane::OnFailure;
@@ -88,7 +89,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
                 Ok(Cancels::Before) => return Ok(Ok(())),
                 Err(refused) => return Ok(Err(refused)),
             }
-            let (target, reason) = (target(routes, &task), Reason::cancelled());
+            let (target, reason) = (target(routes, &task), How::Cancelled.reason());
             let ending = Failure { target, reason, attempts: task.attempts, answer: None, keep_ms: 0 };
             if let Some(ended) = self.store.end(id, task.round, &ending, self.env.now()).await? {
                 let Failure { target, reason, .. } = &ending;

@@ -119,6 +119,6 @@ async fn return_from(
             let candidate = Candidate { round: member.round.next(), ..member };
             Next::Elect(Waiting { target: target.clone(), candidate, since: env.now() })
         }
-        PutBack::MovedOn | PutBack::Cancelled => Next::Nothing,
+        PutBack::MovedOn | PutBack::Ended => Next::Nothing,
     })
 }

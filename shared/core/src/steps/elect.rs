@@ -308,7 +308,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 let back = WayBack { member, batch, target: target_ref, attempts, at: now };
                 Ok::<_, Error>(match self.store.put_back(back).await? {
                     PutBack::Waits => Some(Candidate { round: member.round.next(), ..member.clone() }),
-                    PutBack::MovedOn | PutBack::Cancelled => None,
+                    PutBack::MovedOn | PutBack::Ended => None,
                 })
             })
             .buffer_unordered(CONCURRENCY)

@@ -1,6 +1,7 @@
 //! What every store must do with a task that is erased.
 
 use groupage_core::domain::answer::Excerpt;
+use groupage_core::domain::ended::Ended;
 use groupage_core::ports::Failures;
 use groupage_tests::prelude::*;
 
@@ -67,7 +68,7 @@ async fn only_a_settled_task_is_erased_and_only_in_its_round(store: impl Fixture
 
 async fn a_task_of_whose_end_somebody_has_not_heard_is_not_erased(store: impl Fixture) {
     let waits = waiting(&*store, "t", &target("a")).await;
-    let ending = Failure { reason: Reason::cancelled(), ..failure(&target("a"), "") };
+    let ending = Failure { reason: Ended::Cancelled.reason(), ..failure(&target("a"), "") };
     store.end(&waits.id, waits.round, &ending, AT).await.unwrap().unwrap();
     assert_eq!(store.erase(&waits.id, waits.round).await.unwrap(), Stored::Conflict);
     store.heard_of(&waits.id, waits.round).await.unwrap();

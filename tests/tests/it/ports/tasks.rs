@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::task::Status;
+use groupage_core::ports::Failures;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -29,6 +30,8 @@ conformance![
     nothing_is_put_back_where_there_is_no_task,
     a_task_is_settled_once,
     a_failed_task_keeps_its_reason,
+    a_member_that_its_batch_is_called_without_ends_and_is_not_filed,
+    a_task_keeps_until_when_it_is_wanted,
     only_the_batch_a_task_names_settles_it,
     a_settle_in_an_old_round_changes_nothing,
     a_round_counts_even_in_the_same_batch,
@@ -248,6 +251,30 @@ async fn a_failed_task_keeps_its_reason(store: impl Fixture) {
     let settlement = Settlement::Failed(failure(&target("a"), reason.as_str()));
     store.settle(&member(&candidate), &batch, &settlement, AT).await.unwrap();
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Failed { batch: Some(batch), reason });
+}
+
+async fn a_member_that_its_batch_is_called_without_ends_and_is_not_filed(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
+    let ended = groupage_core::domain::ended::Ended::Expired;
+    for attempts in [2, 7] {
+        store.settle(&member(&candidate), &batch, &Settlement::Ended { ended, attempts }, AT).await.unwrap();
+    }
+    let status = Status::Failed { batch: Some(batch), reason: ended.reason() };
+    assert_eq!(now(&*store, &candidate.id).await.status, status);
+    let kept = store.failure(&candidate.id).await.unwrap().unwrap();
+    assert_eq!((kept.reason, kept.attempts, kept.filed.at), (ended.reason(), 2, AT));
+    let (route, ever) = (target("a").route(), (Timestamp(0), Timestamp(u64::MAX / 2)));
+    for part in Part::all() {
+        assert_eq!(store.failed((&route, part), ever, None, 10).await.unwrap(), []);
+    }
+}
+
+async fn a_task_keeps_until_when_it_is_wanted(store: impl Fixture) {
+    for (id, expires_at) in [("ends", Some(Timestamp(1_700_000_600_123))), ("never", None)] {
+        let task = task(id, &target("a")).expiring(expires_at);
+        store.register(&task).await.unwrap();
+        assert_eq!(now(&*store, &task.id).await, task);
+    }
 }
 
 async fn only_the_batch_a_task_names_settles_it(store: impl Fixture) {

@@ -19,7 +19,7 @@ use groupage_core::ports::{
 };
 use serde::Deserialize;
 
-use filed::{ANSWER, ANSWER_STATUS, FILED, FILED_AT, GROUPED_BY, filing};
+use filed::{ANSWER, ANSWER_STATUS, ATTEMPTS, FILED, FILED_AT, GROUPED_BY, REASON, filing};
 use stored::{StoredTask, ended, ties_of};
 
 use crate::config::Tables;
@@ -183,7 +183,7 @@ impl Tasks for Dynamo {
                 let old = task_of(old)?;
                 Ok(match old.waits_in(Round(0)) {
                     true => PutBack::Waits,
-                    false if old.status.is_cancelled() => PutBack::Cancelled,
+                    false if old.status.ended().is_some() => PutBack::Ended,
                     false => PutBack::MovedOn,
                 })
             }
@@ -202,7 +202,7 @@ impl Tasks for Dynamo {
     async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let change = self
             .settling(task::FAILED, self.retention_ms, now)
-            .set("Reason", text(ending.reason.as_str()))
+            .set(REASON, text(ending.reason.as_str()))
             // By these it is found until everybody has heard of it.
             .set(TARGET, text(ending.target.as_str()))
             .set(WAITS_SINCE, number(now.0));
@@ -261,7 +261,7 @@ impl Tasks for Dynamo {
             .set(STATUS, text(task::CREATED))
             .set(TARGET, text(target.as_str()))
             .set(ROUND, number(member.round.next()))
-            .set("Attempts", number(attempts))
+            .set(ATTEMPTS, number(attempts))
             .set(WAITS_SINCE, number(at.0))
             .remove(BATCH_ID);
         let assumes = is_member(batch, member.round);
@@ -280,6 +280,10 @@ impl Tasks for Dynamo {
         let change = match settlement {
             Settlement::Succeeded => self.settling(task::SUCCEEDED, self.retention_ms, now),
             Settlement::Failed(failure) => self.failing(&member.id, failure, now),
+            Settlement::Ended { ended, attempts } => self
+                .settling(task::FAILED, self.retention_ms, now)
+                .set(REASON, text(ended.reason().as_str()))
+                .set(ATTEMPTS, number(attempts)),
         };
         let assumes = is_member(batch, member.round);
         // Refused means that an earlier repeat did it, or put the task back: nothing is left to do either way.

@@ -33,6 +33,8 @@ pub(super) struct StoredTask {
     event: Option<EventId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lane: Option<LaneId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
 }
 
 impl StoredTask {
@@ -58,6 +60,7 @@ impl StoredTask {
             item: task.item.clone(),
             event: task.event.clone(),
             lane: task.lane.clone(),
+            expires_at: task.expires_at,
         }
     }
 
@@ -89,6 +92,7 @@ impl StoredTask {
             item: self.item,
             event: self.event,
             lane: self.lane,
+            expires_at: self.expires_at,
         })
     }
 }
@@ -153,6 +157,7 @@ mod tests {
             item: Some(ItemId::parse("0f3c8a5155f04f5e9a326d4c5f8e2b10:17:4711").unwrap()),
             event: None,
             lane: None,
+            expires_at: Some(Timestamp(1_700_000_600_123)),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Record;
 use crate::domain::lane::Order;
 use crate::domain::rest::{Rest, Stage};
+use crate::domain::when::When;
 use crate::domain::{ListId, Shard, Target, Task, TaskMessage};
 
 /// A parsed record with the task that it asks for.
@@ -65,5 +66,6 @@ impl Opened {
 
 /// The message that asked for a task.
 pub(super) fn message_of(task: Task) -> TaskMessage {
-    TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None, event: task.event }
+    let Task { id, payload, item, event, expires_at, .. } = task;
+    TaskMessage { id, payload, item, list: None, event, expires_at: expires_at.map(When::At) }
 }

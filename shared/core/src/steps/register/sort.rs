@@ -111,7 +111,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             Came::In(Stage::Left(since), ..) if route.shards == 1 => since.min(now),
             Came::In(..) | Came::Alone => now,
         };
-        let task = Task::new(message.id, target.clone(), message.payload, digest, now);
+        let expires_at = message.expires_at.map(|when| when.resolved(now));
+        let task = Task::new(message.id, target.clone(), message.payload, digest, now).expiring(expires_at);
         let task = Task { waits_since, ..task.with_item(message.item).with_event(message.event) };
         Ok(Parsed { task, target, order, list, came })
     }
