@@ -13,8 +13,9 @@ use crate::responses::{AnyPort, Conflicts, WithBody};
 
 /// Cancel tasks
 ///
-/// Those that wait for a batch or for their turn are settled as cancelled. One that is in a batch is refused, since its
-/// call may have begun. The call may be repeated.
+/// Those that wait for a batch, for their turn or for their time are settled as cancelled. One that is in a batch is
+/// left out of its call. Once a call has begun it is refused. So it is while its batch is being filled: repeat the call
+/// then.
 #[utoipa::path(
     post, path = "/tasks/cancellations", tag = "tasks", operation_id = "cancel_tasks",
     request_body(content = TaskIds, example = json!({ "ids": ["parcel-4711"] })),

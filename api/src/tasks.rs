@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::{self, Status};
 use groupage_core::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
+use groupage_core::domain::times::Times;
 use groupage_core::domain::{Batch, BatchId, ItemId, TaskId, Timestamp};
 use groupage_core::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
 use groupage_core::routes::Routes;
@@ -57,6 +58,9 @@ pub struct NewTask {
     /// The list that the task waits on until it is released. Without it, the task goes on at once.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
     list: Option<String>,
+    /// When the task is called at the earliest: a time as RFC 3339 has it, or a delay in whole seconds from its
+    /// registration, a year at most. It is registered at once, and waits. No ordered route takes it.
+    not_before: Option<Written>,
     /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time as RFC 3339 has it, or a
     /// delay in whole seconds from its registration, a year at most.
     expires_at: Option<Written>,
@@ -148,8 +152,9 @@ pub async fn send<B: Backend>(
     let routes = pushed(&stack.routes).await?;
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
     for (position, task) in tasks.iter().enumerate() {
-        let fresh_id = stack.env.fresh_id();
+        let (fresh_id, now) = (stack.env.fresh_id(), stack.env.now());
         let (message, body) = message(task.get(), &fresh_id).map_err(|why| refusal(position, task.get(), &why))?;
+        Times::of(&message, now).check(false, now).map_err(|why| refusal(position, task.get(), &why))?;
         messages.push(Outgoing { to: intake(routes.as_deref(), &message), body, delay_ms: 0, attributes: Vec::new() });
         ids.push(message.id);
     }
@@ -185,6 +190,7 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         Code::BadItem => Some("item"),
         Code::BadList => Some("list"),
         Code::BadEvent => Some("event"),
+        Code::BadTime if why.detail.starts_with("`not_before`") => Some("not_before"),
         Code::BadTime => Some("expires_at"),
         Code::NotAnObject
         | Code::NotJson
@@ -211,6 +217,8 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
+    /// Waits for its time.
+    Scheduled,
     /// Waits for its turn: a task of its order key before it is not settled yet.
     Queued,
     /// Waits for a batch.
@@ -232,6 +240,7 @@ pub enum TaskState {
 impl From<Shown> for TaskState {
     fn from(shown: Shown) -> Self {
         match shown {
+            Shown::Scheduled => Self::Scheduled,
             Shown::Queued => Self::Queued,
             Shown::Created => Self::Created,
             Shown::Batched => Self::Batched,
@@ -273,6 +282,10 @@ pub struct Task {
     /// When it was registered.
     #[schema(format = DateTime)]
     registered_at: String,
+    /// When its time comes, while it waits for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    not_before: Option<String>,
     /// Until when it is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
@@ -317,9 +330,17 @@ impl Task {
     pub fn of(task: task::Task, batch: Option<Batch>) -> Self {
         let status = Shown::of(&task, batch.as_ref()).into();
         let task::Task { id, status: stored, round, created_at, item, expires_at, .. } = task;
+        let not_before = match &stored {
+            Status::Scheduled { due, .. } => Some(due.shown()),
+            Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. }
+            | Status::Failed { .. } => None,
+        };
         let (target, reason) = match &stored {
             Status::Queued => (None, None),
-            Status::Created { target } => (Some(target.clone()), None),
+            Status::Scheduled { target, .. } | Status::Created { target } => (Some(target.clone()), None),
             Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
             Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),
         };
@@ -332,6 +353,7 @@ impl Task {
             returned: round.0,
             item,
             registered_at: created_at.shown(),
+            not_before,
             expires_at: expires_at.map(Timestamp::shown),
         }
     }

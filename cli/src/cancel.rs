@@ -21,9 +21,10 @@ Examples:
 
 /// End tasks that wait, before any call: they are settled as cancelled.
 ///
-/// A task waits for a batch, or for its turn in its order key. One that is in a batch is refused, since its call may
-/// have begun. A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and
-/// holds back no other task of its order key. Repeating it is safe.
+/// A task waits for a batch, for its turn in its order key or for its time. One that is in a batch is left out of that
+/// batch's call. Once a call has begun, it is refused. So it is while its batch is being filled: cancel it again then.
+/// A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and holds back no
+/// other task of its order key. Repeating it is safe.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

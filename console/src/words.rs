@@ -75,6 +75,7 @@ pub fn why(why: &Why, now: Timestamp) -> String {
         Of::Target => "its Target",
     };
     match why {
+        Why::NotBefore { due } => format!("its time: not before {} ({})", clock(*due), relative(*due, now)),
         Why::Turn => "its turn: a task before it in its lane is not settled".to_owned(),
         Why::Election => "a leader: its election is on the way".to_owned(),
         Why::Leader { .. } => "its leader, which is at work".to_owned(),

@@ -40,3 +40,34 @@ def test_a_task_that_expires_at_a_gate_is_in_no_call_and_its_neighbours_are(run,
     assert "was wanted until" in retried["refused"][0]["detail"]
     wrong = api.call("POST", "/tasks", {"tasks": [parcel("never", "late", expires_at="soon")]})
     assert (wrong[0], wrong[1]["field"]) == (422, "tasks[0].expires_at"), wrong
+
+
+def test_a_task_waits_for_its_time_and_may_be_cancelled_before(run, downstream, api, tmp_path):
+    stack, ids = run.stack, ["soon-1", "soon-2", "later-1"]
+    tasks = [parcel("soon-1", "planned", not_before=12), parcel("later-1", "planned", not_before=31_000_000)]
+    assert api.call("POST", "/tasks", {"tasks": tasks})[0] == 202
+    (tmp_path / "tasks.ndjson").write_text(json.dumps(parcel("soon-2", "planned")))
+    stack.groupage("send", tmp_path / "tasks.ndjson", "--not-before", "12s")
+    states = lambda: [stack.status(id) for id in ids]
+    stack.eventually("them to be scheduled", lambda: states() == ["scheduled"] * 3, states)
+    assert "not before 20" in stack.groupage("status", "task", "later-1")
+    assert api.call("GET", "/tasks/later-1")[1]["not_before"] > "2026"
+    assert api.call("POST", "/tasks/cancellations", {"ids": ["later-1"]})[1]["done"] == ["later-1"]
+    stack.eventually("their time to come", lambda: states()[:2] == ["succeeded"] * 2, states)
+    assert (states()[2], sorted(loaded(downstream, "planned"))) == ("cancelled", ["soon-1", "soon-2"])
+
+
+def test_members_of_a_batch_that_waits_are_cancelled(run, downstream, api):
+    stack, ids = run.stack, ["kept-1", "gone-1", "gone-2"]
+    stack.groupage("pause", "--target", "parcels:hold", "--reason", "a flood")
+    stack.send([json.dumps(parcel(id, "hold")) for id in ids])
+    states = lambda: [stack.status(id) for id in ids]
+    stack.eventually("them to be in a batch", lambda: states() == ["batched"] * 3, states)
+    cancel = lambda: api.call("POST", "/tasks/cancellations", {"ids": ["gone-1"]})[1]
+    stack.eventually("its batch to be closed", lambda: cancel()["done"] == ["gone-1"], cancel)
+    assert json.loads(stack.groupage("cancel", "gone-1", "--json"))["cancelled"] == 1
+    assert api.call("POST", "/tasks/cancellations", {"ids": ["gone-1", "gone-2"]})[1]["done"] == ["gone-1", "gone-2"]
+    assert states() == ["batched", "cancelled", "cancelled"]
+    stack.groupage("resume", "--target", "parcels:hold")
+    stack.eventually("the other one", lambda: states()[0] == "succeeded", states)
+    assert loaded(downstream, "hold") == ["kept-1"]

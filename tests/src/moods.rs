@@ -122,7 +122,11 @@ impl Moods {
             let stuck = world.run_to_rest().await.err();
             let failed = world.tables().tasks().into_iter().filter_map(|task| match task.status {
                 Status::Failed { reason, .. } => Some((task.id.to_string(), reason.to_string())),
-                Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+                Status::Scheduled { .. }
+                | Status::Queued
+                | Status::Created { .. }
+                | Status::Batched { .. }
+                | Status::Succeeded { .. } => None,
             });
             let answered = world.downstream.answered();
             let good = answered.iter().filter(|(_, answer)| *answer == Ok(ok(""))).count();

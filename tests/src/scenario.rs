@@ -116,6 +116,12 @@ pub fn expiring(body: &str, seconds: u64) -> String {
     body.strip_suffix('}').map_or_else(String::new, |open| format!(r#"{open},"expires_at":{seconds}}}"#))
 }
 
+/// The same message, for a task that is called after this number of seconds at the earliest.
+#[must_use]
+pub fn scheduled(body: &str, seconds: u64) -> String {
+    body.strip_suffix('}').map_or_else(String::new, |open| format!(r#"{open},"not_before":{seconds}}}"#))
+}
+
 /// Messages of the task queue, for this many trucks.
 pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
     (0..count).map(|n| parcel(n, n % trucks)).collect()

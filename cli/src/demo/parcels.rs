@@ -36,6 +36,7 @@ pub fn message(parcel: &Parcel, item: Option<ItemId>) -> TaskMessage {
         item,
         list: None,
         event: None,
+        not_before: None,
         expires_at: None,
     }
 }

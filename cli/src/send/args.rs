@@ -47,6 +47,10 @@ pub struct Args {
     /// none, or the URL of an SQS queue that the stack's functions may send to.
     #[arg(long, value_name = "QUEUE", requires = "track", default_value = "none", value_parser = NotificationQueue::parse)]
     pub notify: NotificationQueue,
+    /// When the tasks are called at the earliest that do not say it themselves: a time such as 2026-12-31T23:59:59Z, or
+    /// a span from now, such as 2h; a year at most. They are registered at once, and wait. Ordered routes take none.
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    pub not_before: Option<Timestamp>,
     /// Until when the tasks are wanted that do not say it themselves: a time such as 2026-12-31T23:59:59Z, or a span
     /// from now, such as 2h. Later no call with them begins: they end as expired.
     #[arg(long, value_name = "WHEN", value_parser = when)]

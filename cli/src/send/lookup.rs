@@ -39,7 +39,9 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
             Known::Otherwise { acks_item: task.item == message.item }
         }
         Some(task) => match &task.status {
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } => Known::Unsettled,
+            Status::Scheduled { .. } | Status::Queued | Status::Created { .. } | Status::Batched { .. } => {
+                Known::Unsettled
+            }
             Status::Succeeded { .. } => Known::Succeeded,
             Status::Failed { reason, .. } => Known::Failed(reason.clone()),
         },

@@ -31,6 +31,8 @@ struct TaskStatus {
     item: Option<String>,
     registered_at_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    not_before_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires_at_ms: Option<u64>,
 }
 
@@ -52,11 +54,23 @@ impl TaskStatus {
             batch: task.status.batch().cloned(),
             reason: match &task.status {
                 Status::Failed { reason, .. } => Some(reason.to_string()),
-                Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+                Status::Scheduled { .. }
+                | Status::Queued
+                | Status::Created { .. }
+                | Status::Batched { .. }
+                | Status::Succeeded { .. } => None,
             },
             returned: task.round.0,
             item: task.item.as_ref().map(ToString::to_string),
             registered_at_ms: task.created_at.0,
+            not_before_ms: match &task.status {
+                Status::Scheduled { due, .. } => Some(due.0),
+                Status::Queued
+                | Status::Created { .. }
+                | Status::Batched { .. }
+                | Status::Succeeded { .. }
+                | Status::Failed { .. } => None,
+            },
             expires_at_ms: task.expires_at.map(|at| at.0),
         }
     }
@@ -83,7 +97,7 @@ impl TaskStatus {
 
 const fn tone(shown: Shown) -> Tone {
     match shown {
-        Shown::Queued | Shown::Created | Shown::Batched | Shown::InProgress => Tone::Wary,
+        Shown::Scheduled | Shown::Queued | Shown::Created | Shown::Batched | Shown::InProgress => Tone::Wary,
         Shown::Succeeded => Tone::Good,
         Shown::Failed | Shown::Cancelled | Shown::Expired => Tone::Bad,
     }

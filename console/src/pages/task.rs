@@ -55,7 +55,11 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
 async fn failure(visit: &Visit<'_>, task: &Task) -> Result<Option<Vec<(&'static str, Markup)>>, Trouble> {
     let reason = match &task.status {
         Status::Failed { reason, .. } => reason,
-        Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => return Ok(None),
+        Status::Scheduled { .. }
+        | Status::Queued
+        | Status::Created { .. }
+        | Status::Batched { .. }
+        | Status::Succeeded { .. } => return Ok(None),
     };
     let mut rows = vec![("reason", id(reason.as_str()))];
     if let Ok(failed) = visit.failing().show(&task.id).await? {

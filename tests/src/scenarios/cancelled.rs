@@ -1,5 +1,6 @@
-//! Stories of tasks that a person cancels: while they wait for a leader, are candidates of an open batch, wait for
-//! their turn, or have it. Sweep runs in all of them: it makes up for a person who died before everybody had heard.
+//! Stories of tasks that a person cancels: while they wait for a leader, are candidates of an open batch, are members
+//! of one that waits for its call, wait for their turn, or have it. Sweep runs in all of them: it makes up for a person
+//! who died before everybody had heard.
 
 use crate::fan_out::FanOut;
 use crate::scenario::{Scenario, keyed, parcels};
@@ -16,6 +17,17 @@ pub(super) fn all() -> Vec<Scenario> {
         Scenario::new("an item whose task is cancelled", 3, |world| {
             world.fan_out_later(0, FanOut::of(&[&parcels(3, 1)]));
             world.cancel_later(40, &["p1"]);
+        }),
+        Scenario::new("members of batches that wait, cancelled", 5, |world| {
+            world.hold_later(0, "parcels");
+            world.send_later(500, &parcels(5, 2));
+            // One of three, and both of two.
+            world.cancel_later(6_000, &["p0", "p1", "p3"]);
+        }),
+        ordered("a member with its turn that is cancelled in its batch", |world| {
+            world.hold_later(0, "parcels");
+            world.send_later(500, &(0..3).map(|n| keyed(n, 0, 0, n + 1)).collect::<Vec<_>>());
+            world.cancel_later(6_000, &["p0"]);
         }),
         ordered("a task that is cancelled before its turn", |world| {
             send_three(world);

@@ -9,6 +9,7 @@ mod fan_outs;
 mod lists;
 mod order;
 mod outages;
+mod scheduled;
 mod shards;
 mod streams;
 mod windows;
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Scenario> {
         fan_outs::all(),
         order::all(),
         outages::all(),
+        scheduled::all(),
         shards::all(),
         streams::all(),
         windows::all(),

@@ -27,7 +27,11 @@ async fn shown(world: &World) -> BTreeMap<String, (Shown, Option<String>)> {
         };
         let reason = match &task.status {
             Status::Failed { reason, .. } => Some(reason.to_string()),
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. } => None,
         };
         all.insert(task.id.to_string(), (Shown::of(&task, batch.as_ref()), reason));
     }

@@ -7,6 +7,7 @@
 
 mod bodies;
 mod bytes;
+mod cancelled;
 mod contracts;
 mod edges;
 mod elections;
@@ -23,6 +24,7 @@ mod overload;
 mod ports;
 mod protocol;
 mod restored;
+mod scheduled;
 mod senders;
 mod shards;
 mod simulator;

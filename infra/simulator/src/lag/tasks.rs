@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{
-    Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Stored, Tasks,
-    WaitingPage, WayBack,
+    Entries, Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
+    Settlement, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 use super::Lagging;
@@ -131,6 +131,19 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
             self.version(id, |task| task.map(|task| Task { status, ..task.clone() }));
         }
         Ok(joined)
+    }
+
+    async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
+        self.inner.due(look).await
+    }
+
+    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+        let was = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop();
+        let waiting = self.inner.fall_due(id, target, now).await?;
+        if waiting.is_some() && was.is_some_and(|task| matches!(task.status, Status::Scheduled { .. })) {
+            self.waits_again(id, target).await?;
+        }
+        Ok(waiting)
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {

@@ -42,6 +42,7 @@ impl Status {
         match self {
             Self::Failed { batch: None, reason } => Ended::of(reason),
             Self::Failed { batch: Some(_), .. }
+            | Self::Scheduled { .. }
             | Self::Queued
             | Self::Created { .. }
             | Self::Batched { .. }

@@ -53,7 +53,7 @@ impl Task {
     /// What becomes of it if it is to be erased, given the batch that settled it if that is still there.
     pub fn erases(&self, batch: Option<&Batch>) -> Result<Erases, Refused> {
         match &self.status {
-            Status::Queued | Status::Created { .. } => Ok(Erases::OnceCancelled),
+            Status::Scheduled { .. } | Status::Queued | Status::Created { .. } => Ok(Erases::OnceCancelled),
             Status::Batched { batch } => Err(Refused::InBatch(batch.clone())),
             Status::Succeeded { .. } | Status::Failed { .. } if self.is_erased() => Ok(Erases::Before),
             Status::Succeeded { .. } | Status::Failed { .. } => match batch.and_then(Batch::unfinished) {
@@ -111,7 +111,8 @@ mod tests {
         let cancelled = task(Status::Failed { batch: None, reason: Ended::Cancelled.reason() });
         assert_eq!(cancelled.erases(None), Ok(Erases::Now));
         assert_eq!(task(Status::Batched { batch: id.clone() }).erases(Some(&done)), Err(Refused::InBatch(id)));
-        for waits in [Status::Queued, Status::Created { target: target() }] {
+        let scheduled = Status::Scheduled { target: target(), due: Timestamp(9) };
+        for waits in [scheduled, Status::Queued, Status::Created { target: target() }] {
             assert_eq!(task(waits).erases(None), Ok(Erases::OnceCancelled));
         }
     }

@@ -164,7 +164,11 @@ impl Task {
     pub fn retried(&self, target: Target, lane: Option<&Lane>, now: Timestamp) -> Result<Retry, Refused> {
         match &self.status {
             Status::Failed { .. } => {}
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => {
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. } => {
                 return Err(Refused::NotFailed(self.status.word()));
             }
         }

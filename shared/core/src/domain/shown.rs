@@ -10,6 +10,8 @@ use super::task::{Status, Task};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shown {
+    /// Waits for its time.
+    Scheduled,
     /// Waits for its turn in its lane.
     Queued,
     /// Waits for a batch.
@@ -32,6 +34,7 @@ impl Shown {
     /// How a task stands, given its batch if it is in one.
     pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
         match &task.status {
+            Status::Scheduled { .. } => Self::Scheduled,
             Status::Queued => Self::Queued,
             Status::Created { .. } => Self::Created,
             Status::Batched { .. } => match batch.map(|batch| &batch.status) {

@@ -42,6 +42,9 @@ pub struct Contract {
     /// The event of a stream, `stream:opened:number`, that is settled with the task. The feeder of the stream gives it.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,40}:[0-9]{1,15}:[0-9]{1,15}$"))]
     event: Option<String>,
+    /// When the task is called at the earliest. It is registered at once, and waits until then. A time, or a delay in
+    /// seconds. No ordered route takes it, and no stream.
+    not_before: Option<Written>,
     /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time, or a delay in seconds.
     expires_at: Option<Written>,
 }
@@ -64,6 +67,8 @@ pub struct TaskMessage {
     pub list: Option<ListId>,
     /// The stream's event that it is.
     pub event: Option<EventId>,
+    /// When it is called at the earliest.
+    pub not_before: Option<When>,
     /// Until when it is wanted.
     pub expires_at: Option<When>,
 }
@@ -79,12 +84,12 @@ impl TaskMessage {
         let list = field("list", self.list.as_ref().map(ToString::to_string));
         let event = field("event", self.event.as_ref().map(ToString::to_string));
         let date = |name, when: Option<When>| when.map_or_else(String::new, |when| format!(r#","{name}":{when}"#));
-        let expires_at = date("expires_at", self.expires_at);
-        format!(r#"{{"id":{id},"payload":{}{item}{list}{event}{expires_at}}}"#, self.payload)
+        let [not_before, expires_at] = [date("not_before", self.not_before), date("expires_at", self.expires_at)];
+        format!(r#"{{"id":{id},"payload":{}{item}{list}{event}{not_before}{expires_at}}}"#, self.payload)
     }
 
-    /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other, nor does
-    /// until when it is wanted: a delay would be another moment each time.
+    /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other, nor do
+    /// its times: a delay would be another moment each time.
     pub fn digest(&self) -> String {
         // With another item or event it is another task, else somebody would wait for one that nobody acks.
         match (&self.item, &self.event) {
@@ -219,11 +224,15 @@ fn message(
     event: Option<EventId>,
 ) -> Result<TaskMessage, Rejection> {
     for name in fields.keys() {
-        if !matches!(name.as_str(), "version" | "id" | "payload" | "item" | "list" | "event" | "expires_at") {
+        if !matches!(
+            name.as_str(),
+            "version" | "id" | "payload" | "item" | "list" | "event" | "not_before" | "expires_at"
+        ) {
             // Short: the detail travels beside the message, whose size leaves little room.
             let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
             let detail = format!(
-                "the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`, `event`, `expires_at`"
+                "the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`, `event`, `not_before`, \
+                 `expires_at`"
             );
             return Err(Rejection::new(Code::UnknownField, detail));
         }
@@ -250,8 +259,11 @@ fn message(
     if list.is_some() && event.is_some() {
         return Err(Rejection::new(Code::BadEvent, "a stream's event goes on at once: it waits on no list"));
     }
-    let expires_at = when(fields, "expires_at")?;
-    Ok(TaskMessage { id, payload: compact(payload), item, list, event, expires_at })
+    let (not_before, expires_at) = (when(fields, "not_before")?, when(fields, "expires_at")?);
+    if not_before.is_some() && event.is_some() {
+        return Err(Rejection::new(Code::BadEvent, "a stream's event goes on at once: it waits for no time"));
+    }
+    Ok(TaskMessage { id, payload: compact(payload), item, list, event, not_before, expires_at })
 }
 
 fn when(fields: &BTreeMap<String, Box<RawValue>>, name: &str) -> Result<Option<When>, Rejection> {

@@ -10,6 +10,11 @@ use super::time::Timestamp;
 /// What a task, a Target's tasks or a batch wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// Its time has not come.
+    NotBefore {
+        /// When it comes.
+        due: Timestamp,
+    },
     /// A task before it in its lane is not settled.
     Turn,
     /// No leader yet: its election is on the way, or sweep makes up for it.

@@ -18,7 +18,7 @@ mod streams;
 mod tasks;
 mod trackers;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
@@ -28,7 +28,7 @@ use crate::domain::session::Session;
 use crate::domain::shelf::{Bookmarks, Shelf};
 use crate::domain::stream::{Life, Stream};
 use crate::domain::task::{Candidate, Task};
-use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, TrackerId};
+use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, Timestamp, TrackerId};
 use crate::ports::{Census, Result};
 
 pub use due::due;
@@ -60,6 +60,8 @@ struct Tables {
     tasks: HashMap<TaskId, Task>,
     /// What the index shows: waiting tasks by Target, in the order of their ids.
     waiting: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
+    /// Scheduled tasks, by when they are due.
+    due: BTreeSet<(Timestamp, TaskId)>,
     /// What is kept of each failed task's failure, and whether it is filed.
     failures: HashMap<TaskId, failures::Kept>,
     locks: HashMap<Target, Lock>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::declare::port;
-use super::{Look, Result, Stored};
+use super::{Entries, Look, Result, Stored};
 use crate::domain::batch::Member;
 use crate::domain::ended::Ended;
 use crate::domain::failed::Failure;
@@ -86,6 +86,15 @@ impl Waiting {
     pub fn new(task: &Task, target: &Target) -> Self {
         Self { target: target.clone(), candidate: task.candidate(), since: task.waits_since }
     }
+}
+
+/// A scheduled task, as the index of what is due shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The task.
+    pub id: TaskId,
+    /// What it is grouped by then.
+    pub target: Target,
 }
 
 /// A page of everything that waits, whatever the Target.
@@ -171,6 +180,13 @@ port! {
         /// have waited for long.
         async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage>;
 
+        /// Looks at one part's scheduled tasks whose time has come. The index lags behind the tasks.
+        async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>>;
+
+        /// Lets a scheduled task wait for a batch, in the index under `target`. Assumes: it is scheduled, and due by
+        /// `now`. Says as what it waits, by this write or an earlier one; `None` if it has moved on, or is not due.
+        async fn fall_due(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>>;
+
         /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
         async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack>;
 
@@ -178,9 +194,9 @@ port! {
         /// it failed so, by this write or an earlier one.
         async fn pass_over(&self, task: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>>;
 
-        /// Ends a task that waits for a batch, or for its turn, for this reason. It stays in the index as one of which
-        /// somebody must hear, under `target`. Assumes: it waits so, in this round. Says what it came to if it ended
-        /// so, by this write or an earlier one.
+        /// Ends a task that waits for a batch, for its turn or for its time, for this reason. It stays in the index as
+        /// one of which somebody must hear, under `target`. Assumes: it waits so, in this round. Says what it came to
+        /// if it ended so, by this write or an earlier one.
         async fn end(
             &self,
             task: &TaskId,

@@ -90,12 +90,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Erasing
                 Ok(Erases::Before) => return Ok(Ok(batch)),
                 Ok(Erases::OnceCancelled) => {
                     let Self { store, outbox, env } = *self;
-                    for (_, cancelled) in
-                        (Cancelling { store, outbox, env }).cancel(routes, std::slice::from_ref(id)).await
-                    {
-                        // Refused means that it has moved on; the next look says where to.
-                        let _ = cancelled?;
-                    }
+                    // Refused, or in a batch, means that it has moved on; the next look says where to.
+                    let _ = (Cancelling { store, outbox, env }).end_waiting(routes, id).await?;
                 }
                 Ok(Erases::Now) => {
                     if self.store.erase(id, task.round).await? == Stored::Yes {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::agree::agree;
 use super::ballot::{election_messages, elections};
-use super::drive_on::{Next, drive_on};
+use super::drive_on::{Next, drive_on, due_message};
 use super::{Error, lease_ms};
 use crate::domain::batch::Pace;
 use crate::domain::id::WorkflowId;
@@ -95,6 +95,9 @@ pub async fn revive<S: Tasks + Batches + Census + Locks>(
             Next::FollowUp(message) => {
                 report.recorded += 1;
                 of_batches.push(message);
+            }
+            Next::Due(at, Waiting { target, candidate, .. }) => {
+                messages.extend(due_message(&target, vec![candidate], at, env.now()));
             }
             Next::Ack(..) | Next::Nothing => {}
         }

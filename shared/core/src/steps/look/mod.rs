@@ -126,6 +126,10 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
                 }
                 Some(Why::Turn)
             }
+            task::Status::Scheduled { target: groups_by, due } => {
+                target = Some(groups_by.whole());
+                Some(Why::NotBefore { due: *due })
+            }
             task::Status::Created { target: waits_for } => {
                 target = Some(waits_for.whole());
                 let (lock, open) = self.lock(&waits_for.whole()).await?;

@@ -3,6 +3,7 @@
 use super::Record;
 use crate::domain::lane::Order;
 use crate::domain::rest::{Rest, Stage};
+use crate::domain::task::Status;
 use crate::domain::when::When;
 use crate::domain::{ListId, Shard, Target, Task, TaskMessage};
 
@@ -66,6 +67,14 @@ impl Opened {
 
 /// The message that asked for a task.
 pub(super) fn message_of(task: Task) -> TaskMessage {
-    let Task { id, payload, item, event, expires_at, .. } = task;
-    TaskMessage { id, payload, item, list: None, event, expires_at: expires_at.map(When::At) }
+    let Task { id, payload, item, event, expires_at, status, .. } = task;
+    let not_before = match status {
+        Status::Scheduled { due, .. } => Some(When::At(due)),
+        Status::Queued
+        | Status::Created { .. }
+        | Status::Batched { .. }
+        | Status::Succeeded { .. }
+        | Status::Failed { .. } => None,
+    };
+    TaskMessage { id, payload, item, list: None, event, not_before, expires_at: expires_at.map(When::At) }
 }
