@@ -44,6 +44,7 @@ use crate::{
         acks::ack,
         trackers::seal,
         trackers::abandon,
+        cancel::cancel_of,
         lists::open,
         lists::show,
         lists::put,

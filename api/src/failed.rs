@@ -157,9 +157,9 @@ impl Contents for TaskIds {
 pub struct Done {
     /// Those of which it was done.
     #[schema(value_type = Vec<String>)]
-    done: Vec<TaskId>,
+    pub done: Vec<TaskId>,
     /// Those of which it was not. Nothing was changed of them.
-    refused: Vec<NotDone>,
+    pub refused: Vec<NotDone>,
 }
 
 /// A task of which it was not done.

@@ -72,6 +72,7 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/trackers/{id}/acks", post(acks::ack::<B>))
         .route("/trackers/{id}/seal", post(trackers::seal::<B>))
         .route("/trackers/{id}/abandon", post(trackers::abandon::<B>))
+        .route("/trackers/{id}/cancellations", post(cancel::cancel_of::<B>))
         .route("/lists", post(lists::open::<B>))
         .route("/lists/{id}", get(lists::show::<B>))
         .route("/lists/{id}/tasks", post(lists::put::<B>).get(lists::peek::peek::<B>))

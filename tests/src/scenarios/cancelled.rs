@@ -3,7 +3,7 @@
 //! who died before everybody had heard.
 
 use crate::fan_out::FanOut;
-use crate::scenario::{Scenario, keyed, parcels};
+use crate::scenario::{Scenario, keyed, parcels, scheduled};
 use crate::world::World;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -23,6 +23,17 @@ pub(super) fn all() -> Vec<Scenario> {
             world.send_later(500, &parcels(5, 2));
             // One of three, and both of two.
             world.cancel_later(6_000, &["p0", "p1", "p3"]);
+        }),
+        Scenario::new("the tasks of a tracker, cancelled", 4, |world| {
+            world.hold_later(0, "parcels");
+            let mut bodies = parcels(4, 2);
+            bodies[3] = scheduled(&bodies[3], 1_000);
+            let mut fan_out = FanOut::of(&[&bodies]);
+            fan_out.portions[0].after_ms = 500;
+            let tracker = fan_out.tracker.clone();
+            world.fan_out_later(0, fan_out);
+            // Two are in batches that wait by then, and one waits for its time.
+            world.cancel_tracker_later(6_000, &tracker);
         }),
         ordered("a member with its turn that is cancelled in its batch", |world| {
             world.hold_later(0, "parcels");

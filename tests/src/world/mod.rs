@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
-use groupage_core::domain::id::{LaneId, RouteName, TaskId};
+use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId};
 use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::stream::{self, Stream};
 use groupage_core::domain::task::Status;
@@ -375,6 +375,11 @@ impl World {
         for id in ids {
             self.later(delay_ms, Job::Cancel(TaskId::new(*id)));
         }
+    }
+
+    /// Cancels a tracker's tasks after a while.
+    pub fn cancel_tracker_later(&self, delay_ms: u64, tracker: &TrackerId) {
+        self.later(delay_ms, Job::CancelOf(tracker.clone()));
     }
 
     /// Has tasks erased after a while, each by a person of its own.

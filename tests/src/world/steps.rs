@@ -2,9 +2,10 @@
 
 use groupage_aws::entry::mapping::{GROUP, TASKS};
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId};
+use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId, TrackerId};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::session::Timing;
+use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
@@ -71,6 +72,14 @@ impl World {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let cancelling = Cancelling { store, outbox, env: process.env() };
         cancelling.cancel(&self.routes, std::slice::from_ref(task)).await
+    }
+
+    pub(crate) async fn cancel_of_as(&self, process: &Process, tracker: &TrackerId) -> Result<(), Error> {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        let cancelling = Cancelling { store, outbox, env: process.env() };
+        // All of them are found in one go.
+        let _ = cancelling.cancel_of(&self.routes, tracker, None, Timestamp(u64::MAX)).await?;
+        Ok(())
     }
 
     pub(crate) async fn erase_as(&self, process: &Process, task: &TaskId) -> Result<erase::Each, Error> {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
 use groupage_core::ports::{
     Entries, Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
-    Settlement, Stored, Tasks, Waiting, WaitingPage, WayBack,
+    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 use super::Lagging;
@@ -135,6 +135,11 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
 
     async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
         self.inner.due(look).await
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        // The table is read itself, not its index.
+        self.inner.unsettled_of(tracker, after, limit).await
     }
 
     async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {

@@ -3,10 +3,10 @@
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
 use groupage_core::ports::{
     Entries, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment, Settlement,
-    Stored, Tasks, Waiting, WaitingPage, WayBack,
+    Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 use super::{RETENTION_MS, Store};
@@ -137,6 +137,15 @@ impl Tasks for Store {
         // Keys, times and Targets, of a hundred bytes or so each.
         self.paged(keys, entries.found.len() as u64 * 150);
         Ok(entries)
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        let keys = Keys::of(Place::Tasks, "", None);
+        self.call(Hop::Page, keys).await?;
+        let sought = self.inner.unsettled_of(tracker, after, limit).await?;
+        // Billed for all that was looked at: a page of tasks of a kilobyte or so.
+        self.paged(keys, limit as u64 * 1_000);
+        Ok(sought)
     }
 
     async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {

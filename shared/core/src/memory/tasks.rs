@@ -8,10 +8,10 @@ use crate::domain::batch::Member;
 use crate::domain::failed::{Failure, Filed};
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
-use crate::domain::{BatchId, Part, Round, Target, TaskId, Timestamp};
+use crate::domain::{BatchId, Part, Round, Target, TaskId, Timestamp, TrackerId};
 use crate::ports::{
     Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
-    Settlement, Stored, Tasks, Waiting, WaitingPage, WayBack,
+    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 impl Tables {
@@ -110,6 +110,18 @@ impl Tasks for MemoryStore {
         }
         let task = tables.tasks.get(id).filter(|task| task.waits_in(Round(0)));
         Ok(task.map(|task| Waiting::new(task, target)))
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        let tables = self.tables();
+        let mut page: Vec<&Task> = tables.tasks.values().filter(|task| after.is_none_or(|at| task.id > *at)).collect();
+        page.sort_unstable_by_key(|task| &task.id);
+        page.truncate(limit);
+        let next = (page.len() == limit).then(|| page.last().map(|last| last.id.clone())).flatten();
+        let is_wanted = |task: &&&Task| {
+            !task.status.is_settled() && task.item.as_ref().is_some_and(|item| item.tracker == *tracker)
+        };
+        Ok(Sought { found: page.iter().filter(is_wanted).map(|task| task.id.clone()).collect(), next })
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {

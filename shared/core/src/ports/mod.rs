@@ -40,7 +40,7 @@ pub use sessions::{Ended, Renewed, Sessions};
 pub use shelves::{Entries, Entry, Look, Shelves};
 pub use streams::{Seen, StreamOpened, Streams};
 pub use tasks::{
-    Freshness, Joined, Page, PassedOver, PutBack, Registered, Scheduled, Segment, Settlement, Tasks, Waiting,
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Scheduled, Segment, Settlement, Sought, Tasks, Waiting,
     WaitingPage, WayBack,
 };
 pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};

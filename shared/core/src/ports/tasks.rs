@@ -10,7 +10,7 @@ use crate::domain::ended::Ended;
 use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
-use crate::domain::{BatchId, Round, Target, TaskId, Timestamp};
+use crate::domain::{BatchId, Round, Target, TaskId, Timestamp, TrackerId};
 
 /// What a registration found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,15 @@ pub struct Scheduled {
     pub id: TaskId,
     /// What it is grouped by then.
     pub target: Target,
+}
+
+/// A page of all tasks, as far as they are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sought {
+    /// Those that are.
+    pub found: Vec<TaskId>,
+    /// Where the next page begins, if there is one: behind this task, in the store's own order.
+    pub next: Option<TaskId>,
 }
 
 /// A page of everything that waits, whatever the Target.
@@ -182,6 +191,10 @@ port! {
 
         /// Looks at one part's scheduled tasks whose time has come. The index lags behind the tasks.
         async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>>;
+
+        /// Looks through up to `limit` of all tasks for those with an item of this tracker that are not settled. This
+        /// reads the whole table, page by page. A page may be empty and not the last.
+        async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought>;
 
         /// Lets a scheduled task wait for a batch, in the index under `target`. Assumes: it is scheduled, and due by
         /// `now`. Says as what it waits, by this write or an earlier one; `None` if it has moved on, or is not due.

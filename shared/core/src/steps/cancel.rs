@@ -16,12 +16,12 @@ use futures::{StreamExt, stream};
 use super::admit::Gatekeeper;
 use super::lane::{Ordering, Over};
 use super::shape::{Outcome, Tries, handle};
-use super::{CONCURRENCY, Error, follow_up, ties};
+use super::{CONCURRENCY, Error, follow_up, ties, track};
 use crate::domain::batch::{Assumes, Batch, Status};
 use crate::domain::cancelled::{Cancels, Leaves, Refused};
 use crate::domain::ended::Ended as How;
 use crate::domain::failed::Failure;
-use crate::domain::id::{BatchId, Round, Target, TaskId};
+use crate::domain::id::{BatchId, Round, Target, TaskId, TrackerId};
 use crate::domain::lane::OnFailure;
 use crate::domain::notice::{self, NotificationQueue};
 use crate::domain::outcome::{Reason, Results};
@@ -29,8 +29,8 @@ use crate::domain::task::{self, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker;
 use crate::ports::{
-    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, Stored, Streams, Tasks, Trackers, Waiting,
-    send_all,
+    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, Sought, Stored, Streams, Tasks, Trackers,
+    Waiting, send_all,
 };
 use crate::routes::Routes;
 
@@ -38,6 +38,20 @@ handle! {
     /// Tasks that end while they wait, over their ports, and those of all that must hear of them.
     Cancelling
 }
+
+/// What became of those of a tracker's tasks that were looked at.
+#[derive(Clone, Debug)]
+pub struct OfTracker {
+    /// Each that was not settled.
+    pub each: Each,
+    /// Where to go on: behind this task. `None` if all have been looked at.
+    pub next: Option<TaskId>,
+}
+
+/// So many tasks of the table are looked at in one page for those of a tracker.
+const PAGE: usize = 500;
+/// This many tasks that were found end one call.
+const ENOUGH: usize = 1_000;
 
 /// A batch, and a task that is in it.
 type InBatch = (BatchId, Task);
@@ -109,6 +123,29 @@ impl<S: Tasks + Batches + Gates + Lanes + Trackers + Streams, Q: Outbox, E: Env>
         let (ended, left) = futures::join!(ending, leaving);
         let all: HashMap<TaskId, Outcome<(), Refused>> = ended.into_iter().chain(left).flatten().collect();
         ids.iter().filter_map(|id| Some((id.clone(), all.get(id)?.clone()))).collect()
+    }
+
+    /// Cancels those tasks with an item of this tracker that wait, behind `after`, until the time is over or many were
+    /// found. May be repeated: a tracker does not know its tasks, so it reads the task table.
+    pub async fn cancel_of(
+        &self,
+        routes: &Routes,
+        tracker: &TrackerId,
+        after: Option<&TaskId>,
+        until: Timestamp,
+    ) -> Outcome<OfTracker, track::Refused> {
+        if self.store.look(tracker, &[], Freshness::Latest).await?.tracker.is_none() {
+            return Ok(Err(track::Refused::Unknown(tracker.clone())));
+        }
+        let mut came = OfTracker { each: Vec::new(), next: after.cloned() };
+        loop {
+            let Sought { found, next } = self.store.unsettled_of(tracker, came.next.as_ref(), PAGE).await?;
+            came.each.extend(self.cancel(routes, &found).await);
+            came.next = next;
+            if came.next.is_none() || came.each.len() >= ENOUGH || self.env.now() >= until {
+                return Ok(Ok(came));
+            }
+        }
     }
 
     async fn cancel_one(&self, routes: &Routes, id: &TaskId) -> Outcome<(), Refused> {

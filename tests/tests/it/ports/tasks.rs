@@ -32,6 +32,7 @@ conformance![
     a_failed_task_keeps_its_reason,
     a_member_that_its_batch_is_called_without_ends_and_is_not_filed,
     a_task_keeps_until_when_it_is_wanted,
+    the_tasks_of_a_tracker_that_are_not_settled_are_found_page_by_page,
     a_scheduled_task_waits_for_nobody_until_it_falls_due,
     what_is_due_is_found_in_its_order_page_by_page,
     a_scheduled_task_that_ends_is_due_no_more,
@@ -347,6 +348,32 @@ async fn a_scheduled_task_that_ends_is_due_no_more(store: impl Fixture) {
     assert_eq!(due(&*store, Timestamp(u64::MAX / 2)).await.len(), 0);
     assert_eq!(store.fall_due(&scheduled.id, &target("a"), AT).await.unwrap(), None);
     assert_eq!(ended(&*store).await.len(), 1);
+}
+
+async fn the_tasks_of_a_tracker_that_are_not_settled_are_found_page_by_page(store: impl Fixture) {
+    let (mine, batch) = (TrackerId::new("t-1"), BatchId::new("b1"));
+    // The id of one tracker may begin as that of another.
+    let items = ["t-1:0:0", "t-1:3:7167", "t-1:0:2", "t-10:0:0", "t:0:0"].map(|item| ItemId::parse(item).ok());
+    for (n, item) in items.into_iter().enumerate() {
+        store.register(&task(&format!("p{n}"), &target("a")).with_item(item)).await.unwrap();
+    }
+    waiting(&*store, "of-nobody", &target("a")).await;
+    let [batched, settled] = ["p1", "p2"].map(|id| task(id, &target("a")).candidate());
+    for candidate in [&batched, &settled] {
+        store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    }
+    store.settle(&member(&settled), &batch, &Settlement::Succeeded, AT).await.unwrap();
+    let (mut found, mut after, mut pages) = (BTreeSet::new(), None, 0);
+    loop {
+        let page = store.unsettled_of(&mine, after.as_ref(), 2).await.unwrap();
+        found.extend(page.found.iter().map(ToString::to_string));
+        (after, pages) = (page.next, pages + 1);
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, BTreeSet::from(["p0".to_owned(), "p1".to_owned()]));
+    assert!(pages > 2, "six tasks, two at a time: {pages}");
 }
 
 async fn only_the_batch_a_task_names_settles_it(store: impl Fixture) {

@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
 use groupage_core::ports::{
     Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
-    Settlement, Stored, Tasks, Waiting, WaitingPage, WayBack,
+    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 use serde::Deserialize;
 
@@ -23,8 +23,8 @@ use filed::{ANSWER, ANSWER_STATUS, ATTEMPTS, FILED, FILED_AT, GROUPED_BY, REASON
 use stored::{StoredTask, ended, ties_of};
 
 use crate::config::Tables;
-use crate::dynamo::expression::{Change, Clause};
-use crate::dynamo::item::{decode, encode, id_in, nonsense, number, text, text_in};
+use crate::dynamo::expression::{Change, Clause, Terms};
+use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number, text, text_in};
 use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::{Query, page_size};
 use crate::dynamo::{Dynamo, Key, Written, transaction};
@@ -45,6 +45,7 @@ const PAYLOAD: &str = "Payload";
 const DIGEST: &str = "Digest";
 const BYTES: &str = "Bytes";
 const LANE: &str = "Lane";
+const ITEM: &str = "Item";
 /// When the time of a scheduled task comes.
 const NOT_BEFORE: &str = "NotBefore";
 
@@ -203,6 +204,27 @@ impl Tasks for Dynamo {
                 Ok(task.waits_in(Round(0)).then(|| Waiting::new(&task, target)))
             }
         }
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        const WHAT: &str = "scan the tasks of a tracker";
+        // What comes behind the tracker in an item's id are digits and colons.
+        let [first, last] = [":", ":~"].map(|end| text(format!("{tracker}{end}")));
+        let waits = [task::SCHEDULED, task::QUEUED, task::CREATED, task::BATCHED].map(text);
+        let mut terms = Terms::default();
+        let wanted = terms.condition(&[Clause::Between(ITEM, first, last), Clause::OneOf(STATUS, waits.into())]);
+        let only = terms.projection(&[ID]);
+        let (names, values) = terms.into_parts();
+        let scan = self.client.scan().table_name(&self.tables.tasks).consistent_read(true);
+        let scan = scan.filter_expression(wanted).set_projection_expression(only);
+        let scan = scan.set_expression_attribute_names(names).set_expression_attribute_values(values);
+        let scan = scan.limit(page_size(limit)).set_exclusive_start_key(after.map(|id| self.task_key(id).item()));
+        let scan = scan.return_consumed_capacity(ReturnConsumedCapacity::Indexes);
+        let output = scan.send().await.map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Tasks, output.consumed_capacity());
+        let id = |item: &Item| TaskId::new(id_in(item, ID));
+        let found = output.items.unwrap_or_default().iter().map(id).collect();
+        Ok(Sought { found, next: output.last_evaluated_key.as_ref().map(id) })
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {

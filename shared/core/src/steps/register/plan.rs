@@ -10,12 +10,15 @@ use crate::domain::{Outcome, Target, Timestamp};
 use crate::ports::{Destination, Outgoing, Waiting};
 use crate::steps::drive_on::{Next, due_message};
 
+/// Scheduled tasks by when they are due, in whole seconds, and by what they are grouped by then.
+pub(super) type Scheduled = BTreeMap<(u64, Target), Vec<(String, Candidate, Timestamp)>>;
+
 /// What is to be sent, which items are acked, and which records wait for that.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) waiting: BTreeMap<Target, Asking>,
-    /// Scheduled tasks by when they are due, in whole seconds, each with its record.
-    pub(super) due: BTreeMap<(u64, Target), Vec<(String, Candidate, Timestamp)>>,
+    /// Scheduled tasks, each with its record.
+    pub(super) due: Scheduled,
     /// What drives tasks on, with the records of these.
     pub(super) messages: Vec<(Vec<String>, Outgoing)>,
     /// Rejected records, with their messages.
@@ -94,10 +97,7 @@ impl Plan {
 }
 
 /// The messages by which scheduled tasks fall due, each with the records of those in it.
-pub(super) fn due_messages(
-    due: BTreeMap<(u64, Target), Vec<(String, Candidate, Timestamp)>>,
-    now: Timestamp,
-) -> Vec<(Vec<String>, Outgoing)> {
+pub(super) fn due_messages(due: Scheduled, now: Timestamp) -> Vec<(Vec<String>, Outgoing)> {
     let mut messages = Vec::new();
     for ((_, target), tasks) in due {
         for chunk in tasks.chunks(MAX_TASKS) {
