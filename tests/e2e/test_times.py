@@ -71,3 +71,29 @@ def test_members_of_a_batch_that_waits_are_cancelled(run, downstream, api):
     stack.groupage("resume", "--target", "parcels:hold")
     stack.eventually("the other one", lambda: states()[0] == "succeeded", states)
     assert loaded(downstream, "hold") == ["kept-1"]
+
+
+def test_the_tasks_of_a_tracker_that_wait_are_cancelled_whatever_they_wait_for(run, downstream, api):
+    stack = run.stack
+    stack.groupage("pause", "--target", "parcels:fair", "--reason", "the fair is off")
+    assert api.call("POST", "/trackers", {"id": "fair"})[0] == 201
+    assert api.call("POST", "/trackers/fair/items", {"key": "all", "count": 4})[0] == 200
+    tasks = [parcel(f"fair-{n}", "fair", item=f"fair:0:{n}") for n in range(3)]
+    tasks.append(parcel("fair-3", "fair", item="fair:0:3", not_before=31_000_000))
+    assert api.call("POST", "/tasks", {"tasks": [*tasks, parcel("unfair", "fair")]})[0] == 202
+    ids = [task["id"] for task in tasks]
+    states = lambda: [stack.status(id) for id in ids]
+    waiting = ["batched"] * 3 + ["scheduled"]
+    stack.eventually("them to wait", lambda: states() == waiting, states)
+    # It is refused while its batch is being filled.
+    cancel = lambda: api.call("POST", "/trackers/fair/cancellations", {})[1]
+    stack.eventually("them to be cancelled", lambda: not cancel()["refused"], cancel)
+    assert states() == ["cancelled"] * 4
+    counted = json.loads(stack.groupage("status", "tracker", "fair", "--json"))
+    assert (counted["succeeded"], counted["failed"]) == (0, 4), counted
+    # By the command: nothing is left to cancel.
+    report = json.loads(stack.groupage("cancel", "--tracker", "fair", "--json"))
+    assert (report["tasks"], report["cancelled"]) == (0, 0), report
+    stack.groupage("resume", "--target", "parcels:fair")
+    stack.eventually("the other", lambda: stack.status("unfair") == "succeeded", lambda: stack.status("unfair"))
+    assert loaded(downstream, "fair") == ["unfair"]
