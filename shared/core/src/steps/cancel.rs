@@ -48,7 +48,7 @@ pub struct OfTracker {
     pub next: Option<TaskId>,
 }
 
-/// So many tasks of the table are looked at in one page for those of a tracker.
+/// Tasks of the table that are looked at in one page for those of a tracker.
 const PAGE: usize = 500;
 /// This many tasks that were found end one call.
 const ENOUGH: usize = 1_000;

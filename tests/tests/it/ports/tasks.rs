@@ -305,6 +305,7 @@ async fn a_scheduled_task_waits_for_nobody_until_it_falls_due(store: impl Fixtur
         let waits = store.fall_due(&scheduled.id, &target("a"), Timestamp(AT.0 + later)).await.unwrap().unwrap();
         assert_eq!((waits.candidate, waits.since), (scheduled.candidate(), AT), "a repeat changes nothing");
     }
+    store.index_settles().await;
     let waiting = store.waiting(&target("a"), None, 10).await.unwrap().candidates;
     assert_eq!((waiting, due(&*store, Timestamp(u64::MAX / 2)).await.len()), (vec![scheduled.candidate()], 0));
     store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
