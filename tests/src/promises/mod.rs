@@ -1,6 +1,7 @@
 //! Every promise, looked at after a run has come to rest.
 
 mod ended;
+mod failed;
 mod lists;
 mod order;
 mod trackers;
@@ -27,6 +28,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(notifications_are_complete(world));
     broken.extend(the_erased_say_nothing(world));
     broken.extend(ended::broken(world));
+    broken.extend(failed::broken(world));
     broken.extend(each_round_is_in_one_batch(world));
     broken.extend(everything_is_at_rest(world));
     broken.extend(limits::broken(world));

@@ -1,6 +1,7 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
 use groupage_aws::entry::mapping::{GROUP, TASKS};
+use groupage_core::domain::failed::Wanted;
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId, TrackerId};
 use groupage_core::domain::message::{Elect, Group, Handle};
@@ -55,6 +56,18 @@ impl World {
     pub(crate) async fn retry_as(&self, process: &Process, task: &TaskId) -> Result<Each, Error> {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let failing = Failing { store, outbox, env: process.env() };
+        // As a person finds it: on the list. Another may have run it again since.
+        let (route, from, until) = (RouteName::new("parcels"), Timestamp::default(), Timestamp(u64::MAX));
+        let wanted = Wanted { route, target: None, reason: None, from, until };
+        let mut after = None;
+        loop {
+            let page = failing.list(&wanted, after.as_ref(), 100).await?;
+            let is_listed = page.tasks.iter().any(|failed| failed.filed.id == *task);
+            after = page.next.filter(|_| !is_listed);
+            if after.is_none() {
+                break;
+            }
+        }
         failing.retry(&self.routes, std::slice::from_ref(task)).await
     }
 
