@@ -65,7 +65,7 @@ fn the_tasks_of_a_tracker_are_cancelled_and_its_sender_hears_of_it() {
     assert_eq!(stand.json(&["cancel", "--tracker", "autumn"])["cancelled"], 3);
     // The sender waits until all are settled, and hears of them.
     let (code, report) = counting.report();
-    assert_eq!((code, &report["failed"]), (Some(1), &3.into()), "{report}");
+    assert_eq!((code, &report["tracked"]["failed"]), (Some(1), &3.into()), "{report}");
     assert_eq!(stand.json(&["cancel", "--tracker", "autumn"])["tasks"], 0, "nothing is left of it");
     let unknown = stand.ask(&["cancel", "--tracker", "winter"]);
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no tracker `winter` is known"), "{unknown:?}");

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
+use serde_json::Number;
 use serde_json::value::RawValue;
 
 use super::time::{DAY_MS, Timestamp};
@@ -38,8 +39,9 @@ impl When {
         if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
             return Timestamp::parse(&text).map(Self::At).map_err(str::to_owned);
         }
-        let delay = serde_json::from_str(raw.get()).ok().filter(|seconds| *seconds <= MAX_DELAY_S);
+        let delay = serde_json::from_str(raw.get()).ok().and_then(|number| whole(&number));
         delay
+            .filter(|seconds| *seconds <= MAX_DELAY_S)
             .map(Self::AfterS)
             .ok_or_else(|| format!("must be a time as RFC 3339 has it, or a delay of 0 to {MAX_DELAY_S} whole seconds"))
     }
@@ -52,6 +54,15 @@ impl When {
             Self::AfterS(seconds) => now.plus_ms(seconds.saturating_mul(1_000)),
         }
     }
+}
+
+/// A number of seconds that is whole: to JSON Schema, `5.0` is.
+fn whole(number: &Number) -> Option<u64> {
+    number.as_u64().or_else(|| {
+        let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within bounds")]
+        (0.0..=MAX_DELAY_S as f64).contains(&number).then_some(number as u64)
+    })
 }
 
 /// As JSON.
@@ -76,7 +87,9 @@ mod tests {
     fn a_moment_is_a_time_or_a_delay_and_is_written_as_it_is_read() {
         let at = When::At(Timestamp(1_767_225_600_123));
         assert_eq!(parse(r#""2026-01-01T01:00:00.1234+01:00""#), Ok(at));
-        assert_eq!(parse("600"), Ok(When::AfterS(600)));
+        for whole in ["600", "600.0", "6e2"] {
+            assert_eq!(parse(whole), Ok(When::AfterS(600)));
+        }
         for when in [at, When::AfterS(0), When::AfterS(MAX_DELAY_S)] {
             assert_eq!(parse(&when.to_string()), Ok(when));
         }
@@ -84,7 +97,8 @@ mod tests {
 
     #[test]
     fn what_is_neither_is_refused() {
-        for json in ["-1", "1.5", "31622401", "true", "{}", r#""tomorrow""#, r#""600""#] {
+        for json in ["-1", "-1.0", "1.5", "31622401", "31622401.0", "1e300", "true", "{}", r#""tomorrow""#, r#""600""#]
+        {
             assert!(parse(json).is_err(), "{json}");
         }
     }
