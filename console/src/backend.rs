@@ -23,6 +23,7 @@ use groupage_core::steps::track::Tracking;
 
 use crate::History;
 use crate::live::Watched;
+use crate::recorded::Recorded;
 use crate::view::View;
 
 /// What lets a browser in, and what its forms carry. All are secrets of their own, from which nobody can tell the
@@ -55,6 +56,7 @@ pub struct Console {
     pub(crate) pass: Pass,
     pub(crate) work: Option<Work>,
     pub(crate) history: History,
+    pub(crate) recorded: Option<Recorded>,
     pub(crate) watched: Watched<View>,
     desk: Desk,
     store: Dynamo,
@@ -101,6 +103,7 @@ impl Console {
             pass,
             work,
             history: History::default(),
+            recorded: None,
             watched: Watched::default(),
             desk: connection.desk(),
             store: connection.store(retention_ms, &meter),
@@ -115,6 +118,12 @@ impl Console {
     #[must_use]
     pub fn asking_for_rights(self, connection: &Connection) -> Self {
         Self { rights: Some(Rights::of(connection)), ..self }
+    }
+
+    /// The same of a stack whose steps run elsewhere and write their figures to CloudWatch.
+    #[must_use]
+    pub fn with_recorded(self, recorded: Option<Recorded>) -> Self {
+        Self { recorded, ..self }
     }
 
     /// Keeps what the steps of this process have counted by now.

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from urllib.error import HTTPError
 from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
@@ -143,6 +144,28 @@ def test_a_viewer_sees_every_page_of_the_console_and_no_button_that_works(person
         _, text = page("target?id=parcels%3Acalm")
         assert "<button disabled>Hold calls back</button>" in text, text
         assert "AWS refuses you this: " in text and "dynamodb:PutItem" in text, text
+
+
+def test_a_viewer_sees_charts_of_what_the_functions_wrote_for_cloudwatch(person, run):
+    """CloudWatch makes metrics of the functions' log lines; here the test does, as if written ten minutes ago."""
+    cloudwatch, at = run.stack.client("cloudwatch"), datetime.now(UTC) - timedelta(minutes=10)
+    written = [
+        (event["Function"], metric["Name"], event[metric["Name"]])
+        for _, event in run.metric_events()
+        for directive in event["_aws"]["CloudWatchMetrics"]
+        for metric in directive["Metrics"]
+    ]
+    for function, name, value in [*written, ("of-another-stack", "TasksRegistered", 1_000_000)]:
+        dimensions = [{"Name": "Function", "Value": function}]
+        datum = {"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Value": value}
+        cloudwatch.put_metric_data(Namespace="Groupage", MetricData=[datum])
+    with person("Viewer").console() as page:
+        _, text = page("overview")
+    series = {"tasks in": "TasksRegistered", "batches out": "BatchesFrozen", "calls settled": "CallsSettled",
+              "tasks failed": "TasksFailed"}
+    for title, name in series.items():
+        assert run.metrics()[name] > 0
+        assert f"{title}: {run.metrics()[name]:,} in the last hour" in text, text
 
 
 def test_an_operators_buttons_work(person, stack):

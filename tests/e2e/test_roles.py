@@ -71,6 +71,7 @@ def test_a_viewer_sees_every_table_and_queue_that_needs_a_person_and_changes_not
     }
     assert [name for name, action in may if action == "Scan"] == ["TaskTable index Waiting"]
     looks = {"GetItem", "BatchGetItem", "Query", "Scan", "GetQueueAttributes", "GetQueueUrl", "DescribeStacks"}
+    looks |= {"GetMetricData"}
     received = {name for name, action in may if action not in looks}
     assert {action for _, action in may} == looks | {"ReceiveMessage", "ChangeMessageVisibility"}
     assert received == {"NotificationQueue", "RejectedQueue"} | {

@@ -3,6 +3,7 @@
 mod batch;
 mod ended;
 mod failed;
+mod figures;
 mod held;
 mod overview;
 mod routes;

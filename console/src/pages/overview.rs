@@ -1,20 +1,17 @@
 //! The page that stays open: what waits and why, what needs a person, and the pipeline at work.
 
 use groupage_aws::desk::{Depth, NOTIFICATIONS};
-use groupage_aws::dollars;
-use groupage_aws::entry::Metric;
 use groupage_core::domain::failed::Wanted;
 use groupage_core::domain::why::Seen;
 use groupage_core::domain::{RouteName, Timestamp};
-use groupage_core::steps::look::Crowd;
 use maud::{Markup, html};
 
+use super::figures;
 use super::target::{places, rate, standing};
 use super::targets;
-use crate::backend::{BUDGET, Trouble, Visit, Worked};
+use crate::backend::{BUDGET, Trouble, Visit};
 use crate::chart::{self, Stage};
-use crate::history::Series;
-use crate::page::{Page, facts, id, table, time};
+use crate::page::{Page, id, table, time};
 use crate::view::{Kind, View};
 use crate::words::grouped;
 
@@ -40,9 +37,11 @@ struct Need {
 pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
     visit.console.note();
     let looking = visit.looking();
-    let (depths, crowd) = futures::try_join!(async { Ok::<_, Trouble>(visit.desk().depths().await?) }, async {
-        Ok(looking.crowd(None).await?)
-    })?;
+    let (depths, crowd, told) = futures::try_join!(
+        async { Ok::<_, Trouble>(visit.desk().depths().await?) },
+        async { Ok(looking.crowd(None).await?) },
+        async { Ok(figures::ask(visit).await) },
+    )?;
     let gates = gates(visit).await?;
     let needs = needs(visit, &depths, &gates).await?;
     let live = html! {
@@ -55,7 +54,7 @@ pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
         @if crowd.groups.len() > TARGETS { p { a href=(View::of(Kind::Targets).address()) { "All Targets" } } }
         (routes(visit, &gates))
         (pipeline(&depths))
-        (figures(visit, &crowd))
+        (figures::show(visit, &crowd, told.as_ref()))
     };
     Ok(Page::live("Overview", live))
 }
@@ -174,71 +173,9 @@ fn pipeline(depths: &[Depth]) -> Markup {
     }
 }
 
-/// What the steps of this process have done; those of a deployed stack write theirs to CloudWatch.
-fn figures(visit: &Visit<'_>, crowd: &Crowd) -> Markup {
-    let Some(work) = &visit.console.work else {
-        return html! { h2 { "Figures" } p { "The steps do not run in this process: their figures are on the stack's dashboard." } };
-    };
-    let worked = work();
-    html! {
-        h2 { "Figures since the start" }
-        (facts(totals(&worked)))
-        div.charts {
-            @for series in Series::ALL {
-                @let rates = visit.console.history.rates(series);
-                @let latest = rates.last().copied().unwrap_or_default();
-                figure {
-                    figcaption { (series.title()) ": " (format!("{latest:.1}")) " a second" }
-                    (chart::line(&rates, &format!("{} a second over the last hour", series.title())))
-                }
-            }
-        }
-        @if crowd.groups.is_empty() && worked.counts.get(Metric::TasksRegistered) == 0 {
-            p { "Send a task: " code { "groupage send tasks.ndjson" } }
-        }
-    }
-}
-
-fn totals(worked: &Worked) -> Vec<(&'static str, Markup)> {
-    let count = |metric| worked.counts.get(metric);
-    let (tasks, batches) = (count(Metric::TasksRegistered), count(Metric::BatchesFrozen));
-    let capacity = worked.usage.capacity();
-    let usd = capacity.write.count() * dollars::WRITE + capacity.read.count() * dollars::READ;
-    let number = |number: u64| html! { (grouped(number)) };
-    let mut rows = vec![("tasks in", number(tasks)), ("batches out", number(batches))];
-    if batches > 0 {
-        let members = count(Metric::BatchMembers) as f64 / batches as f64;
-        rows.push(("tasks in a batch", html! { (format!("{members:.1}")) }));
-    }
-    rows.push(("succeeded", number(count(Metric::TasksSucceeded))));
-    rows.push(("failed", number(count(Metric::TasksFailed))));
-    rows.push(("calls to be made again", number(count(Metric::CallsRetried))));
-    if tasks > 0 {
-        let per_million = usd / tasks as f64;
-        rows.push(("DynamoDB per million tasks, at AWS's price", html! { "$" (format!("{per_million:.2}")) }));
-    }
-    rows
-}
-
 #[cfg(test)]
 mod tests {
-    use groupage_aws::entry::Counts;
-
     use super::*;
-
-    #[test]
-    fn a_batch_is_as_full_as_its_members_and_nothing_is_divided_by_nothing() {
-        let mut counts = Counts::default();
-        let text = |counts: &Counts| {
-            let worked = Worked { counts: counts.clone(), ..Worked::default() };
-            facts(totals(&worked)).into_string()
-        };
-        assert!(!text(&counts).contains("NaN") && !text(&counts).contains("tasks in a batch"));
-        counts.add(Metric::TasksRegistered, 10);
-        counts.add(Metric::BatchesFrozen, 4);
-        counts.add(Metric::BatchMembers, 10);
-        assert!(text(&counts).contains("2.5"));
-    }
 
     #[test]
     fn only_what_ended_needs_a_person() {

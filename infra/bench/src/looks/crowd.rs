@@ -10,8 +10,8 @@ use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::failed::Failure;
 use groupage_core::domain::stream::Offset;
 use groupage_core::domain::{
-    Batch, BatchId, Candidate, ListId, Member, NotificationQueue, Reason, Round, StreamId, Target, Task, TaskId,
-    Timestamp, TrackerId, tracker,
+    Batch, BatchId, Candidate, Exception, ListId, Member, NotificationQueue, Reason, Round, StreamId, Target, Task,
+    TaskId, Timestamp, TrackerId, tracker,
 };
 use groupage_core::ports::{Batches, Env, Settlement, Tasks};
 use groupage_core::steps::list::Listing;
@@ -27,6 +27,11 @@ const AT_ONCE: usize = 64;
 const BATCHES: u64 = 30;
 /// Members of each batch.
 const MEMBERS: u64 = 100;
+/// What the batch with the largest item is numbered, and how many members a route allows it.
+const LARGEST: u64 = 2_000;
+const MOST_MEMBERS: u64 = 1_000;
+/// The task queue takes 256,000 bytes, a task's fields and a tracker's among them.
+const MOST_BYTES: usize = 255_000;
 /// Failed tasks of each of the routes that have some.
 const FAILED: u64 = 150;
 /// Trackers, lists and streams, and what each holds.
@@ -52,6 +57,7 @@ impl<'a> Crowd<'a> {
         crowd.wait().await?;
         crowd.batch().await?;
         crowd.fail().await?;
+        crowd.largest().await?;
         crowd.hold().await?;
         Ok(crowd)
     }
@@ -66,6 +72,8 @@ impl<'a> Crowd<'a> {
             format!("batch?id={}", batch_id(0, 0)),
             "task?id=w-0".to_owned(),
             "task?id=f-0-0".to_owned(),
+            format!("batch?id={}", batch_id(0, LARGEST)),
+            format!("task?id={}", long_id(0)),
             "failed?route=r0".to_owned(),
             "dead-letters?queue=rejected".to_owned(),
             "tracker?id=held-0".to_owned(),
@@ -143,6 +151,28 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
+    /// The largest items that may be: a batch of as many members as a route allows, all of which failed, with ids and
+    /// reasons as long as they may be. The first of them has the largest payload that the task queue takes.
+    async fn largest(&self) -> Result<()> {
+        let now = System.now();
+        let (target, id) = (Target::new("r0:largest"), BatchId::new(batch_id(0, LARGEST)));
+        let members: Vec<Candidate> =
+            (0..MOST_MEMBERS).map(|n| Candidate { id: TaskId::new(long_id(n)), round: Round(0), bytes: 200 }).collect();
+        let reason = Reason::new("x".repeat(64));
+        let failed = Exception::Failed { reason: reason.clone(), attempts: 50 };
+        let results = members.iter().map(|member| (member.id.clone(), failed.clone())).collect();
+        let batch = Batch::express(id.clone(), target.clone(), &members, now).settled(results, now).followed_up();
+        self.store.store(&batch, Assumes::Absent).await?;
+        let payload = format!("{{\"t\":\"{}\"}}", "x".repeat(MOST_BYTES));
+        let task = Task::new(members[0].id.clone(), target.clone(), payload, "d".repeat(32), now);
+        self.store.register(&task).await?;
+        self.store.join(&task.id, task.round, &id).await?;
+        let failure = Failure { target, reason, attempts: 50, answer: None, keep_ms: KEPT_MS };
+        let member = Member { id: task.id, round: task.round };
+        self.store.settle(&member, &id, &Settlement::Failed(failure), now).await?;
+        Ok(())
+    }
+
     /// Trackers, lists and streams, each with something in it.
     async fn hold(&self) -> Result<()> {
         let (store, outbox, env) = (&self.store, &self.outbox, &System);
@@ -168,6 +198,11 @@ impl<'a> Crowd<'a> {
         }
         Ok(())
     }
+}
+
+/// An id as long as it may be.
+fn long_id(n: u64) -> String {
+    format!("{n:0>128}")
 }
 
 /// A batch's id, as long as they are.
