@@ -57,14 +57,11 @@ pub async fn open_with_suffix(stack: Option<&str>) -> Result<(Connection, String
 /// The same with the names of its functions; the environment names none.
 pub async fn open_with_functions(stack: Option<&str>) -> Result<(Connection, Vec<String>)> {
     let Some(stack) = stack else { return Ok((open(None).await?, Vec::new())) };
-    let (connection, described) = deployed(stack).await?;
-    let of_functions = described.outputs().iter().filter(|output| is_function(output.output_key()));
-    let functions = of_functions.filter_map(|output| output.output_value.clone()).collect();
+    let Opened { connection, deployed, .. } = deployed(stack).await?;
+    let outputs = deployed.map(|deployed| deployed.outputs).unwrap_or_default();
+    let functions = outputs.into_iter().filter(|(key, _)| key.ends_with("FunctionName"));
+    let functions = functions.map(|(_, name)| name).collect();
     Ok((connection, functions))
-}
-
-fn is_function(output: Option<&str>) -> bool {
-    output.is_some_and(|key| key.ends_with("FunctionName"))
 }
 
 /// The same with what the stack allows its routes.

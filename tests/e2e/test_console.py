@@ -16,6 +16,10 @@ from local import local_stack
 from stack import ROOT
 from test_browser import CHROMIUM
 
+# What a page shows is waited for: on a busy machine a batch comes to its gate later than in the five seconds of
+# Playwright's own.
+expect.set_options(timeout=30_000)
+
 EVIL = "<img/src=x/onerror=document.title='hacked'><script>document.title='hacked'</script>"
 """A Target and an id that would run if a page showed it as it is."""
 
