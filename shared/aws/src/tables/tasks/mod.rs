@@ -175,7 +175,7 @@ impl Tasks for Dynamo {
 
     async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
         let part = look.part.due_key();
-        let key = Key::of(&self.tables.tasks, Place::Tasks, FILED, &part);
+        let key = Key::of(&self.tables.tasks, Place::Filed, FILED, &part);
         // A time alone lies before all places of that time.
         let due = Clause::Below(FILED_AT, text(format!("{:015}", look.before.0)));
         let query = Query::of("query the tasks that are due", key, look.limit).by(Tables::FILED_INDEX).only_if(due);
