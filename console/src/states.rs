@@ -42,16 +42,7 @@ pub const fn batch(batch: &Batch) -> &'static str {
 /// What became of a member, as far as that is known.
 #[must_use]
 pub fn outcome(batch: &Batch, member: &Member) -> String {
-    let results = match &batch.status {
-        Status::Settled { results, .. } => results,
-        Status::Open { .. }
-        | Status::Closing
-        | Status::Frozen
-        | Status::InProgress { .. }
-        | Status::Paused { .. }
-        | Status::Empty
-        | Status::Void => return "not settled".to_owned(),
-    };
+    let Status::Settled { results, .. } = &batch.status else { return "not settled".to_owned() };
     match results.get(&member.id) {
         None => "succeeded".to_owned(),
         Some(Exception::Failed { reason, attempts }) => format!("failed: {reason}, after {}", calls(*attempts)),

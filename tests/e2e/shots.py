@@ -8,7 +8,6 @@ import struct
 import tempfile
 import time
 import zlib
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 from local import local_stack
 from stack import ROOT
 from test_browser import CHROMIUM
+from test_console import Downstream as PausesAndRefuses
 from test_console import at, let_in, post, send, served, task
 
 FOLDER = ROOT / "docs/images"
@@ -34,21 +34,14 @@ routes:
 """
 
 
-class Downstream(BaseHTTPRequestHandler):
+class Downstream(PausesAndRefuses):
     """Asks for a pause, is away, or refuses for good."""
 
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = {"/paused": b"later", "/away": b"be right back"}.get(self.path, b'{"error": "no such account"}')
-        self.send_response({"/paused": 429, "/away": 503}.get(self.path, 422))
-        if self.path == "/paused":
-            self.send_header("Retry-After", "600")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+    ANSWERS = {
+        "/paused": (429, b"later"),
+        "/away": (503, b"be right back"),
+        "/refused": (422, b'{"error": "no such account"}'),
+    }
 
 
 def fill(local: dict):

@@ -63,14 +63,15 @@ routes:
 
 
 class Downstream(BaseHTTPRequestHandler):
-    """Asks for a pause, or refuses for good."""
+    """Answers by the path: asks for a pause, or refuses for good."""
+
+    ANSWERS = {"/paused": (429, b"later"), "/refused": (422, b"<b>no such account</b>")}
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        is_pause = self.path == "/paused"
-        body = b"later" if is_pause else b"<b>no such account</b>"
-        self.send_response(429 if is_pause else 422)
-        if is_pause:
+        status, body = self.ANSWERS[self.path]
+        self.send_response(status)
+        if status == 429:
             self.send_header("Retry-After", "600")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

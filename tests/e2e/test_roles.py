@@ -90,6 +90,17 @@ def test_only_a_publisher_writes_the_routes(template):
     assert writers == ["Publisher"]
 
 
+def test_who_makes_calls_takes_tickets_at_gates(template):
+    """In a busy line that is an update, which no read and no put stands for."""
+    locks = template.arn("BatchLockTable")
+    assert functions(template)["BatchHandler"].may("dynamodb:UpdateItem", locks)
+    worker = people(template)["Worker"]
+    for key in ("#route:{}", "#target:{}:printer"):
+        for route, may in (("labels", True), ("parcels", False)):
+            keys = {"dynamodb_LeadingKeys": [key.format(route)]}
+            assert worker.may("dynamodb:UpdateItem", locks, **keys) == may, (key, route)
+
+
 def test_only_the_handler_reads_secrets_and_only_it_calls_downstream_functions(template):
     [secret], [function] = PARAMETERS["SecretArns"], PARAMETERS["DownstreamFunctionArns"]
     everybody = {**functions(template), **people(template)}

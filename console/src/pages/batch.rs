@@ -59,16 +59,7 @@ pub fn filling(visit: &Visit<'_>, batch: &Batch) -> Option<(&'static str, Markup
 }
 
 const fn settled_at(batch: &Batch) -> Option<Timestamp> {
-    match &batch.status {
-        Status::Settled { at, .. } => Some(*at),
-        Status::Open { .. }
-        | Status::Closing
-        | Status::Frozen
-        | Status::InProgress { .. }
-        | Status::Paused { .. }
-        | Status::Empty
-        | Status::Void => None,
-    }
+    if let Status::Settled { at, .. } = &batch.status { Some(*at) } else { None }
 }
 
 /// What was answered to the calls that failed, by the reasons of its members.

@@ -23,7 +23,36 @@ pub struct Template(Arc<Environment<'static>>);
 
 const NAME: &str = "body";
 
+/// The longest template, in bytes. Jinja's compiler calls itself for each sign of a chain, such as `- - - 1`.
+const MAX_BYTES: usize = 16 * 1024;
+/// A stack on which the deepest template of that length is compiled. A stack that overflows takes the process with it,
+/// neighbours included. What is not touched of it takes no memory.
+const STACK_BYTES: usize = 128 * 1024 * 1024;
+/// How deep a loop may call itself: that takes its stack from the process that makes the call.
+const MAX_CALLS: usize = 50;
+
 impl Template {
+    /// Compiles a template.
+    fn compile(source: String) -> Result<Self, String> {
+        if source.len() > MAX_BYTES {
+            return Err(format!("`body` is over {MAX_BYTES} bytes"));
+        }
+        let compiling = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
+            let mut environment = Environment::new();
+            // A misspelt field must fail the member, not send an empty string in its place.
+            environment.set_undefined_behavior(UndefinedBehavior::Strict);
+            environment.set_recursion_limit(MAX_CALLS);
+            environment.add_filter("tojson", tojson);
+            let added = environment.add_template_owned(NAME, source);
+            added.map(|()| environment).map_err(|error| format!("`body` is no template: {error:#}"))
+        });
+        let compiled = compiling.map_err(|error| format!("`body` cannot be compiled now: {error}"))?.join();
+        compiled
+            .unwrap_or_else(|_| Err("`body` is no template: it makes its compiler panic".to_owned()))
+            .map(Arc::new)
+            .map(Self)
+    }
+
     /// Writes the body of a call with these members.
     ///
     /// # Errors
@@ -144,15 +173,7 @@ fn misses_something(value: &Value) -> bool {
 
 impl<'de> Deserialize<'de> for Template {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let source = String::deserialize(deserializer)?;
-        let mut environment = Environment::new();
-        // A misspelt field must fail the member, not send an empty string in its place.
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.add_filter("tojson", tojson);
-        environment
-            .add_template_owned(NAME, source)
-            .map_err(|error| de::Error::custom(format!("`body` is no template: {error:#}")))?;
-        Ok(Self(Arc::new(environment)))
+        Self::compile(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -163,5 +184,46 @@ impl JsonSchema for Template {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "description": "A Jinja template, for example `{% for i in items %}{{ i.payload | tojson }}\n{% endfor %}`." })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As much of `part` as a template holds, within `begin` and `end`.
+    fn filled(begin: &str, part: &str, end: &str) -> String {
+        let times = (MAX_BYTES - begin.len() - end.len()) / part.len();
+        format!("{begin}{}{end}", part.repeat(times))
+    }
+
+    #[test]
+    fn no_chain_that_fits_a_template_overflows_the_stack() {
+        for (begin, part, end) in [
+            ("{{ ", "-", "1 }}"),
+            ("{{ ", "not ", "1 }}"),
+            ("{{ 1", "%1", " }}"),
+            ("{{ 1", "if 0 else 1 ", " }}"),
+            ("{{ a", ".a", " }}"),
+            ("{{ ", "(", " }}"),
+            ("{{ a | default(", "b.c | default(", " }}"),
+            ("{% if a %}", "{% elif a %}", "{% endif %}"),
+            ("", "{% if a %}", ""),
+            ("", "{% for a in a %}", ""),
+        ] {
+            let source = filled(begin, part, end);
+            assert!(source.len() + part.len() > MAX_BYTES);
+            // It may be a template or none.
+            drop(Template::compile(source));
+        }
+        assert!(Template::compile(" ".repeat(MAX_BYTES + 1)).is_err());
+    }
+
+    #[test]
+    fn a_loop_that_calls_itself_for_ever_is_an_error() {
+        let endless = "{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}";
+        let template = Template::compile(endless.to_owned()).unwrap();
+        let rendered = template.render("b", "t", &[], &mut Vec::new());
+        assert_eq!(rendered.unwrap_err().as_str(), "template_error:1:operation");
     }
 }
