@@ -3,6 +3,7 @@
 use groupage_aws::entry::Stack;
 use groupage_core::ports::{Env, Outbox, Store};
 use groupage_core::steps::cancel::Cancelling;
+use groupage_core::steps::erase::Erasing;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
 use groupage_core::steps::list::Listing;
@@ -25,6 +26,12 @@ pub trait Backend: Send + Sync + 'static {
     fn cancelling(&self) -> Cancelling<'_, Self::Store, Self::Queues, Self::Env> {
         let Stack { store, queues: outbox, env, .. } = self.stack();
         Cancelling { store, outbox, env }
+    }
+
+    /// The tasks in them, to be erased.
+    fn erasing(&self) -> Erasing<'_, Self::Store, Self::Queues, Self::Env> {
+        let Stack { store, queues: outbox, env, .. } = self.stack();
+        Erasing { store, outbox, env }
     }
 
     /// The failed tasks in them.

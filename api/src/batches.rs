@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use groupage_core::domain::batch::{Batch as Stored, FollowUp as StoredFollowUp, Status};
-use groupage_core::domain::{BatchId, Exception, SessionId, Target, TaskId};
+use groupage_core::domain::{BatchId, Exception, SessionId, Target, TaskId, Timestamp};
 use groupage_core::ports::Batches as _;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,7 +14,6 @@ use crate::backend::Backend;
 use crate::parameters::Id;
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById};
-use crate::times;
 
 /// Where a batch stands.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
@@ -117,7 +116,7 @@ fn shown(batch: Stored) -> Batch {
         Status::Frozen => BatchState::Frozen,
         Status::InProgress { .. } => BatchState::InProgress,
         Status::Paused { until } => {
-            paused_until = Some(times::shown(*until));
+            paused_until = Some(until.shown());
             BatchState::Paused
         }
         Status::Settled { results, follow_up: state, .. } => {
@@ -140,12 +139,12 @@ fn shown(batch: Stored) -> Batch {
         follow_up,
         failed,
         returned,
-        due_at: batch.unfinished().map(times::shown),
+        due_at: batch.unfinished().map(Timestamp::shown),
         id: batch.id,
         target: batch.target.whole(),
         calls: batch.attempts,
         members: batch.members.into_iter().map(|member| member.id).collect(),
-        created_at: times::shown(batch.created_at),
+        created_at: batch.created_at.shown(),
         nudges: batch.nudges,
     }
 }

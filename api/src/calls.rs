@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::gate::{Gate, Scope, Standing};
 use groupage_core::domain::id::{RouteName, Target};
 use groupage_core::ports::Env as _;
@@ -16,7 +17,6 @@ use crate::parameters::Id;
 use crate::problem::{Kind, Problem};
 use crate::responses::{AnyPort, ById, WithBody};
 use crate::routes::pushed;
-use crate::times;
 
 /// How calls are held back.
 #[derive(Debug, ToSchema)]
@@ -86,7 +86,7 @@ impl From<Standing> for Calls {
             }
             Standing::Draining { since } => (CallsState::Draining, Some(since), None, None),
         };
-        Self { state, since: since.map(times::shown), reason, until: until.map(times::shown) }
+        Self { state, since: since.map(Timestamp::shown), reason, until: until.map(Timestamp::shown) }
     }
 }
 

@@ -4,7 +4,9 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
-use crate::{acks, batches, calls, cancel, failed, item_pages, items, lists, streams, tasks, trackers};
+use crate::{
+    acks, batches, calls, cancel, erase, export, failed, item_pages, items, lists, streams, tasks, trackers, versions,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -20,12 +22,15 @@ use crate::{acks, batches, calls, cancel, failed, item_pages, items, lists, stre
     paths(
         tasks::send,
         tasks::show,
+        export::show,
         cancel::cancel,
+        erase::erase,
         failed::show,
         failed::list,
         failed::retry,
         failed::unfile,
         batches::show,
+        versions::list,
         calls::show_route,
         calls::pause_route,
         calls::resume_route,
@@ -39,6 +44,7 @@ use crate::{acks, batches, calls, cancel, failed, item_pages, items, lists, stre
         acks::ack,
         trackers::seal,
         trackers::abandon,
+        cancel::cancel_of,
         lists::open,
         lists::show,
         lists::put,
@@ -57,6 +63,7 @@ use crate::{acks, batches, calls, cancel, failed, item_pages, items, lists, stre
     tags(
         (name = "tasks", description = "Units of work, grouped into batches."),
         (name = "failed tasks", description = "Tasks that failed, until they are run again or need not run."),
+        (name = "routes", description = "The versions of the routes file."),
         (name = "calls", description = "The calls of a route or of a Target: why they wait, held back by hand, let go on."),
         (name = "trackers", description = "Fan-outs being counted."),
         (name = "lists", description = "Tasks that wait until they are released."),

@@ -19,7 +19,6 @@ use crate::parameters::{Id, Parameters};
 use crate::problem::{Kind, Problem};
 use crate::responses::{AnyPort, ById, Conflicts, Searching, WithBody};
 use crate::routes::pushed;
-use crate::times;
 
 /// The most tasks of one page, or of one call.
 const MAX_LIMIT: usize = 100;
@@ -54,7 +53,7 @@ impl From<failed::Failed> for Failed {
         let failed::Failed { filed, target, reason, attempts, answer } = failed;
         Self {
             id: filed.id,
-            failed_at: times::shown(filed.at),
+            failed_at: filed.at.shown(),
             target: target.as_str().to_owned(),
             reason: reason.to_string(),
             attempts,
@@ -115,7 +114,7 @@ impl Search {
         let route = route.ok_or_else(|| Problem::parameter("route", "the parameter is required"))?;
         let route = RouteName::parse(route).map_err(|why| Problem::parameter("route", why.to_string()))?;
         let time = |name: &str, text: Option<&str>| {
-            text.map(times::parse).transpose().map_err(|why| Problem::parameter(name, why))
+            text.map(Timestamp::parse).transpose().map_err(|why| Problem::parameter(name, why))
         };
         let (from, until) = (time("from", from)?.unwrap_or_default(), time("until", until)?.unwrap_or(now));
         let after = after.map(str::parse::<Filed>).transpose().map_err(|why| Problem::parameter("after", why))?;
@@ -158,9 +157,9 @@ impl Contents for TaskIds {
 pub struct Done {
     /// Those of which it was done.
     #[schema(value_type = Vec<String>)]
-    done: Vec<TaskId>,
+    pub done: Vec<TaskId>,
     /// Those of which it was not. Nothing was changed of them.
-    refused: Vec<NotDone>,
+    pub refused: Vec<NotDone>,
 }
 
 /// A task of which it was not done.

@@ -14,6 +14,8 @@ mod body;
 mod calls;
 mod cancel;
 mod document;
+mod erase;
+mod export;
 mod failed;
 mod item_pages;
 mod items;
@@ -24,8 +26,8 @@ mod responses;
 mod routes;
 mod streams;
 mod tasks;
-mod times;
 mod trackers;
+mod versions;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ use tracing::error;
 pub use backend::Backend;
 pub use body::MAX_BODY_BYTES;
 pub use document::document;
+pub use export::{Export, export};
 pub use problem::{Kind, Problem};
 
 /// The API on a stack.
@@ -50,10 +53,13 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/tasks/{id}", get(tasks::show::<B>))
         .route("/tasks/{id}/failure", get(failed::show::<B>))
         .route("/tasks/cancellations", post(cancel::cancel::<B>))
+        .route("/tasks/erasures", post(erase::erase::<B>))
+        .route("/tasks/{id}/export", get(export::show::<B>))
         .route("/failed", get(failed::list::<B>))
         .route("/failed/retries", post(failed::retry::<B>))
         .route("/failed/drops", post(failed::unfile::<B>))
         .route("/batches/{id}", get(batches::show::<B>))
+        .route("/routes", get(versions::list::<B>))
         .route("/routes/{id}/calls", get(calls::show_route::<B>))
         .route("/routes/{id}/pause", post(calls::pause_route::<B>))
         .route("/routes/{id}/resume", post(calls::resume_route::<B>))
@@ -66,6 +72,7 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/trackers/{id}/acks", post(acks::ack::<B>))
         .route("/trackers/{id}/seal", post(trackers::seal::<B>))
         .route("/trackers/{id}/abandon", post(trackers::abandon::<B>))
+        .route("/trackers/{id}/cancellations", post(cancel::cancel_of::<B>))
         .route("/lists", post(lists::open::<B>))
         .route("/lists/{id}", get(lists::show::<B>))
         .route("/lists/{id}/tasks", post(lists::put::<B>).get(lists::peek::peek::<B>))

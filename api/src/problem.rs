@@ -164,9 +164,11 @@ impl From<failed::Refused> for Problem {
         let detail = refused.to_string();
         match refused {
             failed::Refused::Unknown => Self::not_found("task"),
-            failed::Refused::NotFailed(_) | failed::Refused::PassedOver(_) | failed::Refused::NoRoute(_) => {
-                Self::new(Kind::Conflict, detail)
-            }
+            failed::Refused::NotFailed(_)
+            | failed::Refused::PassedOver(_)
+            | failed::Refused::Erased
+            | failed::Refused::Expired(_)
+            | failed::Refused::NoRoute(_) => Self::new(Kind::Conflict, detail),
         }
     }
 }

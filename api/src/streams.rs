@@ -20,7 +20,6 @@ use crate::parameters::Id;
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::routes::pushed;
-use crate::times;
 use crate::trackers::notification_queue;
 
 /// How a stream is opened.
@@ -188,8 +187,8 @@ impl From<StoredStream> for Stream {
             settled: stream.watermark.settled,
             failed: stream.watermark.failed,
             window: stream.options.window,
-            committed_at: times::shown(stream.watermark.at),
-            opened_at: times::shown(stream.life.opened_at),
+            committed_at: stream.watermark.at.shown(),
+            opened_at: stream.life.opened_at.shown(),
             id: stream.life.id,
         }
     }

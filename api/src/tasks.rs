@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::{self, Status};
 use groupage_core::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
-use groupage_core::domain::{BatchId, ItemId, TaskId};
+use groupage_core::domain::times::Times;
+use groupage_core::domain::{Batch, BatchId, ItemId, TaskId, Timestamp};
 use groupage_core::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
 use groupage_core::routes::Routes;
 use serde::Serialize;
@@ -21,7 +22,6 @@ use crate::parameters::Id;
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, WithBody};
 use crate::routes::pushed;
-use crate::times;
 
 /// Tasks of one call at most.
 const MAX_TASKS: usize = 100;
@@ -58,7 +58,36 @@ pub struct NewTask {
     /// The list that the task waits on until it is released. Without it, the task goes on at once.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
     list: Option<String>,
+    /// When the task is called at the earliest: a time as RFC 3339 has it, or a delay in whole seconds from its
+    /// registration, a year at most. It is registered at once, and waits. No ordered route takes it.
+    not_before: Option<Written>,
+    /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time as RFC 3339 has it, or a
+    /// delay in whole seconds from its registration, a year at most.
+    expires_at: Option<Written>,
 }
+
+/// A moment that a sender names.
+#[derive(Debug, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the published contract; the parser of task messages reads it")]
+pub enum Written {
+    /// A time.
+    Time(Moment),
+    /// A delay.
+    Delay(Seconds),
+}
+
+/// A time as RFC 3339 has it, of any offset.
+#[derive(Debug, ToSchema)]
+#[schema(format = DateTime)]
+#[expect(dead_code, reason = "as `Written`")]
+pub struct Moment(String);
+
+/// A delay in whole seconds, counted from the registration; a year at most.
+#[derive(Debug, ToSchema)]
+#[schema(minimum = 0, maximum = 31_622_400)]
+#[expect(dead_code, reason = "as `Written`")]
+pub struct Seconds(u32);
 
 /// Tasks as they were written.
 #[derive(Debug)]
@@ -123,8 +152,9 @@ pub async fn send<B: Backend>(
     let routes = pushed(&stack.routes).await?;
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
     for (position, task) in tasks.iter().enumerate() {
-        let fresh_id = stack.env.fresh_id();
+        let (fresh_id, now) = (stack.env.fresh_id(), stack.env.now());
         let (message, body) = message(task.get(), &fresh_id).map_err(|why| refusal(position, task.get(), &why))?;
+        Times::of(&message, now).check(false, now).map_err(|why| refusal(position, task.get(), &why))?;
         messages.push(Outgoing { to: intake(routes.as_deref(), &message), body, delay_ms: 0, attributes: Vec::new() });
         ids.push(message.id);
     }
@@ -160,6 +190,8 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         Code::BadItem => Some("item"),
         Code::BadList => Some("list"),
         Code::BadEvent => Some("event"),
+        Code::BadTime if why.detail.starts_with("`not_before`") => Some("not_before"),
+        Code::BadTime => Some("expires_at"),
         Code::NotAnObject
         | Code::NotJson
         | Code::DuplicateField
@@ -185,6 +217,8 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
+    /// Waits for its time.
+    Scheduled,
     /// Waits for its turn: a task of its order key before it is not settled yet.
     Queued,
     /// Waits for a batch.
@@ -199,11 +233,14 @@ pub enum TaskState {
     Failed,
     /// Ended by a person while it waited, before a call.
     Cancelled,
+    /// Ended before a call, since nobody wanted it any more.
+    Expired,
 }
 
 impl From<Shown> for TaskState {
     fn from(shown: Shown) -> Self {
         match shown {
+            Shown::Scheduled => Self::Scheduled,
             Shown::Queued => Self::Queued,
             Shown::Created => Self::Created,
             Shown::Batched => Self::Batched,
@@ -211,6 +248,7 @@ impl From<Shown> for TaskState {
             Shown::Succeeded => Self::Succeeded,
             Shown::Failed => Self::Failed,
             Shown::Cancelled => Self::Cancelled,
+            Shown::Expired => Self::Expired,
         }
     }
 }
@@ -244,6 +282,14 @@ pub struct Task {
     /// When it was registered.
     #[schema(format = DateTime)]
     registered_at: String,
+    /// When its time comes, while it waits for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    not_before: Option<String>,
+    /// Until when it is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    expires_at: Option<String>,
 }
 
 /// Show a task
@@ -276,22 +322,39 @@ pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TaskId>)
         Some(batch) => store.batch(batch).await?,
         None => None,
     };
-    let status = Shown::of(&task, batch.as_ref()).into();
-    let task::Task { id, status: stored, round, created_at, item, .. } = task;
-    let (target, reason) = match &stored {
-        Status::Queued => (None, None),
-        Status::Created { target } => (Some(target.clone()), None),
-        Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
-        Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),
-    };
-    Ok(Json(Task {
-        id,
-        status,
-        target: target.map(|target| target.whole().to_string()),
-        batch: stored.batch().cloned(),
-        reason,
-        returned: round.0,
-        item,
-        registered_at: times::shown(created_at),
-    }))
+    Ok(Json(Task::of(task, batch)))
+}
+
+impl Task {
+    /// A task, with its batch if it is or was in one that is still there.
+    pub fn of(task: task::Task, batch: Option<Batch>) -> Self {
+        let status = Shown::of(&task, batch.as_ref()).into();
+        let task::Task { id, status: stored, round, created_at, item, expires_at, .. } = task;
+        let not_before = match &stored {
+            Status::Scheduled { due, .. } => Some(due.shown()),
+            Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. }
+            | Status::Failed { .. } => None,
+        };
+        let (target, reason) = match &stored {
+            Status::Queued => (None, None),
+            Status::Scheduled { target, .. } | Status::Created { target } => (Some(target.clone()), None),
+            Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
+            Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),
+        };
+        Self {
+            id,
+            status,
+            target: target.map(|target| target.whole().to_string()),
+            batch: stored.batch().cloned(),
+            reason,
+            returned: round.0,
+            item,
+            registered_at: created_at.shown(),
+            not_before,
+            expires_at: expires_at.map(Timestamp::shown),
+        }
+    }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use groupage_aws::entry::RouteSource;
 use groupage_core::domain::tracker::{End, Ending, Options, State as Stored, Tracker as StoredTracker};
-use groupage_core::domain::{NotificationQueue, TrackerId};
+use groupage_core::domain::{NotificationQueue, Timestamp, TrackerId};
 use groupage_core::ports::Env as _;
 use groupage_core::routes::Route;
 use groupage_core::steps::track::Progress;
@@ -20,7 +20,6 @@ use crate::parameters::{Id, OfTracker};
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, Conflicts, WithBody};
 use crate::routes::pushed;
-use crate::times;
 
 /// How a tracker is opened.
 #[derive(Debug, ToSchema)]
@@ -108,14 +107,14 @@ pub struct Tracker {
 impl From<StoredTracker> for Tracker {
     fn from(tracker: StoredTracker) -> Self {
         let (ended_at, told) = match &tracker.state {
-            Stored::Ended(end) => (Some(times::shown(end.at)), end.told),
+            Stored::Ended(end) => (Some(end.at.shown()), end.told),
             Stored::Open | Stored::Sealed => (None, false),
         };
         Self {
             state: (&tracker.state).into(),
             items: tracker.items,
-            opened_at: times::shown(tracker.opened_at),
-            deadline: tracker.deadline.map(times::shown),
+            opened_at: tracker.opened_at.shown(),
+            deadline: tracker.deadline.map(Timestamp::shown),
             // One that nobody wants counts as done, but was never sent.
             notice_sent: told && tracker.notify != NotificationQueue::None,
             notify: tracker.notify.to_string(),
@@ -176,7 +175,7 @@ pub async fn open<B: Backend>(
         Some(id) => TrackerId::parse(&id).map_err(|why| Problem::field("id", why))?,
         None => TrackerId::new(stack.env.fresh_id()),
     };
-    let deadline = new.deadline.map(|text| times::parse(&text)).transpose();
+    let deadline = new.deadline.map(|text| Timestamp::parse(&text)).transpose();
     let deadline = deadline.map_err(|why| Problem::field("deadline", format!("`deadline` {why}")))?;
     let notify = notification_queue(new.notify.as_deref().unwrap_or("default"), &stack.routes).await?;
     let (tracker, is_new) = backend.tracking().open(id, Options { deadline, notify }).await??;

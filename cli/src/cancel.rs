@@ -1,39 +1,46 @@
 //! `groupage cancel`: tasks that wait are ended before any call.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use anyhow::Result;
-use groupage_core::domain::id::{Target, TaskId};
-use groupage_core::ports::Tasks;
+use groupage_core::domain::id::{Target, TaskId, TrackerId};
+use groupage_core::domain::time::Timestamp;
 use groupage_core::routes::Routes;
+use groupage_core::steps::cancel::{Each, Waits};
 use serde::Serialize;
 
 use crate::failed::target;
-use crate::output::{Ending, Output, grouped, summary};
+use crate::output::{Ending, Output, after_step, grouped, summary};
 use crate::stack::{self, Access};
 
 /// What the examples teach.
 const EXAMPLES: &str = "\
 Examples:
   groupage cancel parcel-4711 parcel-4712
-  groupage cancel --target parcels:truck-7      all that wait for a batch of this Target";
+  groupage cancel --target parcels:truck-7      all that wait for a batch of this Target
+  groupage cancel --tracker catalog-7           all that wait, of those with an item of this tracker";
 
 /// End tasks that wait, before any call: they are settled as cancelled.
 ///
-/// A task waits for a batch, or for its turn in its order key. One that is in a batch is refused, since its call may
-/// have begun. A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and
-/// holds back no other task of its order key. Repeating it is safe.
+/// A task waits for a batch, for its turn in its order key or for its time. One that is in a batch is left out of that
+/// batch's call. Once a call has begun, it is refused. So it is while its batch is being filled: cancel it again then.
+/// A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and holds back no
+/// other task of its order key. Repeating it is safe.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[group(required = true, multiple = false)]
 pub struct Args {
     /// The tasks' ids.
-    #[arg(value_name = "ID", value_parser = |id: &str| TaskId::parse(id), required_unless_present = "target", conflicts_with = "target")]
+    #[arg(value_name = "ID", value_parser = |id: &str| TaskId::parse(id))]
     ids: Vec<TaskId>,
     /// All tasks that wait for a batch of this Target, as route:value. Tasks that wait for their turn are not among
     /// them.
     #[arg(long, value_name = "TARGET", value_parser = target)]
     target: Option<Target>,
+    /// All tasks that wait, of those with an item of this tracker, whatever they wait for. What waits on a list is not
+    /// among them. This reads the task table from end to end.
+    #[arg(long, value_name = "ID", value_parser = |id: &str| TrackerId::parse(id))]
+    tracker: Option<TrackerId>,
 }
 
 /// What became of the tasks.
@@ -63,27 +70,14 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     let access = Access::to(&connection);
     let routes = stack::remote_steps(&connection)?.routes.current().await?;
     let mut report = Report::default();
-    match &options.target {
-        None => {
-            for ids in options.ids.chunks(AT_ONCE) {
-                cancel(&access, &routes, ids, &mut report, *output).await;
-            }
-        }
-        Some(target) => {
-            let shards = routes.get(&target.route()).map_or(1, |route| route.shards);
-            for shard in target.shards(shards) {
-                let mut after = None;
-                loop {
-                    let page = access.store.waiting(&shard, after.as_ref(), AT_ONCE).await?;
-                    let ids: Vec<TaskId> = page.candidates.into_iter().map(|waits| waits.id).collect();
-                    cancel(&access, &routes, &ids, &mut report, *output).await;
-                    after = page.next;
-                    if after.is_none() {
-                        break;
-                    }
-                }
-            }
-        }
+    for ids in options.ids.chunks(AT_ONCE) {
+        report.add(access.cancelling().cancel(&routes, ids).await, *output);
+    }
+    if let Some(target) = &options.target {
+        cancel_target(&access, &routes, target, &mut report, *output).await?;
+    }
+    if let Some(tracker) = &options.tracker {
+        cancel_tracker(&access, &routes, tracker, &mut report, *output).await?;
     }
     output.result(&report, || {
         summary([
@@ -95,20 +89,57 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     Ok(if report.refused.is_empty() { Ending::Well } else { Ending::Badly })
 }
 
-async fn cancel(access: &Access, routes: &Arc<Routes>, ids: &[TaskId], report: &mut Report, output: Output) {
-    for (id, outcome) in access.cancelling().cancel(routes, ids).await {
-        report.tasks += 1;
-        let why = match outcome {
-            Ok(Ok(())) => {
-                report.cancelled += 1;
-                continue;
-            }
-            Ok(Err(refused)) => refused.to_string(),
-            Err(error) => error.to_string(),
-        };
-        if !output.is_json() {
-            let _ = writeln!(io::stderr(), "{id}: {why}");
+async fn cancel_target(
+    access: &Access,
+    routes: &Routes,
+    target: &Target,
+    report: &mut Report,
+    output: Output,
+) -> Result<()> {
+    let mut waits = Waits::of(routes, target);
+    while let Some(ids) = waits.next(&access.store, AT_ONCE).await? {
+        report.add(access.cancelling().cancel(routes, &ids).await, output);
+    }
+    Ok(())
+}
+
+async fn cancel_tracker(
+    access: &Access,
+    routes: &Routes,
+    tracker: &TrackerId,
+    report: &mut Report,
+    output: Output,
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        let until = Timestamp(u64::MAX);
+        let came = access.cancelling().cancel_of(routes, tracker, after.as_ref(), until).await;
+        let came = came.map_err(|error| after_step(error.into(), ": repeat the command"))??;
+        report.add(came.each, output);
+        after = came.next;
+        if after.is_none() {
+            return Ok(());
         }
-        report.refused.push(NotDone { id, why });
+    }
+}
+
+impl Report {
+    /// Counts what became of some, and says why some are not cancelled.
+    fn add(&mut self, each: Each, output: Output) {
+        for (id, outcome) in each {
+            self.tasks += 1;
+            let why = match outcome {
+                Ok(Ok(())) => {
+                    self.cancelled += 1;
+                    continue;
+                }
+                Ok(Err(refused)) => refused.to_string(),
+                Err(error) => error.to_string(),
+            };
+            if !output.is_json() {
+                let _ = writeln!(io::stderr(), "{id}: {why}");
+            }
+            self.refused.push(NotDone { id, why });
+        }
     }
 }

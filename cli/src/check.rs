@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{env, fs, io};
 
-use groupage_core::routes::{self, Allowed, Route, Routes};
+use groupage_core::routes::{self, Allowed, Doubt, Route, Routes};
 use serde::Serialize;
 
 use crate::output::{Ending, Output};
@@ -14,6 +14,9 @@ pub struct Args {
     /// The routes file (YAML).
     #[arg(value_name = "FILE", default_value = "routes.yaml")]
     pub file: PathBuf,
+    /// Exit with 1 if something is allowed and surely not meant.
+    #[arg(long)]
+    strict: bool,
 }
 
 /// A routes file that cannot be used; a mistake is told as compilers point at one.
@@ -38,23 +41,49 @@ struct Right {
     valid: bool,
     /// By route: when its calls are made again, and when it gives up.
     retries: BTreeMap<String, String>,
+    /// What is allowed and surely not meant.
+    warnings: Vec<Doubt>,
 }
 
-/// Checks a routes file, up to its first mistake, and says when calls are made again.
+/// Checks a routes file, up to its first mistake, warns of what is surely not meant, and says when calls are made
+/// again.
 pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let (_, routes) = read_routes(&options.file)?;
     let in_words = |route: &Route| (route.name.to_string(), route.retry.in_words());
-    let right = Right { valid: true, retries: routes.iter().map(in_words).collect() };
+    let warnings = doubts(&routes);
+    let right = Right { valid: true, retries: routes.iter().map(in_words).collect(), warnings };
+    warn(&options.file, &right.warnings, *output);
     output.result(&right, || {
         let lines = right.retries.iter().map(|(route, words)| format!("\nroute {route}: {words}"));
         format!("{} is right{}", options.file.display(), lines.collect::<String>())
     });
-    Ok(Ending::Well)
+    Ok(if options.strict && !right.warnings.is_empty() { Ending::Badly } else { Ending::Well })
 }
 
-/// Reads a routes file and makes sure that it is right, as far as that holds for every stack. Returns its text.
-pub fn read(file: &Path) -> Result<String, Error> {
-    read_routes(file).map(|(yaml, _)| yaml)
+/// Reads a routes file and makes sure that it is right, as far as that holds for every stack. Warns of what is surely
+/// not meant, and returns its text.
+pub fn read(file: &Path, output: Output) -> Result<String, Error> {
+    let (yaml, routes) = read_routes(file)?;
+    warn(file, &doubts(&routes), output);
+    Ok(yaml)
+}
+
+/// The same for the routes themselves.
+pub fn routes(file: &Path, output: Output) -> Result<Routes, Error> {
+    let (_, routes) = read_routes(file)?;
+    warn(file, &doubts(&routes), output);
+    Ok(routes)
+}
+
+/// What is allowed and surely not meant, if calls are made with this process's environment.
+fn doubts(routes: &Routes) -> Vec<Doubt> {
+    routes.doubts(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+fn warn(file: &Path, doubts: &[Doubt], output: Output) {
+    for Doubt { line, route, field, what } in doubts {
+        output.warning(&format!("{}:{line}: route `{route}`: `{field}`: {what}", file.display()));
+    }
 }
 
 fn read_routes(file: &Path) -> Result<(String, Routes), Error> {
@@ -82,7 +111,7 @@ mod tests {
     fn a_mistake_is_told_with_file_line_and_field() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         write!(file, "version: 1\nroutes:\n  - name: parcels\n    colour: red\n").unwrap();
-        let text = read(file.path()).unwrap_err().to_string();
+        let text = read_routes(file.path()).unwrap_err().to_string();
         assert!(text.starts_with(&format!("{}:4:", file.path().display())), "{text}");
         assert!(text.contains("colour"), "{text}");
     }
@@ -108,14 +137,14 @@ mod tests {
         for (yaml, place, words) in cases {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             write!(file, "{yaml}").unwrap();
-            let text = read(file.path()).unwrap_err().to_string();
+            let text = read_routes(file.path()).unwrap_err().to_string();
             assert!(text.starts_with(&format!("{}{place}", file.path().display())) && text.contains(words), "{text}");
         }
     }
 
     #[test]
     fn a_missing_file_is_named() {
-        let text = read(Path::new("no/such/routes.yaml")).unwrap_err().to_string();
+        let text = read_routes(Path::new("no/such/routes.yaml")).unwrap_err().to_string();
         assert!(text.contains("no/such/routes.yaml"), "{text}");
     }
 }

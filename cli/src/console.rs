@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use embedded::guard::Key;
-use groupage_console::Console;
+use groupage_console::{Console, Recorded};
 use serde::Serialize;
 
 use crate::http::{Server, pass};
@@ -40,10 +40,12 @@ struct Started {
 
 /// Serves the pages until the process is told to stop.
 pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
-    let connection = stack::open(name).await?;
+    let (connection, functions) = stack::open_with_functions(name).await?;
     let key = Key::random();
     let shown = name.unwrap_or("that the environment names").to_owned();
-    let console = Arc::new(Console::new(&connection, shown, pass(&key), None));
+    let console = Console::new(&connection, shown, pass(&key), None).asking_for_rights(&connection);
+    let recorded = (!functions.is_empty()).then(|| Recorded::new(&connection.config, functions));
+    let console = Arc::new(console.with_recorded(recorded));
     let server = Server::start(options.port, "--port", &key, groupage_console::router(console)).await?;
     let started = Started { console: server.console() };
     output.result(&started, || format!("Console: {}\n# Stop with Ctrl-C.", started.console));

@@ -16,7 +16,7 @@ use groupage_aws::{Downstreams, Meter, System, config};
 use groupage_console::{Console, Work, Worked};
 use groupage_core::ports::{self, Env};
 use groupage_core::routes::Allowed;
-use groupage_core::steps::revive;
+use groupage_core::steps::revive::{self, Leaders};
 use serde::Serialize;
 
 use crate::http::{self, Server, pass};
@@ -142,7 +142,7 @@ struct Revived {
 /// # Errors
 /// [`Error`]; nothing is left running.
 pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
-    let yaml = options.routes.as_deref().map(check::read).transpose()?;
+    let yaml = options.routes.as_deref().map(|file| check::read(file, *output)).transpose()?;
     let allowed = config::allowed_from_env(Allowed::on_own_machine())?;
     let ports = Ports { dynamo: options.dynamodb_port, sqs: options.sqs_port };
     let durability = if options.fsync { Durability::Machine } else { Durability::Process };
@@ -219,7 +219,7 @@ async fn drive_on(steps: &AwsStack, data: &Path, is_lost: bool) -> Result<Revive
     if !is_lost {
         return Ok(Revived::default());
     }
-    let report = revive::revive(&steps.store, &steps.queues, &steps.env, &routes).await?;
+    let report = revive::revive(&steps.store, &steps.queues, &steps.env, &routes, Leaders::GoOn).await?;
     Ok(Revived {
         leaders: report.leaders,
         waiting_tasks: report.waiting,

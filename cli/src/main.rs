@@ -18,6 +18,8 @@ mod cancel;
 mod check;
 mod console;
 mod demo;
+mod doctor;
+mod erase;
 mod failed;
 mod feed;
 mod hold;
@@ -27,11 +29,13 @@ mod list;
 mod local;
 mod notices;
 mod output;
+mod plan;
 mod push;
 mod reach;
 mod redrive;
 #[cfg(test)]
 mod reference;
+mod restore;
 mod schema;
 mod send;
 mod sheet;
@@ -83,14 +87,19 @@ enum Command {
     Pause(hold::Pause),
     Resume(hold::Resume),
     Cancel(cancel::Args),
+    Erase(erase::Args),
+    Export(erase::Export),
     Feed(feed::Args),
     Stream(stream::Args),
     /// Check a routes file: syntax, fields, limits and expressions.
     Check(check::Args),
+    Plan(plan::Args),
     Push(push::Args),
     Status(status::Args),
+    Doctor(doctor::Args),
     Redrive(redrive::Args),
     Notices(notices::Args),
+    Restore(restore::Args),
     Schema(schema::Args),
     /// Print a completion script, for example: groupage completions bash > /etc/bash_completion.d/groupage
     Completions {
@@ -132,15 +141,20 @@ async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
         Command::Pause(options) => hold::pause(&options, stack, output).await?,
         Command::Resume(options) => hold::resume(&options, stack, output).await?,
         Command::Cancel(options) => cancel::run(&options, stack, output).await?,
+        Command::Erase(options) => erase::run(&options, stack, output).await?,
+        Command::Export(options) => erase::export(&options, stack, output).await?,
         Command::Feed(options) => feed::run(&options, stack, output).await?,
         Command::Stream(options) => stream::run(&options, stack, output).await?,
         Command::Check(options) => check::run(&options, output)?,
+        Command::Plan(options) => plan::run(&options, output)?,
         Command::Push(options) => push::run(&options, stack, output).await?,
         Command::Steps => steps::run(stack, output).await?,
         Command::Work(options) => work::run(&options, stack, output).await?,
         Command::Status(options) => status::run(&options, stack, output).await?,
+        Command::Doctor(options) => doctor::run(&options, stack, output).await?,
         Command::Redrive(options) => redrive::run(&options, stack, output).await?,
         Command::Notices(options) => notices::run(&options, stack, output).await?,
+        Command::Restore(options) => restore::run(&options, stack, output).await?,
         Command::Schema(options) => schema::run(&options, output),
         Command::Completions { shell } => {
             // It takes a writer that cannot fail.

@@ -141,6 +141,13 @@ impl Output {
         let _ = writeln!(io::stderr(), "{}: {}", self.red("error"), visible(&text));
     }
 
+    /// Prints what may be a mistake. Programs find it in the result.
+    pub fn warning(self, text: &str) {
+        if !self.json {
+            let _ = writeln!(io::stderr(), "{}: {}", self.red("warning"), visible(text));
+        }
+    }
+
     /// Tells people of a line that is no task, through the bar, which would otherwise be torn.
     pub fn bad_line(self, bar: &ProgressBar, line: u64, why: &str) {
         if !self.json {

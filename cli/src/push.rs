@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use aws_config::SdkConfig;
-use futures::future::try_join_all;
 use groupage_aws::{Publication, RouteTable, StoredRoutes, System};
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::digest;
@@ -75,12 +74,12 @@ struct Pushed<'a> {
 pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
     let (connection, allowed) = stack::open_with_allowed(name).await?;
     let table = connection.routes(&Arc::default());
-    let former = table.load().await?;
     if options.history {
-        return history(&table, former, *output).await;
+        return history(&table, *output).await;
     }
+    let former = table.load().await?;
     let (yaml, restores, what) = match options.rollback {
-        None => (check::read(&options.file)?, None, options.file.display().to_string()),
+        None => (check::read(&options.file, *output)?, None, options.file.display().to_string()),
         Some(asked) => {
             let back = version(&table, former.as_ref(), asked).await?;
             (back.yaml, Some(back.version), format!("version {}", back.version))
@@ -150,11 +149,12 @@ async fn publisher(name: Option<&str>, config: &SdkConfig) -> Result<String> {
 }
 
 /// Shows the versions, the newest first.
-async fn history(table: &RouteTable, now: Option<StoredRoutes>, output: Output) -> Result<Ending> {
-    let Some(now) = now else { bail!("no routes are in force yet") };
-    let before = (now.version.saturating_sub(SHOWN)..now.version).rev().map(|version| table.load_version(version));
-    let before: Vec<StoredRoutes> = try_join_all(before).await?.into_iter().flatten().collect();
-    let versions: Vec<Version<'_>> = std::iter::once(&now).chain(&before).map(Version::from).collect();
+async fn history(table: &RouteTable, output: Output) -> Result<Ending> {
+    let stored = table.history(SHOWN).await?;
+    if stored.is_empty() {
+        bail!("no routes are in force yet");
+    }
+    let versions: Vec<Version<'_>> = stored.iter().map(Version::from).collect();
     let columns = &["version", "pushed", "digest", "by", "again"];
     output.sheet(&versions, || {
         Sheet::table("", columns, versions.iter().map(|version| row(version, System.now())).collect())

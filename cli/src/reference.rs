@@ -18,7 +18,7 @@ if something did not, and 2 if the command line is wrong.
 
 ";
 /// A command with a longer section has a page of its own.
-const MOST_LINES: usize = 28;
+const MOST_LINES: usize = 22;
 /// A line's length in the docs.
 const WIDTH: usize = 120;
 

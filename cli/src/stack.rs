@@ -13,6 +13,7 @@ use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::routes::{Allowed, Routes};
 use groupage_core::steps::cancel::Cancelling;
+use groupage_core::steps::erase::Erasing;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
 use groupage_core::steps::lane::Ordering;
@@ -20,8 +21,19 @@ use groupage_core::steps::list::Listing;
 use groupage_core::steps::look::Looking;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
+use groupage_doctor::Deployed;
 
 use crate::reach::{self, HOW_TO_NAME_IT};
+
+/// A stack with all that is known of it.
+pub struct Opened {
+    /// The way to it.
+    pub connection: Connection,
+    /// What it allows its routes.
+    pub allowed: Allowed,
+    /// What CloudFormation says of it, if it is a deployed one.
+    pub deployed: Option<Deployed>,
+}
 
 /// Finds the tables and queues of a deployed stack, or those that the environment names. An error says what to do.
 pub async fn open(stack: Option<&str>) -> Result<Connection> {
@@ -32,38 +44,77 @@ pub async fn open(stack: Option<&str>) -> Result<Connection> {
             wrong @ config::Error::Invalid { .. } => wrong.into(),
         });
     };
-    Ok(deployed(stack).await?.0)
+    Ok(deployed(stack).await?.connection)
+}
+
+/// The same with what its tables' names end with, beyond the names that CloudFormation gave them.
+pub async fn open_with_suffix(stack: Option<&str>) -> Result<(Connection, String)> {
+    let Some(stack) = stack else { return Ok((open(None).await?, String::new())) };
+    let Opened { connection, deployed, .. } = deployed(stack).await?;
+    Ok((connection, deployed.map(|deployed| deployed.table_suffix).unwrap_or_default()))
+}
+
+/// The same with the names of its functions; the environment names none.
+pub async fn open_with_functions(stack: Option<&str>) -> Result<(Connection, Vec<String>)> {
+    let Some(stack) = stack else { return Ok((open(None).await?, Vec::new())) };
+    let Opened { connection, deployed, .. } = deployed(stack).await?;
+    let outputs = deployed.map(|deployed| deployed.outputs).unwrap_or_default();
+    let functions = outputs.into_iter().filter(|(key, _)| key.ends_with("FunctionName"));
+    let functions = functions.map(|(_, name)| name).collect();
+    Ok((connection, functions))
 }
 
 /// The same with what the stack allows its routes.
 pub async fn open_with_allowed(stack: Option<&str>) -> Result<(Connection, Allowed)> {
+    let Opened { connection, allowed, .. } = open_wholly(stack).await?;
+    Ok((connection, allowed))
+}
+
+/// The same with all that is known of the stack.
+pub async fn open_wholly(stack: Option<&str>) -> Result<Opened> {
     match stack {
         Some(stack) => deployed(stack).await,
-        // Who runs a stack on this machine may have set the variables here, too.
-        None => Ok((open(None).await?, config::allowed_from_env(Allowed::by_some_stack())?)),
+        None => {
+            let connection = open(None).await?;
+            // Who runs a stack on this machine may have set the variables here, too.
+            let allowed = config::allowed_from_env(Allowed::by_some_stack())?;
+            Ok(Opened { connection, allowed, deployed: None })
+        }
     }
 }
 
-async fn deployed(stack: &str) -> Result<(Connection, Allowed)> {
+async fn deployed(stack: &str) -> Result<Opened> {
     let config = groupage_aws::load_config().await;
     reach::has_credentials(&config).await?;
     let described = describe(&config, stack).await?;
     let outputs = described.outputs().iter();
     let outputs = outputs.filter_map(|output| Some((output.output_key.clone()?, output.output_value.clone()?)));
-    let (tables, queues) = from_outputs(stack, &outputs.collect())?;
-    Ok((Connection { config, tables, queues }, allowed_by(&described)?))
+    let outputs = outputs.collect();
+    let (tables, queues) = from_outputs(stack, &outputs)?;
+    Ok(Opened {
+        connection: Connection { config, tables, queues },
+        allowed: allowed_by(&described)?,
+        deployed: Some(Deployed {
+            name: stack.to_owned(),
+            outputs,
+            table_suffix: parameter(&described, "TableSuffix").unwrap_or_default().to_owned(),
+        }),
+    })
+}
+
+/// A parameter that the stack was deployed with.
+fn parameter<'a>(stack: &'a Stack, name: &str) -> Option<&'a str> {
+    stack.parameters().iter().find(|of| of.parameter_key() == Some(name))?.parameter_value()
 }
 
 /// What a stack's parameters allow; a stack from before there were such parameters says nothing.
 fn allowed_by(stack: &Stack) -> Result<Allowed> {
-    let parameters = stack.parameters();
-    let of = |name: &str| parameters.iter().find(|of| of.parameter_key() == Some(name))?.parameter_value();
     let mut allowed = Allowed::by_some_stack();
-    if let Some(list) = of("SecretHosts") {
+    if let Some(list) = parameter(stack, "SecretHosts") {
         let no_pair = |entry| anyhow!("the parameter SecretHosts holds `{entry}`, which is not HOST=SECRET");
         allowed = allowed.with_secrets(list).map_err(no_pair)?;
     }
-    Ok(match of("PrivateHosts") {
+    Ok(match parameter(stack, "PrivateHosts") {
         Some(list) => allowed.with_hosts(list),
         None => allowed,
     })
@@ -107,6 +158,11 @@ impl Access {
     /// The tasks in them that wait.
     pub const fn cancelling(&self) -> Cancelling<'_, Dynamo, Sqs, System> {
         Cancelling { store: &self.store, outbox: &self.outbox, env: &System }
+    }
+
+    /// The tasks in them, to be erased.
+    pub const fn erasing(&self) -> Erasing<'_, Dynamo, Sqs, System> {
+        Erasing { store: &self.store, outbox: &self.outbox, env: &System }
     }
 
     /// The failed tasks in them.

@@ -33,6 +33,54 @@ fn a_wrong_routes_file_ends_with_its_line_and_a_code() {
 }
 
 #[test]
+fn a_routes_file_with_a_hidden_route_is_right_with_a_warning_that_strict_takes_for_a_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("routes.yaml");
+    let route = |name: &str| format!("  - {{ name: {name}, target: b, downstream: pull }}\n");
+    std::fs::write(&file, format!("version: 1\nroutes:\n{}{}", route("all"), route("b"))).unwrap();
+    let file = file.to_str().unwrap();
+    let output = groupage(&["check", file]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(":4: route `b`: `when`: no task takes this route"), "{said}");
+    let strict = groupage(&["--json", "check", "--strict", file]);
+    assert_eq!(strict.status.code(), Some(1));
+    let result: serde_json::Value = serde_json::from_slice(&strict.stdout).unwrap();
+    assert_eq!(result["warnings"][0]["route"], "b", "{result}");
+    assert!(strict.stderr.is_empty(), "programs find it in the result");
+}
+
+#[test]
+fn a_plan_says_which_batches_there_would_be_why_they_end_and_what_would_be_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (routes, tasks) = (folder.path().join("routes.yaml"), folder.path().join("tasks.ndjson"));
+    let batch = "batch: { max_items: 3, wait_ms: 2000 }, limits: { calls_per_second: 2 }";
+    let http = "downstream: { http: { url: 'https://x.example' } }";
+    std::fs::write(&routes, format!("version: 1\nroutes:\n  - {{ name: a, target: truck, {http}, {batch} }}\n"))
+        .unwrap();
+    let line = |n: usize, truck: &str| format!("{{\"payload\":{{\"truck\":\"{truck}\",\"n\":{n}}}}}\n");
+    let lines: String = (0..7).map(|n| line(n, if n == 2 { "u" } else { "t" })).collect();
+    std::fs::write(&tasks, lines + "{\"payload\":{}}\n").unwrap();
+    let arguments = ["plan", tasks.to_str().unwrap(), "--routes", routes.to_str().unwrap(), "--per-second", "10"];
+    let output = groupage(&[&["--json"], &arguments[..]].concat());
+    assert_eq!(output.status.code(), Some(1), "a task would be refused");
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Vec<String> = plan["batches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|batch| format!("{} {} {} {}", batch["tasks"], batch["why"], batch["ended_ms"], batch["called_ms"]))
+        .collect();
+    assert_eq!(told, ["3 \"full\" 300 300", "3 \"full\" 600 800", "1 \"window\" 2200 2200"]);
+    assert_eq!(
+        (&plan["refused"]["bad_target"]["lines"], &plan["refused"]["bad_target"]["first_line"]),
+        (&1.into(), &8.into())
+    );
+    let text = String::from_utf8(groupage(&arguments).stdout).unwrap();
+    assert!(text.contains("wait_ms is over") && text.contains("the first is line 8"), "{text}");
+}
+
+#[test]
 fn a_command_without_a_stack_says_how_to_name_one() {
     let output = groupage(&["send", "-"]);
     assert_eq!(output.status.code(), Some(1));

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use groupage_aws::desk::{self, Desk};
 use groupage_aws::entry::{Counts, NoRoutes, RouteSource};
-use groupage_aws::{Connection, Dynamo, Meter, RouteTable, Sqs, StoredRoutes, System, Units, Usage};
+use groupage_aws::{Connection, Denied, Dynamo, Meter, Rights, RouteTable, Sqs, StoredRoutes, System, Units, Usage};
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::domain::time::DAY_MS;
 use groupage_core::domain::{LaneId, RouteName, Timestamp, Tracker, TrackerId};
 use groupage_core::ports::{self, Env, Freshness, Lanes, Trackers};
 use groupage_core::routes::Routes;
 use groupage_core::steps;
+use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::hold::Holding;
 use groupage_core::steps::lane::Ordering;
@@ -22,6 +23,7 @@ use groupage_core::steps::track::Tracking;
 
 use crate::History;
 use crate::live::Watched;
+use crate::recorded::Recorded;
 use crate::view::View;
 
 /// What lets a browser in, and what its forms carry. All are secrets of their own, from which nobody can tell the
@@ -54,12 +56,14 @@ pub struct Console {
     pub(crate) pass: Pass,
     pub(crate) work: Option<Work>,
     pub(crate) history: History,
+    pub(crate) recorded: Option<Recorded>,
     pub(crate) watched: Watched<View>,
     desk: Desk,
     store: Dynamo,
     outbox: Sqs,
     routes: RouteSource,
     table: RouteTable,
+    rights: Option<Rights>,
 }
 
 /// A page cannot be shown.
@@ -99,13 +103,27 @@ impl Console {
             pass,
             work,
             history: History::default(),
+            recorded: None,
             watched: Watched::default(),
             desk: connection.desk(),
             store: connection.store(retention_ms, &meter),
             outbox: connection.sqs(&meter),
             routes: RouteSource::table(connection.routes(&meter)),
             table: connection.routes(&meter),
+            rights: None,
         }
+    }
+
+    /// The same for somebody whom AWS may refuse: the buttons of acts that it does refuse are disabled.
+    #[must_use]
+    pub fn asking_for_rights(self, connection: &Connection) -> Self {
+        Self { rights: Some(Rights::of(connection)), ..self }
+    }
+
+    /// The same of a stack whose steps run elsewhere and write their figures to CloudWatch.
+    #[must_use]
+    pub fn with_recorded(self, recorded: Option<Recorded>) -> Self {
+        Self { recorded, ..self }
     }
 
     /// Keeps what the steps of this process have counted by now.
@@ -133,10 +151,45 @@ impl Console {
             console: self,
             store: self.store.metered(Arc::clone(&meter)),
             routes,
+            denied: match &self.rights {
+                Some(rights) => rights.denied().await,
+                None => Arc::default(),
+            },
             now: System.now(),
             meter,
             began,
         })
+    }
+}
+
+/// The most read units of one page.
+pub(crate) const BUDGET: f64 = 100.0;
+
+/// Reads that a page may still make.
+pub struct Spending<'a> {
+    visit: &'a Visit<'a>,
+    most: f64,
+    dearest: f64,
+    /// Where the meter stood before the read that is under way.
+    at: Option<f64>,
+    ran_out: bool,
+}
+
+impl Spending<'_> {
+    /// Whether one read more fits in. The read before it is over by now.
+    pub(crate) fn affords_one(&mut self) -> bool {
+        let now = self.visit.read_units().count();
+        if let Some(before) = self.at {
+            self.dearest = self.dearest.max(now - before);
+        }
+        self.at = Some(now);
+        self.ran_out = now + self.dearest > self.most;
+        !self.ran_out
+    }
+
+    /// Whether a read was left out.
+    pub(crate) const fn ran_out(&self) -> bool {
+        self.ran_out
     }
 }
 
@@ -145,6 +198,8 @@ pub struct Visit<'a> {
     pub(crate) console: &'a Console,
     pub(crate) store: Dynamo,
     pub(crate) routes: Option<Arc<Routes>>,
+    /// What AWS refuses the caller.
+    pub(crate) denied: Arc<Denied>,
     pub(crate) now: Timestamp,
     meter: Arc<Meter>,
     began: Instant,
@@ -158,6 +213,10 @@ impl Visit<'_> {
 
     pub(crate) fn failing(&self) -> Failing<'_, Dynamo, Sqs, System> {
         Failing { store: &self.store, outbox: &self.console.outbox, env: &System }
+    }
+
+    pub(crate) fn cancelling(&self) -> Cancelling<'_, Dynamo, Sqs, System> {
+        Cancelling { store: &self.store, outbox: &self.console.outbox, env: &System }
     }
 
     pub(crate) fn tracking(&self) -> Tracking<'_, Dynamo, Sqs, System> {
@@ -191,6 +250,11 @@ impl Visit<'_> {
         Ok(self.console.table.metered(Arc::clone(&self.meter)).load().await?)
     }
 
+    /// A former version of the routes file.
+    pub(crate) async fn routes_of(&self, version: u64) -> Result<Option<StoredRoutes>, Trouble> {
+        Ok(self.console.table.metered(Arc::clone(&self.meter)).load_version(version).await?)
+    }
+
     /// A tracker, without a look at its items.
     pub(crate) async fn tracker(&self, id: &TrackerId) -> Result<Option<Tracker>, Trouble> {
         Ok(self.store.look(id, &[], Freshness::Eventual).await?.tracker)
@@ -208,6 +272,12 @@ impl Visit<'_> {
     /// What was read so far.
     pub(crate) fn read_units(&self) -> Units {
         self.meter.snapshot().capacity().read
+    }
+
+    /// Reads again and again what a page lists, for as long as the page stays within [`BUDGET`]: a read is made only if
+    /// it fits in though it cost as much as the dearest before it. `reserve` is kept for what the page reads later.
+    pub(crate) fn spending(&self, reserve: f64) -> Spending<'_> {
+        Spending { visit: self, most: BUDGET - reserve, dearest: 1.0, at: None, ran_out: false }
     }
 
     /// Milliseconds since it began.

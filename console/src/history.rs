@@ -39,7 +39,8 @@ impl Series {
         }
     }
 
-    const fn metric(self) -> Metric {
+    /// What counts it.
+    pub(crate) const fn metric(self) -> Metric {
         match self {
             Self::Tasks => Metric::TasksRegistered,
             Self::Batches => Metric::BatchesFrozen,

@@ -15,6 +15,7 @@ mod history;
 mod live;
 mod page;
 mod pages;
+mod recorded;
 pub mod states;
 mod view;
 pub mod words;
@@ -37,6 +38,7 @@ pub use backend::{Console, Pass, Work, Worked};
 use history::History;
 use page::Page;
 use pages::Shown;
+pub use recorded::Recorded;
 use view::{Kind, ROOT, View};
 
 /// What a browser may do with an answer: run our script and style, send forms to us, and show it in no frame.

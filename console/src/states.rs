@@ -12,6 +12,7 @@ use crate::words::{relative, span};
 #[must_use]
 pub const fn task(shown: Shown) -> &'static str {
     match shown {
+        Shown::Scheduled => "waits for its time",
         Shown::Queued => "queued",
         Shown::Created => "waits for a batch",
         Shown::Batched => "in a batch",
@@ -19,6 +20,7 @@ pub const fn task(shown: Shown) -> &'static str {
         Shown::Succeeded => "succeeded",
         Shown::Failed => "failed",
         Shown::Cancelled => "cancelled",
+        Shown::Expired => "expired",
     }
 }
 

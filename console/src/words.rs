@@ -1,7 +1,6 @@
 //! Times, numbers and reasons as people read them, in the browser and on a terminal.
 
 use std::fmt::Write as _;
-use std::time::{Duration, UNIX_EPOCH};
 
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::gate::Of;
@@ -45,7 +44,7 @@ pub fn relative(at: Timestamp, now: Timestamp) -> String {
 /// A moment on the clock, in UTC.
 #[must_use]
 pub fn clock(at: Timestamp) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.0)).to_string()
+    at.shown()
 }
 
 /// Both: `3 s ago (2026-11-24T12:00:00.000Z)`.
@@ -76,6 +75,7 @@ pub fn why(why: &Why, now: Timestamp) -> String {
         Of::Target => "its Target",
     };
     match why {
+        Why::NotBefore { due } => format!("its time: not before {} ({})", clock(*due), relative(*due, now)),
         Why::Turn => "its turn: a task before it in its lane is not settled".to_owned(),
         Why::Election => "a leader: its election is on the way".to_owned(),
         Why::Leader { .. } => "its leader, which is at work".to_owned(),

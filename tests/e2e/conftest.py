@@ -1,7 +1,6 @@
 """One deployed stack and one run of work for all tests: each test looks at another side of what came out."""
 
 import io
-import json
 import platform
 import shutil
 import signal
@@ -71,7 +70,7 @@ def stack(emulator, downstream, hostile) -> Stack:
         },
     )
     stack.success_queue = success_queue
-    _allow_batches(stack)
+    stack.allow_batches()
     routes = string.Template((HERE / "routes.yaml").read_text()).substitute(
         downstream=downstream.url, secret=secret, success_queue=success_queue, function=function
     )
@@ -79,32 +78,6 @@ def stack(emulator, downstream, hostile) -> Stack:
     file.write_text(routes + hostile.routes())
     stack.groupage("push", file)
     return stack
-
-
-def _allow_batches(stack: Stack) -> None:
-    """AWS checks a batch of messages as one message; the emulator asks for actions that AWS does not know.
-    Every role, and every principal with one of the policies, may do in batches exactly what the template lets them do.
-    """
-    iam = stack.client("iam")
-    for arn in stack.policies():
-        policy = stack.policy(arn)
-        document = json.dumps(policy | {"Statement": policy["Statement"] + _in_batches(policy)})
-        iam.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
-    for role in stack.roles():
-        [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
-        policy = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-        document = json.dumps(policy | {"Statement": _in_batches(policy)})
-        iam.put_role_policy(RoleName=role, PolicyName="in-batches", PolicyDocument=document)
-
-
-def _in_batches(policy: dict) -> list[dict]:
-    statements = []
-    for statement in policy["Statement"]:
-        allowed = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-        batches = [f"{action}Batch" for action in ("sqs:SendMessage", "sqs:ChangeMessageVisibility") if action in allowed]
-        if batches:
-            statements.append(statement | {"Action": batches})
-    return statements
 
 
 def _stamps_function(emulator: Emulator) -> str:

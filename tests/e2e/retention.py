@@ -6,7 +6,11 @@
 from template import Template, parsed
 
 TABLES = {
-    "TaskTable": ("a task with its payload", "until it is settled, then {RetentionDays} days", "`RetentionDays`"),
+    "TaskTable": (
+        "a task with its payload; a tombstone without, once it is erased",
+        "until it is settled, then {RetentionDays} days",
+        "`RetentionDays`",
+    ),
     "BatchTable": ("a batch: ids of its members, its outcome", "until all is done, then {RetentionDays} days", "`RetentionDays`"),
     "BatchLockTable": ("a Target's lock, a gate", "7 days after its last use", ""),
     "SessionTable": ("a worker's session", "until it ends, at most a day after it expired", "`SessionExpiryMs`"),
@@ -61,7 +65,8 @@ def page() -> str:
         "With the parameters' defaults. A test compares this page with `template.yaml`; `python tests/e2e/retention.py >",
         "docs/reference/retention.md` writes it anew, with the Python of `target/tools/stack`. DynamoDB removes an item within",
         "days after it has expired. Backups for point-in-time recovery reach back 35 days, so a removed item is gone from them",
-        "35 days later. Metrics are CloudWatch's: it keeps them for 15 months.",
+        "35 days later. Metrics are CloudWatch's: it keeps them for 15 months. `groupage erase` takes what a task said before",
+        "its time: see [Data](../guides/data.md#what-is-held-about-a-task-and-erasing-it).",
         "",
         "| what | where | how long | parameter |",
         "|---|---|---|---|",

@@ -9,21 +9,28 @@ ACTIONS = {
     "AWS::DynamoDB::Table": [
         "GetItem", "BatchGetItem", "Query", "Scan", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem",
         "ConditionCheckItem", "UpdateTable", "DeleteTable", "UpdateTimeToLive", "ExportTableToPointInTime",
+        "DescribeTimeToLive", "DescribeContinuousBackups",
     ],
     "AWS::SQS::Queue": [
         "SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl",
         "PurgeQueue", "SetQueueAttributes", "AddPermission", "DeleteQueue", "StartMessageMoveTask",
     ],
-    "AWS::Serverless::Function": ["InvokeFunction", "InvokeFunctionUrl", "UpdateFunctionCode", "GetFunction"],
+    "AWS::Serverless::Function": [
+        "InvokeFunction", "InvokeFunctionUrl", "UpdateFunctionCode", "GetFunction", "GetFunctionConfiguration",
+        "GetFunctionConcurrency", "GetFunctionRecursionConfig",
+    ],
     "AWS::Logs::LogGroup": ["CreateLogStream", "PutLogEvents", "GetLogEvents", "FilterLogEvents", "DeleteLogGroup"],
-    "secret": ["GetSecretValue", "PutSecretValue"],
+    "secret": ["GetSecretValue", "PutSecretValue", "DescribeSecret"],
+    "functions": ["GetAccountSettings", "ListEventSourceMappings", "UpdateEventSourceMapping"],
+    "metrics": ["DescribeAlarms", "GetMetricData", "PutMetricData", "DisableAlarmActions"],
     "stack": ["DescribeStacks", "UpdateStack", "DeleteStack"],
 }
 """Every action that is asked about: those that some statement allows, and those that nobody should have."""
 
 SERVICES = {
     "AWS::DynamoDB::Table": "dynamodb", "AWS::SQS::Queue": "sqs", "AWS::Serverless::Function": "lambda",
-    "AWS::Logs::LogGroup": "logs", "secret": "secretsmanager", "stack": "cloudformation",
+    "AWS::Logs::LogGroup": "logs", "secret": "secretsmanager", "functions": "lambda", "metrics": "cloudwatch",
+    "stack": "cloudformation",
 }
 
 KEYS = {
@@ -65,6 +72,8 @@ def resources(template: Template) -> list[tuple[str, str, str, dict]]:
     keyed.append(("somebody else's queue", "AWS::SQS::Queue", PARAMETERS["NotificationQueueArns"][0], {}))
     keyed.append(("somebody else's function", "AWS::Serverless::Function", PARAMETERS["DownstreamFunctionArns"][0], {}))
     keyed.append(("a secret of `SecretArns`", "secret", PARAMETERS["SecretArns"][0], {}))
+    keyed.append(("the account's functions", "functions", "*", {}))
+    keyed.append(("the account's metrics and alarms", "metrics", "*", {}))
     keyed.append(("the stack", "stack", f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{STACK}/id", {}))
     return keyed
 

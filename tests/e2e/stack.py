@@ -32,14 +32,18 @@ class Stack:
         self.name = name
         self._emulator = emulator
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": str(emulator.log.parent)} | emulator.environment()
+        self.deploy(parameters)
+
+    def deploy(self, parameters: dict[str, str]) -> None:
+        """Deploys it, or deploys it anew with other parameters; those that are not given stay as they are."""
         overrides = [f"{key}={value}" for key, value in parameters.items()]
         self._run(
-            SAM, "deploy", "--template-file", _over_plain_http(), "--stack-name", name, "--resolve-s3",
+            SAM, "deploy", "--template-file", _over_plain_http(), "--stack-name", self.name, "--resolve-s3",
             "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--parameter-overrides", *overrides,
         )
         self.outputs = {
             output["OutputKey"]: output["OutputValue"]
-            for output in self.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["Outputs"]
+            for output in self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"][0]["Outputs"]
         }
 
     def client(self, service: str):
@@ -150,6 +154,22 @@ class Stack:
         finally:
             functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
 
+    def allow_batches(self) -> None:
+        """AWS checks a batch of messages as one message; the emulator asks for actions that AWS does not know.
+        Every role, and every principal with one of the policies, may do in batches exactly what the template lets them
+        do.
+        """
+        iam = self.client("iam")
+        for arn in self.policies():
+            policy = self.policy(arn)
+            document = json.dumps(policy | {"Statement": policy["Statement"] + _in_batches(policy)})
+            iam.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
+        for role in self.roles():
+            [name] = iam.list_role_policies(RoleName=role)["PolicyNames"]
+            policy = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+            document = json.dumps(policy | {"Statement": _in_batches(policy)})
+            iam.put_role_policy(RoleName=role, PolicyName="in-batches", PolicyDocument=document)
+
     # --- tables ---
 
     def items(self, table: str) -> list[dict]:
@@ -232,6 +252,16 @@ def client(emulator: Emulator, service: str):
         aws_access_key_id=emulator.environment()["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=emulator.environment()["AWS_SECRET_ACCESS_KEY"],
     )
+
+
+def _in_batches(policy: dict) -> list[dict]:
+    statements = []
+    for statement in policy["Statement"]:
+        allowed = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        batches = [f"{action}Batch" for action in ("sqs:SendMessage", "sqs:ChangeMessageVisibility") if action in allowed]
+        if batches:
+            statements.append(statement | {"Action": batches})
+    return statements
 
 
 def _tail(lines: list[str], count: int = 30) -> str:

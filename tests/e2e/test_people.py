@@ -2,6 +2,10 @@
 
 import json
 import subprocess
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from urllib.error import HTTPError
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import boto3
 import pytest
@@ -25,6 +29,33 @@ class Person:
             env=self._environment, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         )
         return done.stdout if done.returncode == 0 else f"failed: {done.stderr}"
+
+    @contextmanager
+    def console(self):
+        """Gives a function that asks for a page of the console as this person: its status and text."""
+        command = [GROUPAGE, "console", "--stack", self._stack.name, "--port", "0", "--json"]
+        process = subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        try:
+            printed = ""
+            while not printed.endswith("}\n"):
+                line = process.stdout.readline()
+                assert line, "groupage console ended"
+                printed += line
+            link = json.loads(printed)["console"]
+            opener = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+            opener.open(link).close()
+
+            def page(path: str) -> tuple[int, str]:
+                try:
+                    with opener.open(f"{link.split('?')[0]}/{path}") as answer:
+                        return answer.status, answer.read().decode()
+                except HTTPError as error:
+                    return error.code, error.read().decode()
+
+            yield page
+        finally:
+            process.terminate()
+            process.wait()
 
     def client(self, service: str):
         """An SDK client with this person's key."""
@@ -100,6 +131,50 @@ def test_an_operator_looks_everywhere_and_sends_again_what_failed(person, stack)
     assert "version 1" in operator.groupage("push", "infra/routes.yaml", "--dry-run"), "the difference to what is in force"
 
 
+PAGES = ["overview", "routes", "targets", "target?id=parcels%3Acalm", "task?id=calm-0", "failed", "trackers", "held",
+         "dead-letters?queue=rejected"]
+"""Pages that every stack has."""
+
+
+def test_a_viewer_sees_every_page_of_the_console_and_no_button_that_works(person, stack):
+    with person("Viewer").console() as page:
+        for path in PAGES:
+            status, text = page(path)
+            assert status == 200 and "AccessDenied" not in text, (path, text)
+        _, text = page("target?id=parcels%3Acalm")
+        assert "<button disabled>Hold calls back</button>" in text, text
+        assert "AWS refuses you this: " in text and "dynamodb:PutItem" in text, text
+
+
+def test_a_viewer_sees_charts_of_what_the_functions_wrote_for_cloudwatch(person, run):
+    """CloudWatch makes metrics of the functions' log lines; here the test does, as if written ten minutes ago."""
+    cloudwatch, at = run.stack.client("cloudwatch"), datetime.now(UTC) - timedelta(minutes=10)
+    written = [
+        (event["Function"], metric["Name"], event[metric["Name"]])
+        for _, event in run.metric_events()
+        for directive in event["_aws"]["CloudWatchMetrics"]
+        for metric in directive["Metrics"]
+    ]
+    for function, name, value in [*written, ("of-another-stack", "TasksRegistered", 1_000_000)]:
+        dimensions = [{"Name": "Function", "Value": function}]
+        datum = {"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Value": value}
+        cloudwatch.put_metric_data(Namespace="Groupage", MetricData=[datum])
+    with person("Viewer").console() as page:
+        _, text = page("overview")
+    series = {"tasks in": "TasksRegistered", "batches out": "BatchesFrozen", "calls settled": "CallsSettled",
+              "tasks failed": "TasksFailed"}
+    for title, name in series.items():
+        assert run.metrics()[name] > 0
+        assert f"{title}: {run.metrics()[name]:,} in the last hour" in text, text
+
+
+def test_an_operators_buttons_work(person, stack):
+    with person("Operator").console() as page:
+        status, text = page("target?id=parcels%3Acalm")
+        assert status == 200 and "<button>Hold calls back</button>" in text, text
+        assert "AWS refuses you this" not in text, text
+
+
 def test_a_publisher_puts_routes_in_force_and_reads_no_task(person, emulator):
     publisher = person("Publisher")
     routes, changed = (emulator.log.with_name(name) for name in ("routes.yaml", "changed.yaml"))
@@ -116,3 +191,25 @@ def test_a_publisher_puts_routes_in_force_and_reads_no_task(person, emulator):
     assert "`SecretHosts` does not allow" in publisher.groupage("push", changed)
     assert "AccessDenied" in publisher.groupage("status", "task", "calm-0")
     assert publisher.door.call("GET", "/tasks/calm-0")[0] == 403
+
+
+def test_an_eraser_exports_and_erases_what_a_task_said_and_nothing_is_done_twice(person, stack):
+    eraser, task = person("Eraser"), {"id": "of-somebody", "payload": {"type": "stamp", "country": "ER", "note": "1 Main Street"}}
+    stack.send([json.dumps(task)])
+    stack.eventually("the task", lambda: stack.status("of-somebody") == "succeeded", lambda: "not settled")
+    assert json.loads(eraser.groupage("export", "of-somebody"))["payload"] == task["payload"]
+    assert json.loads(eraser.groupage("--json", "erase", "--target", "stamps:ER", "--dry-run")) == ["of-somebody"]
+    erase = ("--json", "erase", "--task", "of-somebody")
+    # Until what follows from its batch's outcome is done, it is refused.
+    stack.eventually("the erasure", lambda: not eraser.groupage(*erase).startswith("failed"), lambda: eraser.groupage(*erase))
+    [item] = [item for item in stack.items("TaskTable") if item["Id"] == "of-somebody"]
+    [batch] = [batch for batch in stack.items("BatchTable") if batch["BatchId"] == item["BatchId"]]
+    assert (item["Payload"], item["Digest"], batch["Target"]) == ("", "", "stamps:erased")
+    assert "Main Street" not in json.dumps([item, batch], default=str)
+    held = json.loads(eraser.groupage("export", "of-somebody"))
+    assert (held["erased"], held["payload"], held["task"]["status"]) == (True, None, "succeeded")
+    # Another task under its id is a repeat of it.
+    stack.send([json.dumps(task | {"payload": {"type": "stamp", "country": "FI"}})])
+    stack.eventually("the repeat to be taken", stack.idle, lambda: "some step still has messages")
+    assert [batch for batch in stack.items("BatchTable") if "of-somebody" in batch["Members"]] == [batch]
+    assert "AccessDenied" in eraser.groupage("push", "infra/routes.yaml")

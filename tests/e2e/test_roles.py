@@ -71,6 +71,7 @@ def test_a_viewer_sees_every_table_and_queue_that_needs_a_person_and_changes_not
     }
     assert [name for name, action in may if action == "Scan"] == ["TaskTable index Waiting"]
     looks = {"GetItem", "BatchGetItem", "Query", "Scan", "GetQueueAttributes", "GetQueueUrl", "DescribeStacks"}
+    looks |= {"GetMetricData"}
     received = {name for name, action in may if action not in looks}
     assert {action for _, action in may} == looks | {"ReceiveMessage", "ChangeMessageVisibility"}
     assert received == {"NotificationQueue", "RejectedQueue"} | {
@@ -99,6 +100,19 @@ def test_who_makes_calls_takes_tickets_at_gates(template):
         for route, may in (("labels", True), ("parcels", False)):
             keys = {"dynamodb_LeadingKeys": [key.format(route)]}
             assert worker.may("dynamodb:UpdateItem", locks, **keys) == may, (key, route)
+
+
+def test_only_an_eraser_erases(template):
+    """The API's own policy allows every operation, these too."""
+    door = template.resolved({"Fn::GetAtt": "ApiDoor.Outputs.Arn"})
+    for operation in ("POST/tasks/erasures", "GET/tasks/p1/export"):
+        may = [name for name, role in people(template).items() if role.may("execute-api:Invoke", f"{door}/{operation}")]
+        assert may == (["Api", "Operator", "Eraser"] if "GET" in operation else ["Api", "Eraser"]), operation
+    scans = [name for name, role in people(template).items() if role.may("dynamodb:Scan", template.arn("TaskTable"))]
+    assert scans == ["Eraser"]
+    eraser = people(template)["Eraser"]
+    assert not eraser.may("dynamodb:PutItem", template.arn("RouteTable"))
+    assert not eraser.may("sqs:ReceiveMessage", template.arn("TaskQueue"))
 
 
 def test_only_the_handler_reads_secrets_and_only_it_calls_downstream_functions(template):

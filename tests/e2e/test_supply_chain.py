@@ -36,6 +36,12 @@ def test_there_are_workflows_for_changes_and_by_schedule():
     triggers = {path.stem: yaml.safe_load(path.read_text())[True] for path in WORKFLOWS}
     assert {"push", "pull_request"} <= set(triggers["ci"])
     assert "schedule" in triggers["scheduled"]
+    assert triggers["release"] == {"push": {"tags": ["v*"]}}
+
+
+def test_each_change_is_checked_once():
+    on_change = [path.stem for path in WORKFLOWS if "pull_request" in yaml.safe_load(path.read_text())[True]]
+    assert on_change == ["ci"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -53,7 +59,7 @@ def test_a_workflow_may_read_and_nothing_else(path):
     for name, job in workflow["jobs"].items():
         assert "permissions" not in job, name
         for step in job["steps"]:
-            if "uses" in step:
+            if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False, name
 
 
@@ -80,3 +86,13 @@ def test_release_notes_are_a_versions_section_of_the_changelog(tmp_path):
     assert "\n## " not in done.stdout
     unknown = subprocess.run([script, "99.0.0"], capture_output=True, text=True)
     assert unknown.returncode == 1 and "no section 99.0.0" in unknown.stderr
+
+
+def test_a_release_has_functions_what_went_into_them_and_their_digests():
+    script = (ROOT / ".ci/functions").read_text()
+    made = set(re.search(r"GROUPAGE_FUNCTIONS:-([^}]*)}", script)[1].split())
+    assert made == {path.parent.name for path in ROOT.glob("functions/*/Cargo.toml")}
+    assert re.search(r"^cargo_tool cargo-cyclonedx \d+\.\d+\.\d+$", script, re.MULTILINE)
+    workflows = {path.stem: path.read_text() for path in WORKFLOWS}
+    assert ".ci/functions dist" in workflows["release"] and ".ci/release-notes" in workflows["release"]
+    assert "bash tests/reproducible" in workflows["scheduled"]

@@ -70,8 +70,17 @@ impl Moods {
             events.push((dice.random_range(0..=at), bodies));
         }
         let (items, pause) = (dice.random_range(1..=5), one_of(&mut dice, &["route", "target"]));
-        let limits =
-            one_of(&mut dice, &["", "", "in_flight: 1, ", "in_flight_per_target: 1, ", "calls_per_second: 2, "]);
+        let limits = one_of(
+            &mut dice,
+            &[
+                "",
+                "",
+                "in_flight: 1, ",
+                "in_flight: { at_most: 3 }, ",
+                "in_flight_per_target: 1, ",
+                "calls_per_second: 2, ",
+            ],
+        );
         let reject = one_of(&mut dice, &["fail", "bisect"]);
         let routes = format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    batch: {{ max_items: {items}, wait_ms: 500 }}\n    \
@@ -113,7 +122,11 @@ impl Moods {
             let stuck = world.run_to_rest().await.err();
             let failed = world.tables().tasks().into_iter().filter_map(|task| match task.status {
                 Status::Failed { reason, .. } => Some((task.id.to_string(), reason.to_string())),
-                Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+                Status::Scheduled { .. }
+                | Status::Queued
+                | Status::Created { .. }
+                | Status::Batched { .. }
+                | Status::Succeeded { .. } => None,
             });
             let answered = world.downstream.answered();
             let good = answered.iter().filter(|(_, answer)| *answer == Ok(ok(""))).count();

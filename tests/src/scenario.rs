@@ -110,6 +110,18 @@ pub fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
     format!(r#"{{"id":"p{n}","payload":{{"truck":"t{truck}","n":{n},"key":"k{key}","turn":{turn}}}}}"#)
 }
 
+/// The same message, for a task that is wanted for this number of seconds.
+#[must_use]
+pub fn expiring(body: &str, seconds: u64) -> String {
+    body.strip_suffix('}').map_or_else(String::new, |open| format!(r#"{open},"expires_at":{seconds}}}"#))
+}
+
+/// The same message, for a task that is called after this number of seconds at the earliest.
+#[must_use]
+pub fn scheduled(body: &str, seconds: u64) -> String {
+    body.strip_suffix('}').map_or_else(String::new, |open| format!(r#"{open},"not_before":{seconds}}}"#))
+}
+
 /// Messages of the task queue, for this many trucks.
 pub fn parcels(count: usize, trucks: usize) -> Vec<String> {
     (0..count).map(|n| parcel(n, n % trucks)).collect()
@@ -127,6 +139,12 @@ impl Scenario {
     /// With lines added to its route.
     pub fn route(self, lines: &str) -> Self {
         Self { routes: with_lines(&self.routes, lines), ..self }
+    }
+
+    /// With another window, and whatever else says when a batch ends.
+    #[must_use]
+    pub fn window(self, fields: &str) -> Self {
+        Self { routes: self.routes.replace("wait_ms: 1000", fields), ..self }
     }
 
     /// With another number of attempts, and whatever else a retry says.

@@ -19,7 +19,6 @@ use crate::body::{Body, Contents, Fields};
 use crate::parameters::Id;
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById, Conflicts, WithBody};
-use crate::times;
 
 /// How a list is opened.
 #[derive(Debug, ToSchema)]
@@ -166,8 +165,8 @@ impl From<Progress> for List {
             released,
             releasing,
             discarded,
-            opened_at: times::shown(list.tail.life.opened_at),
-            active_at: times::shown(list.active_at()),
+            opened_at: list.tail.life.opened_at.shown(),
+            active_at: list.active_at().shown(),
             ttl_s: list.tail.options.ttl_ms.map(|ttl_ms| ttl_ms / 1_000),
             id: list.tail.life.id,
         }

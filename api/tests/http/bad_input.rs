@@ -114,6 +114,7 @@ async fn a_tracker_that_is_not_known_is_a_404_whatever_is_asked_of_it() {
         ("acks", r#"{"succeeded":["nobody:0:0"]}"#),
         ("seal", ""),
         ("abandon", ""),
+        ("cancellations", "{}"),
     ] {
         desk.post(&format!("/trackers/nobody/{path}"), body).await.problem(404);
     }

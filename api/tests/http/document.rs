@@ -11,7 +11,7 @@ async fn the_document_has_every_path_that_is_served_and_no_other() {
     let document = desk.get("/openapi.json").await.body;
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 32, "{:?}", paths.keys());
+    assert_eq!(paths.len(), 36, "{:?}", paths.keys());
     for (path, operations) in paths {
         let mut documented: Vec<String> = operations.as_object().unwrap().keys().map(|m| m.to_uppercase()).collect();
         if documented.iter().any(|method| method == "GET") {
@@ -39,8 +39,11 @@ async fn the_documents_examples_are_calls_that_succeed_and_their_answers() {
         ("get", "/trackers/{id}", 200),
         ("post", "/trackers/{id}/seal", 200),
         ("post", "/trackers/{id}/abandon", 200),
+        ("post", "/trackers/{id}/cancellations", 200),
         ("get", "/failed", 200),
         ("post", "/tasks/cancellations", 200),
+        ("post", "/tasks/erasures", 200),
+        ("get", "/routes", 200),
         ("post", "/failed/retries", 200),
         ("post", "/failed/drops", 200),
         ("post", "/routes/{id}/pause", 200),

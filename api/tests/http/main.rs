@@ -5,6 +5,7 @@ mod bad_input;
 mod calls;
 mod desk;
 mod document;
+mod erased;
 mod failed;
 mod failures;
 mod lists;

@@ -135,7 +135,7 @@ async fn what_waits_is_cancelled_and_what_is_in_a_batch_is_not() {
         assert_eq!(answer["done"], json!(["waits"]));
         let details: Vec<&str> =
             answer["refused"].as_array().unwrap().iter().map(|r| r["detail"].as_str().unwrap()).collect();
-        assert_eq!(details[0], format!("it is in batch {BATCH}, whose call may have begun"));
+        assert_eq!(details[0], format!("its batch {BATCH} is being filled: cancel it again when that is over"));
         assert!(details[1].starts_with("no task with this id is known"), "{details:?}");
     }
     let shown = desk.get("/tasks/waits").await.body;
@@ -162,4 +162,23 @@ async fn what_is_not_known_is_a_404() {
     for path in ["/tasks/nobody", "/batches/00000000000000000000000000000000", "/trackers/nobody"] {
         assert_eq!(desk.get(path).await.problem(404), "id", "{path}");
     }
+}
+
+#[tokio::test]
+async fn times_of_tasks_reach_the_intake_and_are_shown() {
+    let desk = Desk::open().await;
+    let times = r#""not_before":3600,"expires_at":"2099-01-02T01:00:00+01:00""#;
+    let sent = desk.post("/tasks", format!(r#"{{"tasks":[{{"id":"t","payload":{{}},{times}}}]}}"#)).await;
+    assert_eq!(sent.status, 202, "{sent:?}");
+    let message: Value = serde_json::from_str(&desk.intake()[0].body).unwrap();
+    assert_eq!((&message["not_before"], &message["expires_at"]), (&json!(3600), &json!("2099-01-02T00:00:00.000Z")));
+
+    let (due, ends) = (Timestamp(4_070_908_800_000), Timestamp(4_070_995_200_000));
+    let task =
+        Task::new(TaskId::new("t"), Target::new("parcels:t7"), "{}".to_owned(), "d".to_owned(), Timestamp(1_000));
+    desk.stack.store.register(&task.expiring(Some(ends)).scheduled(due)).await.unwrap();
+    let shown = desk.get("/tasks/t").await.body;
+    assert_eq!((&shown["status"], &shown["target"]), (&json!("scheduled"), &json!("parcels:t7")));
+    let times = [&shown["not_before"], &shown["expires_at"]];
+    assert_eq!(times, [&json!("2099-01-01T00:00:00.000Z"), &json!("2099-01-02T00:00:00.000Z")]);
 }

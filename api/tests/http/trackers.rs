@@ -1,8 +1,8 @@
 //! Trackers, from opening to their end.
 
 use api::Backend as _;
-use groupage_core::domain::{NotificationQueue, TrackerId};
-use groupage_core::ports::Destination;
+use groupage_core::domain::{BatchId, ItemId, NotificationQueue, Round, Target, Task, TaskId, Timestamp, TrackerId};
+use groupage_core::ports::{Destination, Tasks as _};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, NAMED_QUEUE};
@@ -100,6 +100,32 @@ async fn a_tracker_that_is_given_up_takes_nothing_more() {
     }
     let shown = desk.shown("t").await;
     assert_eq!((&shown["state"], &shown["missing"], &shown["succeeded"]), (&json!("abandoned"), &json!(10), &json!(0)));
+}
+
+#[tokio::test]
+async fn the_tasks_of_a_tracker_that_wait_are_cancelled_and_no_others() {
+    let desk = Desk::open().await;
+    for id in ["t", "other"] {
+        desk.tracker(id, 3).await;
+    }
+    // More of them than one call ends.
+    let (target, (payload, digest)) = (Target::new("parcels:t7"), ("{}".to_owned(), "d".to_owned()));
+    for n in 0..1_700 {
+        let item = if n % 400 == 7 { "other:0:1" } else { "t:0:1" };
+        let id = TaskId::new(format!("p{n:04}"));
+        let task = Task::new(id, target.clone(), payload.clone(), digest.clone(), Timestamp(1_000));
+        desk.stack.store.register(&task.with_item(ItemId::parse(item).ok())).await.unwrap();
+    }
+    desk.stack.store.join(&TaskId::new("p0000"), Round(0), &BatchId::new("0".repeat(32))).await.unwrap();
+    let first = desk.post("/trackers/t/cancellations", "{}").await.body;
+    assert_eq!((first["refused"][0]["id"].as_str(), first["next"].is_string()), (Some("p0000"), true));
+    let second = desk.post("/trackers/t/cancellations", json!({ "after": first["next"] }).to_string()).await.body;
+    assert_eq!((&second["refused"], &second["next"]), (&json!([]), &json!(null)));
+    let done = [&first, &second].map(|answer| answer["done"].as_array().unwrap().len());
+    assert_eq!(done.iter().sum::<usize>(), 1_694);
+    assert_eq!(desk.get("/tasks/p0007").await.body["status"], "created", "it is another tracker's");
+    assert_eq!(desk.get("/tasks/p1699").await.body["status"], "cancelled");
+    assert_eq!(desk.post("/trackers/t/cancellations", r#"{"after":""}"#).await.problem(422), "after");
 }
 
 #[tokio::test]

@@ -30,7 +30,15 @@ fn weight(position: u32) -> u64 {
 /// A parcel as a task, for its owner's item.
 pub fn message(parcel: &Parcel, item: Option<ItemId>) -> TaskMessage {
     let payload = json!({ "truck": parcel.truck, "kg": parcel.kg });
-    TaskMessage { id: TaskId::new(&parcel.id), payload: payload.to_string(), item, list: None, event: None }
+    TaskMessage {
+        id: TaskId::new(&parcel.id),
+        payload: payload.to_string(),
+        item,
+        list: None,
+        event: None,
+        not_before: None,
+        expires_at: None,
+    }
 }
 
 /// The routes file of the demo: one call loads one truck.

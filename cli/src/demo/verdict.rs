@@ -46,7 +46,7 @@ pub fn told_otherwise(parcels: &[Parcel], notices: &[Notice]) -> Vec<String> {
 fn disagreement(parcel: &Parcel, task: Option<&Task>, answer: Option<&Answer>) -> Option<String> {
     let Some(task) = task else { return Some("was sent and is not in the task table".to_owned()) };
     let said = match &task.status {
-        Status::Queued | Status::Created { .. } | Status::Batched { .. } => {
+        Status::Scheduled { .. } | Status::Queued | Status::Created { .. } | Status::Batched { .. } => {
             return Some(format!("is not settled: {}", task.status.word()));
         }
         Status::Succeeded { batch } => (batch.as_str(), Outcome::Loaded),

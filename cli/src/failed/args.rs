@@ -83,10 +83,10 @@ pub struct Filter {
     #[arg(long, value_name = "REASON", value_parser = |reason: &str| Ok::<_, String>(Reason::new(reason)))]
     pub reason: Option<Reason>,
     /// Only those that failed then or later: a time like 2026-12-31T23:59:59Z, or how long ago, like 2h.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub from: Option<Timestamp>,
     /// Only those that failed before: a time, or how long ago.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub until: Option<Timestamp>,
 }
 
@@ -109,7 +109,8 @@ pub fn target(text: &str) -> Result<Target, &'static str> {
     if is_target { Ok(Target::new(text)) } else { Err("a Target is ROUTE:VALUE, such as parcels:truck-7") }
 }
 
-fn time(text: &str) -> Result<Timestamp, String> {
+/// Reads a moment as people name it.
+pub fn moment(text: &str) -> Result<Timestamp, String> {
     let moment = match humantime::parse_duration(text) {
         Ok(ago) => SystemTime::now().checked_sub(ago),
         Err(_) => humantime::parse_rfc3339_weak(text).ok(),
@@ -125,12 +126,12 @@ mod tests {
 
     #[test]
     fn a_time_is_a_moment_or_how_long_ago() {
-        assert_eq!(time("1970-01-01T00:00:05Z"), Ok(Timestamp(5_000)));
-        assert_eq!(time("1970-01-01 00:00:05"), Ok(Timestamp(5_000)));
-        let now = time("0s").unwrap();
-        assert!(now.since(time("2h").unwrap()) >= 7_200_000);
+        assert_eq!(moment("1970-01-01T00:00:05Z"), Ok(Timestamp(5_000)));
+        assert_eq!(moment("1970-01-01 00:00:05"), Ok(Timestamp(5_000)));
+        let now = moment("0s").unwrap();
+        assert!(now.since(moment("2h").unwrap()) >= 7_200_000);
         for wrong in ["", "yesterday", "1900-01-01T00:00:00Z", "2h3"] {
-            assert!(time(wrong).is_err(), "{wrong}");
+            assert!(moment(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::output::{self, Ending, Output, after_step, grouped, style, summary};
 use crate::sheet::{Cell, Moment, Sheet, Tone};
 use crate::stack::{self, Access};
-pub use args::{Args, target};
+pub use args::{Args, moment, target};
 use args::{Chosen, Command};
 
 /// This many tasks are done at once: as many as one read of the task table looks up.

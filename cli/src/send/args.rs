@@ -1,7 +1,9 @@
 //! The command line of `groupage send`. Its doc comments are what `--help` prints.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::notice::NotificationQueue;
 
 /// What the examples teach.
@@ -45,4 +47,23 @@ pub struct Args {
     /// none, or the URL of an SQS queue that the stack's functions may send to.
     #[arg(long, value_name = "QUEUE", requires = "track", default_value = "none", value_parser = NotificationQueue::parse)]
     pub notify: NotificationQueue,
+    /// When the tasks are called at the earliest that do not say it themselves: a time such as 2026-12-31T23:59:59Z, or
+    /// a span from now, such as 2h; a year at most. They are registered at once, and wait. Ordered routes take none.
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    pub not_before: Option<Timestamp>,
+    /// Until when the tasks are wanted that do not say it themselves: a time such as 2026-12-31T23:59:59Z, or a span
+    /// from now, such as 2h. Later no call with them begins: they end as expired.
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Reads a moment that lies ahead.
+fn when(text: &str) -> Result<Timestamp, String> {
+    let Ok(ahead) = humantime::parse_duration(text) else {
+        return Timestamp::parse(text).map_err(|why| format!("{why}, or a span from now, like 2h"));
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let ms = u64::try_from(now.saturating_add(ahead).as_millis()).ok();
+    // What is written must be read again.
+    ms.map(Timestamp).filter(|at| Timestamp::parse(&at.shown()).is_ok()).ok_or_else(|| "lies too far ahead".to_owned())
 }

@@ -13,6 +13,8 @@ const MAX_LINE_BYTES: u64 = 1024 * 1024;
 
 /// What an item adds to a message at most, in bytes.
 const MAX_ITEM_BYTES: usize = r#","item":"::""#.len() + MAX_TRACKER_ID_BYTES + "4294967295".len() + "7167".len();
+/// What the times add that the command line gives, in bytes.
+const MAX_TIME_BYTES: usize = 2 * r#","expires_at":"2026-12-31T23:59:59.999Z""#.len();
 
 /// Said of a JSON list, whose lines would all be refused one by one.
 const ONE_A_LINE: &str =
@@ -101,8 +103,8 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn task(&mut self, message: TaskMessage) -> Content {
-        // An item's id may still come into it.
-        if message.body().len() + MAX_ITEM_BYTES > MAX_MESSAGE_BYTES {
+        // An item's id and times may still come into it.
+        if message.body().len() + MAX_ITEM_BYTES + MAX_TIME_BYTES > MAX_MESSAGE_BYTES {
             return Content::Bad(format!("too_large: the message is over {MAX_MESSAGE_BYTES} bytes"));
         }
         let digest = message.digest();

@@ -35,9 +35,13 @@ pub async fn look_up<S: Tasks>(store: &S, tasks: Vec<(u64, TaskMessage)>) -> Res
     let found: HashMap<&TaskId, &Task> = found.iter().map(|task| (&task.id, task)).collect();
     let known = |message: &TaskMessage| match found.get(&message.id) {
         None => Known::Not,
-        Some(task) if task.digest != message.digest() => Known::Otherwise { acks_item: task.item == message.item },
+        Some(task) if !task.is_repeated_by(&message.digest()) => {
+            Known::Otherwise { acks_item: task.item == message.item }
+        }
         Some(task) => match &task.status {
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } => Known::Unsettled,
+            Status::Scheduled { .. } | Status::Queued | Status::Created { .. } | Status::Batched { .. } => {
+                Known::Unsettled
+            }
             Status::Succeeded { .. } => Known::Succeeded,
             Status::Failed { reason, .. } => Known::Failed(reason.clone()),
         },

@@ -21,6 +21,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use futures::future::join_all;
 use groupage_aws::Connection;
+use groupage_core::domain::when::When;
 use groupage_core::domain::{ItemId, Outcome, Reason, TaskId, TaskMessage, TrackerId};
 use indicatif::ProgressBar;
 use tokio::sync::{Mutex, mpsc};
@@ -61,6 +62,8 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
     };
     let stop = Stop::listen(None);
     let sender = Sender::new(&connection, progress(input.bytes()), *output, fan_out.as_ref(), stop.clone());
+    let [not_before, expires_at] = [options.not_before, options.expires_at].map(|at| at.map(When::At));
+    let sender = Sender { not_before, expires_at, ..sender };
     let mut report = sender.send_all(input.into_reader()).await;
     if let Some(fan_out) = &fan_out {
         follow(fan_out, &mut report, *output, &stop).await;
@@ -120,6 +123,10 @@ struct Sender<'a> {
     fan_out: Option<&'a FanOut>,
     access: Access,
     intake: Intake,
+    /// When tasks are called at the earliest that do not say it themselves.
+    not_before: Option<When>,
+    /// Until when tasks are wanted that do not say it themselves.
+    expires_at: Option<When>,
     bar: ProgressBar,
     output: Output,
     report: RefCell<Report>,
@@ -137,6 +144,8 @@ impl<'a> Sender<'a> {
             fan_out,
             access: Access::to(connection),
             intake: Intake::new(&connection.config, connection.queues.tasks.clone()),
+            not_before: None,
+            expires_at: None,
             bar,
             output,
             report: RefCell::default(),
@@ -235,7 +244,11 @@ impl<'a> Sender<'a> {
             };
             self.report.borrow_mut().lines += 1;
             match content {
-                Content::Task(message) => tasks.push((number, message)),
+                Content::Task(message) => {
+                    let not_before = message.not_before.or(self.not_before);
+                    let expires_at = message.expires_at.or(self.expires_at);
+                    tasks.push((number, TaskMessage { not_before, expires_at, ..message }));
+                }
                 Content::Repeated => self.report.borrow_mut().repeated += 1,
                 Content::Bad(why) => self.bad(number, why),
             }
@@ -353,7 +366,7 @@ mod tests {
         let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
         sender(connection, Some(&fan_out)).send_all(lines(two)).await;
         let registered = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _, event: _ } = registered.clone();
+        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _ } = registered.clone();
         let task = Task::new(id, Target::new("r:x"), payload, registered.digest(), Timestamp(0)).with_item(item);
         Access::to(connection).store.register(&task).await.unwrap();
 
@@ -376,7 +389,7 @@ mod tests {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
         let connection = stack.connection();
         let message = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _, event: _ } = message.clone();
+        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _ } = message.clone();
         let task = Task::new(id, Target::new("r:x"), payload, message.digest(), Timestamp(0)).with_item(item);
         let (store, batch) = (Access::to(connection).store, BatchId::new("b"));
         store.register(&task).await.unwrap();

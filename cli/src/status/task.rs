@@ -30,6 +30,10 @@ struct TaskStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<String>,
     registered_at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<u64>,
 }
 
 /// Prints a task.
@@ -50,11 +54,24 @@ impl TaskStatus {
             batch: task.status.batch().cloned(),
             reason: match &task.status {
                 Status::Failed { reason, .. } => Some(reason.to_string()),
-                Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+                Status::Scheduled { .. }
+                | Status::Queued
+                | Status::Created { .. }
+                | Status::Batched { .. }
+                | Status::Succeeded { .. } => None,
             },
             returned: task.round.0,
             item: task.item.as_ref().map(ToString::to_string),
             registered_at_ms: task.created_at.0,
+            not_before_ms: match &task.status {
+                Status::Scheduled { due, .. } => Some(due.0),
+                Status::Queued
+                | Status::Created { .. }
+                | Status::Batched { .. }
+                | Status::Succeeded { .. }
+                | Status::Failed { .. } => None,
+            },
+            expires_at_ms: task.expires_at.map(|at| at.0),
         }
     }
 
@@ -73,15 +90,16 @@ impl TaskStatus {
         }
         rows.extend(self.item.as_ref().map(|item| ("tracker's item", item.into())));
         rows.push(("registered", moment(one.task.created_at, now).into()));
+        rows.extend(one.task.expires_at.map(|at| ("wanted until", moment(at, now).into())));
         Sheet::facts(rows)
     }
 }
 
 const fn tone(shown: Shown) -> Tone {
     match shown {
-        Shown::Queued | Shown::Created | Shown::Batched | Shown::InProgress => Tone::Wary,
+        Shown::Scheduled | Shown::Queued | Shown::Created | Shown::Batched | Shown::InProgress => Tone::Wary,
         Shown::Succeeded => Tone::Good,
-        Shown::Failed | Shown::Cancelled => Tone::Bad,
+        Shown::Failed | Shown::Cancelled | Shown::Expired => Tone::Bad,
     }
 }
 

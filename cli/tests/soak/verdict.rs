@@ -88,7 +88,7 @@ impl Verdict {
 /// gave.
 fn ending(status: &Status) -> Option<(&str, Option<Fate>)> {
     match status {
-        Status::Queued | Status::Created { .. } | Status::Batched { .. } => None,
+        Status::Scheduled { .. } | Status::Queued | Status::Created { .. } | Status::Batched { .. } => None,
         Status::Succeeded { batch } => Some((batch.as_str(), Some(Fate::Succeeded))),
         Status::Failed { batch, reason } => {
             Some((batch.as_ref()?.as_str(), (reason.as_str() == "refused").then_some(Fate::Refused)))

@@ -54,12 +54,17 @@ pub fn which(fields: &Fields) -> Result<Which, Refused> {
             ..Filter::default()
         }));
     }
+    chosen(fields).map(Which::These)
+}
+
+/// The tasks that a form names one by one.
+pub fn chosen(fields: &Fields) -> Result<Vec<TaskId>, Refused> {
     let named = fields.iter().filter(|(name, _)| name == "id");
     let ids: Result<Vec<TaskId>, _> = named.map(|(_, value)| TaskId::parse(value)).collect();
     let ids = ids.map_err(|why| Refused::Field(why.to_owned()))?;
     match ids.len() {
         0 => Err(Refused::Field("choose a task first".to_owned())),
-        1..=MOST => Ok(Which::These(ids)),
+        1..=MOST => Ok(ids),
         _ => Err(Refused::Field(format!("choose at most {MOST} tasks"))),
     }
 }

@@ -1,9 +1,11 @@
 //! Forms: what they carry, and how they are read.
 
+use groupage_aws::Right;
 use maud::{Markup, html};
 
-use crate::backend::Console;
+use crate::backend::{Console, Visit};
 use crate::view::ROOT;
+use crate::words::on_one_line;
 
 /// The fields of a form, in their order; a name may come more than once.
 pub type Fields = Vec<(String, String)>;
@@ -28,9 +30,35 @@ pub fn hidden(console: &Console, fields: &Fields) -> Markup {
 }
 
 /// A form that is one button.
-pub fn button(console: &Console, fields: &[(&str, &str)], label: &str) -> Markup {
-    let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    html! { form.act method="post" action={ (ROOT) "/act" } { (hidden(console, &fields)) button { (label) } } }
+pub fn button(visit: &Visit<'_>, fields: &[(&str, &str)], label: &str) -> Markup {
+    let fields: Fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let refusal = refusal(visit, text(&fields, "act"));
+    html! {
+        form.act method="post" action={ (ROOT) "/act" } {
+            (hidden(visit.console, &fields))
+            button disabled[refusal.is_some()] { (label) }
+            (because(refusal))
+        }
+    }
+}
+
+/// Why AWS refuses an act to the caller, if it does.
+pub fn refusal<'a>(visit: &'a Visit<'_>, act: &str) -> Option<&'a str> {
+    let right = match act {
+        "retry" | "drop" | "cancel" => Right::Tasks,
+        "pause" | "go-on" => Right::Gates,
+        "release" => Right::Lists,
+        "resume" => Right::Lanes,
+        "commit" => Right::Streams,
+        "redrive" => Right::Ended,
+        _ => return None,
+    };
+    visit.denied.get(&right).map(String::as_str)
+}
+
+/// The reason beside a button that is disabled.
+pub fn because(refusal: Option<&str>) -> Markup {
+    html! { @if let Some(refusal) = refusal { " " span.note { "AWS refuses you this: " (on_one_line(refusal)) } } }
 }
 
 /// What a field says; nothing if it is absent.

@@ -6,9 +6,9 @@ use groupage_core::domain::why::Seen;
 use groupage_core::steps::hold::MAX_REASON_BYTES;
 use maud::{Markup, html};
 
-use super::form::{Fields, Refused, button, hidden, text};
+use super::form::{Fields, Refused, because, button, hidden, refusal, text};
 use super::report::Report;
-use crate::backend::{Console, Trouble, Visit};
+use crate::backend::{Trouble, Visit};
 use crate::view::ROOT;
 
 /// Whose calls a form names.
@@ -18,22 +18,23 @@ pub fn scope(fields: &Fields) -> Result<Scope, Refused> {
 }
 
 /// A form that holds calls back, or one that lets them go on.
-pub fn form(console: &Console, scope: &Scope, gates: &[Seen], now: Timestamp) -> Markup {
+pub fn form(visit: &Visit<'_>, scope: &Scope, gates: &[Seen], now: Timestamp) -> Markup {
     let gate = scope.key();
     let own = gates.iter().find(|seen| seen.of == scope.of());
     let is_held = own.is_some_and(|seen| matches!(seen.gate.standing(now), Standing::Held { .. }));
     let is_closed = own.is_some_and(|seen| seen.closed(now).is_some());
     let fields = vec![("act".to_owned(), "pause".to_owned()), ("gate".to_owned(), gate.clone())];
+    let refusal = refusal(visit, "pause");
     html! {
         div.acts {
             @if !is_held {
                 form.act method="post" action={ (ROOT) "/act" } {
-                    (hidden(console, &fields))
+                    (hidden(visit.console, &fields))
                     label { "Why " input name="reason" maxlength=(MAX_REASON_BYTES); }
-                    " " button { "Hold calls back" }
+                    " " button disabled[refusal.is_some()] { "Hold calls back" } (because(refusal))
                 }
             }
-            @if is_closed { (button(console, &[("act", "go-on"), ("gate", &gate)], "Let calls go on")) }
+            @if is_closed { (button(visit, &[("act", "go-on"), ("gate", &gate)], "Let calls go on")) }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Its result says what became of each. Every act may be repeated: what is done already is refused, or done no second
 //! time.
 
+mod cancel;
 mod failed;
 mod form;
 mod held;
@@ -23,7 +24,7 @@ use crate::view::ROOT;
 use crate::words::grouped;
 
 pub use failed::How;
-pub use form::{Fields, button, hidden};
+pub use form::{Fields, because, button, hidden, refusal};
 
 use failed::Which;
 use form::{Refused, text};
@@ -39,6 +40,8 @@ pub enum Act {
         /// Which.
         which: Which,
     },
+    /// End tasks that wait, before any call.
+    Cancel(cancel::Which),
     /// Send what ended in a queue again.
     Redrive {
         /// The queue's name.
@@ -82,6 +85,7 @@ impl Act {
         match text(fields, "act") {
             "retry" => Ok(Self::Failed { how: How::Retry, which: failed::which(fields)? }),
             "drop" => Ok(Self::Failed { how: How::Drop, which: failed::which(fields)? }),
+            "cancel" => Ok(Self::Cancel(cancel::which(fields)?)),
             "redrive" => Ok(Self::Redrive { queue: text(fields, "queue").to_owned() }),
             "release" => {
                 let list = ListId::parse(text(fields, "list")).map_err(wrong)?;
@@ -106,6 +110,11 @@ impl Act {
             Self::Failed { how, which } => {
                 let mut pairs = vec![("act", how.word().to_owned())];
                 pairs.extend(failed::fields(which));
+                pairs
+            }
+            Self::Cancel(which) => {
+                let mut pairs = vec![("act", "cancel".to_owned())];
+                pairs.extend(cancel::fields(which));
                 pairs
             }
             Self::Redrive { queue } => vec![("act", "redrive".to_owned()), ("queue", queue.clone())],
@@ -141,6 +150,10 @@ pub async fn act(console: &Console, fields: &Fields) -> Page {
     };
     let done = async {
         let visit = console.visit().await?;
+        let act = match act {
+            Act::Cancel(which) => Act::Cancel(cancel::Which::These(cancel::named(&visit, which).await?)),
+            other => other,
+        };
         let preview = preview(&visit, &act).await?;
         if preview.count > 1 && text(fields, "confirmed") != "yes" {
             return Ok(confirm(console, &act, &preview));
@@ -153,6 +166,7 @@ pub async fn act(console: &Console, fields: &Fields) -> Page {
 async fn preview(visit: &Visit<'_>, act: &Act) -> Result<Preview, Trouble> {
     match act {
         Act::Failed { how, which } => failed::preview(visit, *how, which).await,
+        Act::Cancel(which) => Ok(cancel::preview(&cancel::named(visit, which.clone()).await?)),
         Act::Redrive { queue } => queues::preview(visit, queue).await,
         Act::Release { list, count, .. } => held::preview_release(visit, list, *count).await,
         Act::Resume { key, .. } => Ok(one(format!("let the order key {key} go on"))),
@@ -168,6 +182,7 @@ fn one(what: String) -> Preview {
 async fn perform(visit: &Visit<'_>, act: &Act) -> Result<Report, Trouble> {
     match act {
         Act::Failed { how, which } => failed::perform(visit, *how, which).await,
+        Act::Cancel(which) => cancel::perform(visit, &cancel::named(visit, which.clone()).await?).await,
         Act::Redrive { queue } => queues::perform(visit, queue).await,
         Act::Release { list, count, key } => held::release(visit, list, *count, key).await,
         Act::Resume { route, key } => held::resume(visit, route, key).await,
@@ -207,6 +222,8 @@ mod tests {
         for pairs in [
             &[("act", "retry"), ("id", "a"), ("id", "b")][..],
             &[("act", "drop"), ("all", "yes"), ("route", "r"), ("reason", "http_422"), ("until", "7")],
+            &[("act", "cancel"), ("id", "a"), ("id", "b")],
+            &[("act", "cancel"), ("target", "r:t")],
             &[("act", "redrive"), ("queue", "handle-dlq")],
             &[("act", "release"), ("list", "l"), ("count", "3"), ("key", "k")],
             &[("act", "resume"), ("route", "r"), ("key", "a: <b>")],
@@ -232,6 +249,7 @@ mod tests {
             &[("act", "explode")][..],
             &[("act", "retry")],
             &[("act", "retry"), ("id", "a b")],
+            &[("act", "cancel")],
             &[("act", "release"), ("list", "a b"), ("count", "3")],
             &[("act", "release"), ("list", "l"), ("count", "many")],
             &[("act", "resume"), ("route", "R")],

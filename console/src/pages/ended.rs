@@ -21,7 +21,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let depths = visit.desk().depths_of(queues).await?;
     let rows = depths.iter().map(|depth| {
         let address = View::of(Kind::Ended).with("queue", &depth.queue).address();
-        let again = button(visit.console, &[("act", "redrive"), ("queue", &depth.queue)], "Send all again");
+        let again = button(visit, &[("act", "redrive"), ("queue", &depth.queue)], "Send all again");
         vec![
             html! { a href=(address) { (id(&depth.queue)) } },
             html! { (grouped(depth.all())) },
@@ -31,7 +31,9 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let messages = match view.get("queue") {
         Some(name) => {
             let queue = visit.desk().find(name).await?;
-            messages(name, &visit.desk().look(queue, LISTED, false).await?)
+            // SQS waits a second for what does not come: no more is asked for than it says is there.
+            let there = depths.iter().find(|depth| depth.queue == queue.name).map_or(0, |depth| depth.ready);
+            messages(name, &visit.desk().look(queue, LISTED.min(there), false).await?)
         }
         None => html! { p { "Choose a queue to see its messages." } },
     };

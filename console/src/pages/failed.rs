@@ -7,13 +7,15 @@ use groupage_core::domain::{Failed, Reason, RouteName};
 use groupage_core::steps::failed::Search;
 use maud::{Markup, html};
 
-use crate::acts::{How, button, hidden};
+use crate::acts::{How, because, button, hidden, refusal};
 use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, id, time};
 use crate::view::{Kind, ROOT, View};
 
 /// Tasks of one page.
 const LISTED: usize = 100;
+/// Tasks of one look, which reads as many of each of sixteen parts.
+const AT_ONCE: usize = 25;
 
 /// Shows them, of one route or reason or of all.
 pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
@@ -26,18 +28,16 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         return Ok(Page::still("Failed", html! { h1 { "Failed" } p { "No routes yet." } }));
     };
     let mut search = Search::new(routes, &filter, visit.now).map_err(|why| Trouble::Unknown(why.to_string()))?;
-    let mut found: Vec<Failed> = Vec::new();
-    while found.len() < LISTED {
-        match search.next(&visit.failing(), LISTED - found.len()).await? {
-            Some(some) => found.extend(some),
-            None => break,
-        }
+    let (mut found, mut spending): (Vec<Failed>, _) = (Vec::new(), visit.spending(0.0));
+    while found.len() < LISTED && !search.is_over() && spending.affords_one() {
+        found.extend(search.look(&visit.failing(), AT_ONCE.min(LISTED - found.len())).await?.unwrap_or_default());
     }
     let still = html! {
         h1 { "Failed tasks" }
         (choice(visit, &filter))
         (by_reason(visit, &filter, &found, search.is_over()))
         (listed(visit, &found, search.is_over()))
+        @if spending.ran_out() { p { "Not all was looked through: choose a route, or a reason." } }
     };
     Ok(Page::still("Failed", still))
 }
@@ -76,7 +76,7 @@ fn by_reason(visit: &Visit<'_>, filter: &Filter, found: &[Failed], are_all: bool
                 ("reason", reason.as_str()),
                 ("until", &until),
             ];
-            button(visit.console, &fields, label)
+            button(visit, &fields, label)
         };
         vec![
             id(route.as_str()),
@@ -109,12 +109,14 @@ fn listed(visit: &Visit<'_>, found: &[Failed], are_all: bool) -> Markup {
             (hidden(visit.console, &Vec::new()))
             (page::table("Tasks, those first that failed first", &columns, rows.collect(), "There are none."))
             @if !found.is_empty() {
+                @let refusal = refusal(visit, How::Retry.word());
                 div.acts {
-                    button name="act" value=(How::Retry.word()) { "Retry the chosen" }
-                    button name="act" value=(How::Drop.word()) { "Drop the chosen" }
+                    button name="act" value=(How::Retry.word()) disabled[refusal.is_some()] { "Retry the chosen" }
+                    button name="act" value=(How::Drop.word()) disabled[refusal.is_some()] { "Drop the chosen" }
+                    (because(refusal))
                 }
             }
         }
-        @if !are_all { p { "The first " (LISTED) " are listed." } }
+        @if !are_all { p { "The first " (page::count(found.len())) " are listed." } }
     }
 }

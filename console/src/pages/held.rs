@@ -6,7 +6,7 @@ use groupage_core::domain::{LaneId, ListId, RouteName, StreamId, TaskId};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::acts::{button, hidden};
+use crate::acts::{because, button, hidden, refusal};
 use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, facts, id, link, table, time};
 use crate::view::{Kind, ROOT, View};
@@ -16,6 +16,11 @@ use crate::words::grouped;
 const LISTED: usize = 20;
 /// Tasks that wait next, as a page lists them.
 const NEXT: usize = 20;
+/// Of these, those of one read: they come with their payloads.
+const NEXT_AT_ONCE: usize = 4;
+/// Read units that the page of all keeps for what comes later.
+const FOR_STREAMS: f64 = 30.0;
+const FOR_LANES: f64 = 25.0;
 
 /// Shows them all.
 pub async fn all(visit: &Visit<'_>) -> Result<Page, Trouble> {
@@ -30,8 +35,11 @@ pub async fn all(visit: &Visit<'_>) -> Result<Page, Trouble> {
 
 async fn lists(visit: &Visit<'_>) -> Result<Markup, Trouble> {
     let kept = visit.looking().lists().await?;
-    let mut rows = Vec::new();
+    let (mut rows, mut spending) = (Vec::new(), visit.spending(FOR_STREAMS + FOR_LANES));
     for name in kept.names.iter().take(LISTED) {
+        if !spending.affords_one() {
+            break;
+        }
         if let Ok(progress) = visit.listing().progress(name).await? {
             rows.push(vec![
                 link(Kind::List, name.as_str()),
@@ -45,26 +53,35 @@ async fn lists(visit: &Visit<'_>) -> Result<Markup, Trouble> {
     let columns = ["list", "state", "waiting", "released", "last used"];
     Ok(html! {
         (table("Lists", &columns, rows, "There are none."))
-        (some_of(kept.are_all && kept.names.len() <= LISTED))
+        (some_of(kept.are_all && kept.names.len() <= LISTED && !spending.ran_out()))
     })
 }
 
 /// The order keys that a failure stopped.
 async fn lanes(visit: &Visit<'_>) -> Result<Markup, Trouble> {
-    let mut rows = Vec::new();
+    let (mut rows, mut spending) = (Vec::new(), visit.spending(FOR_STREAMS));
     for route in visit.routes.iter().flat_map(|routes| routes.iter()).filter(|route| route.is_ordered()) {
+        if !spending.affords_one() {
+            break;
+        }
         for lane in visit.stopped(&route.name, LISTED).await? {
             let address = View::of(Kind::Lane).with("route", route.name.as_str()).with("id", lane.key()).address();
             rows.push(vec![id(route.name.as_str()), html! { a href=(address) { (id(lane.key())) } }]);
         }
     }
-    Ok(table("Order keys that a failed task stopped", &["route", "key"], rows, "None is stopped."))
+    Ok(html! {
+        (table("Order keys that a failed task stopped", &["route", "key"], rows, "None is stopped."))
+        @if spending.ran_out() { p { "Not all ordered routes were looked at." } }
+    })
 }
 
 async fn streams(visit: &Visit<'_>) -> Result<Markup, Trouble> {
     let kept = visit.looking().streams().await?;
-    let mut rows = Vec::new();
+    let (mut rows, mut spending) = (Vec::new(), visit.spending(0.0));
     for name in kept.names.iter().take(LISTED) {
+        if !spending.affords_one() {
+            break;
+        }
         if let Ok(stream) = visit.streaming().stream(name).await? {
             rows.push(vec![
                 link(Kind::Stream, name.as_str()),
@@ -78,7 +95,7 @@ async fn streams(visit: &Visit<'_>) -> Result<Markup, Trouble> {
     let columns = ["stream", "state", "fed", "watermark", "not settled"];
     Ok(html! {
         (table("Streams with something to do", &columns, rows, "There are none."))
-        (some_of(kept.are_all && kept.names.len() <= LISTED))
+        (some_of(kept.are_all && kept.names.len() <= LISTED && !spending.ran_out()))
     })
 }
 
@@ -91,8 +108,15 @@ pub async fn list(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let name = ListId::new(view.id());
     let unknown = |refused: groupage_core::steps::list::Refused| Trouble::Unknown(refused.to_string());
     let progress = visit.listing().progress(&name).await?.map_err(unknown)?;
-    let peeked = visit.listing().peek(&name, None, NEXT).await?.map_err(unknown)?;
-    let next = peeked.slots.iter().map(|slot| vec![html! { (slot.token) }, waiting(&slot.body)]);
+    let (mut next, mut from, mut spending) = (Vec::new(), None, visit.spending(0.0));
+    while next.len() < NEXT && spending.affords_one() {
+        let peeked = visit.listing().peek(&name, from, NEXT_AT_ONCE).await?.map_err(unknown)?;
+        next.extend(peeked.slots.iter().map(|slot| vec![html! { (slot.token) }, waiting(&slot.body)]));
+        from = peeked.next;
+        if from.is_none() {
+            break;
+        }
+    }
     let live = html! {
         h1 { "List " (id(name.as_str())) }
         (facts(vec![
@@ -103,15 +127,17 @@ pub async fn list(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
             ("discarded", html! { (grouped(progress.discarded)) }),
             ("last used", time(progress.list.active_at(), visit.now)),
         ]))
-        (table("Next", &["token", "task"], next.collect(), "No task waits."))
+        (table("Next", &["token", "task"], next, "No task waits."))
     };
     let fields = vec![("act".to_owned(), "release".to_owned()), ("list".to_owned(), name.to_string())];
+    let refusal = refusal(visit, "release");
     let still = html! {
         form.act method="post" action={ (ROOT) "/act" } {
             (hidden(visit.console, &fields))
             label for="count" { "Release the next" }
             input #count name="count" type="number" min="1" max=(MAX_RELEASED) value="1" required;
-            button { "Release" }
+            button disabled[refusal.is_some()] { "Release" }
+            (because(refusal))
         }
     };
     Ok(Page::live(format!("List {name}"), live).with_still(still))
@@ -151,8 +177,7 @@ pub async fn lane(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         @if shown.more { p { "More wait behind these." } }
     };
     let fields = [("act", "resume"), ("route", route.as_str()), ("key", key)];
-    let still =
-        html! { @if shown.lane.is_stopped() { (button(visit.console, &fields, "Go on without the failed task")) } };
+    let still = html! { @if shown.lane.is_stopped() { (button(visit, &fields, "Go on without the failed task")) } };
     Ok(Page::live(format!("Order key {key}"), live).with_still(still))
 }
 
@@ -177,6 +202,6 @@ pub async fn stream(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         watermark.offset.as_ref().map(|offset| ("offset of the last event before it", id(&offset.to_string()))),
     );
     let live = html! { h1 { "Stream " (id(name.as_str())) } (facts(rows)) };
-    let commit = button(visit.console, &[("act", "commit"), ("stream", name.as_str())], "Commit what is settled");
+    let commit = button(visit, &[("act", "commit"), ("stream", name.as_str())], "Commit what is settled");
     Ok(Page::live(format!("Stream {name}"), live).with_still(commit))
 }

@@ -3,6 +3,7 @@
 mod batch;
 mod ended;
 mod failed;
+mod figures;
 mod held;
 mod overview;
 mod routes;
@@ -11,6 +12,7 @@ mod target;
 mod targets;
 mod task;
 mod trackers;
+mod versions;
 
 use maud::{Markup, html};
 

@@ -1,29 +1,30 @@
 //! The page that stays open: what waits and why, what needs a person, and the pipeline at work.
 
 use groupage_aws::desk::{Depth, NOTIFICATIONS};
-use groupage_aws::dollars;
-use groupage_aws::entry::Metric;
 use groupage_core::domain::failed::Wanted;
 use groupage_core::domain::why::Seen;
 use groupage_core::domain::{RouteName, Timestamp};
-use groupage_core::steps::look::Crowd;
 use maud::{Markup, html};
 
+use super::figures;
 use super::target::{places, rate, standing};
 use super::targets;
-use crate::backend::{Trouble, Visit, Worked};
+use crate::backend::{BUDGET, Trouble, Visit};
 use crate::chart::{self, Stage};
-use crate::history::Series;
-use crate::page::{Page, facts, id, table, time};
+use crate::page::{Page, id, table, time};
 use crate::view::{Kind, View};
 use crate::words::grouped;
 
 /// Targets that are listed.
 const TARGETS: usize = 12;
-/// Routes whose gates are read.
-const ROUTES: usize = 10;
+/// Routes whose gates are read, if the page may read so much.
+const ROUTES: usize = 40;
+/// Routes whose gates are read in any case.
+const FIRST: usize = 10;
 /// Routes of which it is looked whether tasks failed: each costs a look into sixteen parts.
-const ROUTES_FAILED: usize = 2;
+const ROUTES_FAILED: usize = 6;
+/// Read units that are kept for that.
+const FOR_FAILED: f64 = 20.0;
 /// The steps behind the queues, in their order.
 const STEPS: [&str; 5] = ["register-task", "register-task", "elect-leader", "group-batch", "batch-handler"];
 
@@ -36,9 +37,11 @@ struct Need {
 pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
     visit.console.note();
     let looking = visit.looking();
-    let (depths, crowd) = futures::try_join!(async { Ok::<_, Trouble>(visit.desk().depths().await?) }, async {
-        Ok(looking.crowd(None).await?)
-    })?;
+    let (depths, crowd, told) = futures::try_join!(
+        async { Ok::<_, Trouble>(visit.desk().depths().await?) },
+        async { Ok(looking.crowd(None).await?) },
+        async { Ok(figures::ask(visit).await) },
+    )?;
     let gates = gates(visit).await?;
     let needs = needs(visit, &depths, &gates).await?;
     let live = html! {
@@ -51,16 +54,19 @@ pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
         @if crowd.groups.len() > TARGETS { p { a href=(View::of(Kind::Targets).address()) { "All Targets" } } }
         (routes(visit, &gates))
         (pipeline(&depths))
-        (figures(visit, &crowd))
+        (figures::show(visit, &crowd, told.as_ref()))
     };
     Ok(Page::live("Overview", live))
 }
 
-/// The gates of the first routes.
+/// The gates of the first routes, as many as the page may read.
 async fn gates(visit: &Visit<'_>) -> Result<Vec<(RouteName, Seen)>, Trouble> {
-    let routes = visit.routes.iter().flat_map(|routes| routes.iter()).take(ROUTES);
-    let mut gates = Vec::new();
-    for route in routes {
+    let mut routes = visit.routes.iter().flat_map(|routes| routes.iter());
+    let (mut gates, mut spending) = (Vec::new(), visit.spending(FOR_FAILED));
+    while gates.len() < ROUTES
+        && (spending.affords_one() || gates.len() < FIRST)
+        && let Some(route) = routes.next()
+    {
         gates.push((route.name.clone(), visit.looking().route_gate(route).await?));
     }
     Ok(gates)
@@ -84,7 +90,11 @@ async fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)])
             html! { "Target " (crate::page::target(target)) ": held by a person since " (time(held.since, visit.now)) };
         needs.push(Need { what });
     }
+    let mut spending = visit.spending(0.0);
     for route in visit.routes.iter().flat_map(|routes| routes.iter()).take(ROUTES_FAILED) {
+        if !spending.affords_one() {
+            break;
+        }
         let (target, reason) = (None, None);
         let wanted = Wanted { route: route.name.clone(), target, reason, from: Timestamp(0), until: visit.now };
         let failed = visit.failing().list(&wanted.kept_for(route.keep_failed_ms, visit.now), None, 1).await?;
@@ -128,7 +138,16 @@ fn routes(visit: &Visit<'_>, gates: &[(RouteName, Seen)]) -> Markup {
             standing(seen, visit.now),
         ]
     });
-    table("Routes", &["route", "calls in flight", "rate", "standing"], rows.collect(), "There are none yet.")
+    let all = visit.routes.iter().flat_map(|routes| routes.iter()).count();
+    html! {
+        (table("Routes", &["route", "calls in flight", "rate", "standing"], rows.collect(), "There are none yet."))
+        @if gates.len() < all {
+            p.note {
+                "The first " (gates.len()) " of " (all) " routes: this page reads at most " (BUDGET) " read units. "
+                a href=(View::of(Kind::Routes).address()) { "All routes" } "."
+            }
+        }
+    }
 }
 
 fn pipeline(depths: &[Depth]) -> Markup {
@@ -154,71 +173,9 @@ fn pipeline(depths: &[Depth]) -> Markup {
     }
 }
 
-/// What the steps of this process have done; those of a deployed stack write theirs to CloudWatch.
-fn figures(visit: &Visit<'_>, crowd: &Crowd) -> Markup {
-    let Some(work) = &visit.console.work else {
-        return html! { h2 { "Figures" } p { "The steps do not run in this process: their figures are on the stack's dashboard." } };
-    };
-    let worked = work();
-    html! {
-        h2 { "Figures since the start" }
-        (facts(totals(&worked)))
-        div.charts {
-            @for series in Series::ALL {
-                @let rates = visit.console.history.rates(series);
-                @let latest = rates.last().copied().unwrap_or_default();
-                figure {
-                    figcaption { (series.title()) ": " (format!("{latest:.1}")) " a second" }
-                    (chart::line(&rates, &format!("{} a second over the last hour", series.title())))
-                }
-            }
-        }
-        @if crowd.groups.is_empty() && worked.counts.get(Metric::TasksRegistered) == 0 {
-            p { "Send a task: " code { "groupage send tasks.ndjson" } }
-        }
-    }
-}
-
-fn totals(worked: &Worked) -> Vec<(&'static str, Markup)> {
-    let count = |metric| worked.counts.get(metric);
-    let (tasks, batches) = (count(Metric::TasksRegistered), count(Metric::BatchesFrozen));
-    let capacity = worked.usage.capacity();
-    let usd = capacity.write.count() * dollars::WRITE + capacity.read.count() * dollars::READ;
-    let number = |number: u64| html! { (grouped(number)) };
-    let mut rows = vec![("tasks in", number(tasks)), ("batches out", number(batches))];
-    if batches > 0 {
-        let members = count(Metric::BatchMembers) as f64 / batches as f64;
-        rows.push(("tasks in a batch", html! { (format!("{members:.1}")) }));
-    }
-    rows.push(("succeeded", number(count(Metric::TasksSucceeded))));
-    rows.push(("failed", number(count(Metric::TasksFailed))));
-    rows.push(("calls to be made again", number(count(Metric::CallsRetried))));
-    if tasks > 0 {
-        let per_million = usd / tasks as f64;
-        rows.push(("DynamoDB per million tasks, at AWS's price", html! { "$" (format!("{per_million:.2}")) }));
-    }
-    rows
-}
-
 #[cfg(test)]
 mod tests {
-    use groupage_aws::entry::Counts;
-
     use super::*;
-
-    #[test]
-    fn a_batch_is_as_full_as_its_members_and_nothing_is_divided_by_nothing() {
-        let mut counts = Counts::default();
-        let text = |counts: &Counts| {
-            let worked = Worked { counts: counts.clone(), ..Worked::default() };
-            facts(totals(&worked)).into_string()
-        };
-        assert!(!text(&counts).contains("NaN") && !text(&counts).contains("tasks in a batch"));
-        counts.add(Metric::TasksRegistered, 10);
-        counts.add(Metric::BatchesFrozen, 4);
-        counts.add(Metric::BatchMembers, 10);
-        assert!(text(&counts).contains("2.5"));
-    }
 
     #[test]
     fn only_what_ended_needs_a_person() {

@@ -13,30 +13,40 @@ use crate::page::{Page, facts, id, time};
 use crate::view::{Kind, View};
 use crate::words::span;
 
-/// Routes whose gates are read.
-const GATES: usize = 20;
+/// Read units that are kept for the versions of the file. As many gates are read as the others allow.
+const FOR_VERSIONS: f64 = 20.0;
 
 /// Shows them.
 pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
     let stored = visit.stored_routes().await?;
     let (mut shown, mut forms) = (Vec::new(), Vec::new());
-    for (place, route) in visit.routes.iter().flat_map(|routes| routes.iter()).enumerate() {
+    let mut spending = visit.spending(FOR_VERSIONS);
+    for route in visit.routes.iter().flat_map(|routes| routes.iter()) {
         let mut rows = settings(route);
-        if place < GATES {
+        if spending.affords_one() {
             let seen = visit.looking().route_gate(route).await?;
             rows.extend(gate(&seen, visit.now));
             let scope = Scope::Route(route.name.clone());
-            forms.push((route.name.clone(), hold::form(visit.console, &scope, &[seen], visit.now)));
+            forms.push((route.name.clone(), hold::form(visit, &scope, &[seen], visit.now)));
         }
         shown.push((route.name.clone(), rows));
     }
-    let live = html! {
-        h1 { "Routes" }
-        @if let Some(stored) = stored {
+    let in_force = stored.as_ref().map(|stored| {
+        html! {
             p {
-                "Version " (id(&stored.digest.chars().take(12).collect::<String>())) ", pushed " (time(stored.pushed_at, visit.now))
+                "Version " (stored.version) ", pushed " (time(stored.pushed_at, visit.now))
                 ". Functions take a new one over within a minute."
             }
+        }
+    });
+    let versions = match stored {
+        Some(stored) => Some(super::versions::show(visit, stored).await?),
+        None => None,
+    };
+    let live = html! {
+        h1 { "Routes" }
+        @if let Some(in_force) = in_force {
+            (in_force)
         } @else {
             p.problem { "No routes file is pushed yet: " code { "groupage push routes.yaml" } }
         }
@@ -48,6 +58,7 @@ pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
             }
             (facts(rows))
         }
+        @if let Some(versions) = versions { (versions) }
     };
     let still = html! {
         @if !forms.is_empty() { h2 { "Hold calls back, and let them go on" } }

@@ -7,7 +7,7 @@ use groupage_core::steps::look::{OneShard, OneTarget};
 use maud::{Markup, html};
 
 use super::batch;
-use crate::acts::hold;
+use crate::acts::{button, hold};
 use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, bar, facts, id, reason, table, text, time};
 use crate::states;
@@ -30,7 +30,12 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         @if one.shards.len() > 1 { (shards(&one, visit.now)) }
         (waiting(&one))
     };
-    let still = hold::form(visit.console, &Scope::Target(name.whole()), &one.gates, visit.now);
+    let hold = hold::form(visit, &Scope::Target(name.whole()), &one.gates, visit.now);
+    let cancel = [("act", "cancel"), ("target", one.target.as_str())];
+    let still = html! {
+        (hold)
+        @if one.waiting().0 > 0 { (button(visit, &cancel, "Cancel all that wait for a batch")) }
+    };
     Ok(Page::live(format!("Target {name}"), live).with_still(still))
 }
 
@@ -155,7 +160,7 @@ mod tests {
         let mut gate = Gate { paused_until: Timestamp(4_000), ..Gate::default() };
         gate.in_flight.insert(BatchId::new("b"), Timestamp(2_000));
         gate.in_flight.insert(BatchId::new("gone"), now);
-        let seen = Seen { of: Of::Route, limits: Limits { in_flight: Some(2), gap_ms: Some(100) }, gate };
+        let seen = Seen { of: Of::Route, limits: Limits { in_flight: Some(2), least: None, gap_ms: Some(100) }, gate };
         assert!(places(&seen, now).into_string().ends_with(" 1 of 2"));
         assert_eq!(rate(&seen, now).into_string(), "10 calls a second");
         assert!(standing(&seen, now).into_string().contains("in 3 s"));

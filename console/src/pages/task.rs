@@ -40,8 +40,10 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         h2 { "Its life" }
         ol.timeline { @for (at, what) in life(&one) { li { (time(at, now)) " " (what) } } }
     };
-    let acts = |act: How, label| button(visit.console, &[("act", act.word()), ("id", name.as_str())], label);
+    let acts = |act: How, label| button(visit, &[("act", act.word()), ("id", name.as_str())], label);
+    let waits = matches!(task.status, Status::Queued | Status::Created { .. });
     let still = html! {
+        @if waits { (button(visit, &[("act", "cancel"), ("id", name.as_str())], "Cancel it")) }
         @if matches!(task.status, Status::Failed { .. }) {
             div.acts { (acts(How::Retry, "Run it again")) (acts(How::Drop, "Take it off the list")) }
         }
@@ -53,7 +55,11 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
 async fn failure(visit: &Visit<'_>, task: &Task) -> Result<Option<Vec<(&'static str, Markup)>>, Trouble> {
     let reason = match &task.status {
         Status::Failed { reason, .. } => reason,
-        Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => return Ok(None),
+        Status::Scheduled { .. }
+        | Status::Queued
+        | Status::Created { .. }
+        | Status::Batched { .. }
+        | Status::Succeeded { .. } => return Ok(None),
     };
     let mut rows = vec![("reason", id(reason.as_str()))];
     if let Ok(failed) = visit.failing().show(&task.id).await? {

@@ -2,12 +2,14 @@
 //! simulation of AWS. `cargo run --release -p bench -- help` lists the benchmarks.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod adaptive;
 mod cost;
 mod delay;
 mod fill;
 mod gates;
 mod hot_key;
 mod lists;
+mod looks;
 mod paper;
 mod plan;
 mod plot;
@@ -56,6 +58,8 @@ enum Benchmark {
     Fill(fill::Args),
     HotKey(hot_key::Args),
     Gates(gates::Args),
+    Adaptive(adaptive::Args),
+    Looks(looks::Args),
 }
 
 #[tokio::main]
@@ -86,6 +90,8 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Fill(options) => fill::run(options, output).await,
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
+        Benchmark::Adaptive(options) => adaptive::run(options, output).await,
+        Benchmark::Looks(options) => looks::run(options, output).await,
     }
 }
 

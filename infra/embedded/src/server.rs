@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response};
 use http_body_util::{Either, Full};
 use hyper::{
     body::{Body, Incoming},
@@ -26,6 +26,8 @@ use tokio::{net::TcpListener, sync::oneshot, task, time};
 use crate::Error;
 use crate::guard::{Guard, keep_to_oneself};
 
+/// In this header each answer says the version of the stack; `groupage doctor` compares it with its own.
+const VERSION: HeaderName = HeaderName::from_static("x-groupage-version");
 /// How long to wait when no connection can be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
@@ -88,6 +90,7 @@ where
     }
     let mut response = service.call(request).await?;
     keep_to_oneself(&mut response);
+    response.headers_mut().insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
     Ok(response.map(Either::Left))
 }
 

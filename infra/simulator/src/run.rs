@@ -69,7 +69,9 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         env,
         report: Report::default(),
         routes,
-        downstream: Accepting::after(Duration::from_millis(setting.call_ms)).away(setting.away_s.map(span)),
+        downstream: Accepting::after(Duration::from_millis(setting.call_ms)).away(setting.away_s.map(span)).bearing(
+            setting.bears.iter().map(|(from_s, a_second)| (span((*from_s, 0)).start, f64::from(*a_second))).collect(),
+        ),
         steps,
     });
     let (begun, senders) = (Instant::now(), setting.load.senders(&world.env));

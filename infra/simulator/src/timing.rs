@@ -178,6 +178,7 @@ mod tests {
             key: String::new(),
             target: "t".to_owned(),
             items: vec![(*task).to_owned()],
+            turned_away: false,
         };
         Outcome {
             tasks: arrived.len(),
@@ -224,6 +225,7 @@ mod tests {
                 key: batch.to_owned(),
                 target: String::new(),
                 items: Vec::new(),
+                turned_away: false,
             });
         }
         let mut counts = overtaken(&outcome);

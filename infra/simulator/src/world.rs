@@ -63,6 +63,8 @@ impl Steps for Real {
 pub struct CallLimits {
     /// Calls in flight; `None` is no limit.
     pub in_flight: Option<u32>,
+    /// Whether that is only the ceiling of a limit that follows how calls fare.
+    pub adapts: bool,
     /// Calls that start in a second; `None` is no limit.
     pub per_second: Option<u32>,
     /// Whether a pause holds back the whole route, and not just a Target.
@@ -94,6 +96,8 @@ pub struct Setting {
     pub limits: Option<Limits>,
     /// When the downstream goes away, and for how long, in seconds.
     pub away_s: Option<(u64, u64)>,
+    /// From which second on the downstream bears how many calls a second; nothing said: it bears all.
+    pub bears: Vec<(u64, u32)>,
     /// When to stop, whatever is left, and not before, in seconds; `None` runs until nothing is.
     pub stop_after_s: Option<u64>,
 }
@@ -110,10 +114,11 @@ impl Setting {
             max_items: 100,
             call_ms: 1_000,
             express: false,
-            calls: CallLimits { in_flight: None, per_second: None, pauses_route: false },
+            calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false },
             shards: 1,
             limits: None,
             away_s: None,
+            bears: Vec::new(),
             stop_after_s: None,
         }
     }
@@ -121,7 +126,11 @@ impl Setting {
     pub(crate) fn routes(&self) -> String {
         let Self { max_items, wait_ms, express, shards, .. } = self;
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
-        let calls = limit("in_flight", self.calls.in_flight) + &limit("calls_per_second", self.calls.per_second);
+        let in_flight = match self.calls.in_flight.filter(|_| self.calls.adapts) {
+            Some(most) => format!("in_flight: {{ at_most: {most} }}, "),
+            None => limit("in_flight", self.calls.in_flight),
+        };
+        let calls = in_flight + &limit("calls_per_second", self.calls.per_second);
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 
+use crate::backups::Backups;
 use crate::config::{Error, Queues, Tables};
 use crate::desk::Desk;
 use crate::{Dynamo, Meter, RouteTable, Sqs};
@@ -43,6 +44,11 @@ impl Connection {
     /// The queues as operators see them.
     pub fn desk(&self) -> Desk {
         Desk::new(&self.config, self.queues.clone())
+    }
+
+    /// The tables' backups.
+    pub fn backups(&self) -> Backups {
+        Backups::new(&self.config)
     }
 
     /// The table of the routes file; what it consumes goes to `meter`.

@@ -13,3 +13,5 @@ pub const SQS_FIFO: f64 = 0.50;
 pub const INVOCATION: f64 = 0.20;
 /// Lambda's gigabyte seconds on arm64.
 pub const GB_SECOND: f64 = 13.3334;
+/// Metrics that CloudWatch gives.
+pub const METRIC: f64 = 10.0;

@@ -6,6 +6,7 @@
 //! - `dynamo` is how the tables are spoken to: keys, expressions, transactions, ranges. `tables` has one file per
 //!   table.
 //! - `sqs` and `downstreams` are the queues and the calls.
+//! - [`backups`] restores tables to an earlier moment.
 //! - [`desk`] is the queues as operators see them: how full, what ended there, and sending it again.
 //! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost, and [`dollars`] what AWS
 //!   asks.
@@ -15,6 +16,7 @@
 //! certificates, and the clients that few functions use, wait for the first request that wants them.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod backups;
 pub mod config;
 mod connection;
 pub mod desk;
@@ -25,6 +27,7 @@ pub mod entry;
 mod fault;
 mod meter;
 pub mod price;
+mod rights;
 mod sqs;
 mod system;
 mod tables;
@@ -43,6 +46,7 @@ pub use downstreams::Downstreams;
 pub use dynamo::Dynamo;
 pub use fault::chain;
 pub use meter::{Capacity, Meter, Place, Requests, SqsRequest, Units, Usage};
+pub use rights::{Denied, Right, Rights};
 pub use sqs::{REQUESTS_IN_FLIGHT, Sqs};
 pub use system::System;
 pub use tables::{Cursor, Publication, RouteTable, StoredRoutes};

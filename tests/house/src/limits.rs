@@ -60,7 +60,7 @@ pub const ROWS: [Row; 24] = [
     (
         "limits of a route",
         "{} calls in flight, {} calls a second; in practice some dozens of calls a second",
-        &[(Field("CallLimits", "in_flight"), 1), (Field("CallLimits", "calls_per_second"), 1)],
+        &[(Field("CallLimits", "in_flight_per_target"), 1), (Field("CallLimits", "calls_per_second"), 1)],
     ),
     ("shards of a Target", "{}", &[(Field("Route", "shards"), 1)]),
     (

@@ -1,5 +1,6 @@
 //! A run in which anything may happen: what, follows from its seed.
 
+mod expired;
 mod express;
 mod fan_out;
 mod list;
@@ -112,6 +113,11 @@ impl Chaos {
         let bodies: Vec<String> = (0..tasks)
             .map(|n| order.map_or_else(|| parcel(n, n % trucks), |order| order.parcel(n, n % trucks)))
             .collect();
+        let bodies = expired::some(&mut StdRng::seed_from_u64(seed ^ 0x0000_E4D5), bodies);
+        // What is fed or has a place in a lane goes on at once.
+        let fed = bodies.clone();
+        let mut later_dice = StdRng::seed_from_u64(seed ^ 0x0000_D0E5);
+        let bodies = if order.is_none() { expired::later(&mut later_dice, bodies) } else { bodies };
         let mut events = Vec::new();
         for chunk in bodies.chunks(dice.random_range(1..=8)) {
             let at = one_of(&mut dice, &[0, 0, 100, 2_500, 20_000]);
@@ -154,7 +160,7 @@ impl Chaos {
             (events, callers) = (list.events, list.callers);
         }
         let mut dice = StdRng::seed_from_u64(seed ^ 0x0057_4EA3);
-        let stream = stream::of(&mut dice, &bodies).filter(|_| fan_out.is_none() && callers.is_empty());
+        let stream = stream::of(&mut dice, &fed).filter(|_| fan_out.is_none() && callers.is_empty());
         if stream.is_some() {
             events.clear();
         }

@@ -1,5 +1,7 @@
 //! Every promise, looked at after a run has come to rest.
 
+mod ended;
+mod failed;
 mod lists;
 mod order;
 mod trackers;
@@ -24,7 +26,9 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(nobody_is_accepted_twice(world));
     broken.extend(attempts_hold(world));
     broken.extend(notifications_are_complete(world));
-    broken.extend(the_cancelled_are_in_no_batch(world));
+    broken.extend(the_erased_say_nothing(world));
+    broken.extend(ended::broken(world));
+    broken.extend(failed::broken(world));
     broken.extend(each_round_is_in_one_batch(world));
     broken.extend(everything_is_at_rest(world));
     broken.extend(limits::broken(world));
@@ -46,6 +50,9 @@ fn tasks_are_what_their_batch_says(world: &World) -> Vec<String> {
     let mut broken = Vec::new();
     for task in world.tables().tasks() {
         let Some(batch) = task.status.batch().and_then(|id| batches.get(id)) else { continue };
+        if ended::is_omitted(batch, &task) {
+            continue;
+        }
         let Status::Settled { results, .. } = &batch.status else {
             broken.push(format!(
                 "settled once: {} is settled by {}, which is {}",
@@ -174,10 +181,10 @@ fn notifications_are_complete(world: &World) -> Vec<String> {
         .filter(|(_, bodies)| bodies.len() > 1)
         .map(|(id, _)| format!("notifications repeat only themselves: two texts under {id}"))
         .collect();
-    for task in world.tables().tasks().iter().filter(|task| task.status.is_cancelled()) {
+    for task in world.tables().tasks().iter().filter(|task| task.status.ended().is_some()) {
         let by = if task.round == Round(0) { "queued".to_owned() } else { format!("queued-{}", task.round) };
         if !by_id.contains_key(&format!("{by}/{}", task.id)) {
-            broken.push(format!("what follows happens: no notification of {}, which was cancelled", task.id));
+            broken.push(format!("what follows happens: no notification of {}, which ended", task.id));
         }
     }
     for task in world.tables().tasks().iter().filter(|task| task.status.is_settled()) {
@@ -189,22 +196,15 @@ fn notifications_are_complete(world: &World) -> Vec<String> {
     broken
 }
 
-/// A task that was cancelled is called no more: it is a member of no batch in the round in which it ended.
-fn the_cancelled_are_in_no_batch(world: &World) -> Vec<String> {
-    let cancelled: BTreeMap<TaskId, Round> = world
-        .tables()
-        .tasks()
-        .into_iter()
-        .filter(|task| task.status.is_cancelled())
-        .map(|task| (task.id, task.round))
-        .collect();
-    let mut broken = Vec::new();
+/// What was to be erased is: neither the task nor, if all its members are erased, its batch says what it was.
+fn the_erased_say_nothing(world: &World) -> Vec<String> {
+    let (to_erase, tasks) = (world.to_erase(), world.tables().tasks());
+    let left = tasks.iter().filter(|task| to_erase.contains(&task.id) && !task.is_erased());
+    let mut broken: Vec<String> = left.map(|task| format!("the erased say nothing: {} does", task.id)).collect();
+    let erased = |member: &Member| tasks.iter().any(|task| task.id == member.id && task.is_erased());
     for batch in world.tables().batches() {
-        if batch.is_callable() || matches!(batch.status, Status::Settled { .. }) {
-            let is_cancelled = |member: &&Member| cancelled.get(&member.id) == Some(&member.round);
-            for member in batch.members.iter().filter(is_cancelled) {
-                broken.push(format!("the cancelled are not called: {} is a member of {}", member.id, batch.id));
-            }
+        if batch.members.iter().any(erased) && batch.erased(batch.members.iter().all(erased)).is_some() {
+            broken.push(format!("the erased say nothing: {} names its Target, or quotes an answer", batch.id));
         }
     }
     broken

@@ -6,6 +6,7 @@ use groupage_core::domain::id::{LaneId, TaskId};
 use groupage_core::domain::lane::OnFailure;
 use groupage_core::domain::task::{Status, Task};
 
+use super::ended::has_ended;
 use crate::world::World;
 
 pub(super) fn broken(world: &World) -> Vec<String> {
@@ -59,8 +60,8 @@ fn the_rest_fails(world: &World, accepted: &BTreeMap<LaneId, Vec<TaskId>>) -> Ve
     let mut broken = Vec::new();
     for (lane, ids) in accepted.iter().filter(|(lane, _)| fails_rest(lane)) {
         let of_lane = ids.iter().filter_map(|id| tasks.get(id));
-        // One that was cancelled holds nobody back.
-        let of_lane = of_lane.filter(|task| !task.status.is_cancelled());
+        // One that ended without a call holds nobody back.
+        let of_lane = of_lane.filter(|task| !has_ended(world, task));
         let behind = of_lane.skip_while(|task| !matches!(task.status, Status::Failed { .. })).skip(1);
         for task in behind.filter(|task| !matches!(task.status, Status::Failed { batch: None, .. })) {
             broken.push(format!("in order: {} of {lane} is {:?} behind a failure", task.id, task.status));

@@ -1,8 +1,9 @@
-//! Stories of tasks that a person cancels: while they wait for a leader, are candidates of an open batch, wait for
-//! their turn, or have it. Sweep runs in all of them: it makes up for a person who died before everybody had heard.
+//! Stories of tasks that a person cancels: while they wait for a leader, are candidates of an open batch, are members
+//! of one that waits for its call, wait for their turn, or have it. Sweep runs in all of them: it makes up for a person
+//! who died before everybody had heard.
 
 use crate::fan_out::FanOut;
-use crate::scenario::{Scenario, keyed, parcels};
+use crate::scenario::{Scenario, keyed, parcels, scheduled};
 use crate::world::World;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -16,6 +17,28 @@ pub(super) fn all() -> Vec<Scenario> {
         Scenario::new("an item whose task is cancelled", 3, |world| {
             world.fan_out_later(0, FanOut::of(&[&parcels(3, 1)]));
             world.cancel_later(40, &["p1"]);
+        }),
+        Scenario::new("members of batches that wait, cancelled", 5, |world| {
+            world.hold_later(0, "parcels");
+            world.send_later(500, &parcels(5, 2));
+            // One of three, and both of two.
+            world.cancel_later(6_000, &["p0", "p1", "p3"]);
+        }),
+        Scenario::new("the tasks of a tracker, cancelled", 4, |world| {
+            world.hold_later(0, "parcels");
+            let mut bodies = parcels(4, 2);
+            bodies[3] = scheduled(&bodies[3], 1_000);
+            let mut fan_out = FanOut::of(&[&bodies]);
+            fan_out.portions[0].after_ms = 500;
+            let tracker = fan_out.tracker.clone();
+            world.fan_out_later(0, fan_out);
+            // Two are in batches that wait by then, and one waits for its time.
+            world.cancel_tracker_later(6_000, &tracker);
+        }),
+        ordered("a member with its turn that is cancelled in its batch", |world| {
+            world.hold_later(0, "parcels");
+            world.send_later(500, &(0..3).map(|n| keyed(n, 0, 0, n + 1)).collect::<Vec<_>>());
+            world.cancel_later(6_000, &["p0"]);
         }),
         ordered("a task that is cancelled before its turn", |world| {
             send_three(world);

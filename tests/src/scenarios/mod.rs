@@ -1,14 +1,18 @@
 //! The stories of the crash matrix.
 
 mod cancelled;
+mod erased;
+mod expired;
 mod express;
 mod failed;
 mod fan_outs;
 mod lists;
 mod order;
 mod outages;
+mod scheduled;
 mod shards;
 mod streams;
+mod windows;
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{Batch, FollowUp, Status};
@@ -28,11 +32,15 @@ pub fn all() -> Vec<Scenario> {
         express::all(),
         failed::all(),
         cancelled::all(),
+        erased::all(),
+        expired::all(),
         fan_outs::all(),
         order::all(),
         outages::all(),
+        scheduled::all(),
         shards::all(),
         streams::all(),
+        windows::all(),
         lists::all(),
     ]
     .concat()

@@ -114,7 +114,10 @@ impl Witness {
             {
                 self.note(format!("one acknowledgement: the outcome of {id} was recorded anew"));
             }
-            let is_called = old.claimed_by().is_some() || is_given_up(new);
+            if old.attempts > 0 && old.omitted_ids() != new.omitted_ids() {
+                self.note(format!("members never change: {id} left somebody out after its first call"));
+            }
+            let is_called = old.claimed_by().is_some() || is_given_up(new) || new.omits_all();
             if matches!(new.status, Status::Settled { .. }) && !settled(old) && !is_called {
                 self.note(format!("one acknowledgement: {id} was settled without a claim"));
             }
@@ -131,13 +134,19 @@ impl Witness {
     }
 }
 
-/// Whether a batch was settled since its downstream was away for too long: then nobody has to call it first.
+/// Whether a batch was settled since its downstream was away for too long, or since nobody wants it any more: then
+/// nobody has to call it first.
 fn is_given_up(batch: &Batch) -> bool {
-    let is_outage = |exception: &Exception| match exception {
-        Exception::Failed { reason, .. } => reason.as_str().starts_with("outage:"),
+    let fails = |exception: &Exception, why: fn(&str) -> bool| match exception {
+        Exception::Failed { reason, .. } => why(reason.as_str()),
         Exception::Returned { .. } => false,
     };
-    matches!(&batch.status, Status::Settled { results, .. } if results.values().any(is_outage))
+    let Status::Settled { results, .. } = &batch.status else { return false };
+    let is_outage = results.values().any(|exception| fails(exception, |reason| reason.starts_with("outage:")));
+    // A batch that was called and of which some were left out before says so of all that are left.
+    let is_unwanted =
+        |(_, exception): (_, &Exception)| fails(exception, |reason| reason == "expired" || reason == "cancelled");
+    is_outage || (results.len() == batch.members.len() && results.iter().all(is_unwanted))
 }
 
 impl layer::Layer for Witness {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
 use groupage_core::domain::gate::Scope;
-use groupage_core::domain::{LaneId, RouteName, TaskId, Timestamp};
+use groupage_core::domain::{LaneId, RouteName, TaskId, Timestamp, TrackerId};
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::register::{Record, Report};
@@ -42,6 +42,10 @@ pub(crate) enum Job {
     Retry(TaskId),
     /// A person who cancels a task.
     Cancel(TaskId),
+    /// A person who cancels a tracker's tasks.
+    CancelOf(TrackerId),
+    /// A person who has a task erased, and asks again until it is.
+    Erase(TaskId),
     /// Somebody who makes calls to a list.
     List(Arc<Caller>),
     /// A person who holds a route's calls back, and lets them go on when they were held for a while.
@@ -157,6 +161,16 @@ impl World {
             // The same of a person who dies with a retry.
             Job::Retry(task) => drop(process.run(self.retry_as(&process, task), twin).await),
             Job::Cancel(task) => drop(process.run(self.cancel_as(&process, task), twin).await),
+            Job::CancelOf(tracker) => drop(process.run(self.cancel_of_as(&process, tracker), twin).await),
+            Job::Erase(task) => {
+                let next = self.later(VISIBILITY_MS, job.clone());
+                let erased = process.run(self.erase_as(&process, task), twin).await;
+                if let Some(Ok(each)) = erased
+                    && each.iter().all(|(_, outcome)| matches!(outcome, Ok(Ok(()))))
+                {
+                    self.forget(next);
+                }
+            }
             Job::Feed(source) => {
                 // Another one begins soon, and never two: a source that is two is started as two.
                 if process.run(self.feed_as(&process, source), || {}).await.is_none() {
@@ -219,7 +233,8 @@ const fn step(job: &Job) -> &'static str {
         Job::Feed(_) => "feed",
         Job::Resume(_) => "resume",
         Job::Retry(_) => "retry",
-        Job::Cancel(_) => "cancel",
+        Job::Cancel(_) | Job::CancelOf(_) => "cancel",
+        Job::Erase(_) => "erase",
         Job::List(_) => "list",
         Job::Hold(_) => "hold",
         Job::LetGo(_) => "let-go",

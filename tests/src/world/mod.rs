@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
-use groupage_core::domain::id::{LaneId, RouteName, TaskId};
+use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId};
 use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::stream::{self, Stream};
 use groupage_core::domain::task::Status;
@@ -74,6 +74,8 @@ pub struct World {
     wanted_again: Mutex<BTreeMap<TaskId, usize>>,
     /// Tasks of which somebody has considered whether to cancel them.
     cancelled: Mutex<BTreeSet<TaskId>>,
+    /// Tasks that are to be erased.
+    to_erase: Mutex<BTreeSet<TaskId>>,
 }
 
 /// How long a message in hand is hidden, in milliseconds.
@@ -119,6 +121,7 @@ impl World {
             complaints: Mutex::default(),
             wanted_again: Mutex::default(),
             cancelled: Mutex::default(),
+            to_erase: Mutex::default(),
         }
     }
 
@@ -372,6 +375,24 @@ impl World {
         for id in ids {
             self.later(delay_ms, Job::Cancel(TaskId::new(*id)));
         }
+    }
+
+    /// Cancels a tracker's tasks after a while.
+    pub fn cancel_tracker_later(&self, delay_ms: u64, tracker: &TrackerId) {
+        self.later(delay_ms, Job::CancelOf(tracker.clone()));
+    }
+
+    /// Has tasks erased after a while, each by a person of its own.
+    pub fn erase_later(&self, delay_ms: u64, ids: &[&str]) {
+        for id in ids {
+            self.to_erase.lock().unwrap_or_else(PoisonError::into_inner).insert(TaskId::new(*id));
+            self.later(delay_ms, Job::Erase(TaskId::new(*id)));
+        }
+    }
+
+    /// Tasks that are to be erased.
+    pub fn to_erase(&self) -> BTreeSet<TaskId> {
+        self.to_erase.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn is_at_rest(&self) -> bool {

@@ -1,16 +1,19 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
 use groupage_aws::entry::mapping::{GROUP, TASKS};
+use groupage_core::domain::failed::Wanted;
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId};
+use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId, TrackerId};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::session::Timing;
+use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::erase::{self, Erasing};
 use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{self, HandleBatch};
@@ -53,6 +56,18 @@ impl World {
     pub(crate) async fn retry_as(&self, process: &Process, task: &TaskId) -> Result<Each, Error> {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let failing = Failing { store, outbox, env: process.env() };
+        // As a person finds it: on the list. Another may have run it again since.
+        let (route, from, until) = (RouteName::new("parcels"), Timestamp::default(), Timestamp(u64::MAX));
+        let wanted = Wanted { route, target: None, reason: None, from, until };
+        let mut after = None;
+        loop {
+            let page = failing.list(&wanted, after.as_ref(), 100).await?;
+            let is_listed = page.tasks.iter().any(|failed| failed.filed.id == *task);
+            after = page.next.filter(|_| !is_listed);
+            if after.is_none() {
+                break;
+            }
+        }
         failing.retry(&self.routes, std::slice::from_ref(task)).await
     }
 
@@ -70,6 +85,19 @@ impl World {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let cancelling = Cancelling { store, outbox, env: process.env() };
         cancelling.cancel(&self.routes, std::slice::from_ref(task)).await
+    }
+
+    pub(crate) async fn cancel_of_as(&self, process: &Process, tracker: &TrackerId) -> Result<(), Error> {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        let cancelling = Cancelling { store, outbox, env: process.env() };
+        // All of them are found in one go.
+        let _ = cancelling.cancel_of(&self.routes, tracker, None, Timestamp(u64::MAX)).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn erase_as(&self, process: &Process, task: &TaskId) -> Result<erase::Each, Error> {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        Erasing { store, outbox, env: process.env() }.erase(&self.routes, std::slice::from_ref(task)).await
     }
 
     pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {

@@ -37,7 +37,11 @@ fn tell(setting: Setting, lines: &str, tasks: usize, downstream: fn(&Seen, usize
         let sent: BTreeSet<String> = (0..tasks).map(|n| format!("p{n}")).collect();
         let reason = |status: &Status| match status {
             Status::Failed { reason, .. } => Some(reason.to_string()),
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. } => None,
         };
         let all = world.tables().tasks();
         Ok(Came {

@@ -27,7 +27,7 @@ fn of(body: &str) -> Vec<Election> {
     match serde_json::from_str(body).unwrap() {
         Elect::Waiting(election) => vec![election],
         Elect::Several(elections) => elections,
-        Elect::Returning(returning) => panic!("{returning:?}"),
+        other @ (Elect::Returning(_) | Elect::Due(_)) => panic!("{other:?}"),
     }
 }
 

@@ -7,9 +7,11 @@
 
 mod bodies;
 mod bytes;
+mod cancelled;
 mod contracts;
 mod edges;
 mod elections;
+mod expires;
 mod express;
 mod failed;
 mod fan_out;
@@ -21,9 +23,12 @@ mod outages;
 mod overload;
 mod ports;
 mod protocol;
+mod restored;
+mod scheduled;
 mod senders;
 mod shards;
 mod simulator;
 mod streams;
 mod sweep;
 mod trackers;
+mod windows;

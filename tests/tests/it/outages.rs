@@ -73,7 +73,11 @@ fn tell_of(
         world.run_to_rest().await.expect("it comes to rest");
         let reason = |status: &Status| match status {
             Status::Failed { reason, .. } => Some(reason.to_string()),
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => None,
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. } => None,
         };
         let all = world.tables().tasks();
         let failed = all.iter().filter_map(|task| Some((task.id.to_string(), reason(&task.status)?))).collect();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use futures::FutureExt;
 use groupage_core::domain::gate::{Admission, Asks, Limits, Scope};
 use groupage_core::domain::task::Status;
-use groupage_core::steps::revive::revive;
+use groupage_core::steps::revive::{Leaders, revive};
 use groupage_tests::downstream::Seen;
 use groupage_tests::prelude::*;
 
@@ -237,7 +237,7 @@ async fn a_stack_that_lost_every_message_is_driven_on_from_its_tables() {
         world.queues.lose_everything();
         assert!(world.register(&parcels(45, 2)).await.failed.is_empty());
         world.queues.lose_everything();
-        revive(world.tables(), &world.queues, &world.env, &world.routes).await.unwrap();
+        revive(world.tables(), &world.queues, &world.env, &world.routes, Leaders::GoOn).await.unwrap();
         world.run_to_rest().await.unwrap();
         let settled = world.tables().tasks().iter().all(|task| task.status.is_settled());
         assert!(settled, "lost after {calls} calls");
@@ -251,7 +251,7 @@ async fn a_batch_waits_for_a_place_without_using_up_attempts() {
     let world = World::new(Setting::default(), &routes, Scripted::accepting());
     let now = world.env.now();
     let scope = Scope::Target(Target::new("parcels:t0"));
-    let limits = Limits { in_flight: Some(1), gap_ms: None };
+    let limits = Limits { in_flight: Some(1), least: None, gap_ms: None };
     let admission = Gate::default().admit(&BatchId::new("another"), Asks::Anew, limits, now, now.plus_ms(100_000));
     let Admission::Admitted(Some(taken), _) = admission else { panic!("{admission:?}") };
     world.tables().store_gate(&scope, &taken, now).await.unwrap();

@@ -132,7 +132,11 @@ async fn in_two_shards(world: &World, count: usize) -> Vec<Target> {
 fn waiting(world: &World) -> Vec<Target> {
     let target = |task: Task| match task.status {
         Status::Created { target } => Some(target),
-        Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => None,
+        Status::Scheduled { .. }
+        | Status::Queued
+        | Status::Batched { .. }
+        | Status::Succeeded { .. }
+        | Status::Failed { .. } => None,
     };
     world.tables().tasks().into_iter().filter_map(target).collect()
 }

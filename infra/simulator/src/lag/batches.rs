@@ -13,14 +13,21 @@ use super::versions::{Versions, push, shown};
 /// A batch's entries in its index; `None` after it has left.
 pub(super) type Entries = Versions<Option<(Target, Part, Timestamp)>>;
 
+impl<S, E: Env> Lagging<S, E> {
+    /// A batch was written.
+    pub(super) fn was_stored(&self, batch: &Batch) {
+        let entry = batch.unfinished().map(|due| (batch.target.clone(), batch.part(), due));
+        let at = self.visible_at(self.lag.index_ms);
+        let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        push(unfinished.entry(batch.id.clone()).or_default(), at, entry);
+    }
+}
+
 impl<S: Batches, E: Env> layer::Batches for Lagging<S, E> {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
         let stored = self.inner.store(batch, assumes).await?;
         if stored == Stored::Yes {
-            let entry = batch.unfinished().map(|due| (batch.target.clone(), batch.part(), due));
-            let at = self.visible_at(self.lag.index_ms);
-            let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-            push(unfinished.entry(batch.id.clone()).or_default(), at, entry);
+            self.was_stored(batch);
         }
         Ok(stored)
     }

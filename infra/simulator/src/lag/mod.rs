@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::list::Life;
-use groupage_core::domain::{BatchId, Task, TaskId, Timestamp, Token};
+use groupage_core::domain::{Batch, BatchId, Task, TaskId, Timestamp, Token};
 use groupage_core::ports::{Env, Gates, Locks, Sessions, Shelves, Streams, layer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -61,6 +61,12 @@ impl<S, E: Env> Lagging<S, E> {
     /// The store inside.
     pub const fn inner(&self) -> &S {
         &self.inner
+    }
+
+    /// These were written by other means than the calls of a port: tables were restored.
+    pub fn were_restored(&self, tasks: &[Task], batches: &[Batch]) {
+        tasks.iter().for_each(|task| self.appeared(task));
+        batches.iter().for_each(|batch| self.was_stored(batch));
     }
 
     pub(crate) fn visible_at(&self, max_ms: u64) -> Timestamp {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
 use groupage_core::ports::{
-    Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks,
-    WaitingPage, WayBack,
+    Entries, Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
+    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 use super::Lagging;
@@ -133,6 +133,24 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(joined)
     }
 
+    async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
+        self.inner.due(look).await
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        // The table is read itself, not its index.
+        self.inner.unsettled_of(tracker, after, limit).await
+    }
+
+    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+        let was = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop();
+        let waiting = self.inner.fall_due(id, target, now).await?;
+        if waiting.is_some() && was.is_some_and(|task| matches!(task.status, Status::Scheduled { .. })) {
+            self.waits_again(id, target).await?;
+        }
+        Ok(waiting)
+    }
+
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
         let taken = self.inner.take_turn(id, target, now).await?;
         if taken == PutBack::Waits {
@@ -155,6 +173,10 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
 
     async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
         self.inner.heard_of(id, round).await
+    }
+
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        self.inner.erase(id, round).await
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {

@@ -3,10 +3,10 @@
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
 use groupage_core::ports::{
-    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, WaitingPage,
-    WayBack,
+    Entries, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment, Settlement,
+    Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 use super::{RETENTION_MS, Store};
@@ -72,7 +72,11 @@ impl Store {
 fn target_of(task: &Task) -> Option<Target> {
     match &task.status {
         Status::Created { target } => Some(target.clone()),
-        Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => None,
+        Status::Scheduled { .. }
+        | Status::Queued
+        | Status::Batched { .. }
+        | Status::Succeeded { .. }
+        | Status::Failed { .. } => None,
     }
 }
 
@@ -121,10 +125,34 @@ impl Tasks for Store {
         self.call(Hop::Page, keys).await?;
         // Billed for all that was looked at, not for what is left of it.
         let looked_at = self.memory().waiting_long(Look { before: Timestamp(u64::MAX), ..look }).await?.tasks;
-        let bytes =
-            |waits: &groupage_core::ports::Waiting| price::waiting_bytes(&waits.target, &waits.candidate, waits.since);
+        let bytes = |waits: &Waiting| price::waiting_bytes(&waits.target, &waits.candidate, waits.since);
         self.paged(keys, looked_at.iter().map(bytes).sum());
         self.inner.waiting_long(look).await
+    }
+
+    async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
+        let keys = Keys::of(Place::Tasks, "", None);
+        self.call(Hop::Page, keys).await?;
+        let entries = self.inner.due(look).await?;
+        // Keys, times and Targets, of a hundred bytes or so each.
+        self.paged(keys, entries.found.len() as u64 * 150);
+        Ok(entries)
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        let keys = Keys::of(Place::Tasks, "", None);
+        self.call(Hop::Page, keys).await?;
+        let sought = self.inner.unsettled_of(tracker, after, limit).await?;
+        // Billed for all that was looked at: a page of tasks of a kilobyte or so.
+        self.paged(keys, limit as u64 * 1_000);
+        Ok(sought)
+    }
+
+    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+        let is_due = |_: &Option<Waiting>, task: Option<&Task>| {
+            task.is_some_and(|task| matches!(task.status, Status::Scheduled { due, .. } if due <= now))
+        };
+        self.change(id, self.inner.fall_due(id, target, now), is_due).await
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
@@ -143,12 +171,17 @@ impl Tasks for Store {
     }
 
     async fn heard_of(&self, id: &TaskId, round: Round) -> Result<()> {
-        self.change(id, self.inner.heard_of(id, round), |(), task| task.is_some_and(|t| t.status.is_cancelled())).await
+        self.change(id, self.inner.heard_of(id, round), |(), task| task.is_some_and(|t| t.status.ended().is_some()))
+            .await
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let write = self.inner.join(id, round, batch);
         self.change(id, write, |joined, task| *joined == Joined::Yes && waited(task)).await
+    }
+
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        self.change(id, self.inner.erase(id, round), |erased, _| *erased == Stored::Yes).await
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {

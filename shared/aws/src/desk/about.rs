@@ -73,6 +73,10 @@ impl About {
         let elections = match elect {
             Elect::Waiting(election) => vec![election],
             Elect::Several(elections) => elections,
+            Elect::Due(due) => {
+                let tasks = due.tasks.iter().map(|task| task.id.to_string()).collect();
+                return Self { tasks, batch: None, targets: vec![due.target.whole().to_string()] };
+            }
             Elect::Returning(back) => {
                 let tasks = back.tasks.iter().map(|returning| returning.task.id.to_string()).collect();
                 let targets = vec![back.target.whole().to_string()];

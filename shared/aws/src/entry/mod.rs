@@ -11,7 +11,7 @@ mod routes;
 mod serve;
 mod steps;
 
-pub use metrics::{Counts, Metric};
+pub use metrics::{Counts, Metric, NAMESPACE};
 pub use records::{event, keeping};
 pub use routes::{NoRoutes, RouteSource};
 pub use serve::{AwsStack, connect, init_logging, serve, serve_schedule, without_payloads, worker_name};

@@ -81,6 +81,17 @@ impl RouteSource {
         }
     }
 
+    /// The latest versions that were pushed, up to this number; none of routes that were given once.
+    ///
+    /// # Errors
+    /// The table did not answer.
+    pub async fn history(&self, most: u64) -> ports::Result<Vec<StoredRoutes>> {
+        match self {
+            Self::Fixed(_) => Ok(Vec::new()),
+            Self::Table(table, _) => table.history(most).await,
+        }
+    }
+
     /// Whether the routes in force are not those that the table names: these cannot be read, or cannot be used.
     pub async fn is_behind(&self) -> bool {
         match self {

@@ -84,6 +84,8 @@ pub enum Place {
     Tasks,
     /// The task table's index of waiting tasks.
     Waiting,
+    /// The task table's index of failed and of scheduled tasks, as far as it is read.
+    Filed,
     /// The lock table.
     Locks,
     /// The batch table.
@@ -125,6 +127,7 @@ impl Place {
         match self {
             Self::Tasks => "tasks",
             Self::Waiting => "waiting index",
+            Self::Filed => "filed index",
             Self::Locks => "locks and gates",
             Self::Batches => "batches",
             Self::Unfinished => "unfinished index",
@@ -144,6 +147,7 @@ impl Place {
     /// The index of the table in this place.
     pub(super) const fn index(self) -> Self {
         match self {
+            Self::Filed => Self::Filed,
             Self::Batches | Self::Unfinished => Self::Unfinished,
             Self::Trackers | Self::Due => Self::Due,
             Self::Lists | Self::ListsDue => Self::ListsDue,
@@ -182,7 +186,7 @@ impl Usage {
     /// Read units of the indexes that sweep looks through in every round, be there tasks or not: they cost by the
     /// minute, not by the task.
     pub fn looked_through(&self) -> Units {
-        [Place::Unfinished, Place::Due, Place::ListsDue, Place::StreamsDue]
+        [Place::Filed, Place::Unfinished, Place::Due, Place::ListsDue, Place::StreamsDue]
             .into_iter()
             .fold(Units::default(), |sum, place| sum + self.at(place).read)
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use groupage_core::domain::answer::Excerpts;
 use groupage_core::domain::batch::bisection::Bisection;
-use groupage_core::domain::batch::{Assumes, Batch, Claim, Excused, FollowUp, Left, Member, Status};
+use groupage_core::domain::batch::{Assumes, Batch, Claim, Excused, FollowUp, Left, Member, Omitted, Status};
 use groupage_core::domain::gate::Ticket;
 use groupage_core::domain::outcome::{Exception, Results};
 use groupage_core::domain::{BatchId, Fence, Revision, Round, RouteName, SessionId, Target, TaskId, Timestamp};
@@ -47,6 +47,9 @@ struct StoredBatch {
     /// Calls of these that use up no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     excused: Option<Excused>,
+    /// Members that it is called without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    omitted: Option<Box<Omitted>>,
     /// How far a batch is taken apart, if that takes more than one claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     apart: Option<Box<Bisection>>,
@@ -99,6 +102,7 @@ impl StoredBatch {
             bytes: batch.bytes,
             attempts: batch.attempts,
             excused: batch.excused,
+            omitted: batch.omitted.clone(),
             apart: batch.apart.clone(),
             answers: batch.answers.clone(),
             created_at: batch.created_at,
@@ -148,6 +152,7 @@ impl StoredBatch {
             bytes: self.bytes,
             attempts: self.attempts,
             excused: self.excused,
+            omitted: self.omitted,
             apart: self.apart,
             answers: self.answers,
             left: self.left,
@@ -275,6 +280,8 @@ mod tests {
     use super::*;
     use crate::dynamo::item;
     use groupage_core::domain::answer::Excerpt;
+    use groupage_core::domain::batch::Positions;
+    use groupage_core::domain::ended::Ended;
     use groupage_core::domain::gate::Of;
     use groupage_core::domain::{Reason, RouteName};
     use groupage_core::ports::Error;
@@ -296,6 +303,7 @@ mod tests {
             bytes: 1_234,
             attempts: 2,
             excused: None,
+            omitted: None,
             apart: None,
             answers: Some(Box::new(said())),
             left: None,
@@ -365,10 +373,22 @@ mod tests {
     }
 
     #[test]
+    fn who_is_left_out_survives_storage_and_costs_nothing_else() {
+        let frozen = batch(Status::Frozen);
+        assert!(!encode(TABLE, "", &StoredBatch::of(&frozen, 0)).unwrap().contains_key("Omitted"));
+        let omitting = frozen.leaving_out([(0, 0), (2, 4)], Ended::Expired, Timestamp(7)).all_told();
+        let omitting = omitting.leaving_out([(1, 0)], Ended::Cancelled, Timestamp(8));
+        let item = encode(TABLE, "", &StoredBatch::of(&omitting, 1_000)).unwrap();
+        assert_eq!(batch_of(item).unwrap(), omitting);
+    }
+
+    #[test]
     fn what_is_left_of_a_follow_up_survives_storage_and_costs_nothing_else() {
         let settled = batch(all()[4].clone());
         assert!(!encode(TABLE, "", &StoredBatch::of(&settled, 0)).unwrap().contains_key("Left"));
-        for left in [Left::all(3), Left { untold: [0, 2].into_iter().collect(), ..Left::default() }] {
+        for left in
+            [Left::all(3, &Positions::default()), Left { untold: [0, 2].into_iter().collect(), ..Left::default() }]
+        {
             let batch = settled.with_left(left);
             let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
             assert_eq!(batch_of(item).unwrap(), batch);

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::task::{self, Task};
-use groupage_core::domain::{Lock, Target};
+use groupage_core::domain::{Lock, Target, TaskId};
 use groupage_core::ports::{Census, Result};
 
 use crate::dynamo::Dynamo;
@@ -34,10 +34,28 @@ impl Census for Dynamo {
         let items = self.scan("scan the tasks", &self.tables.tasks, Place::Tasks, &unsettled).await?;
         items.into_iter().map(task_of).collect()
     }
+
+    async fn tasks_that(&self, are_wanted: &(dyn Fn(&Task) -> bool + Sync)) -> Result<Vec<TaskId>> {
+        let all = Clause::Present(STATUS);
+        let wanted = |item| Ok(Some(task_of(item)?).filter(|task| are_wanted(task)).map(|task| task.id));
+        self.scan_for("scan all tasks", &self.tables.tasks, Place::Tasks, &all, wanted).await
+    }
 }
 
 impl Dynamo {
     async fn scan(&self, what: &'static str, table: &str, place: Place, filter: &Clause) -> Result<Vec<Item>> {
+        self.scan_for(what, table, place, filter, |item| Ok(Some(item))).await
+    }
+
+    /// What `wanted` makes of the items that the filter lets through; no other item stays in memory.
+    async fn scan_for<T>(
+        &self,
+        what: &'static str,
+        table: &str,
+        place: Place,
+        filter: &Clause,
+        wanted: impl Fn(Item) -> Result<Option<T>>,
+    ) -> Result<Vec<T>> {
         let mut terms = Terms::default();
         let filter = terms.condition(std::slice::from_ref(filter));
         let (names, values) = terms.into_parts();
@@ -58,7 +76,9 @@ impl Dynamo {
                 .await
                 .map_err(|error| failed(what, error))?;
             self.meter.count_read(place, output.consumed_capacity());
-            found.extend(output.items.unwrap_or_default());
+            for item in output.items.unwrap_or_default() {
+                found.extend(wanted(item)?);
+            }
             from = output.last_evaluated_key;
             if from.is_none() {
                 return Ok(found);

@@ -75,7 +75,7 @@ impl Failures for Dynamo {
         limit: usize,
     ) -> Result<Vec<Failed>> {
         let partition = part.failed_key(route);
-        let key = Key::of(&self.tables.tasks, Place::Tasks, FILED, &partition);
+        let key = Key::of(&self.tables.tasks, Place::Filed, FILED, &partition);
         // A time alone lies before all places of that time.
         let bound = |at: Timestamp| format!("{:015}", at.0);
         let first = after.filter(|after| after.at >= from).map_or_else(|| bound(from), ToString::to_string);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::gate::{Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shift};
+use groupage_core::domain::gate::{Adaptive, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shift};
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,8 @@ struct StoredGate {
     places_taken: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     places_since: Timestamp,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    adaptive: Adaptive,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latest: Option<BatchId>,
     #[serde(default, skip_serializing_if = "Health::is_well")]
@@ -92,6 +94,7 @@ impl StoredGate {
             turn: gate.turn,
             places_taken: gate.pace.entries,
             places_since: gate.pace.since,
+            adaptive: gate.adaptive,
             latest: gate.latest.clone(),
             health: gate.health.clone(),
             ttl: last_use.plus_ms(IDLE_MS).as_secs(),
@@ -128,6 +131,7 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
         next_start: stored.next_start,
         turn: stored.turn,
         pace: Pace { since: stored.places_since, entries: stored.places_taken },
+        adaptive: stored.adaptive,
         latest: stored.latest,
         health: stored.health,
     })
@@ -178,7 +182,7 @@ impl Gates for Dynamo {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::gate::{Admission, Asks, Limits};
+    use groupage_core::domain::gate::{Admission, Asks, Bounds, Fared, Limits};
     use groupage_core::domain::outcome::{Failure, Fault, Reason};
 
     use super::*;
@@ -198,6 +202,12 @@ mod tests {
             next_start: Timestamp(4),
             turn: 42,
             pace,
+            adaptive: Adaptive::default().heard(
+                Fared { took_ms: 7, turned_away: true },
+                9,
+                Bounds { least: 1, most: 9 },
+                Timestamp(5),
+            ),
             latest,
             health: Health::default(),
         };

@@ -9,6 +9,7 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, TransactWriteItem};
+use futures::future::try_join_all;
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::digest;
 use groupage_core::ports::Result;
@@ -99,6 +100,19 @@ impl RouteTable {
     /// As of [`Self::load`].
     pub async fn load_version(&self, version: u64) -> Result<Option<StoredRoutes>> {
         self.read(&key_of(version)).await
+    }
+
+    /// Reads the latest versions, up to this number, the newest first: that is the one in force. None, if nobody has
+    /// pushed anything.
+    ///
+    /// # Errors
+    /// As of [`Self::load`].
+    pub async fn history(&self, most: u64) -> Result<Vec<StoredRoutes>> {
+        let Some(now) = self.load().await? else { return Ok(Vec::new()) };
+        let oldest = (now.version + 1).saturating_sub(most);
+        let before = (oldest..now.version).rev().map(|version| self.load_version(version));
+        let before = try_join_all(before).await?.into_iter().flatten();
+        Ok(std::iter::once(now).chain(before).collect())
     }
 
     async fn read(&self, name: &str) -> Result<Option<StoredRoutes>> {

@@ -145,9 +145,15 @@ pub enum Refused {
     /// It has not failed, or somebody retried it.
     #[error("not failed: it is {0}")]
     NotFailed(&'static str),
+    /// The time is past until which its sender wants it.
+    #[error("it was wanted until {}: send its work as a new task", .0.shown())]
+    Expired(Timestamp),
     /// Tasks after it in its lane have had their turn.
     #[error("its order key `{}` has gone on without it: send its work as a new task, which comes last", .0.key())]
     PassedOver(LaneId),
+    /// Nobody knows what it was.
+    #[error("its contents were erased")]
+    Erased,
     /// No route takes it now.
     #[error("no route takes it now: {0}")]
     NoRoute(Rejection),
@@ -158,9 +164,16 @@ impl Task {
     pub fn retried(&self, target: Target, lane: Option<&Lane>, now: Timestamp) -> Result<Retry, Refused> {
         match &self.status {
             Status::Failed { .. } => {}
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Succeeded { .. } => {
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. } => {
                 return Err(Refused::NotFailed(self.status.word()));
             }
+        }
+        if let Some(expires_at) = self.expires_at.filter(|expires_at| *expires_at <= now) {
+            return Err(Refused::Expired(expires_at));
         }
         let lane = match &self.lane {
             None => None,
@@ -212,6 +225,13 @@ mod tests {
             let other = Task { status, ..failed(None) };
             assert_eq!(other.retried(target(), None, NOW), Err(Refused::NotFailed(word)));
         }
+    }
+
+    #[test]
+    fn what_nobody_wants_any_more_is_not_run_again() {
+        let until = |at| failed(None).expiring(Some(Timestamp(at))).retried(target(), None, NOW);
+        assert!(until(NOW.0 + 1).is_ok());
+        assert_eq!(until(NOW.0), Err(Refused::Expired(NOW)));
     }
 
     #[test]

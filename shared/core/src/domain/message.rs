@@ -27,6 +27,8 @@ pub enum Elect {
     Several(Vec<Election>),
     /// Members that failed alone and whose pause is over: put them back to waiting, then elect.
     Returning(Return),
+    /// Scheduled tasks whose time has come: let them wait, then elect.
+    Due(Due),
 }
 
 /// Tasks of one Target, and the workflow that drives them.
@@ -89,6 +91,18 @@ pub struct Return {
     pub tasks: Vec<Returning>,
 }
 
+/// Scheduled tasks of one Target, of one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Due {
+    /// Their Target.
+    pub target: Target,
+    /// When the last of them is due.
+    pub at: Timestamp,
+    /// The tasks.
+    pub tasks: Vec<Candidate>,
+}
+
 /// One member on its way back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -146,6 +160,9 @@ pub struct Resume {
     pub revision: Revision,
     /// Candidates that turned out to be elsewhere. All others have joined.
     pub missed: Vec<TaskId>,
+    /// When the latest ones came, if the batch ends once nothing comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Timestamp>,
 }
 
 /// A batch to finish.
@@ -214,7 +231,7 @@ mod tests {
                 let pack = match message {
                     Elect::Waiting(election) => std::slice::from_ref(election),
                     Elect::Several(pack) => pack,
-                    Elect::Returning(_) => &[],
+                    Elect::Returning(_) | Elect::Due(_) => &[],
                 };
                 if let (Some((elections, tasks)), Some(first)) = (room, pack.first()) {
                     prop_assert!(elections == 0 || tasks < first.tasks.len(), "it fits in the one before");

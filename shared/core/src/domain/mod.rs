@@ -8,6 +8,8 @@ pub mod batch;
 pub mod cancelled;
 pub mod destination;
 pub mod drain;
+pub mod ended;
+pub mod erased;
 pub mod failed;
 pub mod gate;
 pub mod id;
@@ -28,7 +30,9 @@ pub mod stream;
 pub mod task;
 pub mod task_message;
 pub mod time;
+pub mod times;
 pub mod tracker;
+pub mod when;
 pub mod why;
 
 // The words of the glossary that everything else is said with.

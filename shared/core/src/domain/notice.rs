@@ -91,7 +91,7 @@ pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -
         source: format!("groupage/{}", target.route()),
         kind: if failure.is_some() { FAILED } else { SUCCEEDED },
         subject: task.to_string(),
-        time: rfc3339(at),
+        time: at.shown(),
         datacontenttype: "application/json",
         data: OfTask {
             task: task.to_string(),
@@ -136,7 +136,7 @@ pub fn of_tracker(tracker: &Tracker, end: &End, failed_items: Vec<ItemId>) -> Cl
             Ending::Abandoned => "groupage.tracker.abandoned.v1",
         },
         subject: tracker.id.to_string(),
-        time: rfc3339(end.at),
+        time: end.at.shown(),
         datacontenttype: "application/json",
         data: OfTracker {
             tracker: tracker.id.clone(),
@@ -175,7 +175,7 @@ pub fn of_stream(stream: &Stream) -> CloudEvent<OfStream> {
         source: "groupage/streams".to_owned(),
         kind: "groupage.stream.committed.v1",
         subject: life.id.to_string(),
-        time: rfc3339(watermark.at),
+        time: watermark.at.shown(),
         datacontenttype: "application/json",
         data: OfStream {
             stream: life.id.clone(),
@@ -186,11 +186,6 @@ pub fn of_stream(stream: &Stream) -> CloudEvent<OfStream> {
             failed: watermark.failed,
         },
     }
-}
-
-fn rfc3339(at: Timestamp) -> String {
-    let moment = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at.0);
-    humantime::format_rfc3339_millis(moment).to_string()
 }
 
 #[cfg(test)]

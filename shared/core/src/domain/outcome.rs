@@ -72,6 +72,14 @@ pub struct Failure {
     pub fault: Fault,
 }
 
+impl Failure {
+    /// Whether the downstream seems to have more calls than it can take.
+    #[must_use]
+    pub fn is_overload(&self) -> bool {
+        matches!(self.reason.as_str(), "http_429" | "http_503" | "timeout")
+    }
+}
+
 /// Whose fault a failed call seems, before it is known how other calls fare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {

@@ -20,6 +20,8 @@ pub enum Shelf {
     Sessions,
     /// The index of waiting tasks.
     Waiting,
+    /// The index of what is due.
+    Due,
     /// A route's part of the index of unfinished batches.
     Batches(RouteName),
     /// The index of trackers.
@@ -36,6 +38,7 @@ impl Shelf {
         match self {
             Self::Sessions => "#sweep:sessions".to_owned(),
             Self::Waiting => "#sweep:waiting".to_owned(),
+            Self::Due => "#sweep:due".to_owned(),
             Self::Batches(route) => format!("#sweep:batches:{route}"),
             Self::Trackers => "#sweep:trackers".to_owned(),
             Self::Lists => "#sweep:lists".to_owned(),

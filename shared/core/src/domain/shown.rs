@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::batch::{self, Batch};
+use super::batch::{self, Batch, Member};
+use super::ended::Ended;
 use super::task::{Status, Task};
 
 /// Where a task stands as people see it: [`Status`] plus what only its batch knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shown {
+    /// Waits for its time.
+    Scheduled,
     /// Waits for its turn in its lane.
     Queued,
     /// Waits for a batch.
@@ -23,12 +26,15 @@ pub enum Shown {
     Failed,
     /// Ended by a person while it waited, before a call.
     Cancelled,
+    /// Ended before a call, since nobody wanted it any more.
+    Expired,
 }
 
 impl Shown {
     /// How a task stands, given its batch if it is in one.
     pub fn of(task: &Task, batch: Option<&Batch>) -> Self {
         match &task.status {
+            Status::Scheduled { .. } => Self::Scheduled,
             Status::Queued => Self::Queued,
             Status::Created { .. } => Self::Created,
             Status::Batched { .. } => match batch.map(|batch| &batch.status) {
@@ -36,8 +42,19 @@ impl Shown {
                 Some(_) | None => Self::Batched,
             },
             Status::Succeeded { .. } => Self::Succeeded,
-            status if status.is_cancelled() => Self::Cancelled,
-            Status::Failed { .. } => Self::Failed,
+            Status::Failed { .. } => match ended(task, batch) {
+                Some(Ended::Cancelled) => Self::Cancelled,
+                Some(Ended::Expired) => Self::Expired,
+                None => Self::Failed,
+            },
         }
     }
+}
+
+/// Why a task ended without a call: in no batch, or in one that was called without it.
+fn ended(task: &Task, batch: Option<&Batch>) -> Option<Ended> {
+    task.status.ended().or_else(|| {
+        let member = Member { id: task.id.clone(), round: task.round };
+        batch.and_then(|batch| batch.omission(batch.position(&member)?)).map(|omission| omission.ended)
+    })
 }

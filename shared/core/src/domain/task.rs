@@ -20,6 +20,14 @@ pub const RETENTION_DAYS: u64 = 30;
 /// without a write per task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// Waits for its time, in the index of what is due. When that has come, an elect-leader or sweep lets it wait for a
+    /// batch ([`fall_due`](crate::ports::Tasks::fall_due)), which makes it `Created`.
+    Scheduled {
+        /// What it is grouped by then.
+        target: Target,
+        /// When its time comes.
+        due: Timestamp,
+    },
     /// Waits for its turn: a task before it in its lane is not settled yet. Its turn makes it `Created`.
     Queued,
     /// Waits for a batch, in the index under `target`. A leader's [`join`](crate::ports::Tasks::join) moves it to
@@ -55,6 +63,7 @@ impl Status {
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
+            Self::Scheduled { .. } => SCHEDULED,
             Self::Queued => QUEUED,
             Self::Created { .. } => CREATED,
             Self::Batched { .. } => BATCHED,
@@ -67,7 +76,7 @@ impl Status {
     #[must_use]
     pub const fn batch(&self) -> Option<&BatchId> {
         match self {
-            Self::Queued | Self::Created { .. } => None,
+            Self::Scheduled { .. } | Self::Queued | Self::Created { .. } => None,
             Self::Batched { batch } | Self::Succeeded { batch } => Some(batch),
             Self::Failed { batch, .. } => batch.as_ref(),
         }
@@ -77,7 +86,7 @@ impl Status {
     #[must_use]
     pub const fn outcome(&self) -> Option<Outcome> {
         match self {
-            Self::Queued | Self::Created { .. } | Self::Batched { .. } => None,
+            Self::Scheduled { .. } | Self::Queued | Self::Created { .. } | Self::Batched { .. } => None,
             Self::Succeeded { .. } => Some(Outcome::Succeeded),
             Self::Failed { .. } => Some(Outcome::Failed),
         }
@@ -90,6 +99,8 @@ impl Status {
     }
 }
 
+/// The stored word for [`Status::Scheduled`].
+pub const SCHEDULED: &str = "scheduled";
 /// The stored word for [`Status::Queued`].
 pub const QUEUED: &str = "queued";
 /// The stored word for [`Status::Created`].
@@ -126,6 +137,8 @@ pub struct Task {
     pub event: Option<EventId>,
     /// The lane that it goes in, if its route is ordered.
     pub lane: Option<LaneId>,
+    /// Until when its sender wants it: no call of it begins later.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Who must hear that a task is settled.
@@ -155,6 +168,7 @@ impl Task {
             item: None,
             event: None,
             lane: None,
+            expires_at: None,
         }
     }
 
@@ -170,10 +184,29 @@ impl Task {
         Self { event, ..self }
     }
 
+    /// The same task, wanted until then.
+    #[must_use]
+    pub fn expiring(self, expires_at: Option<Timestamp>) -> Self {
+        Self { expires_at, ..self }
+    }
+
     /// The same task in a lane, where it waits for its turn.
     #[must_use]
     pub fn queued_in(self, lane: LaneId) -> Self {
         Self { status: Status::Queued, lane: Some(lane), ..self }
+    }
+
+    /// The same task, if it waits for a batch: not before this time.
+    #[must_use]
+    pub fn scheduled(self, due: Timestamp) -> Self {
+        match self.status {
+            Status::Created { target } => Self { status: Status::Scheduled { target, due }, ..self },
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Batched { .. }
+            | Status::Succeeded { .. }
+            | Status::Failed { .. } => self,
+        }
     }
 
     /// The same task, named by a batch from the beginning.
@@ -237,6 +270,7 @@ mod tests {
         let batch = BatchId::new("b");
         let failed = |batch| Status::Failed { batch, reason: Reason::new("http_400") };
         for (status, word, in_batch, outcome) in [
+            (Status::Scheduled { target: target(), due: Timestamp(7) }, "scheduled", None, None),
             (Status::Queued, "queued", None, None),
             (Status::Created { target: target() }, "created", None, None),
             (Status::Batched { batch: batch.clone() }, "batched", Some(&batch), None),
@@ -256,6 +290,14 @@ mod tests {
         assert!(!again.waits_in(Round(1)), "it has left that round");
         assert!(!again.clone().batched_in(BatchId::new("b")).waits_in(Round(2)));
         assert!(!again.queued_in(LaneId::of(&RouteName::new("r"), "k")).waits_in(Round(2)));
+    }
+
+    #[test]
+    fn a_task_that_is_scheduled_waits_for_no_batch_yet() {
+        let scheduled = task().scheduled(Timestamp(9));
+        assert_eq!(scheduled.status, Status::Scheduled { target: target(), due: Timestamp(9) });
+        assert!(!scheduled.waits_in(Round(0)));
+        assert_eq!(task().batched_in(BatchId::new("b")).scheduled(Timestamp(9)).status.word(), "batched");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::id::{self, ListId, TaskId};
 use super::json::{self, Flaw, compact};
 use super::stream::EventId;
 use super::tracker::ItemId;
+use super::when::{When, Written};
 
 /// The largest task message, in bytes. A rejected message travels on with its reason in attributes, and both together
 /// must fit the 262,144 bytes that every SQS queue and emulator takes.
@@ -41,6 +42,11 @@ pub struct Contract {
     /// The event of a stream, `stream:opened:number`, that is settled with the task. The feeder of the stream gives it.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,40}:[0-9]{1,15}:[0-9]{1,15}$"))]
     event: Option<String>,
+    /// When the task is called at the earliest. It is registered at once, and waits until then. A time, or a delay in
+    /// seconds. No ordered route takes it, and no stream.
+    not_before: Option<Written>,
+    /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time, or a delay in seconds.
+    expires_at: Option<Written>,
 }
 
 /// The JSON Schema of a task message.
@@ -61,6 +67,10 @@ pub struct TaskMessage {
     pub list: Option<ListId>,
     /// The stream's event that it is.
     pub event: Option<EventId>,
+    /// When it is called at the earliest.
+    pub not_before: Option<When>,
+    /// Until when it is wanted.
+    pub expires_at: Option<When>,
 }
 
 impl TaskMessage {
@@ -73,10 +83,13 @@ impl TaskMessage {
         let item = field("item", self.item.as_ref().map(ToString::to_string));
         let list = field("list", self.list.as_ref().map(ToString::to_string));
         let event = field("event", self.event.as_ref().map(ToString::to_string));
-        format!(r#"{{"id":{id},"payload":{}{item}{list}{event}}}"#, self.payload)
+        let date = |name, when: Option<When>| when.map_or_else(String::new, |when| format!(r#","{name}":{when}"#));
+        let [not_before, expires_at] = [date("not_before", self.not_before), date("expires_at", self.expires_at)];
+        format!(r#"{{"id":{id},"payload":{}{item}{list}{event}{not_before}{expires_at}}}"#, self.payload)
     }
 
-    /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other.
+    /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other, nor do
+    /// its times: a delay would be another moment each time.
     pub fn digest(&self) -> String {
         // With another item or event it is another task, else somebody would wait for one that nobody acks.
         match (&self.item, &self.event) {
@@ -121,6 +134,8 @@ pub enum Code {
     BadList,
     /// The event is none of any stream's, or not its sender's to give.
     BadEvent,
+    /// A time is none, or is out of range.
+    BadTime,
     /// Its sender may not say this.
     BadSender,
     /// Its list is closed.
@@ -209,11 +224,16 @@ fn message(
     event: Option<EventId>,
 ) -> Result<TaskMessage, Rejection> {
     for name in fields.keys() {
-        if !matches!(name.as_str(), "version" | "id" | "payload" | "item" | "list" | "event") {
+        if !matches!(
+            name.as_str(),
+            "version" | "id" | "payload" | "item" | "list" | "event" | "not_before" | "expires_at"
+        ) {
             // Short: the detail travels beside the message, whose size leaves little room.
             let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
-            let detail =
-                format!("the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`, `event`");
+            let detail = format!(
+                "the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`, `event`, `not_before`, \
+                 `expires_at`"
+            );
             return Err(Rejection::new(Code::UnknownField, detail));
         }
     }
@@ -239,7 +259,16 @@ fn message(
     if list.is_some() && event.is_some() {
         return Err(Rejection::new(Code::BadEvent, "a stream's event goes on at once: it waits on no list"));
     }
-    Ok(TaskMessage { id, payload: compact(payload), item, list, event })
+    let (not_before, expires_at) = (when(fields, "not_before")?, when(fields, "expires_at")?);
+    if not_before.is_some() && event.is_some() {
+        return Err(Rejection::new(Code::BadEvent, "a stream's event goes on at once: it waits for no time"));
+    }
+    Ok(TaskMessage { id, payload: compact(payload), item, list, event, not_before, expires_at })
+}
+
+fn when(fields: &BTreeMap<String, Box<RawValue>>, name: &str) -> Result<Option<When>, Rejection> {
+    let when = present(fields, name).map(When::parse).transpose();
+    when.map_err(|why| Rejection::new(Code::BadTime, format!("`{name}`: {why}")))
 }
 
 fn event(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Option<EventId>, Rejection> {

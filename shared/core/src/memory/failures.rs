@@ -8,7 +8,7 @@ use crate::domain::time::Timestamp;
 use crate::ports::{Failures, Result, Stored};
 
 /// What is kept of a failure.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Kept {
     failed: Failed,
     is_filed: bool,
@@ -28,6 +28,12 @@ impl Tables {
         self.failures.insert(id.clone(), Kept { failed, is_filed: false, untold: Some(round) });
     }
 
+    /// Keeps what ended in a batch that is called without it.
+    pub(super) fn keep(&mut self, id: &TaskId, ending: &Failure, now: Timestamp) {
+        let failed = Failed::of(id.clone(), now, ending);
+        self.failures.insert(id.clone(), Kept { failed, is_filed: false, untold: None });
+    }
+
     pub(super) fn heard_of(&mut self, id: &TaskId, round: Round) {
         if let Some(kept) = self.failures.get_mut(id).filter(|kept| kept.untold == Some(round)) {
             kept.untold = None;
@@ -40,6 +46,13 @@ impl Tables {
             let round = kept.untold?;
             Some((&kept.failed.target, &kept.failed.filed.id, round, kept.failed.filed.at))
         })
+    }
+
+    /// Leaves of a failure only why and when.
+    pub(super) fn forget_failure(&mut self, id: &TaskId) {
+        if let Some(kept) = self.failures.get_mut(id) {
+            (kept.failed.target, kept.failed.answer, kept.is_filed) = (Target::new(String::new()), None, false);
+        }
     }
 
     pub(super) fn failed_at(&self, id: &TaskId) -> Option<Timestamp> {

@@ -9,7 +9,7 @@ use crate::domain::task::{Status, Task};
 use crate::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
 
 /// A lane and who waits in it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct InLane {
     lane: Option<Lane>,
     queued: BTreeMap<Turn, Queued>,

@@ -9,7 +9,7 @@ use crate::domain::{ListId, Part, Timestamp, Token};
 use crate::ports::{Cleared, Entries, Lists, Look, Moved, PutOn, Result, Stored};
 
 /// Everything that has one list's name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Listed {
     ends: Option<List>,
     additions: BTreeMap<(Timestamp, String), Addition>,

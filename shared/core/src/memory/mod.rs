@@ -18,7 +18,7 @@ mod streams;
 mod tasks;
 mod trackers;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
@@ -28,11 +28,26 @@ use crate::domain::session::Session;
 use crate::domain::shelf::{Bookmarks, Shelf};
 use crate::domain::stream::{Life, Stream};
 use crate::domain::task::{Candidate, Task};
-use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, TrackerId};
+use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, Timestamp, TrackerId};
 use crate::ports::{Census, Result};
 
 pub use due::due;
 pub use queues::{Delivery, MemoryQueues};
+
+/// Copies of which tables are taken, each from its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Copies<'a> {
+    /// The tasks, with their index and what is kept of those that failed.
+    pub tasks: &'a MemoryStore,
+    /// The batches.
+    pub batches: &'a MemoryStore,
+    /// The locks, with the gates and sweeps' bookmarks, which lie in the same table.
+    pub locks: &'a MemoryStore,
+    /// The sessions.
+    pub sessions: &'a MemoryStore,
+    /// All others.
+    pub others: &'a MemoryStore,
+}
 
 /// All tables.
 #[derive(Debug, Default)]
@@ -40,11 +55,13 @@ pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tables {
     tasks: HashMap<TaskId, Task>,
     /// What the index shows: waiting tasks by Target, in the order of their ids.
     waiting: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
+    /// Scheduled tasks, by when they are due.
+    due: BTreeSet<(Timestamp, TaskId)>,
     /// What is kept of each failed task's failure, and whether it is filed.
     failures: HashMap<TaskId, failures::Kept>,
     locks: HashMap<Target, Lock>,
@@ -63,6 +80,31 @@ impl MemoryStore {
     /// Empty tables.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Tables with what is in these now.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self { tables: Mutex::new(self.tables().clone()) }
+    }
+
+    /// Puts what is in a copy in place of everything.
+    pub fn restore(&self, copy: &Self) {
+        let restored = copy.tables().clone();
+        *self.tables() = restored;
+    }
+
+    /// Tables that were copied at different moments.
+    #[must_use]
+    pub fn of_copies(copies: Copies<'_>) -> Self {
+        let [tasks, batches, locks, sessions, others] =
+            [copies.tasks, copies.batches, copies.locks, copies.sessions, copies.others]
+                .map(|copy| copy.tables().clone());
+        let Tables { tasks, waiting, failures, .. } = tasks;
+        let Tables { locks, gates, bookmarks, .. } = locks;
+        let (batches, sessions) = (batches.batches, sessions.sessions);
+        let tables = Tables { tasks, waiting, failures, locks, batches, sessions, gates, bookmarks, ..others };
+        Self { tables: Mutex::new(tables) }
     }
 
     /// All tasks, in the order of their ids.
@@ -107,5 +149,9 @@ impl Census for MemoryStore {
 
     async fn unsettled_tasks(&self) -> Result<Vec<Task>> {
         Ok(self.tasks().into_iter().filter(|task| !task.status.is_settled()).collect())
+    }
+
+    async fn tasks_that(&self, are_wanted: &(dyn Fn(&Task) -> bool + Sync)) -> Result<Vec<TaskId>> {
+        Ok(self.tasks().into_iter().filter(|task| are_wanted(task)).map(|task| task.id).collect())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::domain::tracker::{Change, Node, NodeId};
 use crate::ports::Marked;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Nodes(pub(super) BTreeMap<NodeId, Node>);
 
 impl Nodes {

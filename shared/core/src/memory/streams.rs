@@ -11,7 +11,7 @@ use crate::domain::tracker::{Change, Node, NodeId};
 use crate::ports::{Entries, Look, Marked, Result, Seen, Stored, StreamOpened, Streams};
 
 /// What belongs to one use of a stream's name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Streamed {
     nodes: Nodes,
     pages: BTreeMap<u64, Page>,

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::due::in_order;
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
-use crate::domain::failed::Failure;
+use crate::domain::failed::{Failure, Filed};
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
-use crate::domain::{BatchId, Round, Target, TaskId, Timestamp};
+use crate::domain::{BatchId, Part, Round, Target, TaskId, Timestamp, TrackerId};
 use crate::ports::{
-    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage, WayBack,
+    Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
+    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 impl Tables {
@@ -35,6 +36,9 @@ impl Tasks for MemoryStore {
         }
         if let Status::Created { target } = &task.status {
             tables.show(target, task.candidate());
+        }
+        if let Status::Scheduled { due, .. } = &task.status {
+            tables.due.insert((*due, task.id.clone()));
         }
         tables.tasks.insert(task.id.clone(), task.clone());
         Ok(Registered::New)
@@ -81,6 +85,45 @@ impl Tasks for MemoryStore {
         Ok(WaitingPage { tasks, ended: ended.collect(), next })
     }
 
+    async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
+        let tables = self.tables();
+        let of_part = tables.due.iter().filter(|(due, id)| *due < look.before && Part::of_task(id) == look.part);
+        let entry = |(due, id): &(Timestamp, TaskId)| {
+            let Status::Scheduled { target, .. } = &tables.tasks.get(id)?.status else { return None };
+            let what = Scheduled { id: id.clone(), target: target.clone() };
+            Some(Entry { at: Position(Filed { at: *due, id: id.clone() }.to_string()), what })
+        };
+        Ok(in_order(of_part.filter_map(entry), look.after, look.limit))
+    }
+
+    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+        let mut tables = self.tables();
+        let Some(task) = tables.tasks.get_mut(id) else { return Ok(None) };
+        if let Status::Scheduled { due, .. } = task.status
+            && due <= now
+        {
+            task.status = Status::Created { target: target.clone() };
+            task.waits_since = now;
+            let candidate = task.candidate();
+            tables.due.remove(&(due, id.clone()));
+            tables.show(target, candidate);
+        }
+        let task = tables.tasks.get(id).filter(|task| task.waits_in(Round(0)));
+        Ok(task.map(|task| Waiting::new(task, target)))
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        let tables = self.tables();
+        let mut page: Vec<&Task> = tables.tasks.values().filter(|task| after.is_none_or(|at| task.id > *at)).collect();
+        page.sort_unstable_by_key(|task| &task.id);
+        page.truncate(limit);
+        let next = (page.len() == limit).then(|| page.last().map(|last| last.id.clone())).flatten();
+        let is_wanted = |task: &&&Task| {
+            !task.status.is_settled() && task.item.as_ref().is_some_and(|item| item.tracker == *tracker)
+        };
+        Ok(Sought { found: page.iter().filter(is_wanted).map(|task| task.id.clone()).collect(), next })
+    }
+
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(id) else { return Ok(PutBack::MovedOn) };
@@ -92,9 +135,10 @@ impl Tasks for MemoryStore {
             return Ok(PutBack::Waits);
         }
         Ok(match &task.status {
-            status if status.is_cancelled() => PutBack::Cancelled,
+            status if status.ended().is_some() => PutBack::Ended,
             _ if task.waits_in(Round(0)) => PutBack::Waits,
-            Status::Queued
+            Status::Scheduled { .. }
+            | Status::Queued
             | Status::Created { .. }
             | Status::Batched { .. }
             | Status::Succeeded { .. }
@@ -123,7 +167,10 @@ impl Tasks for MemoryStore {
         let Some(task) = tables.tasks.get_mut(id).filter(|task| task.round == round) else { return Ok(None) };
         let (ties, ended) = (task.ties(), Status::Failed { batch: None, reason: ending.reason.clone() });
         match &task.status {
-            Status::Queued => {
+            Status::Scheduled { .. } | Status::Queued => {
+                if let Status::Scheduled { due, .. } = task.status {
+                    tables.due.remove(&(due, id.clone()));
+                }
                 task.status = ended;
                 tables.end((id, round), ending, now);
                 Ok(Some(PassedOver { ties, at: now }))
@@ -145,6 +192,18 @@ impl Tasks for MemoryStore {
         Ok(())
     }
 
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        let mut tables = self.tables();
+        let is_untold = tables.untold().any(|(_, untold, ..)| untold == id);
+        let task = tables.tasks.get_mut(id);
+        let Some(task) = task.filter(|task| task.round == round && task.status.is_settled() && !is_untold) else {
+            return Ok(Stored::Conflict);
+        };
+        (task.payload, task.digest, task.lane) = (String::new(), String::new(), None);
+        tables.forget_failure(id);
+        Ok(Stored::Yes)
+    }
+
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(id).filter(|task| task.round == round) else {
@@ -158,9 +217,11 @@ impl Tasks for MemoryStore {
                 Ok(Joined::Yes)
             }
             Status::Batched { batch: named } if named == batch => Ok(Joined::Yes),
-            Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
-                Ok(Joined::Elsewhere)
-            }
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Batched { .. }
+            | Status::Succeeded { .. }
+            | Status::Failed { .. } => Ok(Joined::Elsewhere),
         }
     }
 
@@ -193,6 +254,13 @@ impl Tasks for MemoryStore {
                 Settlement::Failed(failure) => {
                     task.status = Status::Failed { batch: Some(batch.clone()), reason: failure.reason.clone() };
                     tables.file(&member.id, failure, now);
+                }
+                Settlement::Ended { ended, attempts } => {
+                    task.status = Status::Failed { batch: Some(batch.clone()), reason: ended.reason() };
+                    let target = Target::new(String::new());
+                    let ending =
+                        Failure { target, reason: ended.reason(), attempts: *attempts, answer: None, keep_ms: 0 };
+                    tables.keep(&member.id, &ending, now);
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
 use crate::ports::{Added, Cleared, Entries, Freshness, Look, Looked, Marked, Opened, Result, Stored, Trackers};
 
 /// Everything that has one tracker's id.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tracked {
     tracker: Option<Tracker>,
     nodes: Nodes,

@@ -1,9 +1,9 @@
-//! What a stack that lost all its messages is driven on from.
+//! What is found only by reading whole tables: for a stack that lost all its messages, and for rare requests of people.
 
 use super::Result;
 use super::declare::port;
 use crate::domain::gate::{Gate, Scope};
-use crate::domain::{Lock, Target, Task};
+use crate::domain::{Lock, Target, Task, TaskId};
 
 port! {
     /// A count of everything that is not at rest; reads whole tables.
@@ -16,5 +16,8 @@ port! {
 
         /// All tasks that are neither succeeded nor failed.
         async fn unsettled_tasks(&self) -> Result<Vec<Task>>;
+
+        /// The ids of all tasks that are wanted.
+        async fn tasks_that(&self, are_wanted: &(dyn Fn(&Task) -> bool + Sync)) -> Result<Vec<TaskId>>;
     }
 }

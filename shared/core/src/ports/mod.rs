@@ -40,7 +40,8 @@ pub use sessions::{Ended, Renewed, Sessions};
 pub use shelves::{Entries, Entry, Look, Shelves};
 pub use streams::{Seen, StreamOpened, Streams};
 pub use tasks::{
-    Freshness, Joined, Page, PassedOver, PutBack, Registered, Segment, Settlement, Tasks, Waiting, WaitingPage, WayBack,
+    Freshness, Joined, Page, PassedOver, PutBack, Registered, Scheduled, Segment, Settlement, Sought, Tasks, Waiting,
+    WaitingPage, WayBack,
 };
 pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};
 pub use unasked::Unasked;

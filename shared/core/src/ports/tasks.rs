@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::declare::port;
-use super::{Look, Result};
+use super::{Entries, Look, Result, Stored};
 use crate::domain::batch::Member;
+use crate::domain::ended::Ended;
 use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
-use crate::domain::{BatchId, Round, Target, TaskId, Timestamp};
+use crate::domain::{BatchId, Round, Target, TaskId, Timestamp, TrackerId};
 
 /// What a registration found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +37,8 @@ pub enum PutBack {
     Waits,
     /// It has moved on since.
     MovedOn,
-    /// Somebody cancelled it before its turn came.
-    Cancelled,
+    /// It ended before its turn came.
+    Ended,
 }
 
 /// How fresh a read must be.
@@ -87,6 +88,24 @@ impl Waiting {
     }
 }
 
+/// A scheduled task, as the index of what is due shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The task.
+    pub id: TaskId,
+    /// What it is grouped by then.
+    pub target: Target,
+}
+
+/// A page of all tasks, as far as they are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sought {
+    /// Those that are.
+    pub found: Vec<TaskId>,
+    /// Where the next page begins, if there is one: behind this task, in the store's own order.
+    pub next: Option<TaskId>,
+}
+
 /// A page of everything that waits, whatever the Target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingPage {
@@ -114,6 +133,13 @@ pub enum Settlement {
     Succeeded,
     /// It failed for good, and is filed with the others.
     Failed(Failure),
+    /// Its batch is called without it. It is not filed: nobody has to look into it.
+    Ended {
+        /// Why.
+        ended: Ended,
+        /// Calls that it was part of.
+        attempts: u32,
+    },
 }
 
 /// A task whose turn never came.
@@ -163,6 +189,17 @@ port! {
         /// have waited for long.
         async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage>;
 
+        /// Looks at one part's scheduled tasks whose time has come. The index lags behind the tasks.
+        async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>>;
+
+        /// Looks through up to `limit` of all tasks for those with an item of this tracker that are not settled. This
+        /// reads the whole table, page by page. A page may be empty and not the last.
+        async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought>;
+
+        /// Lets a scheduled task wait for a batch, in the index under `target`. Assumes: it is scheduled, and due by
+        /// `now`. Says as what it waits, by this write or an earlier one; `None` if it has moved on, or is not due.
+        async fn fall_due(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>>;
+
         /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
         async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack>;
 
@@ -170,9 +207,9 @@ port! {
         /// it failed so, by this write or an earlier one.
         async fn pass_over(&self, task: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>>;
 
-        /// Ends a task that waits for a batch, or for its turn, for this reason. It stays in the index as one of which
-        /// somebody must hear, under `target`. Assumes: it waits so, in this round. Says what it came to if it ended
-        /// so, by this write or an earlier one.
+        /// Ends a task that waits for a batch, for its turn or for its time, for this reason. It stays in the index as
+        /// one of which somebody must hear, under `target`. Assumes: it waits so, in this round. Says what it came to
+        /// if it ended so, by this write or an earlier one.
         async fn end(
             &self,
             task: &TaskId,
@@ -184,6 +221,10 @@ port! {
         /// Takes a task out of the index that ended while it waited in this round: everybody has heard of it. One that
         /// is not there stays so.
         async fn heard_of(&self, task: &TaskId, round: Round) -> Result<()>;
+
+        /// Takes everything from a task but its id, its status and its ties: payload, digest, lane, what is kept of a
+        /// failure beyond its reason. Assumes: it is settled, in this round, and everybody has heard of it.
+        async fn erase(&self, task: &TaskId, round: Round) -> Result<Stored>;
 
         /// Moves a waiting task into a batch and out of the index. Assumes: it waits in the candidate's round.
         async fn join(&self, task: &TaskId, round: Round, batch: &BatchId) -> Result<Joined>;

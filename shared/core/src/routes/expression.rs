@@ -63,6 +63,11 @@ impl Expression {
         self.0.as_str()
     }
 
+    /// What it was parsed into.
+    pub(super) fn ast(&self) -> &jmespath::ast::Ast {
+        self.0.as_ast()
+    }
+
     /// Whether the expression's value is true in JMESPath's sense; an expression that fails is false.
     pub(super) fn holds(&self, data: &Data) -> bool {
         self.0.search(&data.0).is_ok_and(|value| value.is_truthy())

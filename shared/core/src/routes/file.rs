@@ -10,6 +10,7 @@ use super::answer::Otherwise;
 use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
+use super::places::Places;
 use super::{Error, InFlight, Ordered, Route, Routes, mistake};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
@@ -87,6 +88,12 @@ struct BatchLimits {
     max_bytes: Limited<1, 5_000_000>,
     /// How long a batch that is not full waits for more, in milliseconds.
     wait_ms: Limited<0, 300_000>,
+    /// A batch with at least this many tasks waits for no more; with fewer it waits for `wait_ms`. Absent: it waits
+    /// until it is full.
+    min_items: Option<Limited<1, 1_000>>,
+    /// A batch to which no task has come for so long waits for no more, in milliseconds; `wait_ms` stays the longest
+    /// wait. Absent: it waits until it is full.
+    quiet_ms: Option<Limited<1, 300_000>>,
     /// Whether tasks that arrive together and fill a batch become one at once. It costs less than half, but such tasks
     /// overtake those that wait: `false` lets the longest waiting go first.
     express: bool,
@@ -94,9 +101,10 @@ struct BatchLimits {
 
 impl Default for BatchLimits {
     fn default() -> Self {
-        let batch::Limits { max_items, max_bytes, wait_ms } = batch::Limits::default();
+        let batch::Limits { max_items, max_bytes, wait_ms, .. } = batch::Limits::default();
         let (max_bytes, wait_ms) = (Limited(max_bytes), Limited(wait_ms));
-        Self { max_items: Limited(max_items as u64), max_bytes, wait_ms, express: true }
+        let max_items = Limited(max_items as u64);
+        Self { max_items, max_bytes, wait_ms, min_items: None, quiet_ms: None, express: true }
     }
 }
 
@@ -164,8 +172,9 @@ impl Default for Retry {
 struct CallLimits {
     /// Calls in flight for one Target.
     in_flight_per_target: Option<Limited<1, 1_000>>,
-    /// Calls in flight for the whole route.
-    in_flight: Option<Limited<1, 1_000>>,
+    /// Calls in flight for the whole route: a number, or `auto`, which follows what calls take and whether they are
+    /// turned away, between 1 and 100 or the bounds `{ at_least: 2, at_most: 50 }`.
+    in_flight: Option<Places>,
     /// Calls that the whole route starts in a second.
     calls_per_second: Option<Limited<1, 1_000>>,
     /// Whose calls a `Retry-After` or an outage holds back: those for the same Target, or all of the route.
@@ -228,6 +237,16 @@ impl File {
                 let what = format!("`on_reject: bisect` of route `{}` needs a downstream that is called", entry.name);
                 return Err(whole(what));
             }
+            if let Some(at_least) = entry.limits.in_flight.and_then(|places| places.at_least()) {
+                if entry.downstream.is_pulled() {
+                    let what = "`limits.in_flight` follows what calls take: that needs a downstream that is called";
+                    return Err(whole(format!("of route `{}` {what}", entry.name)));
+                }
+                if entry.limits.in_flight.is_some_and(|places| places.at_most() < at_least) {
+                    let what = "`limits.in_flight` has an `at_least` above its `at_most`";
+                    return Err(whole(format!("of route `{}` {what}", entry.name)));
+                }
+            }
             if entry.ordered_by.is_none() && entry.order.is_some() {
                 return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
             }
@@ -242,14 +261,16 @@ impl File {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }
         }
-        Ok(Routes { routes: self.routes.into_iter().map(|entry| entry.value.compile()).collect() })
+        let compiled = |entry: Spanned<RouteEntry>| entry.value.compile(entry.referenced.line());
+        Ok(Routes { routes: self.routes.into_iter().map(compiled).collect() })
     }
 }
 
 impl RouteEntry {
-    fn compile(self) -> Route {
+    fn compile(self, line: u64) -> Route {
         Route {
             name: self.name,
+            line,
             when: self.when.unwrap_or_else(Expression::always),
             target: self.target,
             ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
@@ -258,6 +279,8 @@ impl RouteEntry {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
                 wait_ms: self.batch.wait_ms.0,
+                min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
+                quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
             },
             express: self.batch.express,
             body: self.downstream.body(),
@@ -272,7 +295,8 @@ impl RouteEntry {
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
             in_flight: InFlight {
                 per_target: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
-                in_all: self.limits.in_flight.and_then(|limit| usize::try_from(limit.0).ok()),
+                in_all: self.limits.in_flight.and_then(|places| usize::try_from(places.at_most()).ok()),
+                least: self.limits.in_flight.and_then(|places| usize::try_from(places.at_least()?).ok()),
             },
             gap_ms: self.limits.calls_per_second.map(|calls| 1_000_u64.div_ceil(calls.0)),
             pause: self.limits.pause,

@@ -64,6 +64,18 @@ mod tests {
             ("shards: 0", "line 5, column 13: `shards`: must be from 1 to 64, not 0"),
             ("batch: { express: maybe }", "line 5, column 23: `express`: must be true or false"),
             ("retry: { \"attempts\" : many }", "column 27: `attempts`: must be a whole number that is not negative"),
+            ("limits: { in_flight: many }", "must be a number from 1 to 1000, `auto`, or bounds"),
+            ("limits: { in_flight: 1.5 }", "`in_flight`: must be a number from 1 to 1000, `auto`, or bounds"),
+            (
+                "limits: { in_flight: 99999999999999999999 }",
+                "`in_flight`: must be a number from 1 to 1000, `auto`, or bounds",
+            ),
+            ("limits: { in_flight: 0 }", "`in_flight`: must be from 1 to 1000, not 0"),
+            ("limits: { in_flight: { at_most: 0 } }", "`at_most`: must be from 1 to 1000, not 0"),
+            (
+                "limits: { in_flight: auto }",
+                "`limits.in_flight` follows what calls take: that needs a downstream that is called",
+            ),
             ("when: [x]", "`when`: must be text"),
             ("when: 'a['", "`when`: `a[` is no JMESPath expression"),
             ("target: c", "`target` is there twice"),

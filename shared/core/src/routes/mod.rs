@@ -7,17 +7,20 @@ mod address;
 mod allowed;
 mod answer;
 mod body;
+mod doubts;
 pub mod downstream;
 mod expression;
 mod file;
 mod limited;
 mod mistake;
+mod places;
 mod template;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
 pub use answer::{Class, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
+pub use doubts::Doubt;
 pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
@@ -25,7 +28,7 @@ pub use file::{File, Notify, OnReject, Pause, schema};
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::batch;
 use crate::domain::destination::Destination;
-use crate::domain::gate::Scope;
+use crate::domain::gate::{Limits, Scope};
 use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::outcome::Reply;
@@ -55,6 +58,8 @@ pub struct Routes {
 pub struct Route {
     /// Its name; part of every Target it computes.
     pub name: RouteName,
+    /// Where it begins in the file, counted from 1.
+    line: u64,
     when: Expression,
     target: Expression,
     ordered: Option<Ordered>,
@@ -111,6 +116,8 @@ pub struct InFlight {
     pub per_target: Option<usize>,
     /// For the whole route.
     pub in_all: Option<usize>,
+    /// If that of the whole route follows how calls fare: it never falls below this.
+    pub least: Option<usize>,
 }
 
 impl Route {
@@ -178,6 +185,11 @@ impl Route {
             return Err(bad("gives a string of over 512 bytes"));
         }
         Ok(value)
+    }
+
+    /// What its gate lets through.
+    pub const fn limits(&self) -> Limits {
+        Limits { in_flight: self.in_flight.in_all, least: self.in_flight.least, gap_ms: self.gap_ms }
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.

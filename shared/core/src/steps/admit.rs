@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::domain::batch::Batch;
-use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket};
+use crate::domain::gate::{Admission, Asks, Fared, Gate, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::outcome::{Failure, Fault, Reason};
 use crate::domain::retry::between;
@@ -148,6 +148,24 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     pub async fn leave(&self, scopes: &[Scope], batch: &BatchId, lease: Timestamp) -> Result<(), Error> {
         for scope in scopes {
             self.change(scope, |gate| (gate.left(batch, lease), ())).await?;
+        }
+        Ok(())
+    }
+
+    /// The same once a call has ended that fared so: limits that follow how calls fare learn from it.
+    ///
+    /// # Errors
+    /// As [`leave`](Self::leave).
+    pub async fn leave_after(
+        &self,
+        (route, batch): (&Route, &Batch),
+        scopes: &[Scope],
+        lease: Timestamp,
+        fared: Option<Fared>,
+    ) -> Result<(), Error> {
+        for (scope, limits) in gates(route, &batch.target).into_iter().filter(|(scope, _)| scopes.contains(scope)) {
+            let left = |gate: &Gate| (gate.left_after(&batch.id, lease, limits, fared, self.env.now()), ());
+            self.change(&scope, left).await?;
         }
         Ok(())
     }
@@ -358,9 +376,12 @@ const GIVE_WAY_MS: u64 = 8;
 /// waits there must not keep a place of the route from others. The route's is always asked, since a person may hold
 /// calls back there; the Target's only if something is limited or paused there.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
-    let limits = Limits { in_flight: route.in_flight.per_target, gap_ms: None };
+    let limits = Limits { in_flight: route.in_flight.per_target, ..Limits::default() };
     let target = Scope::Target(of.whole());
     let is_asked = limits != Limits::default() || target == route.pause_scope(of);
-    let whole = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };
-    is_asked.then_some((target, limits)).into_iter().chain([(Scope::Route(route.name.clone()), whole)]).collect()
+    is_asked
+        .then_some((target, limits))
+        .into_iter()
+        .chain([(Scope::Route(route.name.clone()), route.limits())])
+        .collect()
 }

@@ -18,8 +18,8 @@ use super::admit::{Passed, Wait};
 use super::processor::Processor;
 use crate::domain::answer::Excerpt;
 use crate::domain::batch::bisection::{self, Bisection};
-use crate::domain::gate::{Scope, Setback};
-use crate::domain::outcome::{Attempted, Failure, Reason, Reply, Said};
+use crate::domain::gate::{Fared, Scope, Setback};
+use crate::domain::outcome::{Attempted, Failure, Fault, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::{Batch, BatchId, Member, TaskId, Timestamp};
 use crate::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
@@ -45,6 +45,18 @@ pub(super) struct Called {
     pub(super) said: Says,
     /// Whether the gate heard of it.
     pub(super) told: Result<(), Error>,
+}
+
+impl Called {
+    /// How the call fared that took so long, for limits that follow that; `None` if it was more than one, or none.
+    pub(super) fn fared(&self, took_ms: u64) -> Option<Fared> {
+        let turned_away = match &self.said {
+            Says::Reply(_) => false,
+            Says::Failed(failure, _) if failure.fault == Fault::Downstream => failure.is_overload(),
+            Says::Failed(..) | Says::Later => return None,
+        };
+        self.batch.apart.is_none().then_some(Fared { took_ms, turned_away })
+    }
 }
 
 /// What is to be done after a claim's calls.
@@ -103,7 +115,7 @@ pub(super) async fn members(store: &impl Tasks, batch: &Batch) -> Result<Members
     Ok(tasks)
 }
 
-/// The members as a verdict on their batch needs them.
+/// The members as a verdict on their batch needs them, except those that it is called without.
 pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
     let attempted = |member: &Member| {
         let task = tasks.get(&member.id);
@@ -113,7 +125,8 @@ pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
             bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
         }
     };
-    batch.members.iter().map(attempted).collect()
+    let members = batch.members.iter().enumerate().filter(|(position, _)| batch.omission(*position).is_none());
+    members.map(|(_, member)| attempted(member)).collect()
 }
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
@@ -305,11 +318,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         }
     }
 
-    /// The body of a call of these members. One on which the body's template fails is in none, so that it cannot harm
-    /// the others.
+    /// The body of a call of these members, except those that the batch is called without. One on which the body's
+    /// template fails is in none, so that it cannot harm the others.
     fn make(&self, key: &BatchId, members: &[Member]) -> Made<'_> {
         let Self { route, batch, .. } = self;
+        let omitted = batch.omitted_ids();
         let item = |member: &Member| {
+            if omitted.contains(&member.id) {
+                return None;
+            }
             let (id, task) = self.tasks.get_key_value(&member.id)?;
             Some(Item { id: id.as_str(), payload: serde_json::from_str(&task.payload).ok()? })
         };

@@ -3,22 +3,35 @@
 //! One write ends a task. It leaves the task in the index of those that wait, as one of which others must hear: its
 //! tracker, its stream, the queue for notices of failures, and the next of its lane. When all of them have heard, it
 //! leaves the index. If the process dies in between, sweep makes up for it, and hearing twice changes nothing.
+//!
+//! What is in a batch whose call has not begun ends by one write of the batch, for all that are named of it at once. If
+//! the process dies before all have heard, the batch's own worker tells them, before its next look at the gates.
+
+use std::collections::{BTreeMap, HashMap};
+
+use std::collections::VecDeque;
 
 use futures::{StreamExt, stream};
 
+use super::admit::Gatekeeper;
 use super::lane::{Ordering, Over};
 use super::shape::{Outcome, Tries, handle};
-use super::{CONCURRENCY, Error, ties};
-use crate::domain::cancelled::{Cancels, Refused};
+use super::{CONCURRENCY, Error, follow_up, ties, track};
+use crate::domain::batch::{Assumes, Batch, Status};
+use crate::domain::cancelled::{Cancels, Leaves, Refused};
+use crate::domain::ended::Ended as How;
 use crate::domain::failed::Failure;
-use crate::domain::id::{Round, Target, TaskId};
+use crate::domain::id::{BatchId, Round, Target, TaskId, TrackerId};
 use crate::domain::lane::OnFailure;
 use crate::domain::notice::{self, NotificationQueue};
-use crate::domain::outcome::Reason;
-use crate::domain::task::{Status, Task, Ties};
+use crate::domain::outcome::{Reason, Results};
+use crate::domain::task::{self, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker;
-use crate::ports::{Destination, Env, Freshness, Lanes, Outbox, Outgoing, Streams, Tasks, Trackers, Waiting, send_all};
+use crate::ports::{
+    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, Sought, Stored, Streams, Tasks, Trackers,
+    Waiting, send_all,
+};
 use crate::routes::Routes;
 
 handle! {
@@ -26,8 +39,54 @@ handle! {
     Cancelling
 }
 
+/// What became of those of a tracker's tasks that were looked at.
+#[derive(Clone, Debug)]
+pub struct OfTracker {
+    /// Each that was not settled.
+    pub each: Each,
+    /// Where to go on: behind this task. `None` if all have been looked at.
+    pub next: Option<TaskId>,
+}
+
+/// Tasks of the table that are looked at in one page for those of a tracker.
+const PAGE: usize = 500;
+/// This many tasks that were found end one call.
+const ENOUGH: usize = 1_000;
+
+/// A batch, and a task that is in it.
+type InBatch = (BatchId, Task);
+
 /// What became of each task that was named.
 pub type Each = Vec<(TaskId, Outcome<(), Refused>)>;
+
+/// What is left to look through for the tasks that wait for a batch of one Target: shard by shard, page by page.
+#[derive(Clone, Debug)]
+pub struct Waits<C> {
+    shards: VecDeque<Target>,
+    after: Option<C>,
+}
+
+impl<C> Waits<C> {
+    /// All that wait for this Target. Tasks that wait for their turn are not among them.
+    pub fn of(routes: &Routes, target: &Target) -> Self {
+        let shards = routes.get(&target.route()).map_or(1, |route| route.shards);
+        Self { shards: target.whole().shards(shards).collect(), after: None }
+    }
+
+    /// The next of them, up to `limit`; `None` if there are no more. A page may be empty.
+    ///
+    /// # Errors
+    /// A table did not answer; the same call may be made again.
+    pub async fn next<S: Tasks<Cursor = C>>(&mut self, store: &S, limit: usize) -> Result<Option<Vec<TaskId>>, Error> {
+        let Some(shard) = self.shards.front() else { return Ok(None) };
+        let page = store.waiting(shard, self.after.as_ref(), limit).await?;
+        self.after = page.next;
+        if self.after.is_none() {
+            self.shards.pop_front();
+        }
+        Ok(Some(page.candidates.into_iter().map(|waits| waits.id).collect()))
+    }
+}
 
 /// A task that has ended.
 struct Ended<'a> {
@@ -39,31 +98,159 @@ struct Ended<'a> {
     at: Timestamp,
 }
 
-impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S, Q, E> {
-    /// Cancels tasks, each for itself. May be repeated.
+impl<S: Tasks + Batches + Gates + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S, Q, E> {
+    /// Cancels tasks, each for itself; the answers are in the order of the ids. May be repeated.
     pub async fn cancel(&self, routes: &Routes, ids: &[TaskId]) -> Each {
-        let cancelling = ids.iter().map(|id| async move { (id.clone(), self.cancel_one(routes, id).await) });
-        stream::iter(cancelling.collect::<Vec<_>>()).buffered(CONCURRENCY).collect().await
+        let found = match self.store.read(ids, Freshness::Latest).await {
+            Ok(found) => found,
+            Err(error) => return ids.iter().map(|id| (id.clone(), Err(error.clone().into()))).collect(),
+        };
+        let (mut alone, mut in_batches): (Vec<TaskId>, BTreeMap<BatchId, Vec<Task>>) = (Vec::new(), BTreeMap::new());
+        let unknown = ids.iter().filter(|id| found.iter().all(|task| task.id != **id)).cloned().collect::<Vec<_>>();
+        for task in found {
+            match task.cancels() {
+                Ok(Cancels::AsItsBatchSays(batch)) => in_batches.entry(batch).or_default().push(task),
+                Ok(Cancels::Now | Cancels::Before) | Err(_) => alone.push(task.id),
+            }
+        }
+        let ending = alone.into_iter().chain(unknown).map(|id| async move {
+            let outcome = self.cancel_one(routes, &id).await;
+            vec![(id, outcome)]
+        });
+        let leaving = in_batches.into_iter().map(|(batch, tasks)| self.leave_out(routes, batch, tasks));
+        let ending = stream::iter(ending.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY).collect::<Vec<_>>();
+        let leaving = stream::iter(leaving.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY).collect::<Vec<_>>();
+        let (ended, left) = futures::join!(ending, leaving);
+        let all: HashMap<TaskId, Outcome<(), Refused>> = ended.into_iter().chain(left).flatten().collect();
+        ids.iter().filter_map(|id| Some((id.clone(), all.get(id)?.clone()))).collect()
+    }
+
+    /// Cancels those tasks with an item of this tracker that wait, behind `after`, until the time is over or many were
+    /// found. May be repeated: a tracker does not know its tasks, so it reads the task table.
+    pub async fn cancel_of(
+        &self,
+        routes: &Routes,
+        tracker: &TrackerId,
+        after: Option<&TaskId>,
+        until: Timestamp,
+    ) -> Outcome<OfTracker, track::Refused> {
+        if self.store.look(tracker, &[], Freshness::Latest).await?.tracker.is_none() {
+            return Ok(Err(track::Refused::Unknown(tracker.clone())));
+        }
+        let mut came = OfTracker { each: Vec::new(), next: after.cloned() };
+        loop {
+            let Sought { found, next } = self.store.unsettled_of(tracker, came.next.as_ref(), PAGE).await?;
+            came.each.extend(self.cancel(routes, &found).await);
+            came.next = next;
+            if came.next.is_none() || came.each.len() >= ENOUGH || self.env.now() >= until {
+                return Ok(Ok(came));
+            }
+        }
     }
 
     async fn cancel_one(&self, routes: &Routes, id: &TaskId) -> Outcome<(), Refused> {
+        let in_batch = match self.end_waiting(routes, id).await? {
+            Ok(None) => return Ok(Ok(())),
+            Ok(Some(in_batch)) => in_batch,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let left = self.leave_out(routes, in_batch.0, vec![in_batch.1]).await.pop();
+        left.map_or(Ok(Err(Refused::Unknown)), |(_, outcome)| outcome)
+    }
+
+    /// Leaves tasks out of the call of the batch that they name.
+    async fn leave_out(&self, routes: &Routes, id: BatchId, tasks: Vec<Task>) -> Each {
+        let mut tries = Tries::of("leaving tasks out of a batch", self.env);
+        let all = |outcome: Outcome<(), Refused>| {
+            tasks.iter().map(|task| (task.id.clone(), outcome.clone())).collect::<Each>()
+        };
+        loop {
+            let batch = match self.store.batch(&id).await {
+                Ok(Some(batch)) => batch,
+                // An express writer has put its tasks, and is about to write it.
+                Ok(None) => return all(Ok(Err(Refused::BeingFilled(id)))),
+                Err(error) => return all(Err(error.into())),
+            };
+            let fates: Vec<(&Task, Result<Leaves, Refused>)> =
+                tasks.iter().map(|task| (task, batch.cancels(task))).collect();
+            let leaving: Vec<(usize, u32)> = fates
+                .iter()
+                .filter_map(|(task, fate)| match fate {
+                    Ok(Leaves::Now(position)) => Some((*position, task.attempts)),
+                    Ok(Leaves::Before) | Err(_) => None,
+                })
+                .collect();
+            match self.write_without(routes, batch, leaving).await {
+                Ok(Stored::Yes) => {
+                    let outcome = |fate: &Result<Leaves, Refused>| Ok(fate.clone().map(|_| ()));
+                    return fates.iter().map(|(task, fate)| (task.id.clone(), outcome(fate))).collect();
+                }
+                Ok(Stored::Conflict) => {
+                    if let Err(error) = tries.give_way().await {
+                        return all(Err(error));
+                    }
+                }
+                Err(error) => return all(Err(error)),
+            }
+        }
+    }
+
+    /// Notes that a batch is called without these members, and tells all that must hear of it. If nobody is left, that
+    /// is its outcome.
+    async fn write_without(&self, routes: &Routes, batch: Batch, leaving: Vec<(usize, u32)>) -> Result<Stored, Error> {
+        let Self { store, outbox, env } = *self;
+        let name = batch.target.route();
+        let route = routes.get(&name).ok_or(Error::UnknownRoute(name))?;
+        let (before, now) = (batch.revision, env.now());
+        let batch = match leaving.is_empty() {
+            true => batch,
+            false => {
+                let without = batch.leaving_out(leaving, How::Cancelled, now);
+                let next = if without.omits_all() { without.settled(Results::new(), now) } else { without.noted() };
+                if store.store(&next, Assumes::At(before)).await? == Stored::Conflict {
+                    return Ok(Stored::Conflict);
+                }
+                next
+            }
+        };
+        match &batch.status {
+            Status::Frozen | Status::Paused { .. } => {
+                // What of this cannot be noted, the batch's follow-up does once more.
+                let _: Batch = follow_up::tell_of_omitted(store, outbox, env, route, batch).await?;
+            }
+            Status::Settled { .. } => {
+                // It may have waited with a ticket, and kept a place.
+                Gatekeeper { store, env }.clear(route, &batch).await?;
+                follow_up::follow_up(store, outbox, env, route, &batch).await?;
+            }
+            // A write would take the claim of its worker away.
+            Status::InProgress { .. } | Status::Open { .. } | Status::Closing | Status::Empty | Status::Void => {}
+        }
+        Ok(Stored::Yes)
+    }
+}
+
+impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S, Q, E> {
+    /// Cancels a task unless it is in a batch: then the batch comes back, with the task.
+    pub(super) async fn end_waiting(&self, routes: &Routes, id: &TaskId) -> Outcome<Option<InBatch>, Refused> {
         let mut tries = Tries::of("cancelling a task", self.env);
         loop {
             let found = self.store.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next();
             let Some(task) = found else { return Ok(Err(Refused::Unknown)) };
             match task.cancels() {
                 Ok(Cancels::Now) => {}
+                Ok(Cancels::AsItsBatchSays(batch)) => return Ok(Ok(Some((batch, task)))),
                 // All that must hear of it hear from the process that cancelled it, or from sweep.
-                Ok(Cancels::Before) => return Ok(Ok(())),
+                Ok(Cancels::Before) => return Ok(Ok(None)),
                 Err(refused) => return Ok(Err(refused)),
             }
-            let (target, reason) = (target(routes, &task), Reason::cancelled());
+            let (target, reason) = (target(routes, &task), How::Cancelled.reason());
             let ending = Failure { target, reason, attempts: task.attempts, answer: None, keep_ms: 0 };
             if let Some(ended) = self.store.end(id, task.round, &ending, self.env.now()).await? {
                 let Failure { target, reason, .. } = &ending;
                 let (round, ties, at) = (task.round, ended.ties, ended.at);
                 self.tell(routes, Ended { id, round, target, reason, ties, at }).await?;
-                return Ok(Ok(()));
+                return Ok(Ok(None));
             }
             // It has moved on since it was read.
             tries.give_way().await?;
@@ -75,7 +262,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         let Waiting { target, candidate, since: at } = entry;
         let found = self.store.read(std::slice::from_ref(&candidate.id), Freshness::Latest).await?.into_iter().next();
         let Some(task) = found.filter(|task| task.round == candidate.round) else { return Ok(()) };
-        let Status::Failed { batch: None, reason } = &task.status else { return Ok(()) };
+        let task::Status::Failed { batch: None, reason } = &task.status else { return Ok(()) };
         let (id, round, ties) = (&task.id, task.round, task.ties());
         self.tell(routes, Ended { id, round, target: &target, reason, ties, at }).await
     }
@@ -104,8 +291,11 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
 /// What a task is grouped by, or would have been.
 fn target(routes: &Routes, task: &Task) -> Target {
     match &task.status {
-        Status::Created { target } => target.whole(),
-        Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
+        task::Status::Scheduled { target, .. } | task::Status::Created { target } => target.whole(),
+        task::Status::Queued
+        | task::Status::Batched { .. }
+        | task::Status::Succeeded { .. }
+        | task::Status::Failed { .. } => {
             let of_route = routes.assign(&task.payload).map(|assigned| assigned.target);
             // A route that is gone: its lane still says which it was.
             let of_lane = || task.lane.as_ref().map(|lane| Target::of(&lane.route(), lane.key()));

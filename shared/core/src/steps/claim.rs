@@ -10,15 +10,18 @@
 //! error. One write does what a transaction over session and batch would, for half the price: the batch's revision is
 //! all that has to hold.
 
+use std::collections::BTreeMap;
+
 use super::admit::{Away, Gatekeeper, Passed, Wait};
 use super::call::{Members, attempted, members};
 use super::keeper::{Keeper, lives_until};
 use super::processor::Processor;
 use super::{Error, follow_up, let_others_go_first};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
-use crate::domain::gate::{Now, Scope};
-use crate::domain::outcome::{self, Reason, Results, results};
-use crate::domain::{Retryable, Revision, Task, Timestamp};
+use crate::domain::ended::Ended;
+use crate::domain::gate::{Fared, Now, Scope};
+use crate::domain::outcome::{self, Reason, Results, Said, results};
+use crate::domain::{Retryable, Revision, Task, TaskId, Timestamp};
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
 use crate::routes::{OnReject, Route};
 
@@ -62,9 +65,12 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// The tasks of its members, in their order; one that somebody deleted is left out.
+    /// The tasks of its members, in their order, except those that the batch is called without. One that somebody
+    /// deleted is left out.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
-        self.batch.members.iter().filter_map(|member| self.tasks.get(&member.id))
+        let members = self.batch.members.iter().enumerate();
+        let called = members.filter(|(position, _)| self.batch.omission(*position).is_none());
+        called.filter_map(|(_, member)| self.tasks.get(&member.id))
     }
 }
 
@@ -83,6 +89,14 @@ enum Prepared {
     Ready(Members),
     /// There is no claim to be made.
     Not(Processed),
+}
+
+/// What a claim's last write came to.
+enum Wrote {
+    /// The batch is claimed.
+    Claim(Batch),
+    /// Nobody is left to be called, so its outcome is recorded.
+    Outcome(Batch),
 }
 
 /// Added to a call's timeout for everything around it, in milliseconds: waiting for its time, recording the outcome.
@@ -133,9 +147,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Lost::TakeApart(apart) => self.claim(Batch { apart: Some(Box::new(apart)), ..batch }, keeper).await,
             Lost::Settle(said) => {
                 let tasks = members(self.store, &batch).await?;
-                let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
-                let results = results(said, &attempted(&batch, &tasks), route.retry.attempts, delay_ms);
-                let recorded = self.record(&batch, results).await?;
+                let recorded = self.record(&batch, self.results(route, &batch, &tasks, said)).await?;
                 // The lost worker's places; if this fails, they are free when their lease is over.
                 let _ = self.gatekeeper().clear(route, &batch).await;
                 Ok(Tried::Not(recorded))
@@ -146,6 +158,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Claims a batch whose gates let it through.
     async fn claim(&self, batch: Batch, keeper: &Keeper<'_, S, E>) -> Result<Tried, Error> {
         let route = self.route(&batch)?;
+        // The process that left them out may have died before all had heard.
+        let batch = follow_up::tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
         let (held, start, in_trouble) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
             Passed::No(wait) => {
@@ -156,17 +170,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Passed::Yes { held, start, in_trouble } => (held, start, in_trouble),
         };
         let tried = match self.prepare(route, &batch, start, keeper).await {
-            Ok(Prepared::Ready(tasks)) => {
-                let claimed = batch.claimed(Claim { session: keeper.id().clone() });
-                match self.put(&claimed, batch.revision).await {
-                    Ok(Stored::Yes) => {
-                        let claimed = Claimed { batch: claimed, tasks, held, lease_until, in_trouble };
-                        return Ok(Tried::Claimed(Box::new(claimed)));
-                    }
-                    Ok(Stored::Conflict) => None,
-                    Err(error) => Some(Err(error)),
+            Ok(Prepared::Ready(tasks)) => match self.write(route, &batch, &tasks, keeper).await {
+                Ok(Some(Wrote::Claim(batch))) => {
+                    return Ok(Tried::Claimed(Box::new(Claimed { batch, tasks, held, lease_until, in_trouble })));
                 }
-            }
+                Ok(Some(Wrote::Outcome(settled))) => Some(Ok(Tried::Not(Processed::Recorded(Box::new(settled))))),
+                Ok(None) => None,
+                Err(error) => Some(Err(error)),
+            },
             Ok(Prepared::Not(why)) => Some(Ok(Tried::Not(why))),
             Err(error) => Some(Err(error)),
         };
@@ -180,6 +191,38 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // The first error counts; the places' lease is over soon.
         let tried = tried?;
         left.map(|()| tried)
+    }
+
+    /// Claims a batch, without those that nobody wants any more; if nobody is left, records that instead. `None` says
+    /// that somebody else has written it.
+    async fn write(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        tasks: &Members,
+        keeper: &Keeper<'_, S, E>,
+    ) -> Result<Option<Wrote>, Error> {
+        let now = self.env.now();
+        let called = batch.clone().without_expired(tasks, now);
+        let wrote = if called.omits_all() {
+            Wrote::Outcome(called.settled(Results::new(), now))
+        } else if called.has_expired(tasks, now) {
+            let said = called.given_up(&Ended::Expired.reason());
+            Wrote::Outcome(called.settled(self.results(route, &called, tasks, said), now))
+        } else {
+            Wrote::Claim(called.claimed(Claim { session: keeper.id().clone() }))
+        };
+        let (Wrote::Claim(next) | Wrote::Outcome(next)) = &wrote;
+        Ok(match self.put(next, batch.revision).await? {
+            Stored::Yes => Some(wrote),
+            Stored::Conflict => None,
+        })
+    }
+
+    /// What is recorded of a batch's members of which this is said.
+    fn results(&self, route: &Route, batch: &Batch, tasks: &Members, said: BTreeMap<TaskId, Said>) -> Results {
+        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
+        results(said, &attempted(batch, tasks), route.retry.attempts, delay_ms)
     }
 
     /// All that can fail or take time between the gates and the claim.
@@ -226,9 +269,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Records that all members fail of which nothing is known, since their downstream was away for too long.
     pub(super) async fn give_up_on(&self, batch: &Batch, tasks: &Members, last: &Reason) -> Result<Processed, Error> {
         let route = self.route(batch)?;
+        let batch = &batch.clone().without_expired(tasks, self.env.now());
         let said = batch.given_up(&outcome::outage(last));
-        let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
-        self.record(batch, results(said, &attempted(batch, tasks), route.retry.attempts, delay_ms)).await
+        self.record(batch, self.results(route, batch, tasks, said)).await
     }
 
     /// Writes a ticket into its batch if the wait is so long that others would look at the batch meanwhile: sweep,
@@ -287,6 +330,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// A port did not answer; the places are free when their lease is over.
     pub(super) async fn leave(&self, claimed: &Claimed) -> Result<(), Error> {
         self.gatekeeper().leave(&claimed.held, &claimed.batch.id, claimed.lease_until).await
+    }
+
+    /// The same once its call has ended that fared so.
+    ///
+    /// # Errors
+    /// As [`leave`](Self::leave).
+    pub(super) async fn leave_after(&self, claimed: &Claimed, fared: Option<Fared>) -> Result<(), Error> {
+        let of = (self.route(&claimed.batch)?, &claimed.batch);
+        self.gatekeeper().leave_after(of, &claimed.held, claimed.lease_until, fared).await
     }
 
     pub(super) const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {

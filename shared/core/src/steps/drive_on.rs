@@ -8,8 +8,9 @@ use super::finish::written;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Batch, Status};
 use crate::domain::id::{BatchId, Target};
-use crate::domain::message::{Finish, Group, Handle};
+use crate::domain::message::{Due, Elect, Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task, Ties};
+use crate::domain::time::Timestamp;
 use crate::domain::tracker::Outcome;
 use crate::ports::{Batches, Env, Outgoing, PutBack, Tasks, Waiting, WayBack};
 
@@ -21,8 +22,12 @@ pub type Found = (Task, Target);
 pub enum Next {
     /// A leader must be elected for it.
     Elect(Waiting),
+    /// Its time comes then. Sweep finds it, and a delayed message makes that more precise.
+    Due(Timestamp, Waiting),
     /// Its batch's own message.
     Send(Outgoing),
+    /// The same, of a batch whose outcome is recorded: no call will be made of this task in it.
+    FollowUp(Outgoing),
     /// It is settled: who must hear of it may not have. Its tracker may be a new one under an id used before.
     Ack(Ties, Outcome),
     /// It is settled, or somebody else is driving it.
@@ -37,7 +42,8 @@ pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<
         .iter()
         .filter_map(|(task, target)| match &task.status {
             task::Status::Batched { batch } => Some((batch.clone(), target.clone())),
-            task::Status::Queued
+            task::Status::Scheduled { .. }
+            | task::Status::Queued
             | task::Status::Created { .. }
             | task::Status::Succeeded { .. }
             | task::Status::Failed { .. } => None,
@@ -55,6 +61,7 @@ pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<
     stream::iter(found)
         .map(|(task, target)| async move {
             match &task.status {
+                task::Status::Scheduled { target, due } => Ok(Next::Due(*due, Waiting::new(&task, target))),
                 // The task before it drives it on.
                 task::Status::Queued => Ok(Next::Nothing),
                 task::Status::Created { target } => Ok(Next::Elect(Waiting::new(&task, target))),
@@ -73,6 +80,17 @@ pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<
         .await
 }
 
+/// SQS delays a message for so long at most, in milliseconds. What is due later, sweep finds alone.
+const MAX_DELAY_MS: u64 = 15 * 60 * 1_000;
+
+/// The message by which scheduled tasks of one Target wait for a batch when their time has come, at `at`; `None` if
+/// that is too far ahead for a message.
+pub fn due_message(target: &Target, tasks: Vec<Candidate>, at: Timestamp, now: Timestamp) -> Option<Outgoing> {
+    let delay_ms = at.since(now);
+    let due = Due { target: target.clone(), at, tasks };
+    (delay_ms <= MAX_DELAY_MS).then(|| Outgoing::elect(&Elect::Due(due), delay_ms))
+}
+
 async fn by_batch(
     store: &impl Tasks,
     env: &impl Env,
@@ -81,19 +99,23 @@ async fn by_batch(
     batch: &Batch,
 ) -> Result<Next, Error> {
     Ok(match &batch.status {
-        Status::Open { .. } | Status::Closing => {
+        Status::Open { .. } | Status::Closing if batch.has(task) => {
             let finish = Group::Finish(Finish { batch: batch.id.clone(), target: batch.target.clone() });
             Next::Send(Outgoing::group(&finish, 0))
         }
-        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. }
-            if batch.has(task) =>
-        {
+        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } if batch.has(task) => {
             Next::Send(Outgoing::handle(&Handle::about(batch), 0))
         }
-        // Its members are final, and it will never be one: an express writer did not know that it was registered.
-        Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. } | Status::Void => {
-            return_from(store, env, task, target, &batch.id).await?
-        }
+        Status::Settled { .. } if batch.has(task) => Next::FollowUp(Outgoing::handle(&Handle::about(batch), 0)),
+        // It will never be a member: an express writer did not know that it was registered, or the batch is of an
+        // earlier moment than the task.
+        Status::Open { .. }
+        | Status::Closing
+        | Status::Frozen
+        | Status::InProgress { .. }
+        | Status::Paused { .. }
+        | Status::Settled { .. }
+        | Status::Void => return_from(store, env, task, target, &batch.id).await?,
         // An empty batch has no members: the task was read before it moved on.
         Status::Empty => Next::Nothing,
     })
@@ -113,6 +135,6 @@ async fn return_from(
             let candidate = Candidate { round: member.round.next(), ..member };
             Next::Elect(Waiting { target: target.clone(), candidate, since: env.now() })
         }
-        PutBack::MovedOn | PutBack::Cancelled => Next::Nothing,
+        PutBack::MovedOn | PutBack::Ended => Next::Nothing,
     })
 }

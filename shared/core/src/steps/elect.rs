@@ -18,7 +18,7 @@ use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
 use crate::domain::id::digest;
 use crate::domain::lock::{self, Bid, Holder, Lock, Term};
-use crate::domain::message::{Elect, Election, Group, Lead, Return};
+use crate::domain::message::{Due, Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
 use crate::domain::{Fence, Shard, Target, Timestamp, WorkflowId};
@@ -117,6 +117,10 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             Elect::Several(elections) => Ok(self.elect_each(elections).await),
             Elect::Returning(returning) => {
                 let election = self.put_back(returning).await?;
+                Ok(Decided::one(self.elect(election, false).await?))
+            }
+            Elect::Due(due) => {
+                let election = self.fall_due(due).await?;
                 Ok(Decided::one(self.elect(election, false).await?))
             }
         }
@@ -295,6 +299,19 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         Ok(Vec::new())
     }
 
+    /// Lets scheduled tasks wait whose time has come. A repeat finds them waiting and elects again.
+    async fn fall_due(&self, due: Due) -> Result<Election, Error> {
+        let Due { target, at, tasks } = due;
+        let first = tasks.first().map_or("", |task| task.id.as_str());
+        let workflow = WorkflowId::new(digest(&["due", target.as_str(), first]));
+        // This clock may be behind that by which the message was delayed.
+        let now = self.env.now().max(at);
+        let falling = tasks.iter().map(|task| self.store.fall_due(&task.id, &target, now)).collect::<Vec<_>>();
+        let waiting: Vec<_> = stream::iter(falling).buffer_unordered(CONCURRENCY).try_collect().await?;
+        let tasks = waiting.into_iter().flatten().map(|waiting| waiting.candidate).collect();
+        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })
+    }
+
     /// Puts a settled batch's returning members back to waiting. A repeat finds them there and elects again.
     async fn put_back(&self, returning: Return) -> Result<Election, Error> {
         let Return { batch, target, tasks } = returning;
@@ -308,7 +325,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 let back = WayBack { member, batch, target: target_ref, attempts, at: now };
                 Ok::<_, Error>(match self.store.put_back(back).await? {
                     PutBack::Waits => Some(Candidate { round: member.round.next(), ..member.clone() }),
-                    PutBack::MovedOn | PutBack::Cancelled => None,
+                    PutBack::MovedOn | PutBack::Ended => None,
                 })
             })
             .buffer_unordered(CONCURRENCY)

@@ -92,6 +92,8 @@ pub struct Filling {
     joined: Vec<Member>,
     joined_bytes: u64,
     missed: Vec<TaskId>,
+    /// When candidates were last found.
+    last: Timestamp,
 }
 
 /// How filling ended.
@@ -108,25 +110,34 @@ pub enum Filled {
 impl Filling {
     /// A batch that is written with its first candidates.
     pub const fn new(batch: Batch) -> Self {
-        Self { batch, written: false, joined: Vec::new(), joined_bytes: 0, missed: Vec::new() }
+        let last = batch.created_at;
+        Self { batch, written: false, joined: Vec::new(), joined_bytes: 0, missed: Vec::new(), last }
     }
 
     /// An open batch that an earlier delivery began: it left word of its candidates' fates at just this revision, or
     /// each is driven to its fate now.
-    pub async fn resume<S: Tasks>(store: &S, batch: Batch, left: Option<Resume>) -> Result<Self, Error> {
+    ///
+    /// When the latest of them came is known by that word alone; else they have come `now`.
+    pub async fn resume<S: Tasks>(
+        store: &S,
+        batch: Batch,
+        left: Option<Resume>,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let left = left.filter(|left| left.batch == batch.id && left.revision == batch.revision);
+        let last = left.as_ref().and_then(|left| left.last).unwrap_or(now);
         let joined = match &left {
-            Some(left) if left.batch == batch.id && left.revision == batch.revision => {
-                batch.members.iter().filter(|member| !left.missed.contains(&member.id)).cloned().collect()
-            }
-            Some(_) | None => drive(store, &batch).await?,
+            Some(left) => batch.members.iter().filter(|member| !left.missed.contains(&member.id)).cloned().collect(),
+            None => drive(store, &batch).await?,
         };
         let missed = batch.members.iter().filter(|member| !joined.contains(member)).map(|m| m.id.clone()).collect();
-        Ok(Self { joined_bytes: batch.bytes, batch, written: true, joined, missed })
+        Ok(Self { joined_bytes: batch.bytes, batch, written: true, joined, missed, last })
     }
 
     /// What the next delivery needs to know to go on without reading every candidate.
-    pub fn knowledge(&self) -> Resume {
-        Resume { batch: self.batch.id.clone(), revision: self.batch.revision, missed: self.missed.clone() }
+    pub fn knowledge(&self, limits: Limits) -> Resume {
+        let (batch, missed) = (self.batch.id.clone(), self.missed.clone());
+        Resume { batch, revision: self.batch.revision, missed, last: limits.quiet_ms.map(|_| self.last) }
     }
 
     /// Adds candidates until the batch is full, no task waits or the window is over. `gathered` comes first.
@@ -152,8 +163,9 @@ impl Filling {
             };
             if candidates.is_empty() {
                 // If all who were to join turned out to be elsewhere, nobody waits for this batch.
-                return Ok(if full || self.joined.is_empty() { Filled::Ready } else { self.window(now) });
+                return Ok(if full || self.joined.is_empty() { Filled::Ready } else { self.window(limits, now) });
             }
+            self.last = now;
             self.intend(store, &candidates).await?;
             if !self.move_in(store, candidates).await? {
                 // The index showed what is no longer so; from here on a read comes first.
@@ -185,11 +197,13 @@ impl Filling {
         (finish::frozen(&self.batch, self.joined, routes, now), assumes)
     }
 
-    fn window(&self, now: Timestamp) -> Filled {
+    fn window(&self, limits: Limits, now: Timestamp) -> Filled {
         match self.batch.status {
-            Status::Open { until } if until > now => Filled::Waits { until },
-            Status::Open { .. }
-            | Status::Closing
+            Status::Open { until } => {
+                let until = limits.waits_until(self.joined.len(), self.last, until);
+                if until > now { Filled::Waits { until } } else { Filled::Ready }
+            }
+            Status::Closing
             | Status::Frozen
             | Status::Paused { .. }
             | Status::InProgress { .. }

@@ -5,12 +5,14 @@
 //! any time, beside another delivery of the same message.
 
 mod admit;
+mod agree;
 mod ballot;
 mod call;
 pub mod cancel;
 mod claim;
 mod drive_on;
 pub mod elect;
+pub mod erase;
 pub mod failed;
 mod fill;
 mod finish;
@@ -117,8 +119,14 @@ impl Outgoing {
     }
 }
 
+/// Whether a task's turn, or its time, has not come.
+const fn has_yet_to_wait(status: &Status) -> bool {
+    matches!(status, Status::Queued | Status::Scheduled { .. })
+}
+
 /// Leaves only the candidates that still wait in their round. An eventual read that does not show a task, or shows it
-/// in an earlier round or before it had its turn, is older than what is known already: such a task is kept.
+/// in an earlier round or before its turn or its time had come, is older than what is known already: such a task is
+/// kept.
 async fn still_waiting(
     tasks: &impl Tasks,
     candidates: Vec<Candidate>,
@@ -130,7 +138,7 @@ async fn still_waiting(
     Ok(candidates
         .into_iter()
         .filter(|candidate| match by_id.get(&candidate.id) {
-            Some(task) if task.round < candidate.round || task.status == Status::Queued => {
+            Some(task) if task.round < candidate.round || has_yet_to_wait(&task.status) => {
                 freshness == Freshness::Eventual
             }
             Some(task) => task.waits_in(candidate.round),

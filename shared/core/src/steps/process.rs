@@ -11,7 +11,7 @@ pub use super::claim::{Claimed, Processed, Tried};
 use super::keeper::Keeper;
 pub use super::processor::Processor;
 use crate::domain::batch::{Batch, Unlucky};
-use crate::domain::gate::Setback;
+use crate::domain::gate::{Fared, Setback};
 use crate::domain::outcome::{Failure, Reply, judge};
 use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
@@ -32,21 +32,43 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
 
     /// Makes a claimed batch's call and records what came of it.
     pub async fn finish(&self, claimed: Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
-        let processed = self.attempt(&claimed, keeper).await;
+        let (processed, fared) = self.attempt(&claimed, keeper).await;
         keeper.forget(&claimed.batch.id).await;
         // Places name the batch, not the worker: if somebody else has claimed it meanwhile, they are that worker's now.
         if !matches!(processed, Ok(Processed::ClaimLost)) {
             // What came of the call counts for more than an error here: the places' lease is over soon.
-            let _ = self.leave(&claimed).await;
+            let _ = self.leave_after(&claimed, fared).await;
         }
         processed
     }
 
-    async fn attempt(&self, claimed: &Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
+    /// Makes the call; says what came of it, and how it fared if it is known.
+    async fn attempt(&self, claimed: &Claimed, keeper: &Keeper<'_, S, E>) -> (Result<Processed, Error>, Option<Fared>) {
         let Claimed { batch, tasks, lease_until: deadline, in_trouble, .. } = claimed;
-        let route = self.route(batch)?;
-        let caller = Caller { processor: *self, route, batch, tasks, deadline: *deadline, in_trouble };
-        let Some(Called { batch, said, told }) = caller.call().await? else { return Ok(Processed::ClaimLost) };
+        let route = match self.route(batch) {
+            Ok(route) => route,
+            Err(error) => return (Err(error), None),
+        };
+        let begun = self.env.now();
+        let called = Caller { processor: *self, route, batch, tasks, deadline: *deadline, in_trouble }.call().await;
+        match called {
+            Ok(Some(called)) => {
+                let fared = called.fared(self.env.now().since(begun));
+                (self.conclude(route, tasks, called, keeper).await, fared)
+            }
+            Ok(None) => (Ok(Processed::ClaimLost), None),
+            Err(error) => (Err(error), None),
+        }
+    }
+
+    /// Records what a call came to.
+    async fn conclude(
+        &self,
+        route: &Route,
+        tasks: &Members,
+        Called { batch, said, told }: Called,
+        keeper: &Keeper<'_, S, E>,
+    ) -> Result<Processed, Error> {
         if !keeper.is_trusted().await {
             return told.and(Ok(Processed::ClaimLost));
         }

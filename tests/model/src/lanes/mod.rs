@@ -140,7 +140,7 @@ impl Subject for Setting {
             Destination::Elect => match serde_json::from_str(&message.body).ok()? {
                 Elect::Waiting(election) => Some(Sent::Elect(ids(election).collect())),
                 Elect::Several(elections) => Some(Sent::Elect(elections.into_iter().flat_map(ids).collect())),
-                Elect::Returning(_) => None,
+                Elect::Returning(_) | Elect::Due(_) => None,
             },
             Destination::Notification(_) => {
                 let event: serde_json::Value = serde_json::from_str(&message.body).ok()?;

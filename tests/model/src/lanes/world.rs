@@ -45,9 +45,11 @@ impl World {
         match self.tasks.get(&task)?.status {
             Status::Succeeded { .. } => Some(false),
             Status::Failed { batch: Some(_), .. } => Some(true),
-            Status::Queued | Status::Created { .. } | Status::Batched { .. } | Status::Failed { batch: None, .. } => {
-                None
-            }
+            Status::Scheduled { .. }
+            | Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Failed { batch: None, .. } => None,
         }
     }
 
@@ -83,7 +85,7 @@ impl World {
             Status::Queued => places.contains(task),
             Status::Failed { batch: None, .. } => self.told.contains(task),
             Status::Succeeded { .. } | Status::Failed { batch: Some(_), .. } => true,
-            Status::Created { .. } | Status::Batched { .. } => false,
+            Status::Scheduled { .. } | Status::Created { .. } | Status::Batched { .. } => false,
         };
         let is_moving = matches!(lane.state, State::Taken(_));
         !is_moving && self.queued.iter().all(is_queued) && self.tasks.iter().all(is_settled)

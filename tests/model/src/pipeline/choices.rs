@@ -64,7 +64,7 @@ impl Groupage {
             }
             Body::Register(_)
             | Body::Rest(..)
-            | Body::Elect(Elect::Several(_) | Elect::Returning(_))
+            | Body::Elect(Elect::Several(_) | Elect::Returning(_) | Elect::Due(_))
             | Body::Group(_) => false,
         }
     }

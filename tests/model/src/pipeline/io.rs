@@ -85,6 +85,7 @@ impl Body {
             Self::Elect(Elect::Waiting(election)) => format!("elect {}", election.workflow),
             Self::Elect(Elect::Several(elections)) => format!("elect {} workflows", elections.len()),
             Self::Elect(Elect::Returning(returning)) => format!("elect, back from {}", short(&returning.batch)),
+            Self::Elect(Elect::Due(due)) => format!("elect {} that are due", due.tasks.len()),
             Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),
             Self::Group(Group::Finish(finish)) => format!("finish {}", short(&finish.batch)),
             Self::Handle(handle) => format!("handle {}", short(&handle.batch)),

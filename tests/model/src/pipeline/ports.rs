@@ -147,7 +147,7 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
             let elections = match &mut elect {
                 Elect::Waiting(election) => std::slice::from_mut(election),
                 Elect::Several(elections) => elections,
-                Elect::Returning(_) => &mut [],
+                Elect::Returning(_) | Elect::Due(_) => &mut [],
             };
             for election in elections {
                 election.attempt = election.attempt.min(1);

@@ -99,7 +99,8 @@ pub fn broken_in(tables: &Tables, arriving: &[TaskId]) -> Option<Promise> {
         let me = Member { id: task.id.clone(), round: task.round };
         let found = task.status.batch().map(|id| tables.batches.iter().find(|batch| batch.id == *id));
         match (&task.status, found.flatten()) {
-            (task::Status::Queued | task::Status::Created { .. }, _) | (task::Status::Batched { .. }, None) => None,
+            (task::Status::Scheduled { .. } | task::Status::Queued | task::Status::Created { .. }, _)
+            | (task::Status::Batched { .. }, None) => None,
             (task::Status::Batched { .. }, Some(batch)) => {
                 (is_fixed(batch) && !batch.members.contains(&me) && !arriving.contains(&task.id))
                     .then_some(Promise::NamedIsMember)

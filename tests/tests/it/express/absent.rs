@@ -2,7 +2,7 @@
 
 use groupage_core::domain::batch::{self, Assumes, Claim};
 use groupage_core::domain::task::Status;
-use groupage_core::steps::revive::revive;
+use groupage_core::steps::revive::{Leaders, revive};
 use groupage_tests::prelude::*;
 
 use super::{ROUTES, register_again, sent, settles, target, world};
@@ -100,7 +100,7 @@ async fn a_restart_finds_the_tasks_that_a_batch_does_not_have() {
     let known = Candidate { id: TaskId::new("p0"), round: Round(0), bytes: 20 };
     let batch = Batch::express(id, target(), &[known], world.env.now());
     world.tables().store(&batch, Assumes::Absent).await.unwrap();
-    let report = revive(world.tables(), &world.queues, &world.env, &world.routes).await.unwrap();
+    let report = revive(world.tables(), &world.queues, &world.env, &world.routes, Leaders::GoOn).await.unwrap();
     assert_eq!((report.batches, report.waiting), (1, 1));
     settles(&world, 2).await;
 }

@@ -47,6 +47,23 @@ async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
 }
 
 #[tokio::test]
+async fn tasks_are_found_by_what_they_say_whatever_became_of_them() {
+    for_what_they_say(&MemoryStore::new()).await;
+    for_what_they_say(&*OnDynamo::start().await).await;
+}
+
+async fn for_what_they_say(store: &(impl Store + Census)) {
+    for id in ["waits", "done", "other"] {
+        waiting(store, id, &target("a")).await;
+    }
+    let (candidate, batch) = (super::samples::task("done", &target("a")).candidate(), BatchId::new("b"));
+    store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    store.settle(&member(&candidate), &batch, &Settlement::Succeeded, Timestamp(2)).await.unwrap();
+    let found = store.tasks_that(&|task| !task.payload.contains("other")).await.unwrap();
+    assert_eq!(BTreeSet::from_iter(found.iter().map(TaskId::as_str)), BTreeSet::from(["waits", "done"]));
+}
+
+#[tokio::test]
 async fn a_census_reads_beyond_the_first_page() {
     let store = OnDynamo::start().await;
     // A page ends at 1 MB: these tasks fill more than one.

@@ -251,7 +251,7 @@ async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
     }
 }
 
-/// `Place::Waiting` counts all indexes of the task table.
+/// `Place::Waiting` counts the writes of all indexes of the task table.
 #[tokio::test]
 async fn a_failure_costs_one_write_more_than_a_success_and_a_retry_three() {
     let store = OnDynamo::start().await;
@@ -275,7 +275,23 @@ async fn a_failure_costs_one_write_more_than_a_success_and_a_retry_three() {
     let route = RouteName::new("parcels");
     let part = Part::of_task(&bad.id);
     let listed = cost(&store, store.failed((&route, part), (Timestamp(0), Timestamp(9)), None, 100)).await;
-    assert_eq!(listed.at(Place::Waiting).read, Units::reported(0.5));
+    assert_eq!(listed.at(Place::Filed).read, Units::reported(0.5));
+}
+
+/// Beside what any task costs: its entry among what is due comes and goes, and one write lets it wait. Nothing is read
+/// or written meanwhile. Of what is due, one read finds as many as a page holds.
+#[tokio::test]
+async fn a_task_that_waits_for_its_time_costs_three_writes_more_however_long_it_waits() {
+    let store = OnDynamo::start().await;
+    let writes = |usage: &Usage| [Place::Tasks, Place::Waiting].map(|place| usage.at(place).write);
+    let scheduled = super::samples::task("t", &target("a")).scheduled(Timestamp(5));
+    let comes = cost(&store, store.register(&scheduled)).await;
+    assert_eq!(writes(&comes), [Units::whole(1), Units::whole(1)], "its entry among what is due");
+    let part = Part::of_task(&scheduled.id);
+    let looked = cost(&store, store.due(Look::at(part, Timestamp(4), 100))).await;
+    assert!(looked.at(Place::Filed).read <= Units::reported(0.5), "{}", looked.at(Place::Filed).read);
+    let falls_due = cost(&store, store.fall_due(&scheduled.id, &target("a"), Timestamp(5))).await;
+    assert_eq!(writes(&falls_due), [Units::whole(1), Units::whole(2)], "one entry goes, the other comes");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod busy;
 mod census;
 mod cost;
 mod downstream;
+mod erased;
 mod failures;
 mod fixture;
 mod functions;

@@ -56,6 +56,19 @@ fn routes(name: &str) -> String {
 }
 
 #[tokio::test]
+async fn the_history_is_of_the_latest_versions_and_the_newest_is_in_force() {
+    let desk = Desk::open().await;
+    let versions = async |most| desk.table.history(most).await.unwrap().iter().map(|of| of.version).collect::<Vec<_>>();
+    assert_eq!(versions(3).await, Vec::<u64>::new());
+    for n in 1..=5 {
+        desk.push(&routes(&format!("r{n}")), n).await;
+    }
+    assert_eq!(versions(3).await, [5, 4, 3]);
+    assert_eq!(versions(99).await, [5, 4, 3, 2, 1]);
+    assert_eq!(RouteSource::table(desk.table.clone()).history(1).await.unwrap()[0].version, 5);
+}
+
+#[tokio::test]
 async fn each_push_is_a_version_that_stays_and_says_who_and_when() {
     let desk = Desk::open().await;
     assert_eq!(desk.table.load().await.unwrap(), None);

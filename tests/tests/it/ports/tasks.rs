@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::task::Status;
+use groupage_core::ports::Failures;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -29,6 +30,12 @@ conformance![
     nothing_is_put_back_where_there_is_no_task,
     a_task_is_settled_once,
     a_failed_task_keeps_its_reason,
+    a_member_that_its_batch_is_called_without_ends_and_is_not_filed,
+    a_task_keeps_until_when_it_is_wanted,
+    the_tasks_of_a_tracker_that_are_not_settled_are_found_page_by_page,
+    a_scheduled_task_waits_for_nobody_until_it_falls_due,
+    what_is_due_is_found_in_its_order_page_by_page,
+    a_scheduled_task_that_ends_is_due_no_more,
     only_the_batch_a_task_names_settles_it,
     a_settle_in_an_old_round_changes_nothing,
     a_round_counts_even_in_the_same_batch,
@@ -248,6 +255,126 @@ async fn a_failed_task_keeps_its_reason(store: impl Fixture) {
     let settlement = Settlement::Failed(failure(&target("a"), reason.as_str()));
     store.settle(&member(&candidate), &batch, &settlement, AT).await.unwrap();
     assert_eq!(now(&*store, &candidate.id).await.status, Status::Failed { batch: Some(batch), reason });
+}
+
+async fn a_member_that_its_batch_is_called_without_ends_and_is_not_filed(store: impl Fixture) {
+    let (candidate, batch) = joined(&*store).await;
+    let ended = groupage_core::domain::ended::Ended::Expired;
+    for attempts in [2, 7] {
+        store.settle(&member(&candidate), &batch, &Settlement::Ended { ended, attempts }, AT).await.unwrap();
+    }
+    let status = Status::Failed { batch: Some(batch), reason: ended.reason() };
+    assert_eq!(now(&*store, &candidate.id).await.status, status);
+    let kept = store.failure(&candidate.id).await.unwrap().unwrap();
+    assert_eq!((kept.reason, kept.attempts, kept.filed.at), (ended.reason(), 2, AT));
+    let (route, ever) = (target("a").route(), (Timestamp(0), Timestamp(u64::MAX / 2)));
+    for part in Part::all() {
+        assert_eq!(store.failed((&route, part), ever, None, 10).await.unwrap(), []);
+    }
+}
+
+async fn a_task_keeps_until_when_it_is_wanted(store: impl Fixture) {
+    for (id, expires_at) in [("ends", Some(Timestamp(1_700_000_600_123))), ("never", None)] {
+        let task = task(id, &target("a")).expiring(expires_at);
+        store.register(&task).await.unwrap();
+        assert_eq!(now(&*store, &task.id).await, task);
+    }
+}
+
+/// What is due before a time, whatever part of it.
+async fn due(store: &impl Tasks, before: Timestamp) -> BTreeSet<(String, String)> {
+    let mut all = BTreeSet::new();
+    for part in Part::all() {
+        let due = store.due(Look::at(part, before, 100)).await.unwrap().all();
+        all.extend(due.into_iter().map(|due| (due.id.to_string(), due.target.to_string())));
+    }
+    all
+}
+
+async fn a_scheduled_task_waits_for_nobody_until_it_falls_due(store: impl Fixture) {
+    let scheduled = task("t", &target("a")).scheduled(AT);
+    assert_eq!(store.register(&scheduled).await.unwrap(), Registered::New);
+    assert_eq!(now(&*store, &scheduled.id).await, scheduled);
+    assert!(store.waiting(&target("a"), None, 10).await.unwrap().candidates.is_empty());
+    let joined = store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
+    assert_eq!((joined, due(&*store, AT).await.len()), (Joined::Elsewhere, 0));
+    assert_eq!(due(&*store, Timestamp(AT.0 + 1)).await, [("t".to_owned(), target("a").to_string())].into());
+    let early = store.fall_due(&scheduled.id, &target("a"), Timestamp(AT.0 - 1)).await.unwrap();
+    assert_eq!((early, now(&*store, &scheduled.id).await.status), (None, scheduled.status.clone()));
+    for later in [0, 5_000] {
+        let waits = store.fall_due(&scheduled.id, &target("a"), Timestamp(AT.0 + later)).await.unwrap().unwrap();
+        assert_eq!((waits.candidate, waits.since), (scheduled.candidate(), AT), "a repeat changes nothing");
+    }
+    store.index_settles().await;
+    let waiting = store.waiting(&target("a"), None, 10).await.unwrap().candidates;
+    assert_eq!((waiting, due(&*store, Timestamp(u64::MAX / 2)).await.len()), (vec![scheduled.candidate()], 0));
+    store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
+    assert_eq!(store.fall_due(&scheduled.id, &target("a"), AT).await.unwrap(), None, "it has moved on");
+    assert_eq!(store.fall_due(&TaskId::new("nobody"), &target("a"), AT).await.unwrap(), None);
+}
+
+async fn what_is_due_is_found_in_its_order_page_by_page(store: impl Fixture) {
+    for n in 0..40_u64 {
+        let id = format!("t{n}");
+        store.register(&task(&id, &target("a")).scheduled(Timestamp(AT.0 + 1_000 - n))).await.unwrap();
+    }
+    let mut found = 0;
+    for part in Part::all() {
+        let (mut after, mut times) = (None, Vec::new());
+        loop {
+            let look = Look::at(part, Timestamp(AT.0 + 990), 2).behind(after.as_ref());
+            let page = store.due(look).await.unwrap();
+            assert!(page.found.len() <= 2);
+            for entry in &page.found {
+                let number: u64 = entry.what.id.as_str()[1..].parse().unwrap();
+                assert_eq!(Part::of_task(&entry.what.id), part);
+                times.push(1_000 - number);
+            }
+            after = page.found.last().map(|entry| entry.at.clone()).or(after);
+            if page.are_last {
+                break;
+            }
+        }
+        assert!(times.is_sorted() && times.iter().all(|time| *time < 990), "{times:?}");
+        found += times.len();
+    }
+    assert_eq!(found, 29);
+}
+
+async fn a_scheduled_task_that_ends_is_due_no_more(store: impl Fixture) {
+    let scheduled = task("t", &target("a")).scheduled(AT);
+    store.register(&scheduled).await.unwrap();
+    let ending = failure(&target("a"), "cancelled");
+    assert!(store.end(&scheduled.id, Round(0), &ending, AT).await.unwrap().is_some());
+    assert_eq!(due(&*store, Timestamp(u64::MAX / 2)).await.len(), 0);
+    assert_eq!(store.fall_due(&scheduled.id, &target("a"), AT).await.unwrap(), None);
+    assert_eq!(ended(&*store).await.len(), 1);
+}
+
+async fn the_tasks_of_a_tracker_that_are_not_settled_are_found_page_by_page(store: impl Fixture) {
+    let (mine, batch) = (TrackerId::new("t-1"), BatchId::new("b1"));
+    // The id of one tracker may begin as that of another.
+    let items = ["t-1:0:0", "t-1:3:7167", "t-1:0:2", "t-10:0:0", "t:0:0"].map(|item| ItemId::parse(item).ok());
+    for (n, item) in items.into_iter().enumerate() {
+        store.register(&task(&format!("p{n}"), &target("a")).with_item(item)).await.unwrap();
+    }
+    waiting(&*store, "of-nobody", &target("a")).await;
+    let [batched, settled] = ["p1", "p2"].map(|id| task(id, &target("a")).candidate());
+    for candidate in [&batched, &settled] {
+        store.join(&candidate.id, candidate.round, &batch).await.unwrap();
+    }
+    store.settle(&member(&settled), &batch, &Settlement::Succeeded, AT).await.unwrap();
+    let (mut found, mut after, mut pages) = (BTreeSet::new(), None, 0);
+    loop {
+        let page = store.unsettled_of(&mine, after.as_ref(), 2).await.unwrap();
+        found.extend(page.found.iter().map(ToString::to_string));
+        (after, pages) = (page.next, pages + 1);
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, BTreeSet::from(["p0".to_owned(), "p1".to_owned()]));
+    assert!(pages > 2, "six tasks, two at a time: {pages}");
 }
 
 async fn only_the_batch_a_task_names_settles_it(store: impl Fixture) {

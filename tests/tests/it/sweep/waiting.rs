@@ -36,7 +36,7 @@ fn asked(stand: &Stand) -> BTreeSet<String> {
     let targets = lost.flat_map(|message| match serde_json::from_str(&message.body).unwrap() {
         Elect::Waiting(election) => vec![election.target],
         Elect::Several(elections) => elections.into_iter().map(|election| election.target).collect(),
-        Elect::Returning(back) => panic!("nobody goes back: {back:?}"),
+        other @ (Elect::Returning(_) | Elect::Due(_)) => panic!("nobody goes back: {other:?}"),
     });
     targets.map(|target| target.to_string()).collect()
 }

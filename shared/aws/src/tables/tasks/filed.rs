@@ -2,7 +2,8 @@
 //!
 //! The write that settles a task as failed gives it two attributes, `Filed` and `FiledAt`, which are the index's keys:
 //! a sixteenth of the route's failed tasks, since one partition of an index takes 1,000 writes a second, and the time
-//! with the task's id. A task in any other state carries neither, so it costs nothing there.
+//! with the task's id. So does a task that waits for its time: it lies there among those that are due, by when it is. A
+//! task in any other state carries neither, so it costs nothing there.
 
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::failed::{Failure, Filed};

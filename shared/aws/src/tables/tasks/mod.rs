@@ -12,19 +12,19 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
 use groupage_core::ports::{
-    Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Segment, Settlement, Tasks, Waiting,
-    WaitingPage, WayBack,
+    Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
+    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 use serde::Deserialize;
 
-use filed::filing;
+use filed::{ANSWER, ANSWER_STATUS, ATTEMPTS, FILED, FILED_AT, GROUPED_BY, REASON, filing};
 use stored::{StoredTask, ended, ties_of};
 
 use crate::config::Tables;
-use crate::dynamo::expression::{Change, Clause};
-use crate::dynamo::item::{decode, encode, number, text};
+use crate::dynamo::expression::{Change, Clause, Terms};
+use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number, text, text_in};
 use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::{Query, page_size};
 use crate::dynamo::{Dynamo, Key, Written, transaction};
@@ -41,11 +41,18 @@ pub(crate) const ROUND: &str = "Round";
 pub(crate) const WAITS_SINCE: &str = "WaitsSince";
 pub(crate) const SETTLED_AT: &str = "SettledAt";
 pub(crate) const TTL: &str = "Ttl";
+const PAYLOAD: &str = "Payload";
+const DIGEST: &str = "Digest";
+const BYTES: &str = "Bytes";
+const LANE: &str = "Lane";
+const ITEM: &str = "Item";
+/// When the time of a scheduled task comes.
+const NOT_BEFORE: &str = "NotBefore";
 
-/// An entry of the index.
+/// A task as the index of those that wait lists it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry {
+struct Listed {
     id: TaskId,
     target: Target,
     round: Round,
@@ -54,7 +61,7 @@ struct Entry {
     status: String,
 }
 
-impl Entry {
+impl Listed {
     /// Whether it has ended while it waited.
     fn has_ended(&self) -> bool {
         self.status == task::FAILED
@@ -134,7 +141,7 @@ impl Tasks for Dynamo {
             .only_if(Clause::Equals(STATUS, text(task::CREATED)))
             .after(after.map(|cursor| cursor.0.clone()));
         let (found, next) = self.query(waiting).await?;
-        let entries = found.into_iter().map(|item| decode::<Entry>(TABLE, "", item));
+        let entries = found.into_iter().map(|item| decode::<Listed>(TABLE, "", item));
         let candidates =
             entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
         Ok(Page { candidates, next: next.map(Cursor) })
@@ -159,11 +166,65 @@ impl Tasks for Dynamo {
             .await
             .map_err(|error| failed(WHAT, error))?;
         self.meter.count_read(Place::Tasks, output.consumed_capacity());
-        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Entry>(TABLE, "", item));
-        let (ended, waiting): (Vec<Entry>, Vec<Entry>) =
-            entries.collect::<Result<Vec<_>>>()?.into_iter().partition(Entry::has_ended);
-        let [tasks, ended] = [waiting, ended].map(|entries| entries.into_iter().map(Entry::into_waiting).collect());
+        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Listed>(TABLE, "", item));
+        let (ended, waiting): (Vec<Listed>, Vec<Listed>) =
+            entries.collect::<Result<Vec<_>>>()?.into_iter().partition(Listed::has_ended);
+        let [tasks, ended] = [waiting, ended].map(|entries| entries.into_iter().map(Listed::into_waiting).collect());
         Ok(WaitingPage { tasks, ended, next: output.last_evaluated_key.as_ref().map(position_of).transpose()? })
+    }
+
+    async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
+        let part = look.part.due_key();
+        let key = Key::of(&self.tables.tasks, Place::Filed, FILED, &part);
+        // A time alone lies before all places of that time.
+        let due = Clause::Below(FILED_AT, text(format!("{:015}", look.before.0)));
+        let query = Query::of("query the tasks that are due", key, look.limit).by(Tables::FILED_INDEX).only_if(due);
+        let (found, next) = self.query(query.after(look.after.map(keys_at).transpose()?)).await?;
+        let entries = found.into_iter().map(|item| {
+            let (id, target) = (id_in(&item, ID), text_in(&item, GROUPED_BY).map(Target::new));
+            let target = target.ok_or_else(|| nonsense(TABLE, &id, GROUPED_BY, "is missing"))?;
+            let keys =
+                [ID, FILED, FILED_AT].iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone())));
+            Ok(Entry { at: position_of(&keys.collect())?, what: Scheduled { id: TaskId::new(id), target } })
+        });
+        Ok(Entries { found: entries.collect::<Result<_>>()?, are_last: next.is_none() })
+    }
+
+    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+        let change = Change::default()
+            .set(STATUS, text(task::CREATED))
+            .set(TARGET, text(target.as_str()))
+            .set(WAITS_SINCE, number(now.0));
+        let change = [FILED, FILED_AT, GROUPED_BY].into_iter().fold(change, Change::remove);
+        let due = [Clause::Equals(STATUS, text(task::SCHEDULED)), Clause::AtMost(NOT_BEFORE, number(now.0))];
+        match self.update("let a task fall due", self.task_key(id), change, &due, ReturnValue::AllNew).await? {
+            Written::Done(None) | Written::Refused(None) => Ok(None),
+            Written::Done(Some(item)) | Written::Refused(Some(item)) => {
+                let task = task_of(item)?;
+                Ok(task.waits_in(Round(0)).then(|| Waiting::new(&task, target)))
+            }
+        }
+    }
+
+    async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
+        const WHAT: &str = "scan the tasks of a tracker";
+        // What comes behind the tracker in an item's id are digits and colons.
+        let [first, last] = [":", ":~"].map(|end| text(format!("{tracker}{end}")));
+        let waits = [task::SCHEDULED, task::QUEUED, task::CREATED, task::BATCHED].map(text);
+        let mut terms = Terms::default();
+        let wanted = terms.condition(&[Clause::Between(ITEM, first, last), Clause::OneOf(STATUS, waits.into())]);
+        let only = terms.projection(&[ID]);
+        let (names, values) = terms.into_parts();
+        let scan = self.client.scan().table_name(&self.tables.tasks).consistent_read(true);
+        let scan = scan.filter_expression(wanted).set_projection_expression(only);
+        let scan = scan.set_expression_attribute_names(names).set_expression_attribute_values(values);
+        let scan = scan.limit(page_size(limit)).set_exclusive_start_key(after.map(|id| self.task_key(id).item()));
+        let scan = scan.return_consumed_capacity(ReturnConsumedCapacity::Indexes);
+        let output = scan.send().await.map_err(|error| failed(WHAT, error))?;
+        self.meter.count_read(Place::Tasks, output.consumed_capacity());
+        let id = |item: &Item| TaskId::new(id_in(item, ID));
+        let found = output.items.unwrap_or_default().iter().map(id).collect();
+        Ok(Sought { found, next: output.last_evaluated_key.as_ref().map(id) })
     }
 
     async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
@@ -179,7 +240,7 @@ impl Tasks for Dynamo {
                 let old = task_of(old)?;
                 Ok(match old.waits_in(Round(0)) {
                     true => PutBack::Waits,
-                    false if old.status.is_cancelled() => PutBack::Cancelled,
+                    false if old.status.ended().is_some() => PutBack::Ended,
                     false => PutBack::MovedOn,
                 })
             }
@@ -198,11 +259,13 @@ impl Tasks for Dynamo {
     async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let change = self
             .settling(task::FAILED, self.retention_ms, now)
-            .set("Reason", text(ending.reason.as_str()))
+            .remove(FILED)
+            .remove(FILED_AT)
+            .set(REASON, text(ending.reason.as_str()))
             // By these it is found until everybody has heard of it.
             .set(TARGET, text(ending.target.as_str()))
             .set(WAITS_SINCE, number(now.0));
-        let waits = Clause::OneOf(STATUS, vec![text(task::CREATED), text(task::QUEUED)]);
+        let waits = Clause::OneOf(STATUS, [task::CREATED, task::QUEUED, task::SCHEDULED].map(text).into());
         let waits = [waits, Clause::Equals(ROUND, number(round))];
         match self.update("end a task that waits", self.task_key(id), change, &waits, ReturnValue::AllNew).await? {
             Written::Done(None) | Written::Refused(None) => Ok(None),
@@ -217,6 +280,20 @@ impl Tasks for Dynamo {
         self.update("take an ended task out of the index", self.task_key(id), change, &ended, ReturnValue::None)
             .await?;
         Ok(())
+    }
+
+    async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
+        let change = Change::default().set(PAYLOAD, text("")).set(DIGEST, text("")).set(BYTES, number(0));
+        let change =
+            [LANE, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER].into_iter().fold(change, Change::remove);
+        let settled = [
+            Clause::OneOf(STATUS, vec![text(task::SUCCEEDED), text(task::FAILED)]),
+            Clause::Equals(ROUND, number(round)),
+            // One that ended while it waited has its Target until everybody has heard of it.
+            Clause::Absent(TARGET),
+        ];
+        let written = self.update("erase a task", self.task_key(id), change, &settled, ReturnValue::None).await?;
+        Ok(Stored::when(matches!(written, Written::Done(_))))
     }
 
     async fn join(&self, id: &TaskId, round: Round, batch: &BatchId) -> Result<Joined> {
@@ -243,7 +320,7 @@ impl Tasks for Dynamo {
             .set(STATUS, text(task::CREATED))
             .set(TARGET, text(target.as_str()))
             .set(ROUND, number(member.round.next()))
-            .set("Attempts", number(attempts))
+            .set(ATTEMPTS, number(attempts))
             .set(WAITS_SINCE, number(at.0))
             .remove(BATCH_ID);
         let assumes = is_member(batch, member.round);
@@ -262,6 +339,10 @@ impl Tasks for Dynamo {
         let change = match settlement {
             Settlement::Succeeded => self.settling(task::SUCCEEDED, self.retention_ms, now),
             Settlement::Failed(failure) => self.failing(&member.id, failure, now),
+            Settlement::Ended { ended, attempts } => self
+                .settling(task::FAILED, self.retention_ms, now)
+                .set(REASON, text(ended.reason().as_str()))
+                .set(ATTEMPTS, number(attempts)),
         };
         let assumes = is_member(batch, member.round);
         // Refused means that an earlier repeat did it, or put the task back: nothing is left to do either way.

@@ -1,11 +1,13 @@
 //! A task's stored form.
 
+use groupage_core::domain::failed::Filed;
 use groupage_core::domain::task::{self, Status, Task, Ties, payload_bytes};
-use groupage_core::domain::{BatchId, EventId, ItemId, LaneId, Reason, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, EventId, ItemId, LaneId, Part, Reason, Round, Target, TaskId, Timestamp};
 use groupage_core::ports::{PassedOver, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{BATCH_ID, ID, SETTLED_AT, STATUS, TABLE, TARGET, TTL};
+use super::filed::GROUPED_BY;
+use super::{BATCH_ID, ID, NOT_BEFORE, SETTLED_AT, STATUS, TABLE, TARGET, TTL};
 use crate::dynamo::item::{Item, decode, encode, nonsense, number};
 
 /// A task as its item says it.
@@ -33,13 +35,37 @@ pub(super) struct StoredTask {
     event: Option<EventId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lane: Option<LaneId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    /// Of a task that waits for its time: what it is grouped by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grouped_by: Option<Target>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_before: Option<Timestamp>,
+    /// The keys of the index of what is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    filed: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    filed_at: Option<String>,
 }
 
 impl StoredTask {
     pub(super) fn of(task: &Task) -> Self {
+        let scheduled = match &task.status {
+            Status::Scheduled { target, due } => Some((target.clone(), *due)),
+            Status::Queued
+            | Status::Created { .. }
+            | Status::Batched { .. }
+            | Status::Succeeded { .. }
+            | Status::Failed { .. } => None,
+        };
+        let filed = scheduled.as_ref().map(|(_, due)| Filed { at: *due, id: task.id.clone() });
+        let (grouped_by, not_before) = scheduled.unzip();
         let (target, reason) = match &task.status {
             Status::Created { target } => (Some(target.clone()), None),
-            Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } => (None, None),
+            Status::Scheduled { .. } | Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } => {
+                (None, None)
+            }
             Status::Failed { reason, .. } => (None, Some(reason.clone())),
         };
         Self {
@@ -58,6 +84,11 @@ impl StoredTask {
             item: task.item.clone(),
             event: task.event.clone(),
             lane: task.lane.clone(),
+            expires_at: task.expires_at,
+            grouped_by,
+            not_before,
+            filed: filed.as_ref().map(|filed| Part::of_task(&filed.id).due_key()),
+            filed_at: filed.map(|filed| filed.to_string()),
         }
     }
 
@@ -67,6 +98,10 @@ impl StoredTask {
         };
         let batch = || self.batch_id.clone().ok_or_else(|| missing(BATCH_ID));
         let status = match self.status.as_str() {
+            task::SCHEDULED => Status::Scheduled {
+                target: self.grouped_by.clone().ok_or_else(|| missing(GROUPED_BY))?,
+                due: self.not_before.ok_or_else(|| missing(NOT_BEFORE))?,
+            },
             task::QUEUED => Status::Queued,
             task::CREATED => Status::Created { target: self.target.clone().ok_or_else(|| missing(TARGET))? },
             task::BATCHED => Status::Batched { batch: batch()? },
@@ -89,6 +124,7 @@ impl StoredTask {
             item: self.item,
             event: self.event,
             lane: self.lane,
+            expires_at: self.expires_at,
         })
     }
 }
@@ -153,12 +189,14 @@ mod tests {
             item: Some(ItemId::parse("0f3c8a5155f04f5e9a326d4c5f8e2b10:17:4711").unwrap()),
             event: None,
             lane: None,
+            expires_at: Some(Timestamp(1_700_000_600_123)),
         }
     }
 
-    fn all() -> [Status; 5] {
+    fn all() -> [Status; 6] {
         let batch = BatchId::new("9".repeat(32));
         [
+            Status::Scheduled { target: Target::of(&RouteName::new("parcels"), "truck-7"), due: Timestamp(9) },
             Status::Queued,
             Status::Created { target: Target::of(&RouteName::new("parcels"), "truck-7") },
             Status::Batched { batch: batch.clone() },
@@ -191,6 +229,16 @@ mod tests {
             let waits = matches!(status, Status::Created { .. });
             let item = encode(TABLE, "", &StoredTask::of(&task(status))).unwrap();
             assert_eq!(item.contains_key(TARGET), waits);
+        }
+    }
+
+    #[test]
+    fn only_a_scheduled_task_is_filed_when_it_comes_and_it_never_expires() {
+        for status in all() {
+            let waits = matches!(status, Status::Scheduled { .. });
+            let item = encode(TABLE, "", &StoredTask::of(&task(status))).unwrap();
+            assert_eq!((item.contains_key("Filed"), item.contains_key("FiledAt")), (waits, waits));
+            assert!(!item.contains_key(TTL));
         }
     }
 

@@ -21,10 +21,15 @@ pub struct Left {
 }
 
 impl Left {
-    /// All of it, for this many members.
-    pub fn all(members: usize) -> Self {
-        let all: Positions = (0..members).collect();
+    /// All of it, for this many members but those of whom all have `heard`.
+    pub fn all(members: usize, heard: &Positions) -> Self {
+        let all: Positions = (0..members).filter(|position| !heard.contain(*position)).collect();
         Self { unsettled: all.clone(), untold: all.clone(), unreturned: all }
+    }
+
+    /// What is to be done of these members, which are settled.
+    pub fn of_settled(members: Positions) -> Self {
+        Self { unsettled: members.clone(), untold: members, unreturned: Positions::default() }
     }
 
     /// Whether nothing is left.
@@ -42,6 +47,11 @@ impl Positions {
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Each of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().cloned().flatten()
     }
 
     /// Whether this position is among them.
@@ -81,6 +91,7 @@ mod tests {
             let positions: Positions = of.iter().rev().copied().collect();
             let found: BTreeSet<usize> = (0..70).filter(|position| positions.contain(*position)).collect();
             prop_assert_eq!(positions.is_empty(), of.is_empty());
+            prop_assert_eq!(positions.iter().collect::<BTreeSet<_>>(), of.clone());
             prop_assert_eq!(found, of);
             prop_assert!(positions.0.windows(2).all(|pair| pair[0].end < pair[1].start), "{:?}", positions);
         }
@@ -89,7 +100,8 @@ mod tests {
     #[test]
     fn nothing_is_left_only_when_no_member_is() {
         assert!(Left::default().is_empty());
-        assert!(!Left::all(1).is_empty());
+        assert!(!Left::all(1, &Positions::default()).is_empty());
+        assert!(Left::all(2, &(0..2).collect()).is_empty());
         for one in [
             Left { unsettled: [0].into_iter().collect(), ..Left::default() },
             Left { untold: [0].into_iter().collect(), ..Left::default() },

@@ -18,10 +18,12 @@
 //! write. Candidates are written *before* they are moved (intent first): a process that finds the batch later can drive
 //! each of them to a known fate. Once frozen, the members never change.
 
+mod apart;
 pub mod bisection;
 mod excused;
 mod left;
 mod lost;
+mod omitted;
 mod room;
 mod status;
 
@@ -36,6 +38,7 @@ use super::time::Timestamp;
 pub use excused::{Excused, Unlucky};
 pub use left::{Left, Positions};
 pub use lost::Lost;
+pub use omitted::{Omission, Omitted};
 pub use room::{Limits, Pace, Room, next_look_ms};
 pub use status::{Claim, FollowUp, Status};
 
@@ -71,6 +74,8 @@ pub struct Batch {
     pub attempts: u32,
     /// Calls of these that use up no attempt of its members, if there are any.
     pub excused: Option<Excused>,
+    /// Members that it is called without, if there are any.
+    pub omitted: Option<Box<Omitted>>,
     /// How far it has been taken apart, if that takes more than one claim.
     pub apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
@@ -145,6 +150,7 @@ impl Batch {
             bytes: 0,
             attempts: 0,
             excused: None,
+            omitted: None,
             apart: None,
             answers: None,
             left: None,
@@ -312,8 +318,14 @@ impl Batch {
         Self { ticket: Some(ticket), ..self.revised(status) }.due_at(due)
     }
 
-    /// This batch with its outcome recorded.
-    pub fn settled(&self, results: Results, at: Timestamp) -> Self {
+    /// This batch as it is, written anew.
+    pub fn noted(self) -> Self {
+        self.revised(self.status.clone())
+    }
+
+    /// This batch with its outcome recorded. Of members that it was called without, what was noted counts.
+    pub fn settled(&self, mut results: Results, at: Timestamp) -> Self {
+        results.extend(self.omission_results());
         Self {
             apart: None,
             ticket: None,

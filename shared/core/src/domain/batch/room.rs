@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::task::Candidate;
+use crate::domain::time::Timestamp;
 
 /// How much one call may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +16,16 @@ pub struct Limits {
     pub max_bytes: u64,
     /// How long a batch that is not full waits for more, in milliseconds.
     pub wait_ms: u64,
+    /// A batch with this many members, or more, does not wait for the end of its window.
+    pub min_items: Option<usize>,
+    /// A batch to which nothing has come for so long, in milliseconds, does not wait for the end of its window.
+    pub quiet_ms: Option<u64>,
 }
 
 impl Default for Limits {
     /// What a route has that says nothing of them.
     fn default() -> Self {
-        Self { max_items: 100, max_bytes: 1_000_000, wait_ms: 1_000 }
+        Self { max_items: 100, max_bytes: 1_000_000, wait_ms: 1_000, min_items: None, quiet_ms: None }
     }
 }
 
@@ -42,18 +47,38 @@ impl Limits {
         Room { items: self.max_items, bytes: self.max_bytes, empty: true }
     }
 
-    /// Carves full batches from the front of `candidates`, in their order; who is in none of them is left for a batch
-    /// that waits for more. A batch is full as a leader's is ([`Room::take`]).
+    /// Carves batches that wait for nobody from the front of `candidates`, in their order: full ones, and a last one
+    /// that is large enough. Who is in none of them is left for a batch that waits for more. A batch is full as a
+    /// leader's is ([`Room::take`]).
     pub fn carve(&self, candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
         let mut queue = VecDeque::from(candidates);
         let mut batches = Vec::new();
         loop {
             let (taken, full) = self.room().take(&mut queue);
-            if !full || taken.is_empty() {
+            let is_enough = self.quiet_ms.is_none() && self.min_items.is_some_and(|least| taken.len() >= least);
+            if taken.is_empty() || !(full || is_enough) {
                 return batches;
             }
             batches.push(taken);
         }
+    }
+
+    /// How long a batch waits for more, of which `joined` members have come, the latest one at `last`, and whose window
+    /// is over at `until`.
+    pub fn waits_until(&self, joined: usize, last: Timestamp, until: Timestamp) -> Timestamp {
+        if self.min_items.is_some_and(|least| joined < least) {
+            return until;
+        }
+        match (self.quiet_ms, self.min_items) {
+            (Some(quiet_ms), _) => until.min(last.plus_ms(quiet_ms)),
+            (None, Some(_)) => until.min(last),
+            (None, None) => until,
+        }
+    }
+
+    /// For how long a task may wait for others before a leader is elected for it, in milliseconds.
+    pub fn patience_ms(&self) -> u64 {
+        self.quiet_ms.map_or(self.wait_ms, |quiet_ms| quiet_ms.min(self.wait_ms))
     }
 
     /// The room left beside `joined` members with `bytes` of payloads.
@@ -198,6 +223,29 @@ mod tests {
             assert!(minutes <= 300, "{minutes} looks in five minutes with {joined} of {}", joined + room);
             assert!(hours <= 600, "{hours} looks in ten hours with {joined} of {}", joined + room);
         }
+    }
+
+    #[test]
+    fn a_batch_waits_for_its_window_until_it_is_large_enough_or_nothing_comes() {
+        let (last, until) = (Timestamp(3_000), Timestamp(9_000));
+        let waits = |min_items, quiet_ms, joined| {
+            Limits { min_items, quiet_ms, ..Limits::default() }.waits_until(joined, last, until)
+        };
+        assert_eq!(waits(None, None, 99), until);
+        assert_eq!((waits(Some(10), None, 9), waits(Some(10), None, 10)), (until, last));
+        assert_eq!(waits(None, Some(500), 1), Timestamp(3_500));
+        assert_eq!(waits(None, Some(60_000), 1), until, "the window is the longest wait");
+        assert_eq!((waits(Some(10), Some(500), 9), waits(Some(10), Some(500), 10)), (until, Timestamp(3_500)));
+    }
+
+    #[test]
+    fn a_rest_that_is_large_enough_is_a_batch_unless_others_may_come_soon() {
+        let sizes = |limits: Limits, count| {
+            limits.carve((0..count).map(|n| candidate(n, 1)).collect()).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        let limits = Limits { max_items: 10, min_items: Some(4), ..Limits::default() };
+        assert_eq!((sizes(limits, 23), sizes(limits, 24)), (vec![10, 10], vec![10, 10, 4]));
+        assert_eq!(sizes(Limits { quiet_ms: Some(500), ..limits }, 24), [10, 10]);
     }
 
     #[test]

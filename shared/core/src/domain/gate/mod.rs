@@ -20,6 +20,7 @@
 //! A gate also knows how its calls fare, in its [`Health`]: whether its downstream is away, and whether a person holds
 //! calls back. That comes before all limits.
 
+mod adaptive;
 mod health;
 mod heard;
 mod line;
@@ -35,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::id::{BatchId, Revision, RouteName, Target};
 use super::outcome::Reason;
 use super::time::Timestamp;
+pub use adaptive::{Adaptive, Bounds, Fared};
 pub use health::{
     Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
 };
@@ -118,6 +120,8 @@ pub struct Ticket {
 pub struct Limits {
     /// Calls in flight; `None` is no limit.
     pub in_flight: Option<usize>,
+    /// If the limit on calls in flight is to follow how calls fare: it never falls below this.
+    pub least: Option<usize>,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
 }
@@ -139,6 +143,8 @@ pub struct Gate {
     pub turn: u64,
     /// How fast places become free.
     pub pace: Pace,
+    /// How many places there are, if that follows how calls fare.
+    pub adaptive: Adaptive,
     /// For which batch it was written last: without it, two that reserve one time would write the same, and each would
     /// take the other's write for its own.
     pub latest: Option<BatchId>,
@@ -216,10 +222,12 @@ impl Gate {
         lease_until: Timestamp,
     ) -> Admission {
         match self.health.lets(batch, now, lease_until) {
-            Lets::Pass => self.admit_within(batch, asks, self.health.slowed(limits, now), now, lease_until),
+            Lets::Pass => {
+                self.admit_within(batch, asks, self.health.slowed(self.adapted(limits), now), now, lease_until)
+            }
             Lets::Probe(health) => {
                 let probed = Self { health, ..self.clone() };
-                match probed.admit_within(batch, Asks::Again, limits, now, lease_until) {
+                match probed.admit_within(batch, Asks::Again, self.adapted(limits), now, lease_until) {
                     // One that has to wait for a place or a pause's end is no probe yet.
                     Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
                     Admission::Admitted(next, start) => {
@@ -307,7 +315,7 @@ impl Gate {
     }
 
     /// The gap is that of the rate, or as long as places take to become free.
-    fn keep_pace(&mut self, Limits { in_flight, gap_ms }: Limits, now: Timestamp) {
+    fn keep_pace(&mut self, Limits { in_flight, gap_ms, .. }: Limits, now: Timestamp) {
         let pace_ms = in_flight.map_or(0, |most| self.pace.gap_ms(most, now));
         let rate_ms = gap_ms.unwrap_or(0);
         let (gap_ms, old) = (pace_ms.max(rate_ms), self.line.gap_ms);
@@ -462,6 +470,28 @@ impl Gate {
         self.without(batch)
     }
 
+    /// The limits as they are now: those that follow how calls fare have moved.
+    #[must_use]
+    pub fn adapted(&self, limits: Limits) -> Limits {
+        let moved = bounds(limits).map(|bounds| self.adaptive.limit(bounds));
+        Limits { in_flight: moved.or(limits.in_flight), ..limits }
+    }
+
+    /// As [`left`](Self::left), once a call has ended; a limit that follows how calls fare has heard of it.
+    #[must_use]
+    pub fn left_after(
+        &self,
+        batch: &BatchId,
+        lease: Timestamp,
+        limits: Limits,
+        fared: Option<Fared>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let left = self.left(batch, lease)?;
+        let Some((bounds, fared)) = bounds(limits).zip(fared) else { return Some(left) };
+        Some(Self { adaptive: self.adaptive.heard(fared, self.in_flight.len(), bounds, now), ..left })
+    }
+
     /// This gate without `batch` in flight, or `None` if it is not.
     #[must_use]
     pub fn without(&self, batch: &BatchId) -> Option<Self> {
@@ -482,4 +512,9 @@ impl Gate {
         }
         Some(next)
     }
+}
+
+/// Between what a limit moves that follows how calls fare; `None`: it does not.
+fn bounds(limits: Limits) -> Option<Bounds> {
+    limits.least.zip(limits.in_flight).map(|(least, most)| Bounds { least, most })
 }

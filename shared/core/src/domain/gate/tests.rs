@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::line::SETTLED_MS;
 use super::*;
 
-const ONE: Limits = Limits { in_flight: Some(1), gap_ms: None };
+const ONE: Limits = Limits { in_flight: Some(1), least: None, gap_ms: None };
 
 fn paced(gap_ms: u64) -> Limits {
-    Limits { in_flight: None, gap_ms: Some(gap_ms) }
+    Limits { in_flight: None, least: None, gap_ms: Some(gap_ms) }
 }
 
 fn ask(gate: &Gate, batch: &str, asks: Asks, limits: Limits, now: u64) -> Admission {
@@ -212,7 +212,7 @@ fn tickets_of_a_gate_that_was_forgotten_are_none_of_the_new_one() {
 
 #[test]
 fn places_are_taken_in_the_order_of_the_tickets() {
-    let two = Limits { in_flight: Some(2), gap_ms: None };
+    let two = Limits { in_flight: Some(2), least: None, gap_ms: None };
     let (gate, _) = admitted(&Gate::default(), "a", two, 101_000);
     let (gate, _) = admitted(&gate, "b", two, 101_000);
     let (gate, first, _) = waits(&gate, "c", two, 101_001);
@@ -273,7 +273,7 @@ fn a_place_that_is_free_is_not_kept_for_tickets_whose_time_has_not_come() {
 
 #[test]
 fn beside_a_limit_on_places_calls_keep_the_distance_of_the_rate() {
-    let both = Limits { in_flight: Some(3), gap_ms: Some(1_000) };
+    let both = Limits { in_flight: Some(3), least: None, gap_ms: Some(1_000) };
     let (mut gate, mut now, mut starts, mut waiting) = (Gate::default(), 101_000, Vec::new(), Vec::new());
     for n in 0..10 {
         waiting.push((format!("b{n}"), Asks::Anew));
@@ -387,7 +387,7 @@ proptest! {
     fn no_more_are_in_flight_than_may_be_and_all_that_wait_pass_in_the_end(
         events in proptest::collection::vec((0_u64..300, any::<bool>()), 1..150), most in 1_usize..5,
     ) {
-        let limits = Limits { in_flight: Some(most), gap_ms: None };
+        let limits = Limits { in_flight: Some(most), least: None, gap_ms: None };
         let (mut gate, mut now) = (Gate::default(), 10_000);
         let (mut inside, mut waiting): (Vec<String>, Vec<(String, Asks)>) = (Vec::new(), Vec::new());
         let mut events = events.into_iter().enumerate();

@@ -80,6 +80,9 @@ impl<S: Tasks + Failures + Lanes, Q: Outbox, E: Env> Failing<'_, S, Q, E> {
         loop {
             let refused = |refused| Ok(Tried { outcome: Err(refused), waits: None });
             let Some(task) = self.task(id).await? else { return refused(Refused::Unknown) };
+            if task.is_erased() {
+                return refused(Refused::Erased);
+            }
             let target = match self.target(routes, &task) {
                 Ok(target) => target,
                 Err(why) => return refused(why),
@@ -94,9 +97,11 @@ impl<S: Tasks + Failures + Lanes, Q: Outbox, E: Env> Failing<'_, S, Q, E> {
                     let waits = match &task.status {
                         // The process that retried it before may have died before it asked for a leader.
                         Status::Created { target } => Some((target.clone(), task.candidate())),
-                        Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
-                            None
-                        }
+                        Status::Scheduled { .. }
+                        | Status::Queued
+                        | Status::Batched { .. }
+                        | Status::Succeeded { .. }
+                        | Status::Failed { .. } => None,
                     };
                     return Ok(Tried { outcome: Err(why), waits });
                 }

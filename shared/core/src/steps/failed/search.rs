@@ -49,17 +49,31 @@ impl Search {
         failing: &Failing<'_, S, Q, E>,
         limit: usize,
     ) -> Result<Option<Vec<Failed>>, Error> {
-        while let Some(wanted) = self.routes.front() {
-            let page = failing.list(wanted, self.after.as_ref(), limit).await?;
-            self.after = page.next;
-            if self.after.is_none() {
-                self.routes.pop_front();
-            }
-            if !page.tasks.is_empty() {
-                return Ok(Some(page.tasks));
+        while let Some(some) = self.look(failing, limit).await? {
+            if !some.is_empty() {
+                return Ok(Some(some));
             }
         }
         Ok(None)
+    }
+
+    /// What one look finds, up to `limit` and perhaps nothing; `None` if everything was looked through. For those who
+    /// read no more than they said.
+    ///
+    /// # Errors
+    /// A table did not answer; the same call may be made again.
+    pub async fn look<S: Tasks + Failures + Lanes, Q: Outbox, E: Env>(
+        &mut self,
+        failing: &Failing<'_, S, Q, E>,
+        limit: usize,
+    ) -> Result<Option<Vec<Failed>>, Error> {
+        let Some(wanted) = self.routes.front() else { return Ok(None) };
+        let page = failing.list(wanted, self.after.as_ref(), limit).await?;
+        self.after = page.next;
+        if self.after.is_none() {
+            self.routes.pop_front();
+        }
+        Ok(Some(page.tasks))
     }
 
     /// Whether everything was looked through.

@@ -39,6 +39,7 @@ pub(super) fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Tim
     let notice = |position: usize, queue: &NotificationQueue, failure: Option<&Failure>| {
         let Member { id: task, round } = batch.members.get(position)?;
         let settled = notice::Settled { task, target: &batch.target, batch: Some(&batch.id), round: *round };
+        let at = batch.omission(position).map_or(at, |omission| omission.at);
         let event = notice::of_task(settled, failure, at);
         let wanted = *queue != NotificationQueue::None;
         wanted.then(|| (vec![position], Outgoing::json(Destination::Notification(queue.clone()), &event, 0)))

@@ -15,7 +15,8 @@ use futures::{StreamExt, stream};
 use self::messages::About;
 use super::lane::{HandedOver, Ordering, Over};
 use super::{CONCURRENCY, Error, ties};
-use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Positions, Status};
+use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Positions, Status};
+use crate::domain::lane::OnFailure;
 use crate::domain::notice::is_undeliverable;
 use crate::domain::task::{self, Ties};
 use crate::domain::{Exception, Failure, Results, TaskId, Timestamp, tracker};
@@ -101,7 +102,7 @@ pub async fn follow_up(
         }
         FollowUp::Done => return Ok(count(batch, results)),
     }
-    let todo = batch.left.as_deref().cloned().unwrap_or_else(|| Left::all(batch.members.len()));
+    let todo = batch.left.as_deref().cloned().unwrap_or_else(|| Left::all(batch.members.len(), &batch.told()));
     let following = Following { store, outbox, env, route, batch, results, at: *at };
     let mut came = Came { counts: count(batch, results), ..Came::default() };
     following.send(&todo, &mut came).await;
@@ -114,6 +115,32 @@ pub async fn follow_up(
         store.store(&batch.with_left(came.left), Assumes::At(batch.revision)).await?;
     }
     came.failed.map_or(Ok(came.counts), Err)
+}
+
+/// Settles the members that a batch is called without, tells all that must hear of them, and notes that. The batch may
+/// wait for long yet. If that cannot be noted, its follow-up does the same once more.
+pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Streams>(
+    store: &S,
+    outbox: &impl Outbox,
+    env: &impl Env,
+    route: &Route,
+    batch: Batch,
+) -> Result<Batch, Error> {
+    let todo = Left::of_settled(batch.untold());
+    if todo.is_empty() {
+        return Ok(batch);
+    }
+    let results = batch.known();
+    let following = Following { store, outbox, env, route, batch: &batch, results: &results, at: env.now() };
+    let mut came = Came::default();
+    following.send(&todo, &mut came).await;
+    following.settle(&todo.unsettled, &mut came).await;
+    if let Some(error) = came.failed {
+        return Err(error);
+    }
+    let next = batch.clone().all_told().noted();
+    let is_told = came.left.is_empty() && store.store(&next, Assumes::At(batch.revision)).await? == Stored::Yes;
+    Ok(if is_told { next } else { batch })
 }
 
 impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
@@ -156,7 +183,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
     }
 
     /// How a member is settled, if it is.
-    fn settlement(&self, member: &Member) -> Option<Settlement> {
+    fn settlement(&self, position: usize, member: &Member) -> Option<Settlement> {
+        if let Some(Omission { ended, attempts, .. }) = self.batch.omission(position) {
+            return Some(Settlement::Ended { ended: *ended, attempts: *attempts });
+        }
         match self.results.get(&member.id) {
             None => Some(Settlement::Succeeded),
             Some(Exception::Failed { reason, attempts }) => Some(Settlement::Failed(Failure {
@@ -174,10 +204,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
     async fn settle(&self, of: &Positions, came: &mut Came) {
         let members = self.batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position));
         let settlements: Vec<(usize, Member, Settlement)> = members
-            .filter_map(|(position, member)| Some((position, member.clone(), self.settlement(member)?)))
+            .filter_map(|(position, member)| Some((position, member.clone(), self.settlement(position, member)?)))
             .collect();
         let settle = |(position, member, settlement): (usize, Member, Settlement)| async move {
-            let ties = self.store.settle(&member, &self.batch.id, &settlement, self.at).await;
+            let at = self.batch.omission(position).map_or(self.at, |omission| omission.at);
+            let ties = self.store.settle(&member, &self.batch.id, &settlement, at).await;
             (position, member, ties, outcome(&settlement))
         };
         let writes: Vec<_> = settlements.into_iter().map(settle).collect();
@@ -203,8 +234,16 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
             let Member { id: task, round } = of.member.clone();
             Some(Over { task, round, lane: of.ties.lane.clone()?, outcome: of.outcome })
         };
-        let turns: Vec<_> = settled.iter().filter_map(turn).collect();
-        let handed = Ordering { store, outbox, env }.hand_over(&turns, route.on_failure(), &route.notify).await;
+        // A task that need not run holds back none of those after it.
+        let (skipped, turns): (Vec<&Settled>, Vec<&Settled>) =
+            settled.iter().partition(|of| self.batch.omission(of.position).is_some());
+        let [skipped, turns]: [Vec<Over>; 2] =
+            [skipped, turns].map(|settled| settled.into_iter().filter_map(turn).collect());
+        let ordering = Ordering { store, outbox, env };
+        let handed = match ordering.hand_over(&skipped, OnFailure::Skip, &route.notify).await {
+            Ok(_) => ordering.hand_over(&turns, route.on_failure(), &route.notify).await,
+            Err(error) => Err(error),
+        };
         let ties = settled.iter().map(|of| (of.ties.clone(), of.outcome)).collect();
         let heard = ties::tell(store, outbox, env, ties).await;
         let mut unheard = Vec::new();
@@ -283,7 +322,7 @@ fn last_return_ms(results: &Results) -> Option<u64> {
 const fn outcome(settlement: &Settlement) -> tracker::Outcome {
     match settlement {
         Settlement::Succeeded => tracker::Outcome::Succeeded,
-        Settlement::Failed(_) => tracker::Outcome::Failed,
+        Settlement::Failed(_) | Settlement::Ended { .. } => tracker::Outcome::Failed,
     }
 }
 

@@ -249,7 +249,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             }
             Some(batch) if matches!(batch.status, Status::Open { .. }) => {
                 drain.skip(batch.members.iter().map(|member| (member.id.clone(), member.round)));
-                Filling::resume(self.store, batch, resume).await?
+                Filling::resume(self.store, batch, resume, self.env.now()).await?
             }
             Some(batch) => {
                 // An earlier delivery froze it, or somebody closed it: its message may not have been sent.
@@ -264,7 +264,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             let now = self.env.now();
             let look_in_ms = filling.look_again_ms(*limits, until, *pace, now);
             if look_in_ms >= SHORTEST_DELAY_MS || now >= self.deadline {
-                let resume = filling.knowledge();
+                let resume = filling.knowledge(*limits);
                 let delay_ms = if look_in_ms >= SHORTEST_DELAY_MS { look_in_ms } else { 0 };
                 self.come_back(leading, None, Some(resume), delay_ms).await?;
                 return Ok(false);

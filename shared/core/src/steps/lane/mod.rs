@@ -130,8 +130,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         Ok(())
     }
 
-    /// Makes the task wait for a batch that has the turn, if it still waits for its turn. One that was cancelled
-    /// meanwhile gives its turn to the next. Returns the lane as it is then.
+    /// Makes the task wait for a batch that has the turn, if it still waits for its turn. One that ended meanwhile
+    /// gives its turn to the next. Returns the lane as it is then.
     async fn enter(&self, mut lane: Lane, mut known: Option<Queued>) -> Result<(Lane, Option<Queued>), Error> {
         let mut tries = Tries::of("letting a task have its turn", self.env);
         loop {
@@ -140,7 +140,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                 Some(known) => Some(known),
                 None => self.store.queued(&lane.id, lane.head, lane.following(), 1).await?.pop(),
             };
-            let is_cancelled = match at_head.filter(|queued| lane.has_turn(queued)) {
+            let has_ended = match at_head.filter(|queued| lane.has_turn(queued)) {
                 // Whether it waits by this write or an earlier one, its message may not have been sent yet.
                 Some(queued) => match self.store.take_turn(&queued.candidate.id, &queued.target, self.env.now()).await?
                 {
@@ -150,12 +150,12 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                         self.store.leave(&lane.id, &[queued]).await?;
                         false
                     }
-                    PutBack::Cancelled => true,
+                    PutBack::Ended => true,
                 },
-                // It is forgotten that it waited. If it was cancelled, a process died before it wrote the lane.
-                None => self.is_cancelled(holder).await?,
+                // It is forgotten that it waited. If it ended so, a process died before it wrote the lane.
+                None => self.has_ended(holder).await?,
             };
-            if !is_cancelled {
+            if !has_ended {
                 return Ok((lane, None));
             }
             let next = self.next_in(&lane).await?;
@@ -170,9 +170,9 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         }
     }
 
-    async fn is_cancelled(&self, task: &TaskId) -> Result<bool, Error> {
+    async fn has_ended(&self, task: &TaskId) -> Result<bool, Error> {
         let found = self.store.read(std::slice::from_ref(task), Freshness::Latest).await?;
-        Ok(found.first().is_some_and(|task| task.status.is_cancelled()))
+        Ok(found.first().is_some_and(|task| task.status.ended().is_some()))
     }
 
     /// Sends for leaders for those who have their turn, then forgets that they waited for it.

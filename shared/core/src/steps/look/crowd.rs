@@ -4,11 +4,11 @@
 //! each segment of the index of waiting tasks, and those batches of each route that have been due for longest. On a
 //! stack on which little waits that is all of it; on any other it is a sample, and says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{CONCURRENCY, Error, Looking, OneBatch};
+use super::{Allowance, CONCURRENCY, Error, Looking, OneBatch};
 use crate::domain::why::Why;
 use crate::domain::{BatchId, Part, RouteName, Target, Timestamp};
 use crate::ports::{Batches, Env, Gates, Lanes, Locks, Look, Segment, Tasks, WaitingPage};
@@ -18,9 +18,11 @@ use crate::routes::Route;
 const SEGMENTS: u8 = 8;
 /// This many of the entries in each.
 const OF_SEGMENT: usize = 125;
-/// Parts of the index of unfinished batches that are looked at, over all routes. A stack with few routes is looked at
-/// whole.
-const PARTS: usize = 144;
+/// Parts of the index of unfinished batches that are looked at, over all routes: each costs half a read unit. A stack
+/// with few routes is looked at whole.
+pub(super) const PARTS: usize = 144;
+/// The same of a stack of which the waiting tasks have cost their part already.
+const PARTS_OF_MANY: usize = 64;
 /// This many of the batches in each.
 const OF_PART: usize = 4;
 /// This many batches are read.
@@ -66,15 +68,18 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let routes = self.routes.into_iter().flat_map(crate::routes::Routes::iter);
         let routes: Vec<&Route> = routes.filter(|route| of.is_none_or(|name| *name == route.name)).collect();
         let (mut crowd, mut groups) = self.waiting(of).await?;
-        let (ids, are_all) = self.unfinished(&routes).await?;
-        crowd.is_all &= are_all;
-        for batch in self.batches(&ids).await? {
+        let parts = if crowd.is_all { PARTS } else { PARTS_OF_MANY };
+        let (ids, are_all) = self.unfinished(&routes, parts).await?;
+        let mut allowance = Allowance::default();
+        let (batches, are_read) = self.batches(&ids, &mut allowance).await?;
+        crowd.is_all &= are_all && are_read;
+        for batch in batches {
             groups.entry(batch.batch.target.whole()).or_default().2.push(batch);
         }
         crowd.groups = groups.into_iter().map(Group::of).collect();
         crowd.groups.sort_by_key(|group| (std::cmp::Reverse(group.tasks()), group.oldest, group.target.clone()));
         for group in crowd.groups.iter_mut().filter(|group| group.waiting > 0).take(LOCKS) {
-            let (lock, open) = self.lock(&group.target).await?;
+            let (lock, open) = self.lock_within(&group.target, &mut allowance).await?;
             group.why = Some(Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()));
         }
         Ok(crowd)
@@ -100,24 +105,25 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     }
 
     /// Unfinished batches, of each route those that have been due for longest. Every route has its first before any has
-    /// its second.
-    pub(super) async fn unfinished(&self, routes: &[&Route]) -> Result<(BTreeSet<BatchId>, bool), Error> {
+    /// its second. Of more routes than parts the first are looked at.
+    pub(super) async fn unfinished(&self, routes: &[&Route], parts: usize) -> Result<(Vec<BatchId>, bool), Error> {
         let shelves: Vec<(&RouteName, bool)> = routes
             .iter()
             .flat_map(|route| {
                 [(&route.name, false)].into_iter().chain(route.is_pulled().then_some((&route.name, true)))
             })
             .collect();
-        let of_each = (PARTS / shelves.len().max(1)).clamp(1, usize::from(Part::COUNT));
-        let parts = shelves.iter().flat_map(|(route, is_pulled)| {
+        let of_each = (parts / shelves.len().max(1)).clamp(1, usize::from(Part::COUNT));
+        let looked_at = shelves.iter().take(parts).flat_map(|(route, is_pulled)| {
             Part::all().take(of_each).map(move |part| (*route, if *is_pulled { part.pulled() } else { part }))
         });
-        let reading = parts.map(|(route, part)| async move {
+        let reading = looked_at.map(|(route, part)| async move {
             Ok::<_, Error>((route, self.store.unfinished(route, Look::at(part, ANY_TIME, OF_PART)).await?))
         });
         let reading: Vec<_> = reading.collect();
         let found: Vec<_> = stream::iter(reading).buffered(CONCURRENCY).try_collect().await?;
-        let mut are_all = of_each == usize::from(Part::COUNT) && found.iter().all(|(_, part)| part.are_last);
+        let are_looked_at = of_each == usize::from(Part::COUNT) && shelves.len() <= parts;
+        let mut are_all = are_looked_at && found.iter().all(|(_, part)| part.are_last);
         let mut of_route: BTreeMap<&RouteName, Vec<(usize, BatchId)>> = BTreeMap::new();
         for (route, part) in found {
             of_route.entry(route).or_default().extend(part.all().into_iter().enumerate());
@@ -133,17 +139,30 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         Ok((ranked.into_iter().take(BATCHES).map(|(_, id)| id).collect(), are_all))
     }
 
-    pub(super) async fn batches(&self, ids: &BTreeSet<BatchId>) -> Result<Vec<OneBatch>, Error> {
-        let reading: Vec<_> = ids.iter().map(|id| self.batch(id)).collect();
-        let mut found: Vec<OneBatch> = stream::iter(reading)
-            .buffered(CONCURRENCY)
-            .try_filter_map(|batch| async { Ok(batch) })
-            .try_collect()
-            .await?;
+    /// As many of these batches as the allowance covers, those first that come first; and whether that is all.
+    pub(super) async fn batches(
+        &self,
+        ids: &[BatchId],
+        allowance: &mut Allowance,
+    ) -> Result<(Vec<OneBatch>, bool), Error> {
+        let (mut read, mut are_all) = (Vec::new(), true);
+        for id in ids {
+            are_all &= allowance.covers_one();
+            if are_all && let Some(batch) = self.store.batch(id).await? {
+                allowance.take(&batch);
+                read.push(batch);
+            }
+        }
+        let reading = read.into_iter().map(|batch| async move {
+            let why = self.why(&batch).await?;
+            Ok::<_, Error>(OneBatch { batch, why })
+        });
+        let reading: Vec<_> = reading.collect();
+        let mut found: Vec<OneBatch> = stream::iter(reading).buffered(CONCURRENCY).try_collect().await?;
         // The index lags behind what is done.
         found.retain(|one| one.why.is_some());
         found.sort_by_key(|one| one.batch.created_at);
-        Ok(found)
+        Ok((found, are_all))
     }
 }
 
@@ -179,7 +198,7 @@ mod tests {
     use super::*;
     use crate::domain::batch::Assumes;
     use crate::domain::gate::{Of, Scope};
-    use crate::domain::{Batch, Gate, Revision, Task, TaskId};
+    use crate::domain::{Batch, Candidate, Gate, Revision, Round, Task, TaskId};
     use crate::memory::MemoryStore;
     use crate::routes::Routes;
 
@@ -265,6 +284,23 @@ mod tests {
         store.store(&batch, Assumes::Absent).await.unwrap();
         let crowd = Looking { store: &store, env: &Still, routes: Some(&routes) }.crowd(None).await.unwrap();
         assert!(crowd.groups.iter().any(|group| group.target.as_str() == "s:alone"), "{:?}", crowd.groups);
+        assert!(!crowd.is_all);
+    }
+
+    /// A batch as large as there may be.
+    fn large(id: &str, target: &str) -> Batch {
+        let member = |n| Candidate { id: TaskId::new(format!("{n:0>128}")), round: Round(0), bytes: 1 };
+        Batch::express(BatchId::new(id), Target::new(target), &(0..1_000).map(member).collect::<Vec<_>>(), NOW)
+    }
+
+    #[tokio::test]
+    async fn of_large_batches_one_is_read_and_the_others_are_said_to_be_left_out() {
+        let (store, routes) = (MemoryStore::new(), routes());
+        for n in 0..4 {
+            store.store(&large(&format!("{n:032x}"), &format!("r:t{n}")), Assumes::Absent).await.unwrap();
+        }
+        let crowd = Looking { store: &store, env: &Still, routes: Some(&routes) }.crowd(None).await.unwrap();
+        assert_eq!(crowd.groups.len(), 1, "{:?}", crowd.groups.iter().map(|group| &group.target).collect::<Vec<_>>());
         assert!(!crowd.is_all);
     }
 

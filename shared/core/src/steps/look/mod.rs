@@ -4,6 +4,7 @@
 //! a page that stays open. Indexes lag, and what is read one after the other is of different moments: what people are
 //! shown may be a moment old, and nothing is decided from it.
 
+mod allowance;
 mod crowd;
 mod kept;
 
@@ -17,10 +18,11 @@ use crate::domain::{Batch, BatchId, Candidate, Gate, Lane, Lock, Shard, Target, 
 use crate::ports::{Batches, Env, Freshness, Gates, Lanes, Locks, Tasks};
 use crate::routes::{Route, Routes};
 
+use allowance::Allowance;
 pub use crowd::{Crowd, Group};
 pub use kept::Kept;
 
-/// How many waiting tasks of a shard are counted.
+/// How many waiting tasks are counted, over all shards that are looked at.
 const COUNTED: usize = 1_000;
 /// Shards of a Target that are looked at.
 const MOST_SHARDS: usize = 8;
@@ -126,6 +128,10 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
                 }
                 Some(Why::Turn)
             }
+            task::Status::Scheduled { target: groups_by, due } => {
+                target = Some(groups_by.whole());
+                Some(Why::NotBefore { due: *due })
+            }
             task::Status::Created { target: waits_for } => {
                 target = Some(waits_for.whole());
                 let (lock, open) = self.lock(&waits_for.whole()).await?;
@@ -160,17 +166,20 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let target = target.whole();
         let route = self.route(&target);
         let mut shards = Vec::new();
-        for shard in target.shards(route.map_or(1, |route| route.shards)).take(MOST_SHARDS) {
-            let (lock, open) = self.lock(&shard).await?;
-            let page = self.store.waiting(&shard, None, COUNTED).await?;
+        let looked_at: Vec<Target> = target.shards(route.map_or(1, |route| route.shards)).take(MOST_SHARDS).collect();
+        let of_each = COUNTED / looked_at.len().max(1);
+        let mut allowance = Allowance::default();
+        for shard in looked_at {
+            let (lock, open) = self.lock_within(&shard, &mut allowance).await?;
+            let page = self.store.waiting(&shard, None, of_each).await?;
             let waits = !page.candidates.is_empty();
             let why = waits.then(|| Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()));
             let (shard, more) = (shard.shard(), page.next.is_some());
             shards.push(OneShard { shard, waiting: page.candidates, more, lock, open, why });
         }
         let gates = self.gates(&target).await?;
-        let (of_route, _) = self.unfinished(&route.into_iter().collect::<Vec<_>>()).await?;
-        let mut batches = self.batches(&of_route).await?;
+        let (of_route, _) = self.unfinished(&route.into_iter().collect::<Vec<_>>(), crowd::PARTS).await?;
+        let (mut batches, _) = self.batches(&of_route, &mut allowance).await?;
         batches.retain(|one| one.batch.target.whole() == target);
         let one = OneTarget { target, shards, gates, batches };
         Ok((route.is_some() || one.is_known()).then_some(one))
@@ -204,7 +213,7 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// A table did not answer.
     pub async fn route_gate(&self, route: &Route) -> Result<Seen, Error> {
         let scope = Scope::Route(route.name.clone());
-        let limits = Limits { in_flight: route.in_flight.in_all, gap_ms: route.gap_ms };
+        let limits = route.limits();
         Ok(Seen { of: scope.of(), limits, gate: self.store.gate(&scope).await? })
     }
 
@@ -229,6 +238,20 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
             Some(open) => self.store.batch(open).await?,
             None => None,
         };
+        Ok((lock, open))
+    }
+
+    /// The same, without the batch if the allowance is used up: its tasks are then said to wait for their leader.
+    async fn lock_within(
+        &self,
+        target: &Target,
+        allowance: &mut Allowance,
+    ) -> Result<(Option<Lock>, Option<Batch>), Error> {
+        if !allowance.covers_one() {
+            return Ok((self.store.lock(target).await?, None));
+        }
+        let (lock, open) = self.lock(target).await?;
+        open.iter().for_each(|batch| allowance.take(batch));
         Ok((lock, open))
     }
 

@@ -3,6 +3,8 @@
 use super::Record;
 use crate::domain::lane::Order;
 use crate::domain::rest::{Rest, Stage};
+use crate::domain::task::Status;
+use crate::domain::when::When;
 use crate::domain::{ListId, Shard, Target, Task, TaskMessage};
 
 /// A parsed record with the task that it asks for.
@@ -65,5 +67,14 @@ impl Opened {
 
 /// The message that asked for a task.
 pub(super) fn message_of(task: Task) -> TaskMessage {
-    TaskMessage { id: task.id, payload: task.payload, item: task.item, list: None, event: task.event }
+    let Task { id, payload, item, event, expires_at, status, .. } = task;
+    let not_before = match status {
+        Status::Scheduled { due, .. } => Some(When::At(due)),
+        Status::Queued
+        | Status::Created { .. }
+        | Status::Batched { .. }
+        | Status::Succeeded { .. }
+        | Status::Failed { .. } => None,
+    };
+    TaskMessage { id, payload, item, list: None, event, not_before, expires_at: expires_at.map(When::At) }
 }

@@ -25,6 +25,7 @@ use super::{Record, Register, Report};
 use crate::domain::batch::Limits;
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
+use crate::domain::task::Status;
 use crate::domain::{BatchId, Shard, Target, Timestamp};
 use crate::ports::{Destination, Env, Inbox, Outbox, Outgoing, send_all};
 use crate::steps::Error;
@@ -101,7 +102,7 @@ enum Fate {
 
 /// Decides over those of one Target's tasks that fill no batch, the oldest first; `rests` are those of their event.
 fn fate(limits: Limits, now: Timestamp, tasks: &[(Record, Parsed)], rests: &[Opened]) -> Fate {
-    let patience_ms = limits.wait_ms.min(LONGEST_MS);
+    let patience_ms = limits.patience_ms().min(LONGEST_MS);
     if patience_ms < HOLD_MS {
         return Fate::Elected;
     }
@@ -127,9 +128,12 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
     /// those of this event, which has this many `records`.
     pub(super) fn carve(&self, coming: Vec<(Record, Parsed)>, rests: &[Opened], records: usize) -> Carved {
         let now = self.env.now();
-        // What failed before goes its own way, so that it does not take those with it that could gather.
-        let (failed, coming): (Vec<_>, Vec<_>) =
-            coming.into_iter().partition(|(_, parsed)| matches!(parsed.came, Came::In(Stage::Failed, ..)));
+        // What failed before goes its own way, so that it does not take those with it that could gather. What waits for
+        // its time fills no batch yet.
+        let (failed, coming): (Vec<_>, Vec<_>) = coming.into_iter().partition(|(_, parsed)| {
+            let is_scheduled = matches!(parsed.task.status, Status::Scheduled { .. });
+            is_scheduled || matches!(parsed.came, Came::In(Stage::Failed, ..))
+        });
         let mut by_target: BTreeMap<Target, Vec<(Record, Parsed)>> = BTreeMap::new();
         for (record, parsed) in coming {
             by_target.entry(parsed.target.clone()).or_default().push((record, parsed));

@@ -213,7 +213,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     async fn put(&self, mut parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
         let drawn = parsed.target.clone();
         let (shards, begun) = (self.routes.get(&drawn.route()).map_or(1, |route| route.shards), self.env.now());
-        let waits = parsed.task.status.batch().is_none();
+        let waits = matches!(parsed.task.status, Status::Created { .. });
         let mut moves = 0;
         loop {
             if waits && (self.is_late() || spread.yields(&drawn)) {
@@ -253,9 +253,12 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
             };
             let task = parsed.task;
             return Ok(match registered {
-                Registered::New => match task.status.batch().cloned() {
-                    Some(batch) => Put::Batched(batch, (task, target)),
-                    None => Put::New(Next::Elect(Waiting::new(&task, &target))),
+                Registered::New => match &task.status {
+                    Status::Batched { batch } => Put::Batched(batch.clone(), (task, target)),
+                    Status::Scheduled { due, .. } => Put::New(Next::Due(*due, Waiting::new(&task, &target))),
+                    Status::Queued | Status::Created { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
+                        Put::New(Next::Elect(Waiting::new(&task, &target)))
+                    }
                 },
                 Registered::Existing(existing) => repeated(task, target, *existing),
             });
@@ -318,7 +321,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What
     /// drives tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
-        let Plan { waiting, mut messages, mut rejected, acks, lost, .. } = plan;
+        let Plan { waiting, due, mut messages, mut rejected, acks, lost, .. } = plan;
+        messages.extend(plan::due_messages(due, self.env.now()));
         let asked = waiting.into_iter().flat_map(|(target, Asking { since, tasks })| {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();
             let records: Vec<Vec<String>> = records.chunks(MAX_TASKS).map(<[_]>::to_vec).collect();
@@ -410,7 +414,7 @@ fn sort_out(done: Vec<(Record, Result<Put, Error>)>, plan: &mut Plan, report: &m
 
 /// What becomes of a task whose id is there already.
 fn repeated(task: Task, target: Target, existing: Task) -> Put {
-    if existing.digest == task.digest {
+    if existing.is_repeated_by(&task.digest) {
         return Put::Repeated((existing, target));
     }
     Put::Refused(Refused::of(conflict(), message_of(task)))

@@ -3,16 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::{Record, Refused};
+use crate::domain::message::MAX_TASKS;
 use crate::domain::task::{Candidate, Ties};
 use crate::domain::task_message::{Rejection, TaskMessage};
 use crate::domain::{Outcome, Target, Timestamp};
 use crate::ports::{Destination, Outgoing, Waiting};
-use crate::steps::drive_on::Next;
+use crate::steps::drive_on::{Next, due_message};
+
+/// Scheduled tasks by when they are due, in whole seconds, and by what they are grouped by then.
+pub(super) type Scheduled = BTreeMap<(u64, Target), Vec<(String, Candidate, Timestamp)>>;
 
 /// What is to be sent, which items are acked, and which records wait for that.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) waiting: BTreeMap<Target, Asking>,
+    /// Scheduled tasks, each with its record.
+    pub(super) due: Scheduled,
     /// What drives tasks on, with the records of these.
     pub(super) messages: Vec<(Vec<String>, Outgoing)>,
     /// Rejected records, with their messages.
@@ -51,7 +57,10 @@ impl Plan {
                 asking.since = asking.since.min(since);
                 asking.tasks.push((message_id, candidate));
             }
-            Next::Send(outgoing) => self.send(vec![message_id], outgoing),
+            Next::Due(at, Waiting { target, candidate, .. }) => {
+                self.due.entry((at.0.div_ceil(1_000), target)).or_default().push((message_id, candidate, at));
+            }
+            Next::Send(outgoing) | Next::FollowUp(outgoing) => self.send(vec![message_id], outgoing),
             Next::Ack(ties, outcome) => self.acks.push((message_id, ties, outcome)),
             Next::Nothing => {}
         }
@@ -85,4 +94,17 @@ impl Plan {
         };
         self.rejected.push((record.message_id.clone(), outgoing));
     }
+}
+
+/// The messages by which scheduled tasks fall due, each with the records of those in it.
+pub(super) fn due_messages(due: Scheduled, now: Timestamp) -> Vec<(Vec<String>, Outgoing)> {
+    let mut messages = Vec::new();
+    for ((_, target), tasks) in due {
+        for chunk in tasks.chunks(MAX_TASKS) {
+            let Some(at) = chunk.iter().map(|(.., at)| *at).max() else { continue };
+            let (records, candidates) = chunk.iter().map(|(record, task, _)| (record.clone(), task.clone())).unzip();
+            messages.extend(due_message(&target, candidates, at, now).map(|message| (records, message)));
+        }
+    }
+    messages
 }

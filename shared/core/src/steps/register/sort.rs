@@ -9,6 +9,7 @@ use crate::domain::lane::{Numbering, Order};
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::sender::Sender;
 use crate::domain::task_message::{self, Code, Rejection, TaskMessage};
+use crate::domain::times::Times;
 use crate::domain::{LaneId, ListId, Shard, Task, TaskId};
 use crate::ports::Env;
 use crate::routes::Assigned;
@@ -101,18 +102,24 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             Came::In(Stage::Left(_), shard, _) if shard.0 < route.shards => shard,
             Came::In(..) | Came::Alone => Shard::drawn(route.shards, draw),
         };
-        let target = target.in_shard(shard);
+        let (target, now) = (target.in_shard(shard), self.env.now());
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
-        let now = self.env.now();
         let waits_since = match came {
             // Of several shards, each one's rests gather for themselves: those of all are still to meet at their
             // leader's.
             Came::In(Stage::Left(since), ..) if route.shards == 1 => since.min(now),
             Came::In(..) | Came::Alone => now,
         };
-        let task = Task::new(message.id, target.clone(), message.payload, digest, now);
+        let times = Times::of(&message, now);
+        if let Err(rejection) = times.check(order.is_some(), now) {
+            return Err(Refused::of(rejection, message));
+        }
+        let task = Task::new(message.id, target.clone(), message.payload, digest, now).expiring(times.expires_at);
         let task = Task { waits_since, ..task.with_item(message.item).with_event(message.event) };
+        // On a list it waits for its release first.
+        let due = times.not_before.filter(|due| *due > now && list.is_none());
+        let task = due.into_iter().fold(task, Task::scheduled);
         Ok(Parsed { task, target, order, list, came })
     }
 }

@@ -171,9 +171,9 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
         let ids: Vec<_> = messages.iter().map(|(_, message)| message.id.clone()).collect();
         let tasks = self.store.read(&ids, Freshness::Eventual).await?;
         let is_other = |message: &TaskMessage| {
-            tasks
-                .iter()
-                .any(|task| task.id == message.id && task.event == message.event && task.digest != message.digest())
+            tasks.iter().any(|task| {
+                task.id == message.id && task.event == message.event && !task.is_repeated_by(&message.digest())
+            })
         };
         Ok(messages.iter().find(|(_, message)| is_other(message)).map(|(number, _)| *number))
     }

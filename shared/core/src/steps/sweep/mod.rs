@@ -13,6 +13,7 @@
 //! | members that did not return | the same | their way back |
 //! | tasks that have waited for long, with no leader alive | index of waiting tasks | an election |
 //! | tasks that were cancelled, and of which somebody may not have heard | index of waiting tasks | see [`cancel`](super::cancel) |
+//! | scheduled tasks whose time has come | index of what is due | an election |
 //! | trackers that are due: complete, overdue, abandoned, not told of, forgotten | index of trackers | see [`track`] |
 //! | releases and discards of lists that somebody left; idle lists | index of lists | see [`list`] |
 //! | watermarks that nobody committed; streams that are over | index of streams | see [`stream`](super::stream) |
@@ -26,6 +27,7 @@
 //! A lock whose leader died needs no look of its own: its open batch is among the unfinished, its tasks among the
 //! waiting, and the next leader takes it over.
 
+mod due;
 mod shelf;
 mod waiting;
 
@@ -58,6 +60,8 @@ pub struct Report {
     pub batches: usize,
     /// Waiting tasks that got an election.
     pub tasks: usize,
+    /// Scheduled tasks that wait for a batch from now on.
+    pub due: usize,
     /// Waiting tasks that no route wants any more; they stay as they are.
     pub stranded: usize,
     /// What became of trackers.
@@ -139,16 +143,17 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     pub async fn run(&self) -> (Report, Result<(), Error>) {
         let until = self.env.now().plus_ms(self.budget.time_ms);
         let routes: Vec<_> = self.routes.iter().map(|route| self.batches(route, until)).collect();
-        let (sessions, tasks, batches, trackers, lists, streams) = join!(
+        let (sessions, tasks, due, batches, trackers, lists, streams) = join!(
             self.sessions(until),
             self.tasks(until),
+            self.due(until),
             stream::iter(routes).buffer_unordered(ROUTES_AT_ONCE).collect::<Vec<Tally>>(),
             self.trackers(until),
             self.lists(until),
             self.streams(until),
         );
         let mut all = Tally::default();
-        for tally in [sessions, tasks, trackers, lists, streams].into_iter().chain(batches) {
+        for tally in [sessions, tasks, due, trackers, lists, streams].into_iter().chain(batches) {
             all.add(tally);
         }
         (all.report, all.failed.map_or(Ok(()), Err))

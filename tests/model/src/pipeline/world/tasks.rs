@@ -97,6 +97,7 @@ impl World {
         let status = match settlement {
             Settlement::Succeeded => Status::Succeeded { batch },
             Settlement::Failed(failure) => Status::Failed { batch: Some(batch), reason: failure.reason.clone() },
+            Settlement::Ended { ended, .. } => Status::Failed { batch: Some(batch), reason: ended.reason() },
         };
         self.tables.put_task(Task { status, ..task }, laws.lags);
     }

@@ -1,0 +1,78 @@
+//! Tasks that a person cancels while their batch waits, end to end on ports in memory.
+
+use std::collections::BTreeSet;
+
+use groupage_core::domain::cancelled::Refused;
+use groupage_core::domain::shown::Shown;
+use groupage_core::domain::{BatchId, TaskId};
+use groupage_core::ports::{Batches, Env};
+use groupage_core::steps::cancel::Cancelling;
+use groupage_tests::clock::in_virtual_time;
+use groupage_tests::downstream::{Scripted, ok};
+use groupage_tests::promises::broken;
+use groupage_tests::scenario::{parcels, routes_with};
+use groupage_tests::world::{Setting, World};
+
+fn world() -> World {
+    let setting = Setting { sweeps: true, latency_ms: 4, ..Setting::default() };
+    World::new(setting, &routes_with("limits: { pause: route }"), Scripted::new(Box::new(|_, _| Ok(ok("")))))
+}
+
+async fn cancel(world: &World, ids: &[&str]) -> Vec<Result<(), Refused>> {
+    let ids: Vec<TaskId> = ids.iter().map(|id| TaskId::new(*id)).collect();
+    let queues = world.queues.now();
+    let cancelling = Cancelling { store: world.tables(), outbox: queues, env: &world.env };
+    let each = cancelling.cancel(&world.routes, &ids).await;
+    assert_eq!(each.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), ids);
+    each.into_iter().map(|(_, outcome)| outcome.unwrap()).collect()
+}
+
+/// Lets three tasks wait in one batch at the gate of a route that a person holds.
+async fn waiting(world: &World) -> BatchId {
+    world.hold_later(0, "parcels");
+    world.send_later(500, &parcels(3, 1));
+    let waits = || world.env.now().0 < 6_000 || world.tables().batches().is_empty();
+    world.run_while(waits).await.unwrap();
+    world.tables().batches()[0].id.clone()
+}
+
+#[test]
+fn members_of_a_batch_that_waits_are_cancelled_by_one_write_and_their_neighbours_are_called() {
+    in_virtual_time(async {
+        let world = world();
+        let batch = waiting(&world).await;
+        let before = world.tables().batch(&batch).await.unwrap().unwrap();
+        assert_eq!(cancel(&world, &["p2", "p0"]).await, [Ok(()), Ok(())]);
+        let after = world.tables().batch(&batch).await.unwrap().unwrap();
+        // They are left out, and then it is noted that all have heard.
+        assert_eq!((after.revision, after.members.len()), (before.revision.next().next(), 3));
+        assert_eq!(cancel(&world, &["p0"]).await, [Ok(())], "a repeat");
+        for task in world.tables().tasks().iter().filter(|task| task.id != TaskId::new("p1")) {
+            assert_eq!(Shown::of(task, Some(&after)), Shown::Cancelled);
+        }
+        world.run_to_rest().await.unwrap();
+        let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
+        assert_eq!(called, [["p1"]]);
+        assert_eq!(
+            cancel(&world, &["p1", "nobody"]).await,
+            [Err(Refused::Settled("succeeded")), Err(Refused::Unknown)]
+        );
+        let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
+        assert_eq!(broken(&world, &sent), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_batch_of_which_all_are_cancelled_is_over() {
+    in_virtual_time(async {
+        let world = world();
+        let batch = waiting(&world).await;
+        assert_eq!(cancel(&world, &["p0", "p1", "p2"]).await, [Ok(()), Ok(()), Ok(())]);
+        let after = world.tables().batch(&batch).await.unwrap().unwrap();
+        assert_eq!((after.status.word(), after.unfinished()), ("settled", None));
+        world.run_to_rest().await.unwrap();
+        assert_eq!(world.downstream.ledger(), []);
+        let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
+        assert_eq!(broken(&world, &sent), Vec::<String>::new());
+    });
+}
