@@ -122,6 +122,11 @@ impl MemoryStore {
     }
 
     /// All batches, in the order of their ids.
+    pub fn gates(&self) -> Vec<(Scope, Gate)> {
+        self.tables().gates.iter().map(|(scope, gate)| (scope.clone(), gate.clone())).collect()
+    }
+
+    /// All batches.
     pub fn batches(&self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = self.tables().batches.values().cloned().collect();
         batches.sort_by(|a, b| a.id.cmp(&b.id));

@@ -24,6 +24,7 @@ mod adaptive;
 mod health;
 mod heard;
 mod line;
+mod news;
 mod pace;
 mod standing;
 #[cfg(test)]
@@ -40,8 +41,9 @@ pub use adaptive::{Adaptive, Bounds, Fared};
 pub use health::{
     Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
 };
-pub use heard::Now;
+pub use heard::{Heeds, Now};
 pub use line::{Line, Shift};
+pub use news::{Event, News};
 pub use pace::Pace;
 pub use standing::Standing;
 
