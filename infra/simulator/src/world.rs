@@ -177,6 +177,7 @@ impl World {
     fn function(&self, machine: Machine) -> Function {
         Stack {
             store: self.tables.seen_by(machine.clone()),
+            rations: machine.rations(),
             queues: Wired { queues: Arc::clone(&self.queues), machine },
             env: self.env.clone(),
             timing: Timing::default(),

@@ -21,7 +21,7 @@ use groupage_core::steps::hold::Holding;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::lane::{Ordering, Resumed};
 use groupage_core::steps::process::Processor;
-use groupage_core::steps::register::{Record, Register, Report};
+use groupage_core::steps::register::{Rations, Record, Register, Report};
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::{Worked, Worker};
@@ -44,7 +44,9 @@ impl World {
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
         let deadline = process.env().now().plus_ms(TASKS.budget_ms());
-        Register { store: &store, queues: &queues, env: process.env(), routes, deadline }.run(records).await
+        Register { store: &store, queues: &queues, env: process.env(), routes, deadline, rations: &Rations::default() }
+            .run(records)
+            .await
     }
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {

@@ -12,7 +12,7 @@ use groupage_core::routes::Routes;
 use groupage_core::steps::elect::{self, ElectLeader};
 use groupage_core::steps::group::{self, GroupBatch};
 use groupage_core::steps::handle::{self, Delivery, HandleBatch};
-use groupage_core::steps::register::{Record, Register};
+use groupage_core::steps::register::{Rations, Record, Register};
 use groupage_core::steps::sweep::{self, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::{Error, follow_up};
@@ -42,6 +42,8 @@ pub struct Stack<S, Q, E> {
     pub worker: String,
     /// What the senders of task messages may say.
     pub senders: Senders,
+    /// What this process remembers of Targets that were throttled.
+    pub rations: Arc<Rations>,
     /// Whether logs name Targets, which may be somebody's; else they name the route.
     pub logs_targets: bool,
 }
@@ -59,7 +61,14 @@ pub struct Handled {
 pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
     let deadline = stack.env.now().plus_ms(TASKS.budget_ms());
-    let step = Register { store: &stack.store, queues: &stack.queues, env: &stack.env, routes: &routes, deadline };
+    let step = Register {
+        store: &stack.store,
+        queues: &stack.queues,
+        env: &stack.env,
+        routes: &routes,
+        deadline,
+        rations: &stack.rations,
+    };
     let records = event
         .records
         .into_iter()

@@ -8,7 +8,7 @@ use groupage_core::routes::Routes;
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
-use groupage_core::steps::register::{Record, Register};
+use groupage_core::steps::register::{Rations, Record, Register};
 
 use crate::harness::act::Answer;
 use crate::harness::histories::{self, Calls};
@@ -115,12 +115,26 @@ impl Calls for Steps {
         match (*origin.body).clone() {
             Body::Register(numbers) => {
                 let records = numbers.into_iter().map(|n| record(format!("m{n}"), text(n), 1));
-                let step = Register { store: ports, queues: ports, env: ports, routes, deadline: Timestamp(u64::MAX) };
+                let step = Register {
+                    store: ports,
+                    queues: ports,
+                    env: ports,
+                    routes,
+                    deadline: Timestamp(u64::MAX),
+                    rations: &Rations::default(),
+                };
                 step.run(records.collect()).await.kept().next().is_none()
             }
             Body::Rest(numbers, stage) => {
                 let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage, Shard::HOME);
-                let step = Register { store: ports, queues: ports, env: ports, routes, deadline: Timestamp(u64::MAX) };
+                let step = Register {
+                    store: ports,
+                    queues: ports,
+                    env: ports,
+                    routes,
+                    deadline: Timestamp(u64::MAX),
+                    rations: &Rations::default(),
+                };
                 // So often that it is not hidden any more: a message that is hidden comes again, as any may.
                 step.run(vec![record("rest".to_owned(), body, u32::MAX)]).await.kept().next().is_none()
             }

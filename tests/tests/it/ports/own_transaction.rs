@@ -56,6 +56,7 @@ impl Office {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders::default(),
+            rations: Arc::default(),
             logs_targets: true,
         };
         let printer = Printer { client: fixture.client(), table: "labels".to_owned() };

@@ -14,6 +14,7 @@ mod express;
 mod gather;
 mod parts;
 mod plan;
+mod rations;
 mod refused;
 mod sort;
 mod spread;
@@ -46,6 +47,7 @@ use sort::Coming;
 use spread::Spread;
 
 pub use gather::FULL_EVENT;
+pub use rations::Rations;
 
 /// One message of the task queue.
 #[derive(Clone, Debug)]
@@ -125,6 +127,8 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
     /// When this invocation should begin nothing more: what it has begun must still be sent on in time.
     pub deadline: Timestamp,
+    /// What its process may put for Targets that were throttled, in this event and in those after it.
+    pub rations: &'a Rations,
 }
 
 /// How many shards a put leaves; if the next one does not take it either, its task or its record comes again.
@@ -202,6 +206,11 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     }
 
     async fn put_each(&self, tasks: Vec<(Record, Parsed)>, spread: &Spread) -> Vec<(Record, Result<Put, Error>)> {
+        for (_, parsed) in &tasks {
+            if let times @ 1.. = yielding::times(parsed.came) {
+                self.rations.expect(&parsed.target, times, self.env.now());
+            }
+        }
         let putting = stream::iter(tasks).map(|(record, parsed)| async move {
             let put = self.put(parsed, spread).await;
             (record, put)
@@ -216,7 +225,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         let waits = matches!(parsed.task.status, Status::Created { .. });
         let mut moves = 0;
         loop {
-            if waits && (self.is_late() || spread.yields(&drawn)) {
+            if waits && (self.is_late() || moves == 0 && !self.rations.take(&drawn, self.env.now())) {
                 return Ok(Put::Yields(Box::new(parsed), None));
             }
             if self.is_late() {
@@ -244,7 +253,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
                         continue;
                     }
                     if matches!(error, ports::Error::Throttled { .. }) {
-                        let is_first = spread.yield_to_leader(&drawn);
+                        let is_first = self.rations.throttled(&drawn, self.env.now());
                         return Ok(Put::Yields(Box::new(parsed), is_first.then(|| error.into())));
                     }
                     return Err(error.into());

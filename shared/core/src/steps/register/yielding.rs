@@ -3,8 +3,9 @@
 //!
 //! A waiting task costs its partition one write unit to come and one to go. Registrations are many at once, so they
 //! would take the whole partition and leave the leader none to move tasks out. So the first throttled put ends the puts
-//! of its Target in this event, and the leader has the partition. The tasks that are left go back to the task queue in
-//! few messages, with a delay that grows each time. Nothing is counted against them.
+//! of its Target for a moment, and from then on its process puts them at a pace (module `rations`): the leader has what
+//! is left of the partition. The tasks that are not put go back to the task queue in few messages, with a delay that
+//! grows each time. Nothing is counted against them.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +48,7 @@ pub(super) fn put_off(
 }
 
 /// How often a task has yielded in a row.
-const fn times(came: Came) -> u8 {
+pub(super) const fn times(came: Came) -> u8 {
     match came {
         Came::In(Stage::Yielded(times), ..) => times,
         Came::In(Stage::Failed | Stage::Left(_), ..) | Came::Alone => 0,
