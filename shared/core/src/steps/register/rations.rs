@@ -11,6 +11,9 @@ use crate::domain::time::Timestamp;
 #[derive(Debug, Default)]
 pub struct Rations(Mutex<HashMap<Target, Ration>>);
 
+/// From so many on, those that are over are looked for and forgotten.
+const MANY: usize = 1_000;
+
 impl Rations {
     /// Takes one put of this Target, if it may be made now.
     pub(super) fn take(&self, target: &Target, now: Timestamp) -> bool {
@@ -29,7 +32,11 @@ impl Rations {
 
     /// Notes that tasks of this Target have come back so often in a row, since others were throttled.
     pub(super) fn expect(&self, target: &Target, times: u8, now: Timestamp) {
-        self.lock().entry(target.clone()).or_insert_with(|| Ration::expected(times, now));
+        let mut rations = self.lock();
+        if rations.len() >= MANY {
+            rations.retain(|_, ration| !ration.is_over(now));
+        }
+        rations.entry(target.clone()).or_insert_with(|| Ration::expected(times, now));
     }
 
     /// Notes that a put of this Target was throttled. Whether that is news.
