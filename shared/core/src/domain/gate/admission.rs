@@ -51,9 +51,9 @@ pub enum Admission {
 /// A batch whose time is at most so far ahead waits for it in place, in milliseconds. Any other comes back instead.
 pub const IN_PLACE_MS: u64 = 1_500;
 /// A ticket that nobody came with for so long after its time is lost, in milliseconds: its batch starts anew.
-const LOST_MS: u64 = 30_000;
+pub(super) const LOST_MS: u64 = 30_000;
 /// A place is kept free for a ticket for so long after its time, in milliseconds.
-const KEPT_MS: u64 = 2_000;
+pub(super) const KEPT_MS: u64 = 2_000;
 
 /// Where a batch stands.
 #[derive(Clone, Copy)]
