@@ -123,8 +123,8 @@ fn a_few_failures_are_no_outage_and_nobody_is_told() {
     assert_eq!((came.told, came.broken), (Vec::new(), Vec::new()));
 }
 
-/// What is told of an outage, and what is rejected, if its queue refuses for so many hours, and one more call comes
-/// after so many.
+/// What is told of an outage, and what is rejected, if its queue refuses for some hours, and one more call comes after
+/// some hours.
 fn told_after(refused_h: u64, called_h: u64) -> (Vec<(String, String)>, Vec<Outgoing>) {
     in_virtual_time(async {
         let queue = Destination::Notification(NotificationQueue::Url(OUTAGES.to_owned()));

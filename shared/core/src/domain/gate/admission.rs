@@ -4,7 +4,7 @@
 
 use super::health::Lets;
 use super::line::Inserted;
-use super::{Gate, Limits, Pace};
+use super::{Gate, IN_PLACE_MS, Limits, Pace};
 use crate::domain::id::BatchId;
 use crate::domain::outcome::Reason;
 use crate::domain::time::Timestamp;
@@ -48,8 +48,6 @@ pub enum Admission {
     },
 }
 
-/// A batch whose time is at most so far ahead waits for it in place, in milliseconds. Any other comes back instead.
-pub const IN_PLACE_MS: u64 = 1_500;
 /// A ticket that nobody came with for so long after its time is lost, in milliseconds: its batch starts anew.
 pub(super) const LOST_MS: u64 = 30_000;
 /// A place is kept free for a ticket for so long after its time, in milliseconds.

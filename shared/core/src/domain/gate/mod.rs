@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::id::{BatchId, Revision, RouteName, Target};
 use super::time::Timestamp;
 pub use adaptive::{Adaptive, Bounds, Fared};
-pub use admission::{Admission, Asks, IN_PLACE_MS};
+pub use admission::{Admission, Asks};
 pub use health::{
     Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
 };
@@ -151,6 +151,9 @@ pub struct Gate {
     /// How its calls fare.
     pub health: Health,
 }
+
+/// A batch whose time is at most so far ahead waits for it in place, in milliseconds. Any other comes back instead.
+pub const IN_PLACE_MS: u64 = 1_500;
 
 impl Gate {
     fn written_for(&self, batch: &BatchId) -> Self {

@@ -38,7 +38,7 @@ pub enum Event {
     Ended,
 }
 
-/// Of so many outages at most something waits to be told; if there are more, the oldest is left out.
+/// So much is kept to be told, in outages; if there are more, the oldest is left out.
 const MOST: usize = 16;
 /// What a queue has refused is sent again after so long at the earliest, in milliseconds.
 const AGAIN_MS: u64 = 60_000;

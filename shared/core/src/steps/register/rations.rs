@@ -11,7 +11,7 @@ use crate::domain::time::Timestamp;
 #[derive(Debug, Default)]
 pub struct Rations(Mutex<HashMap<Target, Ration>>);
 
-/// From so many on, those that are over are looked for and forgotten.
+/// From this number on, those that are over are looked for and forgotten.
 const MANY: usize = 1_000;
 
 impl Rations {
