@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use groupage_core::domain::message::Elect;
 use groupage_core::domain::shelf::Bookmarks;
+use groupage_core::domain::task::Status;
 use groupage_core::ports::{Result, layer};
 use groupage_core::steps::sweep::Budget;
 use groupage_tests::prelude::*;
@@ -122,6 +123,37 @@ async fn what_one_sweep_gets_through_leaves_no_bookmark_and_nothing_unvisited() 
     done.unwrap();
     assert_eq!(report.oldest_unvisited.ms, 0);
     assert_eq!(store.bookmarks(&Shelf::Waiting).await.unwrap(), Bookmarks::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sweep_says_how_long_the_oldest_task_has_waited_that_should_not_wait() {
+    let (stand, store) = (Stand::new(SMALL), MemoryStore::new());
+    // No route wants it, which is told by another figure.
+    waits(&stand, &store, "stranded", "gone", "x").await;
+    stand.wait().await;
+    waits(&stand, &store, "oldest", "parcels", "x").await;
+    // Its time has not come.
+    let later = Timestamp(stand.env.now().0 + 30 * 60_000);
+    let target = Target::of(&RouteName::new("parcels"), "x");
+    let task = Task::new(TaskId::new("later"), target.clone(), "{}".to_owned(), "later".to_owned(), stand.env.now());
+    let status = Status::Scheduled { target, due: later };
+    store.register(&Task { status, ..task }).await.unwrap();
+    let mut told = Vec::new();
+    for minute in 0..32_u64 {
+        if minute == 10 {
+            waits(&stand, &store, "younger", "parcels", "y").await;
+        }
+        let (report, done) = stand.sweep(&store).await;
+        done.unwrap();
+        told.push(report.oldest_waiting.ms / EVERY_MS);
+        if minute == 20 {
+            store.join(&TaskId::new("oldest"), Round(0), &BatchId::new("b")).await.unwrap();
+        }
+        stand.wait().await;
+    }
+    assert_eq!(told[..2], [0, 0], "nobody has waited for longer than a minute");
+    assert_eq!(told[2..21], (2..21).collect::<Vec<_>>(), "whether or not it asked for a leader in that minute");
+    assert_eq!(told[21..32], (11..22).collect::<Vec<_>>(), "the younger one, and not what fell due by the last sweep");
 }
 
 /// A task that is visited each few sweeps only is sent on no less often for that.
