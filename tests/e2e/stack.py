@@ -16,6 +16,7 @@ from emulator import Emulator
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target/sam/template.yaml"
 SAM = ROOT / "target/tools/sam/bin/sam"
+AWS_CLI = ROOT / "target/tools/cli/bin/aws"
 GROUPAGE = ROOT / "target/debug/groupage"
 
 PATIENCE_S = 300
@@ -232,9 +233,9 @@ class Stack:
 
 
 def _for_the_emulator() -> Path:
-    """The built template without what refuses plain HTTP, which is all that the emulator speaks, and without alarms that
-    do arithmetic, which it does not know. `test_data.py` tries that refusal on a queue of its own, and `test_alarms.py`
-    does the arithmetic."""
+    """The built template without what refuses plain HTTP, which is all that the emulator speaks, and without alarms
+    that do arithmetic, which it does not know. `test_data.py` tries that refusal on a queue of its own, and
+    `test_alarms.py` does the arithmetic."""
     template = yaml_parse(BUILT.read_text())
     document = template["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]
     document["Statement"] = [statement for statement in document["Statement"] if statement["Sid"] != "OnlyWithTls"]

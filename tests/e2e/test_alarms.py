@@ -1,5 +1,6 @@
 """Each alarm under its cause: arithmetic over the metrics that the functions publish, or that AWS does for them."""
 
+import json
 import re
 from dataclasses import dataclass
 from math import ceil
@@ -20,8 +21,8 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Case:
-    """What a metric shows each minute when all is well, and under the alarm's cause. `None` is a minute without data. An
-    alarm over several metrics has them by their names."""
+    """What a metric shows each minute when all is well, and under the alarm's cause. `None` is a minute without data.
+    An alarm over several metrics has them by their names."""
 
     alarm: str
     well: list
@@ -33,7 +34,7 @@ class Case:
 
 
 def tasks(failed: int, of: int) -> dict[str, int]:
-    """A minute in which batch-handler settled so many tasks. It publishes both metrics, or neither if there were none."""
+    """A minute in which batch-handler settled so many tasks. It publishes both metrics, or neither."""
     return {"TasksFailed": failed, "TasksSucceeded": of - failed}
 
 
@@ -50,7 +51,8 @@ CASES = [
     # Milliseconds since sweep came to an entry.
     Case("Unvisited", [None, 60_000, 599_999, None, 300_000], [600_001, 660_000, 720_000, 780_000, 840_000], 5),
     # Milliseconds. A sweep that comes to the others alone says nothing of the oldest.
-    Case("OldestWaiting", [None, 61_000, 900_000, 901_000, None, 960_000], [901_000, None, 1_021_000, 61_000, 1_141_000], 5),
+    Case("OldestWaiting", [None, 61_000, 900_000, 901_000, None, 960_000], [901_000, None, 1_021_000, 61_000, 1_141_000],
+         5),
     Case("Stranded", [None, 2, None, None, 1, None], [7, 7, 7], 3),
     # A minute in which the table did not answer is nothing to look at.
     Case("UnusableRoutes", [None, 1, None, None, 1, None], [1, 1, 1], 3),
@@ -181,7 +183,24 @@ def test_a_burn_is_measured_by_the_budget(budget):
 
 def test_without_a_budget_there_is_no_alarm_for_it():
     without = Template("infra/alarms.yaml", Step="batch-handler", FunctionName="f", ErrorBudget=0)
-    assert not [name for name in without.resources if "Burn" in name and without.holds(without.resources[name]["Condition"])]
+    made = without.of_type("AWS::CloudWatch::Alarm") | without.of_type("AWS::CloudWatch::CompositeAlarm")
+    assert "Outages" in made and not [name for name in made if "Burn" in name]
+
+
+def test_the_burn_is_that_of_what_batch_handler_wrote(run):
+    """The lines that CloudWatch makes the metrics of, from the run of all tests."""
+    lines = [json.loads(line) for line in run.stack.logs("batch-handler") if line.startswith("{") and '"_aws"' in line]
+    settled = [line for line in lines if "TasksFailed" in line or "TasksSucceeded" in line]
+    assert settled
+    for line in settled:
+        assert line["Function"] == run.stack.outputs["BatchHandlerFunctionName"]
+        [declared] = line["_aws"]["CloudWatchMetrics"]
+        assert {"TasksFailed", "TasksSucceeded"} <= {metric["Name"] for metric in declared["Metrics"]}
+    failed = sum(line["TasksFailed"] for line in settled)
+    share = failed / sum(line["TasksFailed"] + line["TasksSucceeded"] for line in settled)
+    # Some fail for good there, as they should.
+    assert failed > 0
+    assert value(alarms()["BudgetBurnNow"], settled) == pytest.approx(share / 0.001)
 
 
 def test_only_the_composite_alarm_tells_its_topic():

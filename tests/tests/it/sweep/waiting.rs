@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::message::Elect;
+use groupage_core::domain::sender::Senders;
+use groupage_core::domain::session::Timing;
 use groupage_core::domain::shelf::Bookmarks;
 use groupage_core::domain::task::Status;
 use groupage_core::ports::{Result, layer};
 use groupage_core::steps::sweep::Budget;
+use groupage_core::steps::track::Lifetimes;
 use groupage_tests::prelude::*;
 
 use super::Stand;
@@ -154,6 +158,37 @@ async fn sweep_says_how_long_the_oldest_task_has_waited_that_should_not_wait() {
     assert_eq!(told[..2], [0, 0], "nobody has waited for longer than a minute");
     assert_eq!(told[2..21], (2..21).collect::<Vec<_>>(), "whether or not it asked for a leader in that minute");
     assert_eq!(told[21..32], (11..22).collect::<Vec<_>>(), "the younger one, and not what fell due by the last sweep");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_is_published_in_milliseconds() {
+    let (stand, store) = (Stand::new(SMALL), MemoryStore::new());
+    waits(&stand, &store, "t", "parcels", "x").await;
+    let stack = entry::Stack {
+        store,
+        queues: MemoryQueues::new(),
+        env: stand.env.clone(),
+        routes: RouteSource::Fixed(Routes::parse(super::ROUTES).unwrap().into()),
+        timing: Timing::default(),
+        lifetimes: Lifetimes::default(),
+        worker: "test".to_owned(),
+        senders: Senders::default(),
+        logs_targets: true,
+    };
+    let published = async || {
+        stand.wait().await;
+        let (counts, done) = entry::sweep(&stack, super::EVERY_MS).await;
+        done.unwrap();
+        let line = counts.to_emf("sweep", stand.env.now())?;
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap().clone();
+        let declared = metrics.into_iter().find(|metric| metric["Name"] == "OldestWaiting")?;
+        Some((declared["Unit"].as_str()?.to_owned(), line["OldestWaiting"].as_u64()?))
+    };
+    let milliseconds = |ms| Some(("Milliseconds".to_owned(), ms));
+    assert_eq!(published().await, None, "nobody has waited for longer than a minute");
+    assert_eq!(published().await, milliseconds(120_000));
+    assert_eq!(published().await, milliseconds(180_000), "each sweep, whether it asks for a leader or not");
 }
 
 /// A task that is visited each few sweeps only is sent on no less often for that.
