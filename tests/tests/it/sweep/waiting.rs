@@ -149,7 +149,7 @@ async fn sweep_says_how_long_the_oldest_task_has_waited_that_should_not_wait() {
         }
         let (report, done) = stand.sweep(&store).await;
         done.unwrap();
-        told.push(report.oldest_waiting.ms / EVERY_MS);
+        told.push(report.oldest_waiting.ms / super::EVERY_MS);
         if minute == 20 {
             store.join(&TaskId::new("oldest"), Round(0), &BatchId::new("b")).await.unwrap();
         }
