@@ -34,7 +34,7 @@ class Case:
 
 
 def tasks(failed: int, of: int) -> dict[str, int]:
-    """A minute in which batch-handler settled so many tasks. It publishes both metrics, or neither."""
+    """A minute in which batch-handler settled these tasks. It publishes both metrics, or neither."""
     return {"TasksFailed": failed, "TasksSucceeded": of - failed}
 
 

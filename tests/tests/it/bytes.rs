@@ -1,7 +1,6 @@
 //! Every parser of bytes from outside, on bytes that mean no good: none panics, and none says more than it may.
 //!
-//! `GROUPAGE_FUZZ=60 cargo test -p groupage-tests --test it bytes -- --nocapture --test-threads 2` gives each an hour of
-//! a processor.
+//! `GROUPAGE_FUZZ=60 cargo test -p groupage-tests --test it bytes -- --nocapture --test-threads 2` gives each an hour.
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use groupage_aws::entry::{self, RouteSource};

@@ -104,7 +104,8 @@ impl Metric {
         if matches!(self, Self::OldestWaiting | Self::OldestUnvisited) { "Milliseconds" } else { "Count" }
     }
 
-    /// Whether an alarm makes a share of it and of its counterpart. CloudWatch has no share where one of them is missing.
+    /// Whether an alarm makes a share of it and of its counterpart. CloudWatch has no share where one of them is
+    /// missing.
     const fn is_part_of_a_share(self) -> bool {
         matches!(self, Self::TasksSucceeded | Self::TasksFailed)
     }
@@ -152,8 +153,8 @@ impl Counts {
         }
     }
 
-    /// The line for CloudWatch; `None` if nothing was counted. What was not counted is left out; of the parts of a share
-    /// there are all or none.
+    /// The line for CloudWatch; `None` if nothing was counted. What was not counted is left out; of the parts of a
+    /// share there are all or none.
     pub fn to_emf(&self, function: &str, now: Timestamp) -> Option<String> {
         let has_share = self.0.iter().any(|(metric, count)| metric.is_part_of_a_share() && *count > 0);
         let counted: Vec<(String, &str, u64)> = self

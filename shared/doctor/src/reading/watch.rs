@@ -42,8 +42,8 @@ fn alarm_in(alarm: &MetricAlarm) -> Alarm {
     }
 }
 
-/// These alarms with a composite one in the place of those that it is made of: they tell nobody, and to be off by itself
-/// means nothing. It is the stack's if they are.
+/// These alarms with a composite one in the place of those that it is made of. They tell nobody, and one of them being
+/// off means nothing. It is the stack's if they are.
 fn composed(mut alarms: Vec<Alarm>, composite: &CompositeAlarm) -> Vec<Alarm> {
     let rule = composite.alarm_rule().unwrap_or_default();
     let is_part = |alarm: &mut Alarm| rule.contains(&format!("\"{}\"", alarm.name));
