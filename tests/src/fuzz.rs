@@ -1,8 +1,8 @@
 //! Bytes from outside, made of good ones and of the hostile corpus by what goes wrong on the way: flipped, cut,
 //! repeated, spliced.
 //!
-//! Without `GROUPAGE_FUZZ` each parser gets some hundred inputs. `GROUPAGE_FUZZ=60` has each work for sixty minutes on a
-//! processor. Then the input in hand is also in `target/fuzz`, since a stack that overflows leaves no other trace.
+//! Without `GROUPAGE_FUZZ` each parser gets some hundred inputs. `GROUPAGE_FUZZ=60` has each work for sixty minutes on
+//! a processor. Then the input in hand is also in `target/fuzz`, since a stack that overflows leaves no other trace.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
