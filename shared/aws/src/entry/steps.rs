@@ -267,6 +267,7 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(
     counts.add(Metric::BatchesRevived, report.finishes + report.batches);
     counts.add(Metric::TasksRevived, report.tasks);
     counts.add(Metric::TasksStranded, report.stranded);
+    counts.add(Metric::OldestWaiting, usize::try_from(report.oldest_waiting.ms).unwrap_or(usize::MAX));
     counts.add(Metric::OldestUnvisited, usize::try_from(report.oldest_unvisited.ms).unwrap_or(usize::MAX));
     counts.add(Metric::TrackersRevived, report.trackers.completed + report.trackers.told);
     counts.add(Metric::TrackersOverdue, report.trackers.overdue);
