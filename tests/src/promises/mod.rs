@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{Batch, Member, Status};
-use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::{Exception, NotificationQueue, Round, TaskId, Timestamp, task};
+use groupage_core::domain::gate::{Gate, News, Scope};
+use groupage_core::domain::{Exception, NotificationQueue, Round, TaskId, task};
 use groupage_core::ports::{Census, Destination};
 
 use crate::limits;
@@ -207,7 +207,7 @@ fn outages_are_told(world: &World) -> Vec<String> {
         Plan::At(..) | Plan::Random(_) => false,
     };
     let untold = |(scope, gate): (Scope, Gate)| {
-        let due = gate.health.news.iter().flat_map(|news| news.due(Timestamp(u64::MAX)));
+        let due = gate.health.news.iter().filter_map(News::next);
         due.map(|event| format!("what follows happens: {event:?} of {scope:?} is not told")).collect::<Vec<_>>()
     };
     if all_sent { world.tables().gates().into_iter().flat_map(untold).collect() } else { Vec::new() }

@@ -11,6 +11,7 @@ use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::erase::{self, Erasing};
@@ -132,7 +133,16 @@ impl World {
                 let message: Handle = serde_json::from_str(body).map_err(bad)?;
                 let downstream = &Faulty::new(&self.downstream, process);
                 let timing = Timing::default();
-                let step = HandleBatch { store, queue: queues, downstream, env, routes, timing, worker: "test" };
+                let step = HandleBatch {
+                    store,
+                    queue: queues,
+                    downstream,
+                    env,
+                    routes,
+                    timing,
+                    worker: "test",
+                    announced: &Announced::default(),
+                };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
                 Ok(!step.run(message, delivery).await?.keeps_its_message())
             }
@@ -179,6 +189,7 @@ impl World {
             env,
             routes: &self.routes,
             patience_ms: 10_000,
+            announced: &Announced::default(),
         };
         let mut worker = Worker::new(processor, &keeper, route);
         let work = async {

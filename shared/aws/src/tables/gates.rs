@@ -182,7 +182,7 @@ impl Gates for Dynamo {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::gate::{Admission, Asks, Bounds, Event, Fared, Heeds, Limits};
+    use groupage_core::domain::gate::{Admission, Asks, Bounds, Event, Fared, Heeds, Limits, Tried};
     use groupage_core::domain::outcome::{Failure, Fault, Reason};
 
     use super::*;
@@ -231,16 +231,22 @@ mod tests {
         };
         let closed = probed.answered(&b, later).unwrap();
         let held = closed.held(Some("a deployment".to_owned()), later).unwrap();
-        let events = [(Timestamp(1), Event::Began), (Timestamp(1), Event::Ended)];
-        let told = closed.announced(&events, later).unwrap();
+        let tell = |gate: &Gate, event| {
+            let tried = [Tried { since: Timestamp(1), event, is_told: true }];
+            gate.announced(&tried, later).unwrap()
+        };
+        let told = tell(&tell(&closed, Event::Began), Event::Ended);
         for gate in [&open, &probed, &closed, &held, &told] {
             let item = encode(TABLE, "", &StoredGate::of("#route:r", gate, later)).unwrap();
             assert_eq!(gate_of("#route:r", item).unwrap(), *gate);
         }
         let years = later.plus_ms(5 * 365 * 24 * 60 * 60 * 1_000).as_secs();
         assert!(StoredGate::of("#route:r", &held, later).ttl > years);
-        assert!(StoredGate::of("#route:r", &closed, later).ttl > years, "somebody is to hear of it yet");
-        assert!(StoredGate::of("#route:r", &told, later).ttl < years);
+        let ttl = |gate: &Gate| StoredGate::of("#route:r", gate, later).ttl;
+        assert_eq!(ttl(&closed), later.plus_ms(14 * 24 * 60 * 60 * 1_000 + IDLE_MS).as_secs(), "it is to be told yet");
+        assert_eq!(ttl(&told), later.plus_ms(IDLE_MS).as_secs());
+        let heard = tell(&open, Event::Began);
+        assert_eq!(ttl(&heard), later.plus_ms(IDLE_MS).as_secs(), "an outage of which people know");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::domain::time::Timestamp;
 
-/// Puts a second that a process begins with once it was refused, and the most right after a refusal.
+/// The pace that a process has after its first refusal, in puts a second. After another one it has no more.
 const FIRST: f64 = 32.0;
 /// Puts that a process may try at once that hears of others' refusals: its tasks must not depend on an older process.
 const FEW: f64 = 4.0;
@@ -43,7 +43,7 @@ impl Ration {
         Self { pace, since: now, left: 0.0, counted: now.plus_ms(QUIET_MS) }
     }
 
-    /// The ration of a process that was not refused yet, of a Target whose tasks have come back so often in a row.
+    /// The ration of a process that was never refused, for a Target whose tasks have yielded so often in a row elsewhere.
     #[must_use]
     pub fn expected(times: u8, now: Timestamp) -> Self {
         let pace = (FIRST / f64::from(1_u16 << times.min(8))).max(LEAST);
@@ -116,6 +116,8 @@ mod tests {
     fn a_process_that_hears_of_refusals_tries_some_puts_and_goes_on_the_more_slowly_the_more_there_were() {
         let begun = |times| Ration::expected(times, REFUSED);
         assert_eq!(in_a_second(begun(u8::MAX), 0), 4, "however many there were");
+        let first = [1, 2, 3].map(|times| in_a_second(begun(times), 0));
+        assert!(first.is_sorted_by(|one, next| one > next) && first[0] <= 48, "{first:?}");
         assert!(!begun(1).is_quiet(REFUSED), "its first refusal is news");
         let after = |times| in_a_second(Ration { left: 0.0, ..begun(times) }, 0);
         assert!(after(1) > after(3) && after(3) > after(6), "{} {} {}", after(1), after(3), after(6));

@@ -3,7 +3,7 @@
 use super::Error;
 use crate::domain::batch::Batch;
 use crate::domain::gate::{
-    Admission, Asks, Event, Fared, Gate, Heeds, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket,
+    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket, Tried,
 };
 use crate::domain::id::{BatchId, Target};
 use crate::domain::notice::NotificationQueue;
@@ -24,8 +24,8 @@ pub enum Passed {
         start: Timestamp,
         /// Gates behind which calls failed before it: they want to hear of an answer.
         in_trouble: Vec<Scope>,
-        /// Whether people are to be told of an outage behind one of them.
-        has_news: bool,
+        /// Gates that have something to tell people.
+        have_news: Vec<Scope>,
     },
     /// It waits. At the gate where it waits it holds no place. With a ticket of its route's gate it keeps the place
     /// that it has at its Target's, so that no other batch of the Target stands in its way when its time has come.
@@ -106,7 +106,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         asks: impl Fn(&Scope) -> Asks + Send,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
-        let (mut held, mut taken, mut in_trouble, mut has_news) = (Vec::new(), Vec::new(), Vec::new(), false);
+        let (mut held, mut taken, mut in_trouble, mut have_news) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
         for (scope, limits) in gates {
             let ahead_ms = start.since(self.env.now());
@@ -118,7 +118,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             match self.pass(route, batch, (&scope, limits), asks, lease_until).await? {
                 Went::Through(place) => {
                     start = start.max(place.start);
-                    has_news |= place.has_news;
+                    have_news.extend(place.has_news.then(|| scope.clone()));
                     in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
                     if limits.in_flight.is_some() {
                         taken.extend(place.taken.then(|| scope.clone()));
@@ -144,7 +144,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
             }
         }
-        Ok(Passed::Yes { held, start, in_trouble, has_news })
+        Ok(Passed::Yes { held, start, in_trouble, have_news })
     }
 
     /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.
@@ -233,26 +233,28 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     }
 
     /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it,
-    /// the next answer tells. Says whether people are to be told.
-    pub async fn answered(&self, in_trouble: &[Scope], call: &BatchId) -> bool {
-        let mut has_news = false;
+    /// the next answer tells. Says which have
+    /// something to tell people.
+    pub async fn answered(&self, in_trouble: &[Scope], call: &BatchId) -> Vec<Scope> {
+        let mut have_news = Vec::new();
         for scope in in_trouble {
             let answered = |gate: &Gate| {
                 let next = gate.answered(call, self.env.now());
                 let has_news = next.as_ref().is_some_and(|gate| gate.health.has_news(self.env.now()));
                 (next, has_news)
             };
-            has_news |= self.change(scope, answered).await.unwrap_or(false);
+            let has_news = self.change(scope, answered).await.unwrap_or(false);
+            have_news.extend(has_news.then(|| scope.clone()));
         }
-        has_news
+        have_news
     }
 
-    /// A gate of whose outages people were told these events. What else was to be told is told later.
+    /// Writes down what came of telling people what a gate had to tell.
     ///
     /// # Errors
-    /// As [`failed`](Self::failed): it may be told again.
-    pub(super) async fn announced(&self, scope: &Scope, told: &[(Timestamp, Event)]) -> Result<(), Error> {
-        self.change(scope, |gate| (gate.announced(told, self.env.now()), ())).await
+    /// As [`failed`](Self::failed): it is told again.
+    pub(super) async fn announced(&self, scope: &Scope, tried: &[Tried]) -> Result<(), Error> {
+        self.change(scope, |gate| (gate.announced(tried, self.env.now()), ())).await
     }
 
     /// Changes what a person has a say in; says what the gate is then.

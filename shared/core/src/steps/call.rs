@@ -313,14 +313,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             Reply::Unavailable(failure) => {
                 let setback = gatekeeper.failed(self.route, self.batch, key, failure).await?;
                 if setback.begins_outage {
-                    self.processor.announce(self.route, &self.batch.target).await;
+                    let scope = self.route.pause_scope(&self.batch.target);
+                    self.processor.announce(self.route, &[scope]).await;
                 }
                 Ok(setback)
             }
             Reply::PerMember(_) | Reply::Refused(_) => {
-                if gatekeeper.answered(in_trouble, key).await {
-                    self.processor.announce(self.route, &self.batch.target).await;
-                }
+                let have_news = gatekeeper.answered(in_trouble, key).await;
+                self.processor.announce(self.route, &have_news).await;
                 Ok(Setback::unheard(now))
             }
         }

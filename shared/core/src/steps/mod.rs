@@ -6,7 +6,7 @@
 
 mod admit;
 mod agree;
-mod announce;
+pub mod announce;
 mod ballot;
 mod call;
 pub mod cancel;

@@ -1,5 +1,6 @@
 //! What batches are processed by.
 
+use super::announce::Announced;
 use crate::routes::Routes;
 
 /// Processes batches, over ports.
@@ -17,6 +18,8 @@ pub struct Processor<'a, S, Q, D, E> {
     pub routes: &'a Routes,
     /// How long a call may take if its route does not say, in milliseconds.
     pub patience_ms: u64,
+    /// Notes which notices of outages are refused.
+    pub announced: &'a Announced,
 }
 
 impl<S, Q, D, E> Clone for Processor<'_, S, Q, D, E> {

@@ -5,6 +5,7 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Batch, Fence, Rest, Shard, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
@@ -150,7 +151,16 @@ impl Calls for Steps {
             }
             Body::Handle(message) => {
                 let (store, queue, downstream, env, timing) = (ports, ports, ports, ports, Timing::default());
-                let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model" };
+                let step = HandleBatch {
+                    store,
+                    queue,
+                    downstream,
+                    env,
+                    routes,
+                    timing,
+                    worker: "model",
+                    announced: &Announced::default(),
+                };
                 // As the function's entry does: what did not end well comes again.
                 let outcome = step.run(message, Delivery { receipt: "", received: 1 }).await;
                 outcome.is_ok_and(|outcome| !outcome.keeps_its_message())

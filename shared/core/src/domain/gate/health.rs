@@ -19,7 +19,8 @@
 //! Target has a breaker of its own, the gate of the route hears of calls that fail alone on their Target, too: a Target
 //! that has just one batch has nobody else to tell whether the downstream answers.
 //!
-//! Nothing is written while all is well. A gate that is lost or forgets excuses a failure more, and costs nothing else.
+//! Nothing is written while all is well. A gate that is lost or forgets excuses a failure more, and an outage of
+//! which it had still to tell is not told.
 
 use std::collections::BTreeMap;
 
@@ -189,10 +190,16 @@ impl Health {
 
     /// Until when this must be kept.
     pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
-        const YEARS_MS: u64 = 10 * 365 * 24 * 60 * 60 * 1_000;
-        // A pause by hand ends by hand, and people are told before what is to be told is forgotten.
-        let is_kept = self.held.is_some() || !self.targets.is_empty() || !self.news.is_empty();
-        if is_kept { now.plus_ms(YEARS_MS) } else { now }
+        const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+        const YEARS_MS: u64 = 10 * 365 * DAY_MS;
+        const UNTOLD_MS: u64 = 14 * DAY_MS;
+        // A pause by hand ends by hand.
+        if self.held.is_some() || !self.targets.is_empty() {
+            return now.plus_ms(YEARS_MS);
+        }
+        // As long as a queue keeps messages, what is to be told is kept.
+        let is_untold = self.news.iter().any(|news| news.next().is_some());
+        if is_untold { now.plus_ms(UNTOLD_MS) } else { now }
     }
 
     /// What a batch hears that wants to be called; its probe would take until `lease_until`.
@@ -315,7 +322,7 @@ impl Health {
 
     /// Whether something is to be told now.
     pub fn has_news(&self, now: Timestamp) -> bool {
-        self.news.iter().any(|of| of.due(now).next().is_some())
+        self.news.iter().any(|of| of.due(now).is_some())
     }
 
     /// What is let through while a backlog drains: the limits, or less.

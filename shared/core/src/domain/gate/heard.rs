@@ -1,7 +1,7 @@
 //! What a gate hears of the calls behind it and of people, and what it says right before a call.
 
 use super::health::rarely;
-use super::news::{self, Event};
+use super::news::{self, Tried};
 use super::{Admission, Gate, Health, Setback};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::outcome::Failure;
@@ -76,10 +76,9 @@ impl Gate {
         Some(Self { health: self.health.answered(call, now)?, ..self.written_for(call) })
     }
 
-    /// This gate once people were told these events of these outages, or `None` if that is no news. What else was to be
-    /// told is told later.
-    pub fn announced(&self, told: &[(Timestamp, Event)], now: Timestamp) -> Option<Self> {
-        let news = news::announced(&self.health.news, told, now)?;
+    /// This gate once somebody has tried to tell people these things, or `None` if that is no news.
+    pub fn announced(&self, tried: &[Tried], now: Timestamp) -> Option<Self> {
+        let news = news::announced(&self.health.news, tried, now)?;
         Some(self.turned(Health { news, ..self.health.clone() }))
     }
 

@@ -44,7 +44,7 @@ pub use health::{
 };
 pub use heard::{Heeds, Now};
 pub use line::{Line, Shift};
-pub use news::{Event, News};
+pub use news::{Event, News, Tried};
 pub use pace::Pace;
 pub use standing::Standing;
 

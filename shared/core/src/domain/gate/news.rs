@@ -38,6 +38,17 @@ pub enum Event {
     Ended,
 }
 
+/// What came of telling one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// Of the outage that [began](News::since) then.
+    pub since: Timestamp,
+    /// What was told.
+    pub event: Event,
+    /// Whether it was: its queue may have refused it.
+    pub is_told: bool,
+}
+
 /// So much is kept to be told, in outages; if there are more, the oldest is left out.
 const MOST: usize = 16;
 /// What a queue has refused is sent again after so long at the earliest, in milliseconds.
@@ -57,11 +68,16 @@ impl News {
         }
     }
 
-    /// What is to be told now, the beginning first.
-    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = Event> + use<> {
-        let is_due = self.again.is_none_or(|again| again <= now);
-        let began = (is_due && !self.is_told).then_some(Event::Began);
-        began.into_iter().chain((is_due && self.ended.is_some()).then_some(Event::Ended))
+    /// What is to be told next: first that it began, and then that it has ended.
+    #[must_use]
+    pub fn next(&self) -> Option<Event> {
+        if self.is_told { self.ended.map(|_| Event::Ended) } else { Some(Event::Began) }
+    }
+
+    /// What is to be told now.
+    #[must_use]
+    pub fn due(&self, now: Timestamp) -> Option<Event> {
+        self.next().filter(|_| self.again.is_none_or(|again| again <= now))
     }
 }
 
@@ -76,17 +92,13 @@ pub(super) fn ended(news: &[News], now: Timestamp) -> Vec<News> {
     news.iter().map(|of| News { ended: of.ended.or(Some(now)), ..of.clone() }).collect()
 }
 
-/// Without what is told: these events of these outages. The rest is due later, since its queue has refused it.
-/// `None`: nothing of it is news.
-pub(super) fn announced(news: &[News], told: &[(Timestamp, Event)], now: Timestamp) -> Option<Vec<News>> {
-    let next = |of: &News| {
-        let is_told = |event| told.contains(&(of.since, event));
-        if of.ended.is_some() && is_told(Event::Ended) && (of.is_told || is_told(Event::Began)) {
-            return None;
-        }
-        let refused = of.due(now).any(|event| !is_told(event));
-        let again = if refused { Some(now.plus_ms(AGAIN_MS)) } else { of.again };
-        Some(News { is_told: of.is_told || is_told(Event::Began), again, ..of.clone() })
+/// Once somebody has tried to tell these. `None`: nothing of it is news.
+pub(super) fn announced(news: &[News], tried: &[Tried], now: Timestamp) -> Option<Vec<News>> {
+    let next = |of: &News| match tried.iter().find(|tried| tried.since == of.since && Some(tried.event) == of.next()) {
+        None => Some(of.clone()),
+        Some(Tried { is_told: false, .. }) => Some(News { again: Some(now.plus_ms(AGAIN_MS)), ..of.clone() }),
+        Some(Tried { event: Event::Began, .. }) => Some(News { is_told: true, again: None, ..of.clone() }),
+        Some(Tried { event: Event::Ended, .. }) => None,
     };
     let next: Vec<News> = news.iter().filter_map(next).collect();
     (next != news).then_some(next)
@@ -101,38 +113,45 @@ mod tests {
     }
 
     fn due(news: &[News], now: u64) -> Vec<(u64, Event)> {
-        news.iter().flat_map(|of| of.due(Timestamp(now)).map(|event| (of.since.0, event))).collect()
+        news.iter().filter_map(|of| Some((of.since.0, of.due(Timestamp(now))?))).collect()
+    }
+
+    fn told(since: u64, event: Event) -> [Tried; 1] {
+        [Tried { since: Timestamp(since), event, is_told: true }]
     }
 
     #[test]
     fn a_beginning_is_told_once_and_then_an_end() {
         let news = with(&[], began(1));
         assert_eq!(due(&news, 10), [(1, Event::Began)]);
-        let told = announced(&news, &[(Timestamp(1), Event::Began)], Timestamp(10)).expect("it is news");
-        assert_eq!(due(&told, 11), []);
-        assert_eq!(announced(&told, &[(Timestamp(1), Event::Began)], Timestamp(11)), None);
-        let over = ended(&told, Timestamp(20));
+        let once = announced(&news, &told(1, Event::Began), Timestamp(10)).expect("it is news");
+        assert_eq!(due(&once, 11), []);
+        assert_eq!(announced(&once, &told(1, Event::Began), Timestamp(11)), None);
+        let over = ended(&once, Timestamp(20));
         assert_eq!((due(&over, 20), over[0].at(Event::Ended)), (vec![(1, Event::Ended)], Timestamp(20)));
         assert_eq!(ended(&over, Timestamp(30)), over, "it has ended once");
-        assert_eq!(announced(&over, &[(Timestamp(1), Event::Ended)], Timestamp(21)), Some(Vec::new()));
+        assert_eq!(announced(&over, &told(1, Event::Ended), Timestamp(21)), Some(Vec::new()));
     }
 
     #[test]
     fn what_nobody_told_in_time_is_told_in_its_order() {
         let news = with(&ended(&with(&[], began(1)), Timestamp(20)), began(30));
-        assert_eq!(due(&news, 40), [(1, Event::Began), (1, Event::Ended), (30, Event::Began)]);
-        let first = announced(&news, &[(Timestamp(1), Event::Began), (Timestamp(1), Event::Ended)], Timestamp(40));
-        assert_eq!(first.expect("it is news").iter().map(|of| of.since.0).collect::<Vec<_>>(), [30]);
+        assert_eq!(due(&news, 40), [(1, Event::Began), (30, Event::Began)]);
+        let first = announced(&news, &told(1, Event::Began), Timestamp(40)).expect("it is news");
+        assert_eq!(due(&first, 40), [(1, Event::Ended), (30, Event::Began)]);
+        let rest = announced(&first, &told(1, Event::Ended), Timestamp(40)).expect("it is news");
+        assert_eq!(due(&rest, 40), [(30, Event::Began)]);
     }
 
     #[test]
-    fn what_a_queue_refuses_is_sent_again_later() {
-        let refused = announced(&[began(1)], &[], Timestamp(10)).expect("it is news");
-        assert_eq!((due(&refused, 10 + AGAIN_MS - 1), due(&refused, 10 + AGAIN_MS)), (vec![], vec![(1, Event::Began)]));
-        // An end that is told before its beginning does not take the beginning's place.
-        let over = ended(&refused, Timestamp(20));
-        let half = announced(&over, &[(Timestamp(1), Event::Ended)], Timestamp(AGAIN_MS + 20)).expect("it is news");
-        assert_eq!(half.len(), 1);
+    fn what_a_queue_refuses_is_sent_again_later_and_what_nobody_has_tried_is_not() {
+        let refused = [Tried { since: Timestamp(1), event: Event::Began, is_told: false }];
+        let later = announced(&[began(1)], &refused, Timestamp(10)).expect("it is news");
+        assert_eq!((due(&later, 10 + AGAIN_MS - 1), due(&later, 10 + AGAIN_MS)), (vec![], vec![(1, Event::Began)]));
+        // It has ended while somebody told that it began.
+        let over = ended(&[began(1)], Timestamp(20));
+        let once = announced(&over, &told(1, Event::Began), Timestamp(21)).expect("it is news");
+        assert_eq!(due(&once, 21), [(1, Event::Ended)]);
     }
 
     #[test]

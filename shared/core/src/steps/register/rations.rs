@@ -33,10 +33,13 @@ impl Rations {
     /// Notes that tasks of this Target have come back so often in a row, since others were throttled.
     pub(super) fn expect(&self, target: &Target, times: u8, now: Timestamp) {
         let mut rations = self.lock();
+        if rations.get(target).is_some_and(|ration| !ration.is_over(now)) {
+            return;
+        }
         if rations.len() >= MANY {
             rations.retain(|_, ration| !ration.is_over(now));
         }
-        rations.entry(target.clone()).or_insert_with(|| Ration::expected(times, now));
+        rations.insert(target.clone(), Ration::expected(times, now));
     }
 
     /// Notes that a put of this Target was throttled. Whether that is news.

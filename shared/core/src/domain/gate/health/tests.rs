@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::gate::{Admission, Asks, Event, Gate, Heeds, Now};
+use crate::domain::gate::{Admission, Asks, Event, Gate, Heeds, Now, Tried};
 
 const MINUTE_MS: u64 = 60_000;
 const LEASE_MS: u64 = 30_000;
@@ -301,21 +301,19 @@ fn failed(times: u32, heeds: Heeds) -> Gate {
 
 #[test]
 fn an_outage_is_to_be_told_when_it_begins_and_when_it_ends() {
-    let news = |gate: &Gate, now| {
-        let due = |of: &crate::domain::gate::News| of.due(Timestamp(now)).collect::<Vec<_>>();
-        gate.health.news.iter().flat_map(due).collect::<Vec<_>>()
-    };
+    let news = |gate: &Gate, now| gate.health.news.iter().filter_map(|of| of.due(Timestamp(now))).collect::<Vec<_>>();
+    let told = |event| [Tried { since: Timestamp(1_000), event, is_told: true }];
     assert_eq!(news(&failed(OUTAGE_AFTER - 1, HEEDS), 1_000), [], "no outage");
     let away = failed(OUTAGE_AFTER, HEEDS);
     assert_eq!(news(&away, 1_000), [Event::Began]);
     let once_more = away.failed((&id("c"), &id("c")), &down(), HEEDS, Timestamp(1_500)).0.unwrap_or(away);
     assert_eq!(news(&once_more, 1_500), [Event::Began], "once");
-    let told = once_more.announced(&[(Timestamp(1_000), Event::Began)], Timestamp(1_500)).expect("it is news");
-    let over = told.answered(&id("b4"), Timestamp(9_000)).expect("it is news");
-    assert_eq!((news(&told, 8_000), news(&over, 9_000)), (vec![], vec![Event::Ended]));
-    let by_hand = told.resumed(Timestamp(9_000)).expect("it was closed");
+    let heard = once_more.announced(&told(Event::Began), Timestamp(1_500)).expect("it is news");
+    let over = heard.answered(&id("b4"), Timestamp(9_000)).expect("it is news");
+    assert_eq!((news(&heard, 8_000), news(&over, 9_000)), (vec![], vec![Event::Ended]));
+    let by_hand = heard.resumed(Timestamp(9_000)).expect("it was closed");
     assert_eq!(news(&by_hand, 9_000), [Event::Ended]);
-    let at_rest = over.announced(&[(Timestamp(1_000), Event::Ended)], Timestamp(9_000)).expect("it is news");
+    let at_rest = over.announced(&told(Event::Ended), Timestamp(9_000)).expect("it is news");
     assert!(at_rest.health.news.is_empty());
 }
 
