@@ -43,7 +43,8 @@ impl Ration {
         Self { pace, since: now, left: 0.0, counted: now.plus_ms(QUIET_MS) }
     }
 
-    /// The ration of a process that was never refused, for a Target whose tasks have yielded so often in a row elsewhere.
+    /// The ration of a process that was never refused, for a Target whose tasks have yielded elsewhere so often in a
+    /// row.
     #[must_use]
     pub fn expected(times: u8, now: Timestamp) -> Self {
         let pace = (FIRST / f64::from(1_u16 << times.min(8))).max(LEAST);

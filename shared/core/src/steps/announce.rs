@@ -4,44 +4,17 @@
 //! queue that refuses, costs a repeat under the same id by a later call behind the gate. What a queue has refused for a
 //! day goes to the rejected queue. A queue that hangs keeps no batch from its call: it is given two seconds.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use futures::future::{self, Either};
 
 use super::Error;
 use super::follow_up::undeliverable;
 use super::processor::Processor;
+pub use super::processor::{Announced, Refused};
 use crate::domain::Timestamp;
 use crate::domain::gate::{Event, News, Scope, Tried};
 use crate::domain::notice::{NotificationQueue, is_undeliverable, of_outage};
 use crate::ports::{self, Destination, Downstream, Env, Outbox, Outgoing, Store};
 use crate::routes::Route;
-
-/// What was refused of what was to be told of outages.
-#[derive(Debug, Default)]
-pub struct Announced(Mutex<Refused>);
-
-/// The same, counted in notices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// Their gates have them to tell still.
-    pub untold: usize,
-    /// They went to the rejected queue, since their own has refused them for a day.
-    pub undeliverable: usize,
-    /// What the first queue said.
-    pub refusal: Option<String>,
-}
-
-impl Announced {
-    /// What was refused until now, once.
-    pub fn take(&self) -> Refused {
-        std::mem::take(&mut *self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Refused> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A queue may take so long to take notices, in milliseconds: a place at a gate is held meanwhile.
 const PATIENCE_MS: u64 = 2_000;
