@@ -66,7 +66,8 @@ pub struct NewTask {
     /// delay in whole seconds from its registration, a year at most.
     expires_at: Option<Written>,
     /// The trace context of its sender, as W3C's `traceparent` has it. Without one, that of the call's header counts.
-    /// One that is malformed is ignored.
+    /// Whatever else it is, it is ignored.
+    #[schema(value_type = Option<serde_json::Value>)]
     traceparent: Option<String>,
 }
 
