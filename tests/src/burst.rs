@@ -94,6 +94,7 @@ pub async fn burst(burst: Burst) -> Cost {
         worker: "burst".to_owned(),
         senders: Senders::default(),
         logs_targets: true,
+        spans: Default::default(),
         routes: RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap())),
     };
     // A call takes a second, so that its session beats.

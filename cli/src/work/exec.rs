@@ -24,6 +24,9 @@ pub struct Exec {
     timeout: Duration,
 }
 
+/// The variable with the call's trace, as OpenTelemetry's tools for the command line have it.
+const TRACEPARENT: &str = "TRACEPARENT";
+
 /// What a body says of the batch as a whole.
 #[derive(Deserialize)]
 struct Head {
@@ -46,6 +49,7 @@ impl Exec {
             .env("GROUPAGE_TARGET", target)
             .env("GROUPAGE_FENCE", call.fence.to_string())
             .env("GROUPAGE_ATTEMPT", call.attempt.to_string())
+            .envs(call.trace.as_ref().map(|trace| (TRACEPARENT, trace.context.to_string())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
@@ -139,7 +143,7 @@ mod tests {
     async fn call(command: &str, timeout: Duration, body: &str) -> Result<Answer, NoAnswer> {
         let batch = BatchId::new("b1");
         let downstream = routes::Downstream::Pull;
-        let call = Call { downstream: &downstream, batch: &batch, fence: Fence(17), attempt: 3, body: body.to_owned() };
+        let call = Call { downstream: &downstream, batch: &batch, fence: Fence(17), attempt: 3, body: body.to_owned(), trace: None };
         Exec::new(command, timeout).call(&call).await
     }
 

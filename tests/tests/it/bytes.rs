@@ -142,6 +142,7 @@ fn stack() -> entry::Stack<MemoryStore, MemoryQueues, TestEnv> {
         worker: "test".to_owned(),
         senders: Senders::default(),
         logs_targets: true,
+        spans: Default::default(),
     }
 }
 

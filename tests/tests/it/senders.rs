@@ -32,6 +32,7 @@ impl Intake {
             worker: "test".to_owned(),
             senders: Senders { own: principals(OWN), trusted: principals(API) },
             logs_targets: true,
+            spans: Default::default(),
         })
     }
 

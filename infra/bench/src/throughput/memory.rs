@@ -34,6 +34,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
         worker: "bench".to_owned(),
         senders: Senders::default(),
         logs_targets: true,
+        spans: Default::default(),
     };
     let watch = Watch::start();
     let (mut counts, mut running) = (Counts::default(), FuturesUnordered::new());

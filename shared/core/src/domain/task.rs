@@ -6,6 +6,7 @@ use super::id::{BatchId, LaneId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::stream::EventId;
 use super::time::Timestamp;
+use super::trace::TraceParent;
 use super::tracker::{ItemId, Outcome};
 
 /// Days a settled task and its batch stay readable; a stack may say otherwise.
@@ -139,6 +140,8 @@ pub struct Task {
     pub lane: Option<LaneId>,
     /// Until when its sender wants it: no call of it begins later.
     pub expires_at: Option<Timestamp>,
+    /// What its sender says that it belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 /// Who must hear that a task is settled.
@@ -169,6 +172,7 @@ impl Task {
             event: None,
             lane: None,
             expires_at: None,
+            trace: None,
         }
     }
 
@@ -188,6 +192,12 @@ impl Task {
     #[must_use]
     pub fn expiring(self, expires_at: Option<Timestamp>) -> Self {
         Self { expires_at, ..self }
+    }
+
+    /// The same task, of this trace.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceParent>) -> Self {
+        Self { trace, ..self }
     }
 
     /// The same task in a lane, where it waits for its turn.

@@ -44,7 +44,7 @@ pub fn nowhere() -> SdkConfig {
 pub async fn call(downstreams: &Downstreams, downstream: &routes::Downstream) -> Result<Answer, NoAnswer> {
     let batch = BatchId::new("b1");
     let body = "{\"items\":[]}".to_owned();
-    downstreams.call(&Call { downstream, batch: &batch, fence: Fence(17), attempt: 3, body }).await
+    downstreams.call(&Call { downstream, batch: &batch, fence: Fence(17), attempt: 3, body, trace: None }).await
 }
 
 async fn post(url: &str) -> Result<Answer, NoAnswer> {

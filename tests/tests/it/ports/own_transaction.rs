@@ -57,6 +57,7 @@ impl Office {
             worker: "test".to_owned(),
             senders: Senders::default(),
             logs_targets: true,
+            spans: Default::default(),
         };
         let printer = Printer { client: fixture.client(), table: "labels".to_owned() };
         create_table(&printer).await;

@@ -19,6 +19,7 @@ use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Pos
 use crate::domain::lane::OnFailure;
 use crate::domain::notice::is_undeliverable;
 use crate::domain::task::{self, Ties};
+use crate::domain::trace::{CallOf, Followed, Traces, traces};
 use crate::domain::{Exception, Failure, Results, TaskId, Timestamp, tracker};
 use crate::ports::{
     self, Batches, Env, Freshness, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all,
@@ -48,6 +49,8 @@ pub struct Counts {
     pub untold: usize,
     /// What the first queue that refused one said.
     pub refusal: Option<String>,
+    /// What there is to tell whoever collects traces; `None` if nothing was left to do.
+    pub followed: Option<Box<Followed>>,
 }
 
 /// What one pass came to.
@@ -75,18 +78,23 @@ struct Following<'a, S, Q, E> {
     batch: &'a Batch,
     results: &'a Results,
     at: Timestamp,
+    traces: Traces,
 }
 
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
 /// members that return is done when they have: [`returned`]. Notices that were refused are [counted](Counts::untold):
 /// then it is not done, and the call is to be repeated.
+///
+/// `traces` are those of the members, if they are known; else they are read for the members that somebody is told of.
 pub async fn follow_up(
     store: &(impl Tasks + Batches + Lanes + Trackers + Streams),
     outbox: &impl Outbox,
     env: &impl Env,
     route: &Route,
     batch: &Batch,
+    traces: Option<Traces>,
 ) -> Result<Counts, Error> {
+    let began = env.now();
     let Status::Settled { at, results, follow_up } = &batch.status else {
         return Ok(Counts::default());
     };
@@ -103,7 +111,8 @@ pub async fn follow_up(
         FollowUp::Done => return Ok(count(batch, results)),
     }
     let todo = batch.left.as_deref().cloned().unwrap_or_else(|| Left::all(batch.members.len(), &batch.told()));
-    let following = Following { store, outbox, env, route, batch, results, at: *at };
+    let following = Following { store, outbox, env, route, batch, results, at: *at, traces: Traces::new() };
+    let following = following.knowing(traces, &todo).await;
     let mut came = Came { counts: count(batch, results), ..Came::default() };
     following.send(&todo, &mut came).await;
     // A notification queue that does not answer must not keep the members' statuses from being written.
@@ -112,8 +121,9 @@ pub async fn follow_up(
         mark(store, env, batch, last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms))).await?;
     } else if came.left != todo {
         // The process that wrote the batch meanwhile has done the same, or does it again.
-        store.store(&batch.with_left(came.left), Assumes::At(batch.revision)).await?;
+        store.store(&batch.with_left(came.left.clone()), Assumes::At(batch.revision)).await?;
     }
+    came.counts.followed = Some(Box::new(following.followed(began, &came.left)));
     came.failed.map_or(Ok(came.counts), Err)
 }
 
@@ -131,7 +141,9 @@ pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Stre
         return Ok(batch);
     }
     let results = batch.known();
-    let following = Following { store, outbox, env, route, batch: &batch, results: &results, at: env.now() };
+    let (at, traces) = (env.now(), Traces::new());
+    let following = Following { store, outbox, env, route, batch: &batch, results: &results, at, traces };
+    let following = following.knowing(None, &todo).await;
     let mut came = Came::default();
     following.send(&todo, &mut came).await;
     following.settle(&todo.unsettled, &mut came).await;
@@ -144,6 +156,38 @@ pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Stre
 }
 
 impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
+    /// The same with the traces of its members, or of those that somebody is told of. A notice does not wait for a
+    /// table that does not answer: it goes without its trace.
+    async fn knowing(self, traces: Option<Traces>, todo: &Left) -> Self {
+        let traces = match traces {
+            Some(traces) => traces,
+            None => {
+                let told: Vec<usize> = self.notices(&todo.untold).into_iter().flat_map(|(of, _)| of).collect();
+                let ids: Vec<TaskId> =
+                    told.iter().filter_map(|at| Some(self.batch.members.get(*at)?.id.clone())).collect();
+                match ids.is_empty() {
+                    true => Traces::new(),
+                    false => self.store.read(&ids, Freshness::Eventual).await.as_deref().map(traces).unwrap_or_default(),
+                }
+            }
+        };
+        Self { traces, ..self }
+    }
+
+    /// What there is to tell of it; `left` is what it could not do.
+    fn followed(&self, began: Timestamp, left: &Left) -> Followed {
+        let call = CallOf { batch: &self.batch.id, key: &self.batch.id, attempt: self.batch.attempts, again: false };
+        let is_sampled = self.traces.is_empty() || self.traces.values().any(|trace| trace.is_sampled());
+        let members = self.batch.members.iter().enumerate();
+        let settled = members.filter(|(position, _)| !left.unsettled.contain(*position));
+        let settled = settled.filter_map(|(position, member)| {
+            let settlement = self.settlement(position, member)?;
+            let trace = *self.traces.get(&member.id)?;
+            Some((member.id.clone(), trace, outcome(&settlement) == tracker::Outcome::Succeeded))
+        });
+        Followed { call: call.context(is_sampled), took: (began, self.env.now()), settled: settled.collect() }
+    }
+
     /// Sends members back to waiting, and notices.
     async fn send(&self, todo: &Left, came: &mut Came) {
         let returns = messages::returns(self.batch, self.results, &todo.unreturned);
@@ -166,7 +210,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
     }
 
     fn notices(&self, of: &Positions) -> Vec<About> {
-        messages::notices(&self.route.notify, self.batch, self.results, self.at, of)
+        messages::notices(&self.route.notify, (self.batch, self.results, self.at), &self.traces, of)
     }
 
     /// Whose messages were not sent, and what was the first to say so.

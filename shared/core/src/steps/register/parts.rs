@@ -46,7 +46,7 @@ impl Report {
     /// Adds what came of another part.
     pub(super) fn add(&mut self, other: Self) {
         let Self { failed, sent_back, registered, repeated, listed, rejected, held, .. } = other;
-        let Self { gathered, not_gathered, yielded, overloads, batches, members, .. } = other;
+        let Self { gathered, not_gathered, yielded, overloads, batches, members, traces, .. } = other;
         self.failed.extend(failed);
         self.sent_back.extend(sent_back);
         self.registered += registered;
@@ -58,6 +58,7 @@ impl Report {
         self.not_gathered.extend(not_gathered);
         self.yielded += yielded;
         self.overloads.extend(overloads);
+        self.traces.extend(traces);
         self.batches += batches;
         self.members += members;
     }
@@ -70,7 +71,7 @@ mod tests {
 
     fn record(n: usize, received: u32) -> Record {
         let (message_id, receipt, body) = (n.to_string(), String::new(), String::new());
-        Record { message_id, receipt, received, sender: Sender::Stack, body }
+        Record { message_id, receipt, received, sender: Sender::Stack, body, trace: None }
     }
 
     #[test]

@@ -1,0 +1,155 @@
+//! Spans of the steps, on their way to a collector that speaks OTLP over HTTP.
+//!
+//! They are off unless `OTEL_EXPORTER_OTLP_ENDPOINT` says where the collector is. A step [notes](Spans::note) its spans
+//! when it is done, and the process sends them at the end of an event, or each second. What the collector does harms no
+//! task: a request ends after [`PATIENCE`], and one that failed is the last for [`REST`]. Meanwhile spans are kept up to
+//! [`MOST`]; those beyond are counted and dropped.
+//!
+//! The ids of spans follow from batches, workflows and messages (`groupage_core::domain::trace`), so that no process has
+//! to tell another. The tracer of OpenTelemetry's SDK gives random ids, and its batches are sent by a thread that stands
+//! still while a function's environment does. So only its exporter is used, which encodes spans, and reads the
+//! variables that say how to reach a collector.
+
+mod called;
+mod span;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use tracing::warn;
+
+use crate::downstreams::tls;
+pub use called::Traced;
+pub use span::{Kind, Span};
+
+/// For so long a request to the collector may take.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+/// For so long a collector that did not take spans is left alone.
+pub const REST: Duration = Duration::from_secs(60);
+/// So many spans are kept for the next request.
+pub const MOST: usize = 2_048;
+/// How often a process that is no function sends what it has.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The variables that name a collector.
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+const SERVICE: &str = "OTEL_SERVICE_NAME";
+
+/// Where spans go; nowhere by default.
+#[derive(Clone, Debug, Default)]
+pub struct Spans(Option<Arc<Collector>>);
+
+#[derive(Debug, Default)]
+struct Collector {
+    kept: Mutex<Kept>,
+    /// One request at a time.
+    way: tokio::sync::Mutex<Way>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    spans: Vec<SpanData>,
+    dropped: usize,
+}
+
+/// The way to the collector, made at the first request.
+#[derive(Debug, Default)]
+struct Way {
+    exporter: Option<SpanExporter>,
+    rests_until: Option<Instant>,
+}
+
+impl Spans {
+    /// To the collector that the environment names, if it names one.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let is_set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.trim().is_empty());
+        Self(ENDPOINTS.iter().any(is_set).then(Arc::default))
+    }
+
+    /// Whether there is a collector.
+    #[must_use]
+    pub const fn are_collected(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Keeps a span for the next request, if its trace is sampled.
+    pub fn note(&self, span: Span) {
+        let Some(collector) = self.0.as_ref().filter(|_| span.context.is_sampled()) else { return };
+        let mut kept = collector.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.spans.len() < MOST {
+            kept.spans.push(span.into_data());
+        } else {
+            kept.dropped += 1;
+        }
+    }
+
+    /// Sends what is kept. Whatever becomes of it, this is over in little more than [`PATIENCE`].
+    pub async fn flush(&self) {
+        let Some(collector) = &self.0 else { return };
+        let mut way = collector.way.lock().await;
+        if way.rests_until.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        let Kept { spans, dropped } =
+            std::mem::take(&mut *collector.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        if spans.is_empty() {
+            return;
+        }
+        let count = spans.len();
+        let sent = match tokio::time::timeout(PATIENCE, way.send(spans)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        };
+        way.rests_until = sent.is_err().then(|| Instant::now() + REST);
+        if let Err(error) = sent {
+            warn!(spans = count, error, "the collector did not take these spans; they are lost, and it is left alone");
+        }
+        if dropped > 0 {
+            warn!(spans = dropped, "more spans came than are kept for one request; these are lost");
+        }
+    }
+
+    /// Sends what is kept again and again, until it is dropped.
+    pub async fn keep_sending(&self) {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            self.flush().await;
+        }
+    }
+}
+
+impl Way {
+    async fn send(&mut self, spans: Vec<SpanData>) -> Result<(), String> {
+        let exporter = match self.exporter.take() {
+            Some(exporter) => exporter,
+            None => exporter()?,
+        };
+        self.exporter.insert(exporter).export(spans).await.map_err(|error| error.to_string())
+    }
+}
+
+/// Connects as calls do: with rustls and the machine's root certificates, by no proxy, and with no redirect.
+fn exporter() -> Result<SpanExporter, String> {
+    let client = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls().map_err(|error| error.to_string())?)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .timeout(PATIENCE)
+        .build()
+        .map_err(|error| error.to_string())?;
+    // One that does not answer is not asked again at once.
+    let exporter = SpanExporter::builder().with_http().with_http_client(client);
+    let exporter = exporter.with_retry_policy(RetryPolicy::disabled()).build();
+    let mut exporter = exporter.map_err(|error| error.to_string())?;
+    let resource = Resource::builder();
+    let resource = match std::env::var(SERVICE) {
+        Ok(_) => resource,
+        Err(_) => resource.with_service_name("groupage"),
+    };
+    exporter.set_resource(&resource.build());
+    Ok(exporter)
+}
