@@ -125,7 +125,7 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
         while !post.is_done() {
             post.session().await?;
         }
-        Ok(Ending::Well)
+        Ok::<_, anyhow::Error>(Ending::Well)
     };
     let ended = tokio::select! {
         ended = work => ended,

@@ -16,7 +16,8 @@ mod span;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithHttpConfig};
+use opentelemetry::KeyValue;
+use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tracing::warn;
@@ -44,6 +45,8 @@ pub struct Spans(Option<Arc<Collector>>);
 
 #[derive(Debug, Default)]
 struct Collector {
+    /// The request's address; without one, the variables say it.
+    address: Option<String>,
     kept: Mutex<Kept>,
     /// One request at a time.
     way: tokio::sync::Mutex<Way>,
@@ -68,6 +71,13 @@ impl Spans {
     pub fn from_env() -> Self {
         let is_set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.trim().is_empty());
         Self(ENDPOINTS.iter().any(is_set).then(Arc::default))
+    }
+
+    /// To the collector at this base URL.
+    #[must_use]
+    pub fn to(endpoint: &str) -> Self {
+        let address = Some(format!("{}/v1/traces", endpoint.trim_end_matches('/')));
+        Self(Some(Arc::new(Collector { address, ..Collector::default() })))
     }
 
     /// Whether there is a collector.
@@ -100,7 +110,7 @@ impl Spans {
             return;
         }
         let count = spans.len();
-        let sent = match tokio::time::timeout(PATIENCE, way.send(spans)).await {
+        let sent = match tokio::time::timeout(PATIENCE, way.send(collector.address.as_deref(), spans)).await {
             Ok(sent) => sent,
             Err(_) => Err(format!("no answer within {PATIENCE:?}")),
         };
@@ -115,6 +125,9 @@ impl Spans {
 
     /// Sends what is kept again and again, until it is dropped.
     pub async fn keep_sending(&self) {
+        if !self.are_collected() {
+            return std::future::pending().await;
+        }
         loop {
             tokio::time::sleep(EVERY).await;
             self.flush().await;
@@ -123,17 +136,17 @@ impl Spans {
 }
 
 impl Way {
-    async fn send(&mut self, spans: Vec<SpanData>) -> Result<(), String> {
+    async fn send(&mut self, address: Option<&str>, spans: Vec<SpanData>) -> Result<(), String> {
         let exporter = match self.exporter.take() {
             Some(exporter) => exporter,
-            None => exporter()?,
+            None => exporter(address)?,
         };
         self.exporter.insert(exporter).export(spans).await.map_err(|error| error.to_string())
     }
 }
 
 /// Connects as calls do: with rustls and the machine's root certificates, by no proxy, and with no redirect.
-fn exporter() -> Result<SpanExporter, String> {
+fn exporter(address: Option<&str>) -> Result<SpanExporter, String> {
     let client = reqwest::Client::builder()
         .tls_backend_preconfigured(tls().map_err(|error| error.to_string())?)
         .redirect(reqwest::redirect::Policy::none())
@@ -143,13 +156,57 @@ fn exporter() -> Result<SpanExporter, String> {
         .map_err(|error| error.to_string())?;
     // One that does not answer is not asked again at once.
     let exporter = SpanExporter::builder().with_http().with_http_client(client);
-    let exporter = exporter.with_retry_policy(RetryPolicy::disabled()).build();
-    let mut exporter = exporter.map_err(|error| error.to_string())?;
-    let resource = Resource::builder();
-    let resource = match std::env::var(SERVICE) {
-        Ok(_) => resource,
-        Err(_) => resource.with_service_name("groupage"),
+    let exporter = exporter.with_retry_policy(RetryPolicy::disabled());
+    let exporter = match address {
+        Some(address) => exporter.with_endpoint(address),
+        None => exporter,
     };
-    exporter.set_resource(&resource.build());
+    let mut exporter = exporter.build().map_err(|error| error.to_string())?;
+    exporter.set_resource(&resource());
     Ok(exporter)
+}
+
+/// Which service the spans are of, as the environment says it, and which function.
+fn resource() -> Resource {
+    let mut resource = Resource::builder();
+    if std::env::var_os(SERVICE).is_none() {
+        resource = resource.with_service_name("groupage");
+    }
+    let function = std::env::var("AWS_LAMBDA_FUNCTION_NAME").ok();
+    resource.with_attributes(function.map(|name| KeyValue::new("faas.name", name))).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use groupage_core::domain::{Timestamp, TraceParent};
+
+    use super::*;
+
+    fn span(flags: u8) -> Span {
+        let context = format!("00-{:032x}-{:016x}-{flags:02x}", 1, 1);
+        Span::new("test", TraceParent::parse(&context).unwrap(), (Timestamp(0), Timestamp(1)))
+    }
+
+    fn kept(spans: &Spans) -> (usize, usize) {
+        let kept = spans.0.as_ref().unwrap().kept.lock().unwrap();
+        (kept.spans.len(), kept.dropped)
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_what_nobody_samples_is_not_kept() {
+        let spans = Spans::to("http://collector.invalid");
+        spans.note(span(0));
+        assert_eq!(kept(&spans), (0, 0));
+        for _ in 0..MOST + 3 {
+            spans.note(span(1));
+        }
+        assert_eq!(kept(&spans), (MOST, 3));
+    }
+
+    #[test]
+    fn without_a_collector_nothing_is_kept() {
+        let spans = Spans::default();
+        spans.note(span(1));
+        assert!(!spans.are_collected() && spans.0.is_none());
+    }
 }

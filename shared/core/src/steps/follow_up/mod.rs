@@ -158,9 +158,9 @@ pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Stre
 impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
     /// The same with the traces of its members, or of those that somebody is told of. A notice does not wait for a
     /// table that does not answer: it goes without its trace.
-    async fn knowing(self, traces: Option<Traces>, todo: &Left) -> Self {
-        let traces = match traces {
-            Some(traces) => traces,
+    async fn knowing(self, known: Option<Traces>, todo: &Left) -> Self {
+        let traces = match known {
+            Some(known) => known,
             None => {
                 let told: Vec<usize> = self.notices(&todo.untold).into_iter().flat_map(|(of, _)| of).collect();
                 let ids: Vec<TaskId> =
