@@ -159,7 +159,8 @@ pub async fn send<B: Backend>(
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
     for (position, task) in tasks.iter().enumerate() {
         let (fresh_id, now) = (stack.env.fresh_id(), stack.env.now());
-        let (message, body) = message(task.get(), &fresh_id, caller).map_err(|why| refusal(position, task.get(), &why))?;
+        let (message, body) =
+            message(task.get(), &fresh_id, caller).map_err(|why| refusal(position, task.get(), &why))?;
         Times::of(&message, now).check(false, now).map_err(|why| refusal(position, task.get(), &why))?;
         messages.push(Outgoing { to: intake(routes.as_deref(), &message), body, delay_ms: 0, attributes: Vec::new() });
         ids.push(message.id);

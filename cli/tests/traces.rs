@@ -130,9 +130,8 @@ fn a_senders_trace_comes_to_the_call_to_the_notice_and_to_the_collector() {
     for id in ["a", "b", "c"] {
         stand.wait_until(id, "succeeded");
     }
-    let named = |name: &str| -> Vec<Span> {
-        spans.lock().unwrap().iter().filter(|span| span.name == name).cloned().collect()
-    };
+    let named =
+        |name: &str| -> Vec<Span> { spans.lock().unwrap().iter().filter(|span| span.name == name).cloned().collect() };
     wait_for("the spans", || (named("groupage settle task").len() == 3).then_some(()));
 
     // Three events of one task each: they gather, or a leader gathers them.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use groupage_core::domain::{Timestamp, TraceParent};
 use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::{Timestamp, TraceParent};
 
 /// What the examples teach.
 const EXAMPLES: &str = "\

@@ -370,7 +370,8 @@ mod tests {
         let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
         sender(connection, Some(&fan_out)).send_all(lines(two)).await;
         let registered = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _, trace: _ } = registered.clone();
+        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _, trace: _ } =
+            registered.clone();
         let task = Task::new(id, Target::new("r:x"), payload, registered.digest(), Timestamp(0)).with_item(item);
         Access::to(connection).store.register(&task).await.unwrap();
 
@@ -393,7 +394,8 @@ mod tests {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
         let connection = stack.connection();
         let message = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _, trace: _ } = message.clone();
+        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _, trace: _ } =
+            message.clone();
         let task = Task::new(id, Target::new("r:x"), payload, message.digest(), Timestamp(0)).with_item(item);
         let (store, batch) = (Access::to(connection).store, BatchId::new("b"));
         store.register(&task).await.unwrap();

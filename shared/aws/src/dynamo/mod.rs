@@ -205,12 +205,7 @@ impl Dynamo {
     }
 
     /// Reads one item, so fresh.
-    pub(crate) async fn get_as(
-        &self,
-        what: &'static str,
-        key: Key<'_>,
-        freshness: Freshness,
-    ) -> Result<Option<Item>> {
+    pub(crate) async fn get_as(&self, what: &'static str, key: Key<'_>, freshness: Freshness) -> Result<Option<Item>> {
         let output = self
             .client
             .get_item()

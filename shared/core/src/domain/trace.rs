@@ -195,7 +195,10 @@ mod tests {
     fn a_context_is_read_as_w3c_has_it_and_shown_as_it_came() {
         let context = TraceParent::parse(GIVEN).unwrap();
         assert_eq!(context.to_string(), GIVEN);
-        assert_eq!((context.trace(), context.span()), (0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7));
+        assert_eq!(
+            (context.trace(), context.span()),
+            (0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)
+        );
         assert!(context.is_sampled());
         assert_eq!(serde_json::from_value::<TraceParent>(GIVEN.into()).unwrap(), context);
         assert_eq!(serde_json::to_value(context).unwrap(), GIVEN);
@@ -207,7 +210,11 @@ mod tests {
             assert_eq!(TraceParent::parse(&later).unwrap().to_string(), GIVEN, "{later}");
         }
         let flags = GIVEN.replace("-01", "-fe");
-        assert_eq!(TraceParent::parse(&flags).unwrap().to_string(), GIVEN.replace("-01", "-02"), "an unknown flag is off");
+        assert_eq!(
+            TraceParent::parse(&flags).unwrap().to_string(),
+            GIVEN.replace("-01", "-02"),
+            "an unknown flag is off"
+        );
         assert!(!TraceParent::parse(&flags).unwrap().is_sampled());
     }
 
@@ -217,7 +224,8 @@ mod tests {
         let zero_span = GIVEN.replace("00f067aa0ba902b7", &"0".repeat(16));
         let (upper, long) = (GIVEN.to_uppercase(), format!("{GIVEN}-more"));
         let (ff, short) = (GIVEN.replacen("00", "ff", 1), &GIVEN[..54]);
-        for wrong in ["", "-", "00", &zero_trace, &zero_span, &upper, &long, &ff, short, &GIVEN.replace('-', "_"), "é"] {
+        for wrong in ["", "-", "00", &zero_trace, &zero_span, &upper, &long, &ff, short, &GIVEN.replace('-', "_"), "é"]
+        {
             assert!(TraceParent::parse(wrong).is_err(), "{wrong}");
         }
         for extra in [format!(" {GIVEN}"), format!("{GIVEN} "), format!("{GIVEN}x"), GIVEN.replacen('-', "--", 1)] {
@@ -231,7 +239,11 @@ mod tests {
         let (part, again) = (BatchId::new("b1/0-1"), CallOf { again: true, ..call(&batch, 1) });
         let first = call(&batch, 1).context(true);
         assert_eq!(first, call(&batch, 1).context(true), "every process knows it");
-        let spans = [call(&batch, 2).context(true), CallOf { key: &part, ..call(&batch, 1) }.context(true), again.context(true)];
+        let spans = [
+            call(&batch, 2).context(true),
+            CallOf { key: &part, ..call(&batch, 1) }.context(true),
+            again.context(true),
+        ];
         for span in spans {
             assert_eq!(span.trace(), first.trace());
             assert_ne!(span.span(), first.span());

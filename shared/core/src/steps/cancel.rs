@@ -30,8 +30,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::trace::TraceParent;
 use crate::domain::tracker;
 use crate::ports::{
-    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, PassedOver, Sought, Stored, Streams, Tasks, Trackers,
-    Waiting, send_all,
+    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, PassedOver, Sought, Stored, Streams, Tasks,
+    Trackers, Waiting, send_all,
 };
 use crate::routes::Routes;
 

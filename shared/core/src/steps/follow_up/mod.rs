@@ -167,7 +167,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
                     told.iter().filter_map(|at| Some(self.batch.members.get(*at)?.id.clone())).collect();
                 match ids.is_empty() {
                     true => Traces::new(),
-                    false => self.store.read(&ids, Freshness::Eventual).await.as_deref().map(traces).unwrap_or_default(),
+                    false => {
+                        self.store.read(&ids, Freshness::Eventual).await.as_deref().map(traces).unwrap_or_default()
+                    }
                 }
             }
         };

@@ -29,7 +29,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let passed: Vec<_> = stream::iter(passing).buffer_unordered(CONCURRENCY).try_collect().await?;
             let passed: Vec<(&Queued, PassedOver)> = passed.into_iter().flatten().collect();
             failed += passed.len();
-            send_all(outbox, passed.iter().filter_map(|(queued, passed)| notice(queued, notify, passed)).collect()).await?;
+            send_all(outbox, passed.iter().filter_map(|(queued, passed)| notice(queued, notify, passed)).collect())
+                .await?;
             let failed_ties = passed.into_iter().map(|(_, passed)| (passed.ties, Outcome::Failed)).collect();
             ties::tell(store, outbox, env, failed_ties).await.all()?;
             // Only now: a repeat finds what is left to do by those who wait.
