@@ -9,6 +9,7 @@
 //! The batch is not done before all of it is, and what is not done never expires.
 
 mod messages;
+mod traces;
 
 use futures::{StreamExt, stream};
 
@@ -19,7 +20,7 @@ use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Pos
 use crate::domain::lane::OnFailure;
 use crate::domain::notice::is_undeliverable;
 use crate::domain::task::{self, Ties};
-use crate::domain::trace::{CallOf, Followed, Traces, traces};
+use crate::domain::trace::{Followed, Traces};
 use crate::domain::{Exception, Failure, Results, TaskId, Timestamp, tracker};
 use crate::ports::{
     self, Batches, Env, Freshness, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all,
@@ -156,40 +157,6 @@ pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Stre
 }
 
 impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
-    /// The same with the traces of its members, or of those that somebody is told of. A notice does not wait for a
-    /// table that does not answer: it goes without its trace.
-    async fn knowing(self, known: Option<Traces>, todo: &Left) -> Self {
-        let traces = match known {
-            Some(known) => known,
-            None => {
-                let told: Vec<usize> = self.notices(&todo.untold).into_iter().flat_map(|(of, _)| of).collect();
-                let ids: Vec<TaskId> =
-                    told.iter().filter_map(|at| Some(self.batch.members.get(*at)?.id.clone())).collect();
-                match ids.is_empty() {
-                    true => Traces::new(),
-                    false => {
-                        self.store.read(&ids, Freshness::Eventual).await.as_deref().map(traces).unwrap_or_default()
-                    }
-                }
-            }
-        };
-        Self { traces, ..self }
-    }
-
-    /// What there is to tell of it; `left` is what it could not do.
-    fn followed(&self, began: Timestamp, left: &Left) -> Followed {
-        let call = CallOf { batch: &self.batch.id, key: &self.batch.id, attempt: self.batch.attempts, again: false };
-        let is_sampled = self.traces.is_empty() || self.traces.values().any(|trace| trace.is_sampled());
-        let members = self.batch.members.iter().enumerate();
-        let settled = members.filter(|(position, _)| !left.unsettled.contain(*position));
-        let settled = settled.filter_map(|(position, member)| {
-            let settlement = self.settlement(position, member)?;
-            let trace = *self.traces.get(&member.id)?;
-            Some((member.id.clone(), trace, outcome(&settlement) == tracker::Outcome::Succeeded))
-        });
-        Followed { call: call.context(is_sampled), took: (began, self.env.now()), settled: settled.collect() }
-    }
-
     /// Sends members back to waiting, and notices.
     async fn send(&self, todo: &Left, came: &mut Came) {
         let returns = messages::returns(self.batch, self.results, &todo.unreturned);
