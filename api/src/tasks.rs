@@ -65,8 +65,8 @@ pub struct NewTask {
     /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time as RFC 3339 has it, or a
     /// delay in whole seconds from its registration, a year at most.
     expires_at: Option<Written>,
-    /// The trace context of its sender, as W3C's `traceparent` has it. Without one, that of the call's header counts. One
-    /// that is malformed is ignored.
+    /// The trace context of its sender, as W3C's `traceparent` has it. Without one, that of the call's header counts.
+    /// One that is malformed is ignored.
     traceparent: Option<String>,
 }
 

@@ -81,7 +81,8 @@ routes:
     )
 }
 
-/// Sends three labels, which fill a batch: one says its trace, one has that of the command, one that of the environment.
+/// Sends three labels, which fill a batch. One says its trace, one has that of the command, one has that of the
+/// environment.
 fn send(stand: &Stand, folder: &std::path::Path) {
     let label = |id: &str, more: &str| format!("{{\"id\":\"{id}\",\"payload\":{{\"printer\":\"p\"}}{more}}}\n");
     let own = label("a", &format!(",\"traceparent\":\"{}\"", traceparent(TRACES[0])));

@@ -1,14 +1,14 @@
 //! Spans of the steps, on their way to a collector that speaks OTLP over HTTP.
 //!
 //! They are off unless `OTEL_EXPORTER_OTLP_ENDPOINT` says where the collector is. A step [notes](Spans::note) its spans
-//! when it is done, and the process sends them at the end of an event, or each second. What the collector does harms no
-//! task: a request ends after [`PATIENCE`], and one that failed is the last for [`REST`]. Meanwhile spans are kept up to
-//! [`MOST`]; those beyond are counted and dropped.
+//! when it is done, and the process sends them at the end of an event, or each second. What the collector does harms
+//! no task: a request ends after [`PATIENCE`], and one that failed is the last for [`REST`]. Meanwhile spans are kept
+//! up to [`MOST`]. Those beyond are counted and dropped.
 //!
-//! The ids of spans follow from batches, workflows and messages (`groupage_core::domain::trace`), so that no process has
-//! to tell another. The tracer of OpenTelemetry's SDK gives random ids, and its batches are sent by a thread that stands
-//! still while a function's environment does. So only its exporter is used, which encodes spans, and reads the
-//! variables that say how to reach a collector.
+//! The ids of spans follow from batches, workflows and messages (`groupage_core::domain::trace`), so no process has to
+//! tell another. The tracer of OpenTelemetry's SDK gives random ids, and a thread sends its batches that stands still
+//! while a function's environment does. So only its exporter is used. It encodes spans, and reads the variables that
+//! say how to reach a collector.
 
 mod called;
 mod span;
@@ -26,11 +26,11 @@ use crate::downstreams::tls;
 pub use called::Traced;
 pub use span::{Kind, Span};
 
-/// For so long a request to the collector may take.
+/// The longest that a request to the collector may take.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// For so long a collector that did not take spans is left alone.
+/// How long a collector that did not take spans is left alone.
 pub const REST: Duration = Duration::from_secs(60);
-/// So many spans are kept for the next request.
+/// Spans that are kept for the next request at most.
 pub const MOST: usize = 2_048;
 /// How often a process that is no function sends what it has.
 const EVERY: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use super::id::{BatchId, LaneId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::stream::EventId;
 use super::time::Timestamp;
-use super::trace::TraceParent;
+use super::trace::{TraceParent, Traces};
 use super::tracker::{ItemId, Outcome};
 
 /// Days a settled task and its batch stay readable; a stack may say otherwise.
@@ -244,6 +244,11 @@ impl Task {
     }
 }
 
+/// The trace contexts of those tasks that have one.
+pub fn traces<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Traces {
+    tasks.into_iter().filter_map(|task| Some((task.id.clone(), task.trace?))).collect()
+}
+
 /// A task that may become a batch's member: carried by messages and by the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -320,6 +325,13 @@ mod tests {
         };
         let tied = task().with_item(ties.item.clone()).with_event(ties.event.clone());
         assert_eq!(tied.queued_in(ties.lane.clone().unwrap()).ties(), ties);
+    }
+
+    #[test]
+    fn only_tasks_with_a_context_are_among_the_traces() {
+        let trace = TraceParent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+        let with = Task { id: TaskId::new("b"), ..task() }.traced(Some(trace));
+        assert_eq!(traces([&with, &task()]), Traces::from([(TaskId::new("b"), trace)]));
     }
 
     #[test]

@@ -12,7 +12,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::id::{BatchId, TaskId, digest, stored_as_text};
-use super::task::Task;
 use super::time::Timestamp;
 
 /// The name of a trace context: as a message attribute, as an HTTP header, and as a task message's field.
@@ -110,11 +109,6 @@ stored_as_text!(TraceParent, &'static str);
 /// The trace contexts of tasks whose senders gave one.
 pub type Traces = BTreeMap<TaskId, TraceParent>;
 
-/// The trace contexts of those tasks that have one.
-pub fn traces<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Traces {
-    tasks.into_iter().filter_map(|task| Some((task.id.clone(), task.trace?))).collect()
-}
-
 /// The trace of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallTrace {
@@ -179,7 +173,6 @@ pub struct Followed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::{RouteName, Target};
 
     const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -282,15 +275,5 @@ mod tests {
         let [elect, group] = ["elect", "group"].map(|step| TraceParent::of_step(step, "workflow", "m"));
         assert_eq!(elect.trace(), group.trace());
         assert_ne!(elect.span(), group.span());
-    }
-
-    #[test]
-    fn only_tasks_with_a_context_are_among_the_traces() {
-        let task = |id: &str| {
-            let target = Target::of(&RouteName::new("r"), "t");
-            Task::new(TaskId::new(id), target, "{}".to_owned(), String::new(), Timestamp(0))
-        };
-        let with = task("with").traced(Some(given(3, 1)));
-        assert_eq!(traces([&with, &task("without")]), Traces::from([(TaskId::new("with"), given(3, 1))]));
     }
 }

@@ -21,7 +21,8 @@ use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
 use crate::domain::ended::Ended;
 use crate::domain::gate::{Fared, Now, Scope};
 use crate::domain::outcome::{self, Reason, Results, Said, results};
-use crate::domain::trace::{Traces, traces};
+use crate::domain::task::traces;
+use crate::domain::trace::Traces;
 use crate::domain::{Retryable, Revision, Task, TaskId, Timestamp};
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
 use crate::routes::{OnReject, Route};
@@ -29,8 +30,8 @@ use crate::routes::{OnReject, Route};
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Processed {
-    /// Its outcome is recorded, by this worker. What follows from it is still to be done, and belongs to these traces of
-    /// its members.
+    /// Its outcome is recorded, by this worker. What follows from it is still to be done, and belongs to these traces
+    /// of its members.
     Recorded(Box<Batch>, Traces),
     /// The call failed for now; the batch is paused.
     CallAgain {

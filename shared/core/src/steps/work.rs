@@ -13,7 +13,8 @@ use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
 use crate::domain::session::share;
-use crate::domain::trace::{Traces, traces};
+use crate::domain::task::traces;
+use crate::domain::trace::Traces;
 use crate::domain::{Batch, BatchId, Part, Pool, Reason, RouteName, SessionId, Timestamp};
 use crate::ports::{Downstream, Env, Look, Outbox, Store};
 

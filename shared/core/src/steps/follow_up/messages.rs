@@ -35,8 +35,8 @@ pub(super) fn returns(batch: &Batch, results: &Results, of: &Positions) -> Vec<A
     chunks.map(|(seconds, chunk)| message(seconds, chunk)).collect()
 }
 
-/// A notice of each of these members that settles, if anybody wants to be told. It belongs to its member's trace, as far
-/// as that is among these.
+/// A notice of each of these members that settles, if anybody wants to be told. It belongs to its member's trace, if
+/// that is among these.
 pub(super) fn notices(
     notify: &Notify,
     (batch, results, at): (&Batch, &Results, Timestamp),

@@ -50,7 +50,7 @@ pub struct Counts {
     pub untold: usize,
     /// What the first queue that refused one said.
     pub refusal: Option<String>,
-    /// What there is to tell whoever collects traces; `None` if nothing was left to do.
+    /// What there is to tell a collector of traces; `None` if nothing was left to do.
     pub followed: Option<Box<Followed>>,
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Following, outcome};
 use crate::domain::batch::Left;
-use crate::domain::trace::{CallOf, Followed, Traces, traces};
+use crate::domain::task::traces;
+use crate::domain::trace::{CallOf, Followed, Traces};
 use crate::domain::{TaskId, Timestamp, tracker};
 use crate::ports::{Batches, Env, Freshness, Lanes, Outbox, Streams, Tasks, Trackers};
 
