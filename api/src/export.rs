@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use groupage_core::domain::{EventId, TaskId};
+use groupage_core::domain::{EventId, TaskId, TraceParent};
 use groupage_core::ports::{self, Batches, Failures, Freshness, Tasks};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -39,6 +39,10 @@ pub struct Export {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     order_key: Option<String>,
+    /// The trace context of its sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    traceparent: Option<TraceParent>,
     /// What is kept of its failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Failed, required = false)]
@@ -63,6 +67,7 @@ pub async fn export<S: Tasks + Batches + Failures>(store: &S, id: &TaskId) -> Re
         digest: task.digest.clone(),
         event: task.event.clone(),
         order_key: task.lane.as_ref().map(|lane| lane.key().to_owned()),
+        traceparent: task.trace,
         failure: store.failure(id).await?.map(Failed::from),
         task: Task::of(task, batch),
     }))

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::{self, Status};
 use groupage_core::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
 use groupage_core::domain::times::Times;
-use groupage_core::domain::{Batch, BatchId, ItemId, TaskId, Timestamp};
+use groupage_core::domain::trace::TRACEPARENT;
+use groupage_core::domain::{Batch, BatchId, ItemId, TaskId, Timestamp, TraceParent};
 use groupage_core::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
 use groupage_core::routes::Routes;
 use serde::Serialize;
@@ -64,6 +65,9 @@ pub struct NewTask {
     /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time as RFC 3339 has it, or a
     /// delay in whole seconds from its registration, a year at most.
     expires_at: Option<Written>,
+    /// The trace context of its sender, as W3C's `traceparent` has it. Without one, that of the call's header counts.
+    /// One that is malformed is ignored.
+    traceparent: Option<String>,
 }
 
 /// A moment that a sender names.
@@ -146,14 +150,17 @@ pub struct Sent {
 )]
 pub async fn send<B: Backend>(
     State(backend): State<Arc<B>>,
+    headers: HeaderMap,
     Body(NewTasks(tasks)): Body<NewTasks>,
 ) -> Result<(StatusCode, Json<Sent>), Problem> {
     let stack = backend.stack();
+    let caller = headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.to_str().ok()?).ok());
     let routes = pushed(&stack.routes).await?;
     let (mut ids, mut messages) = (Vec::new(), Vec::new());
     for (position, task) in tasks.iter().enumerate() {
         let (fresh_id, now) = (stack.env.fresh_id(), stack.env.now());
-        let (message, body) = message(task.get(), &fresh_id).map_err(|why| refusal(position, task.get(), &why))?;
+        let (message, body) =
+            message(task.get(), &fresh_id, caller).map_err(|why| refusal(position, task.get(), &why))?;
         Times::of(&message, now).check(false, now).map_err(|why| refusal(position, task.get(), &why))?;
         messages.push(Outgoing { to: intake(routes.as_deref(), &message), body, delay_ms: 0, attributes: Vec::new() });
         ids.push(message.id);
@@ -168,15 +175,14 @@ fn intake(routes: Option<&Routes>, message: &TaskMessage) -> Destination {
 }
 
 /// The message of a task that says its id, whether or not the sender did.
-fn message(task: &str, fresh_id: &str) -> Result<(TaskMessage, String), Rejection> {
+fn message(task: &str, fresh_id: &str, caller: Option<TraceParent>) -> Result<(TaskMessage, String), Rejection> {
     let parsed = task_message::parse(task, fresh_id)?;
+    let parsed = TaskMessage { trace: parsed.trace.or(caller), ..parsed };
     if parsed.event.is_some() {
         return Err(Rejection::new(Code::BadEvent, "`event` is given by the stream that the task is fed to"));
     }
-    let body = parsed.body();
-    if body.len() > MAX_MESSAGE_BYTES {
-        return Err(Rejection::new(Code::TooLarge, format!("with its id the task is over {MAX_MESSAGE_BYTES} bytes")));
-    }
+    let too_large = || format!("with its id the task is over {MAX_MESSAGE_BYTES} bytes");
+    let body = parsed.fitting_body().ok_or_else(|| Rejection::new(Code::TooLarge, too_large()))?;
     Ok((parsed, body))
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use embedded::{Durability, Pipeline, Ports, Processes, Storage};
 use groupage_aws::entry::{AwsStack, NoRoutes, RouteSource};
+use groupage_aws::spans::Traced;
 use groupage_aws::{Downstreams, Meter, System, config};
 use groupage_console::{Console, Work, Worked};
 use groupage_core::ports::{self, Env};
@@ -188,7 +189,8 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
 
 /// Starts the steps in this process.
 async fn start_steps(stack: &embedded::Stack, steps: &Arc<AwsStack>, allowed: Allowed) -> Result<Pipeline, Error> {
-    let downstream = Arc::new(Downstreams::new(&downstream_config(stack).await, allowed));
+    let downstream = Downstreams::new(&downstream_config(stack).await, allowed);
+    let downstream = Arc::new(Traced::new(downstream, steps.spans.clone()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     Ok(Pipeline::start(&sqs, stack.queues(), Processes::One, steps, &downstream)?)
 }

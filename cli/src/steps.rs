@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use embedded::{Pipeline, Processes};
+use groupage_aws::spans::Traced;
 use groupage_aws::{Downstreams, config};
 use groupage_core::routes::Allowed;
 use serde::Serialize;
@@ -22,8 +23,8 @@ pub async fn run(name: Option<&str>, output: &Output) -> Result<Ending> {
     let connection = stack::open(name).await?;
     let steps = stack::remote_steps(&connection)?;
     steps.routes.current().await?;
-    let downstream =
-        Arc::new(Downstreams::new(&connection.config, config::allowed_from_env(Allowed::on_own_machine())?));
+    let downstream = Downstreams::new(&connection.config, config::allowed_from_env(Allowed::on_own_machine())?);
+    let downstream = Arc::new(Traced::new(downstream, steps.spans.clone()));
     let sqs = aws_sdk_sqs::Client::new(&connection.config);
     let stop = Stop::listen(None);
     let pipeline = Pipeline::start(&sqs, &connection.queues, Processes::Several, &steps, &downstream)?;

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import hostile as corpus
+from collector import Collector
 from downstream import API_KEY, Downstream
 from emulator import Emulator
 from recovery import Recovery
@@ -48,7 +49,14 @@ def hostile():
 
 
 @pytest.fixture(scope="session")
-def stack(emulator, downstream, hostile) -> Stack:
+def collector():
+    collector = Collector()
+    yield collector
+    collector.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(emulator, downstream, hostile, collector) -> Stack:
     """The stack with everything a route may name beside it, and the routes in place."""
     secret = client(emulator, "secretsmanager").create_secret(Name="truck-api-key", SecretString=API_KEY)["ARN"]
     success_queue = client(emulator, "sqs").create_queue(QueueName="letters-sorted")["QueueUrl"]
@@ -67,6 +75,7 @@ def stack(emulator, downstream, hostile) -> Stack:
             # As much as can be asked for: what must not be logged is not logged even so.
             "LogFilter": "trace,aws_smithy_runtime::client=trace,lambda_runtime=trace,lambda_http=trace",
             "LogTargets": "false",
+            "OtlpEndpoint": collector.url,
         },
     )
     stack.success_queue = success_queue

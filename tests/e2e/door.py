@@ -24,9 +24,9 @@ class Door:
         api = stack.outputs["ApiUrl"].split("://")[1].split(".")[0]
         self._url = f"{environment['AWS_ENDPOINT_URL']}/_aws/execute-api/{api}/{quote('$default')}"
 
-    def call(self, method: str, path: str, body: dict | None = None, query: str = "") -> tuple[int, dict]:
-        """The status and the body of the answer."""
-        return self._ask(method, path, body, query, self._signed)
+    def call(self, method: str, path: str, body: dict | None = None, query: str = "", **headers) -> tuple[int, dict]:
+        """The status and the body of the answer; `headers` beside those that every request has."""
+        return self._ask(method, path, body, query, lambda *of: self._signed(*of) | headers)
 
     def call_unsigned(self, method: str, path: str) -> int:
         """The status, without a signature."""

@@ -27,6 +27,8 @@ class Call:
     """Ids answered as done."""
     port: int
     """The caller's port: says which process made the call."""
+    trace: str | None
+    """traceparent."""
 
 
 HANGS = -1
@@ -118,6 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
                 status=status,
                 accepted=frozenset(_accepted(members, results) if status == 200 else ()),
                 port=self.client_address[1],
+                trace=self.headers["traceparent"],
             )
 
         self.ledger.enter(decide)

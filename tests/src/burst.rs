@@ -95,6 +95,7 @@ pub async fn burst(burst: Burst) -> Cost {
         senders: Senders::default(),
         rations: Arc::default(),
         logs_targets: true,
+        spans: Default::default(),
         routes: RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap())),
     };
     // A call takes a second, so that its session beats.

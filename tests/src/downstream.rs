@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use groupage_core::domain::trace::CallTrace;
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use tokio::time::Instant;
 
@@ -23,6 +24,8 @@ pub struct Seen {
     pub batches_before: usize,
     /// When it came.
     pub at: Instant,
+    /// What it belongs to.
+    pub trace: Option<CallTrace>,
 }
 
 /// Answers a call, given what was seen of it and how many calls came before with its key.
@@ -148,7 +151,7 @@ impl Downstream for Scripted {
         let items = body["items"].as_array().into_iter().flatten().map(|item| text(&item["id"])).collect();
         let (key, target) = (call.batch.to_string(), text(&body["target"]));
         let (fence, attempt, at) = (call.fence.0, call.attempt, Instant::now());
-        let mut seen = Seen { key, target, items, fence, attempt, batches_before: 0, at };
+        let mut seen = Seen { key, target, items, fence, attempt, batches_before: 0, at, trace: call.trace.clone() };
         let answer = {
             let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
             seen.batches_before = batches_before(&ledger, &seen);

@@ -111,6 +111,7 @@ impl<Q: Outbox + Send + 'static> Desk<Q> {
             senders: Senders::default(),
             rations: Arc::default(),
             logs_targets: true,
+            spans: Default::default(),
         });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

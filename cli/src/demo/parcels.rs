@@ -38,6 +38,7 @@ pub fn message(parcel: &Parcel, item: Option<ItemId>) -> TaskMessage {
         event: None,
         not_before: None,
         expires_at: None,
+        trace: None,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use groupage_core::domain::Timestamp;
 use groupage_core::domain::notice::NotificationQueue;
+use groupage_core::domain::{Timestamp, TraceParent};
 
 /// What the examples teach.
 const EXAMPLES: &str = "\
@@ -55,6 +55,17 @@ pub struct Args {
     /// from now, such as 2h. Later no call with them begins: they end as expired.
     #[arg(long, value_name = "WHEN", value_parser = when)]
     pub expires_at: Option<Timestamp>,
+    /// The trace that the tasks belong to that do not say it themselves, as W3C's traceparent has it. It goes to their
+    /// notices, and the spans of their calls are linked to it. A malformed one in the environment is ignored.
+    #[arg(long, value_name = "TRACEPARENT", value_parser = TraceParent::parse)]
+    pub traceparent: Option<TraceParent>,
+}
+
+impl Args {
+    /// The trace that the command line says, or else the environment.
+    pub fn trace(&self) -> Option<TraceParent> {
+        self.traceparent.or_else(|| TraceParent::parse(&std::env::var("TRACEPARENT").ok()?).ok())
+    }
 }
 
 /// Reads a moment that lies ahead.

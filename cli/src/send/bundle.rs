@@ -26,7 +26,8 @@ pub fn bundles(tasks: Vec<(u64, TaskMessage, bool)>) -> Vec<Vec<Message>> {
     let mut bundles: Vec<Vec<Message>> = Vec::new();
     let mut bytes = 0;
     for (line, message, new) in tasks {
-        let message = Message { line, body: message.body(), new, item: message.item };
+        let body = message.fitting_body().unwrap_or_else(|| message.body());
+        let message = Message { line, body, new, item: message.item };
         let size = message.body.len();
         match bundles.last_mut() {
             Some(bundle) if bundle.len() < MAX_MESSAGES && bytes + size <= MAX_BYTES => {

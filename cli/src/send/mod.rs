@@ -22,7 +22,7 @@ use anyhow::{Result, anyhow};
 use futures::future::join_all;
 use groupage_aws::Connection;
 use groupage_core::domain::when::When;
-use groupage_core::domain::{ItemId, Outcome, Reason, TaskId, TaskMessage, TrackerId};
+use groupage_core::domain::{ItemId, Outcome, Reason, TaskId, TaskMessage, TraceParent, TrackerId};
 use indicatif::ProgressBar;
 use tokio::sync::{Mutex, mpsc};
 
@@ -63,7 +63,7 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
     let stop = Stop::listen(None);
     let sender = Sender::new(&connection, progress(input.bytes()), *output, fan_out.as_ref(), stop.clone());
     let [not_before, expires_at] = [options.not_before, options.expires_at].map(|at| at.map(When::At));
-    let sender = Sender { not_before, expires_at, ..sender };
+    let sender = Sender { not_before, expires_at, trace: options.trace(), ..sender };
     let mut report = sender.send_all(input.into_reader()).await;
     if let Some(fan_out) = &fan_out {
         follow(fan_out, &mut report, *output, &stop).await;
@@ -127,6 +127,8 @@ struct Sender<'a> {
     not_before: Option<When>,
     /// Until when tasks are wanted that do not say it themselves.
     expires_at: Option<When>,
+    /// What tasks belong to that do not say it themselves.
+    trace: Option<TraceParent>,
     bar: ProgressBar,
     output: Output,
     report: RefCell<Report>,
@@ -146,6 +148,7 @@ impl<'a> Sender<'a> {
             intake: Intake::new(&connection.config, connection.queues.tasks.clone()),
             not_before: None,
             expires_at: None,
+            trace: None,
             bar,
             output,
             report: RefCell::default(),
@@ -247,7 +250,8 @@ impl<'a> Sender<'a> {
                 Content::Task(message) => {
                     let not_before = message.not_before.or(self.not_before);
                     let expires_at = message.expires_at.or(self.expires_at);
-                    tasks.push((number, TaskMessage { not_before, expires_at, ..message }));
+                    let trace = message.trace.or(self.trace);
+                    tasks.push((number, TaskMessage { not_before, expires_at, trace, ..message }));
                 }
                 Content::Repeated => self.report.borrow_mut().repeated += 1,
                 Content::Bad(why) => self.bad(number, why),
@@ -366,7 +370,8 @@ mod tests {
         let two = "{\"id\":\"a\",\"payload\":{}}\n{\"id\":\"b\",\"payload\":{}}\n";
         sender(connection, Some(&fan_out)).send_all(lines(two)).await;
         let registered = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _ } = registered.clone();
+        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _, trace: _ } =
+            registered.clone();
         let task = Task::new(id, Target::new("r:x"), payload, registered.digest(), Timestamp(0)).with_item(item);
         Access::to(connection).store.register(&task).await.unwrap();
 
@@ -389,7 +394,8 @@ mod tests {
         let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
         let connection = stack.connection();
         let message = parse(r#"{"id":"a","payload":{},"item":"t:0:0"}"#, "m").unwrap();
-        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _ } = message.clone();
+        let TaskMessage { id, payload, item, list: _, event: _, not_before: _, expires_at: _, trace: _ } =
+            message.clone();
         let task = Task::new(id, Target::new("r:x"), payload, message.digest(), Timestamp(0)).with_item(item);
         let (store, batch) = (Access::to(connection).store, BatchId::new("b"));
         store.register(&task).await.unwrap();

@@ -7,7 +7,7 @@ use groupage_console::words::{moment, why};
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::Status;
 use groupage_core::domain::{BatchId, Target, TaskId, Timestamp};
-use groupage_core::ports::Env;
+use groupage_core::ports::{Env, Freshness};
 use groupage_core::routes::Routes;
 use groupage_core::steps::look::OneTask;
 use serde::Serialize;
@@ -38,7 +38,7 @@ struct TaskStatus {
 
 /// Prints a task.
 pub async fn show(access: &Access, routes: Option<&Routes>, id: &TaskId, output: &Output) -> Result<()> {
-    let found = access.looking(routes).task(id).await?;
+    let found = access.looking(routes).task(id, Freshness::Latest).await?;
     let one = found.ok_or_else(|| unknown("task", id.as_str()))?;
     let shown = TaskStatus::of(&one);
     output.sheet(&shown, || shown.sheet(&one, System.now()));
@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn a_task_says_what_it_waits_for_and_since_when_it_is_known() {
         let task = Task::new(TaskId::new("t"), Target::new("r:t"), "{}".to_owned(), String::new(), Timestamp(1_000));
-        let one = OneTask { task, target: Some(Target::new("r:t")), batch: None, lane: None, why: Some(Why::Election) };
+        let (target, why) = (Some(Target::new("r:t")), Some(Why::Election));
+        let one = OneTask { task, failed: None, target, batch: None, lane: None, why };
         let shown = TaskStatus::of(&one);
         let json = serde_json::to_value(&shown).unwrap();
         let expected = serde_json::json!({

@@ -24,6 +24,9 @@ pub struct Exec {
     timeout: Duration,
 }
 
+/// The variable with the call's trace, as OpenTelemetry's tools for the command line have it.
+const TRACEPARENT: &str = "TRACEPARENT";
+
 /// What a body says of the batch as a whole.
 #[derive(Deserialize)]
 struct Head {
@@ -46,6 +49,7 @@ impl Exec {
             .env("GROUPAGE_TARGET", target)
             .env("GROUPAGE_FENCE", call.fence.to_string())
             .env("GROUPAGE_ATTEMPT", call.attempt.to_string())
+            .envs(call.trace.as_ref().map(|trace| (TRACEPARENT, trace.context.to_string())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
@@ -128,6 +132,7 @@ fn failure(status: ExitStatus) -> Option<Reason> {
 #[cfg(all(test, unix))]
 mod tests {
     use groupage_core::domain::id::{BatchId, Fence};
+    use groupage_core::domain::trace::{CallOf, CallTrace};
     use groupage_core::routes;
 
     use super::*;
@@ -137,9 +142,17 @@ mod tests {
     const LONG: Duration = Duration::from_secs(120);
 
     async fn call(command: &str, timeout: Duration, body: &str) -> Result<Answer, NoAnswer> {
-        let batch = BatchId::new("b1");
-        let downstream = routes::Downstream::Pull;
-        let call = Call { downstream: &downstream, batch: &batch, fence: Fence(17), attempt: 3, body: body.to_owned() };
+        call_traced(command, timeout, body, None).await
+    }
+
+    async fn call_traced(
+        command: &str,
+        timeout: Duration,
+        body: &str,
+        trace: Option<CallTrace>,
+    ) -> Result<Answer, NoAnswer> {
+        let (batch, body, downstream) = (BatchId::new("b1"), body.to_owned(), routes::Downstream::Pull);
+        let call = Call { downstream: &downstream, batch: &batch, fence: Fence(17), attempt: 3, body, trace };
         Exec::new(command, timeout).call(&call).await
     }
 
@@ -156,6 +169,16 @@ mod tests {
         assert_eq!(answer("cat").await.unwrap(), BODY);
         let environment = "printf %s \"$GROUPAGE_BATCH $GROUPAGE_TARGET $GROUPAGE_FENCE $GROUPAGE_ATTEMPT\"";
         assert_eq!(answer(environment).await.unwrap(), "b1 t1 17 3");
+    }
+
+    #[tokio::test]
+    async fn the_command_is_told_the_trace_of_its_call() {
+        let batch = BatchId::new("b1");
+        let call = CallOf { batch: &batch, key: &batch, attempt: 3, again: false };
+        let trace = CallTrace::of(call, [], true).unwrap();
+        let print = "printf %s \"$TRACEPARENT\"";
+        let told = call_traced(print, LONG, BODY, Some(trace.clone())).await.unwrap().body;
+        assert_eq!(String::from_utf8(told).unwrap(), trace.context.to_string());
     }
 
     #[tokio::test]

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use groupage_aws::entry::AwsStack;
+use groupage_aws::entry::{self, AwsStack};
+use groupage_aws::spans::Traced;
 use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::{Pool, Retryable, RouteName, SessionId};
 use groupage_core::ports::Env;
@@ -42,8 +43,9 @@ Example, for a route `- { name: labels, target: printer, downstream: pull }`:
 ///
 ///   {"batch": "…", "target": "…", "items": [{"id": "…", "payload": {…}}, …]}
 ///
-/// Its environment has GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and GROUPAGE_ATTEMPT. It
-/// prints nothing if all items succeeded. Otherwise it prints one of these:
+/// Its environment has GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and GROUPAGE_ATTEMPT, and
+/// TRACEPARENT if a task of the batch has a trace. It prints nothing if all items succeeded. Otherwise it prints one of
+/// these:
 ///
 ///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…"}, …]}
 ///
@@ -90,7 +92,7 @@ const ONLY_PULL: &str = "only `downstream: pull` leaves batches to workers";
 /// One worker.
 struct Post {
     stack: Arc<AwsStack>,
-    exec: Exec,
+    exec: Traced<Exec>,
     announced: Announced,
     route: RouteName,
     patience_ms: u64,
@@ -102,13 +104,15 @@ struct Post {
 }
 
 type Keeping<'a> = Keeper<'a, Dynamo, System>;
-type Pulling<'a> = Worker<'a, Dynamo, Sqs, Exec, System>;
+type Pulling<'a> = Worker<'a, Dynamo, Sqs, Traced<Exec>, System>;
 
 /// Works until the process is told to stop, or a new routes file leaves nothing to claim.
 pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
+    let stack = stack::remote_steps(&stack::open(name).await?)?;
+    let spans = stack.spans.clone();
     let post = Post {
-        stack: stack::remote_steps(&stack::open(name).await?)?,
-        exec: Exec::new(&options.exec, options.timeout),
+        stack,
+        exec: Traced::new(Exec::new(&options.exec, options.timeout), spans.clone()),
         announced: Announced::default(),
         route: RouteName::new(&options.route),
         patience_ms: u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX),
@@ -121,10 +125,18 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     if !output.is_json() {
         output.line(&(), || format!("# {} works on {}. Stop with Ctrl-C.", post.stack.worker, post.route));
     }
-    while !post.is_done() {
-        post.session().await?;
-    }
-    Ok(Ending::Well)
+    let work = async {
+        while !post.is_done() {
+            post.session().await?;
+        }
+        Ok::<_, anyhow::Error>(Ending::Well)
+    };
+    let ended = tokio::select! {
+        ended = work => ended,
+        () = spans.keep_sending() => Ok(Ending::Well),
+    };
+    spans.flush().await;
+    ended
 }
 
 impl Post {
@@ -220,7 +232,12 @@ impl Post {
     async fn turn(&self, worker: &mut Pulling<'_>) -> Result<bool, steps::Error> {
         let began = Instant::now();
         let (batch, ended) = match worker.work().await? {
-            Worked::Settled(batch, counts) => (batch, counts.into()),
+            Worked::Settled(batch, counts) => {
+                if let Some(followed) = &counts.followed {
+                    entry::followed(&self.stack.spans, &batch.id, followed);
+                }
+                (batch, counts.into())
+            }
             Worked::CallAgain { batch, reason } => (batch, Ended::CallAgain { reason }),
             Worked::ClaimLost(batch) => (batch, Ended::ClaimLost),
             Worked::Idle => return Ok(false),

@@ -108,6 +108,11 @@ pub struct Stand {
 impl Stand {
     /// Starts it with these routes. `extra` are further arguments.
     pub fn start(folder: &Path, routes: &str, extra: &[&str]) -> Self {
+        Self::start_with(folder, routes, extra, &[])
+    }
+
+    /// The same with variables of its own.
+    pub fn start_with(folder: &Path, routes: &str, extra: &[&str], variables: &[(&str, &str)]) -> Self {
         let environment = folder.join("data/env");
         let _ = std::fs::remove_file(&environment);
         std::fs::write(folder.join("routes.yaml"), routes).unwrap();
@@ -116,6 +121,7 @@ impl Stand {
             .args(["local", "--dynamodb-port", "0", "--sqs-port", "0", "--http-port", "0", "--data"])
             .arg(folder.join("data"));
         command.arg("--routes").arg(folder.join("routes.yaml")).args(extra).stderr(Stdio::null());
+        command.envs(variables.iter().copied());
         let mut local = Process::start(command.stdin(Stdio::null()));
         let lines = wait_for("groupage local", || {
             assert!(local.runs(), "groupage local ended");

@@ -1,6 +1,7 @@
 //! Whatever has an id: a task, a batch, a Target, a tracker, a list, a stream.
 
 use groupage_core::domain::{ListId, StreamId, Target, TaskId, TrackerId};
+use groupage_core::ports::Freshness;
 use maud::html;
 
 use super::Shown;
@@ -42,7 +43,7 @@ async fn found(visit: &Visit<'_>, text: &str) -> Result<Vec<Kind>, Trouble> {
     {
         found.push(Kind::Batch);
     }
-    if TaskId::parse(text).is_ok() && looking.task(&TaskId::new(text)).await?.is_some() {
+    if TaskId::parse(text).is_ok() && looking.task(&TaskId::new(text), Freshness::Eventual).await?.is_some() {
         found.push(Kind::Task);
     }
     if TrackerId::parse(text).is_ok() && visit.tracker(&TrackerId::new(text)).await?.is_some() {

@@ -5,6 +5,7 @@ use groupage_core::domain::lane;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::Status;
 use groupage_core::domain::{Batch, BatchId, Task, TaskId, Timestamp};
+use groupage_core::ports::Freshness;
 use groupage_core::steps::look::OneTask;
 use maud::{Markup, html};
 
@@ -17,7 +18,7 @@ use crate::view::View;
 /// Shows it.
 pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let name = TaskId::new(view.id());
-    let found = visit.looking().task(&name).await?;
+    let found = visit.looking().task(&name, Freshness::Eventual).await?;
     let unknown =
         || Trouble::Unknown(format!("no task {name} is known: it is on its way, was rejected, or settled long ago"));
     let one = found.ok_or_else(unknown)?;
@@ -26,9 +27,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     rows.extend(one.why.as_ref().map(|why| ("waits for", reason(why, now))));
     rows.extend(one.target.as_ref().map(|target| ("Target", page::target(target))));
     rows.extend(task.status.batch().map(|batch| ("batch", page::batch(batch))));
-    if let Some(failure) = failure(visit, task).await? {
-        rows.extend(failure);
-    }
+    rows.extend(failure(&one));
     rows.extend(behind(&one));
     rows.push(("rounds", html! { (task.round) }));
     rows.push(("calls in earlier rounds", html! { (task.attempts) }));
@@ -52,23 +51,13 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
 }
 
 /// Why it failed, and the beginning of what the downstream said.
-async fn failure(visit: &Visit<'_>, task: &Task) -> Result<Option<Vec<(&'static str, Markup)>>, Trouble> {
-    let reason = match &task.status {
-        Status::Failed { reason, .. } => reason,
-        Status::Scheduled { .. }
-        | Status::Queued
-        | Status::Created { .. }
-        | Status::Batched { .. }
-        | Status::Succeeded { .. } => return Ok(None),
-    };
-    let mut rows = vec![("reason", id(reason.as_str()))];
-    if let Ok(failed) = visit.failing().show(&task.id).await? {
-        rows.push(("calls", html! { (failed.attempts) }));
-        if let Some(answer) = failed.answer {
-            rows.push(("answered", html! { (answer.status) " " (id(&answer.text)) }));
-        }
+fn failure(one: &OneTask) -> Vec<(&'static str, Markup)> {
+    let Some(failed) = &one.failed else { return Vec::new() };
+    let mut rows = vec![("reason", id(failed.reason.as_str())), ("calls", html! { (failed.attempts) })];
+    if let Some(answer) = &failed.answer {
+        rows.push(("answered", html! { (answer.status) " " (id(&answer.text)) }));
     }
-    Ok(Some(rows))
+    rows
 }
 
 /// Which task has the turn before it.
@@ -134,7 +123,7 @@ mod tests {
         let batch = batch.settled(Default::default(), Timestamp(9));
         let status = Status::Succeeded { batch: batch.id.clone() };
         let task = Task { status, round: Round(1), waits_since: Timestamp(1), ..task };
-        let one = OneTask { task, target: None, batch: Some(batch), lane: None, why: None };
+        let one = OneTask { task, failed: None, target: None, batch: Some(batch), lane: None, why: None };
         let told: Vec<(u64, String)> = life(&one).into_iter().map(|(at, what)| (at.0, what.into_string())).collect();
         assert_eq!(told.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 1, 2, 9]);
         assert_eq!(told[0].1, "registered");

@@ -1,5 +1,6 @@
 //! The Lambda function batch-handler: makes a batch's one call and records its outcome. Wiring only.
 
+use groupage_aws::spans::Traced;
 use groupage_aws::{Downstreams, config, entry};
 use groupage_core::routes::Allowed;
 use lambda_runtime::Error;
@@ -9,5 +10,6 @@ async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, sdk) = entry::connect().await?;
     let downstreams = Downstreams::new(&sdk, config::allowed_from_env(Allowed::nothing())?);
-    entry::serve(|event| entry::batch_handler(&stack, &downstreams, event)).await
+    let downstreams = Traced::new(downstreams, stack.spans.clone());
+    entry::serve(&stack.spans, |event| entry::batch_handler(&stack, &downstreams, event)).await
 }

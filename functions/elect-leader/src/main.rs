@@ -7,5 +7,5 @@ use lambda_runtime::Error;
 async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, _) = entry::connect().await?;
-    entry::serve(|event| entry::elect_leader(&stack, event)).await
+    entry::serve(&stack.spans, |event| entry::elect_leader(&stack, event)).await
 }

@@ -7,5 +7,5 @@ use lambda_runtime::Error;
 async fn main() -> Result<(), Error> {
     entry::init_logging();
     let (stack, _) = entry::connect().await?;
-    entry::serve(|event| entry::register_task(&stack, event)).await
+    entry::serve(&stack.spans, |event| entry::register_task(&stack, event)).await
 }

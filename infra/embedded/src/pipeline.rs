@@ -9,6 +9,7 @@ use aws_sdk_sqs::Client;
 use groupage_aws::config::Queues;
 use groupage_aws::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, Settings, TASKS};
 use groupage_aws::entry::{self, Counts, Handled};
+use groupage_aws::spans::Spans;
 use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
 use tokio::task::AbortHandle;
 
@@ -20,6 +21,9 @@ use crate::mapping::{Mapping, Running};
 pub struct Pipeline {
     mappings: Vec<Running>,
     sweeper: AbortHandle,
+    spans: Spans,
+    /// What sends them meanwhile.
+    sender: AbortHandle,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -73,7 +77,10 @@ impl Pipeline {
     {
         let counts = Arc::default();
         let sweeper = tokio::spawn(sweep(Arc::clone(stack), Arc::clone(&counts))).abort_handle();
-        let mut pipeline = Self { mappings: Vec::new(), sweeper, counts };
+        let spans = stack.spans.clone();
+        let sending = spans.clone();
+        let sender = tokio::spawn(async move { sending.keep_sending().await }).abort_handle();
+        let mut pipeline = Self { mappings: Vec::new(), sweeper, spans, sender, counts };
         // A FIFO queue's mapping takes tens, and has no window.
         for mapping in [processes.tasks(&queues.tasks), mapping(&queues.in_order, IN_ORDER, 8)] {
             let register = Arc::clone(stack);
@@ -116,6 +123,8 @@ impl Pipeline {
         // A sweep that is cut off is finished by the next.
         self.sweeper.abort();
         futures::future::join_all(self.mappings.into_iter().map(Running::shutdown)).await;
+        self.sender.abort();
+        self.spans.flush().await;
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

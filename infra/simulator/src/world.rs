@@ -185,6 +185,7 @@ impl World {
             worker: "groupage-batch-handler/[$LATEST]0123456789abcdef0123456789abcdef".to_owned(),
             senders: Senders::default(),
             logs_targets: true,
+            spans: Default::default(),
             routes: RouteSource::Fixed(Arc::clone(&self.routes)),
         }
     }

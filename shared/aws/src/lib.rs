@@ -10,6 +10,7 @@
 //! - [`desk`] is the queues as operators see them: how full, what ended there, and sending it again.
 //! - [`Meter`] counts what a call costs where it is made; [`price`] says what it would cost, and [`dollars`] what AWS
 //!   asks.
+//! - [`spans`] tells a collector of traces what the steps did.
 //! - [`entry`] turns an SQS event into step calls and a partial batch response, record by record.
 //!
 //! Nothing is loaded before it is needed: a function must poll for its first event within milliseconds, so root
@@ -28,6 +29,7 @@ mod fault;
 mod meter;
 pub mod price;
 mod rights;
+pub mod spans;
 mod sqs;
 mod system;
 mod tables;

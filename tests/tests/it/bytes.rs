@@ -145,6 +145,7 @@ fn stack() -> entry::Stack<MemoryStore, MemoryQueues, TestEnv> {
         senders: Senders::default(),
         rations: Arc::default(),
         logs_targets: true,
+        spans: Default::default(),
     }
 }
 

@@ -30,5 +30,6 @@ mod shards;
 mod simulator;
 mod streams;
 mod sweep;
+mod traces;
 mod trackers;
 mod windows;

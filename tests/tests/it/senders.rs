@@ -35,6 +35,7 @@ impl Intake {
             senders: Senders { own: principals(OWN), trusted: principals(API) },
             rations: Arc::default(),
             logs_targets: true,
+            spans: Default::default(),
         })
     }
 

@@ -36,6 +36,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
         senders: Senders::default(),
         rations: Arc::default(),
         logs_targets: true,
+        spans: Default::default(),
     };
     let watch = Watch::start();
     let (mut counts, mut running) = (Counts::default(), FuturesUnordered::new());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
 use groupage_core::routes::{self, Allowed, Http, Method};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -96,6 +97,10 @@ impl HttpCaller {
         headers.insert(IDEMPOTENCY_KEY, batch.map_err(|_| NoAnswer::Other(Reason::new("batch_id_unusable")))?);
         headers.insert(FENCE, HeaderValue::from(call.fence.0));
         headers.insert(ATTEMPT, HeaderValue::from(call.attempt));
+        let trace = call.trace.as_ref().map(|trace| HeaderValue::from_str(&trace.context.to_string()));
+        if let Some(Ok(trace)) = trace {
+            headers.insert(TRACEPARENT, trace);
+        }
         Ok(headers)
     }
 }

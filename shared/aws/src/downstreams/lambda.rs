@@ -11,7 +11,9 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::{InvokeError, InvokeOutput};
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
+use aws_smithy_types::base64;
 use groupage_core::domain::outcome::Reason;
+use groupage_core::domain::trace::{CallTrace, TRACEPARENT};
 use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
 use groupage_core::routes::Lambda;
 use tokio::sync::OnceCell;
@@ -38,6 +40,7 @@ impl LambdaCaller {
             .function_name(&lambda.function)
             .invocation_type(InvocationType::RequestResponse)
             .payload(Blob::new(call.body.as_bytes()))
+            .set_client_context(call.trace.as_ref().map(client_context))
             .send();
         match tokio::time::timeout(timeout, invocation).await {
             Ok(Ok(output)) => read(output),
@@ -45,6 +48,13 @@ impl LambdaCaller {
             Err(_) => Err(NoAnswer::Timeout),
         }
     }
+}
+
+/// What a function finds in its context beside the event: the call's trace, where OpenTelemetry's instrumentations of
+/// Lambda look for it. AWS wants it in base64.
+fn client_context(trace: &CallTrace) -> String {
+    let context = serde_json::json!({ "custom": { TRACEPARENT: trace.context.to_string() } });
+    base64::encode(context.to_string())
 }
 
 fn client(config: &SdkConfig) -> Client {

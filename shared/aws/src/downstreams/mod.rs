@@ -16,6 +16,7 @@ use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use groupage_core::routes::{self, Allowed};
 
 use self::http::HttpCaller;
+pub(crate) use self::http::tls;
 use self::lambda::LambdaCaller;
 use self::secrets::Secrets;
 

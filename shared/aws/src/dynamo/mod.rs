@@ -20,7 +20,7 @@ use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{
     ConsumedCapacity, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
 };
-use groupage_core::ports::{Error, Result, Stored};
+use groupage_core::ports::{Error, Freshness, Result, Stored};
 
 use self::item::{Item, refused, text};
 use crate::config::Tables;
@@ -201,12 +201,17 @@ impl Dynamo {
 
     /// Reads one item as it is now.
     pub(crate) async fn get(&self, what: &'static str, key: Key<'_>) -> Result<Option<Item>> {
+        self.get_as(what, key, Freshness::Latest).await
+    }
+
+    /// Reads one item, so fresh.
+    pub(crate) async fn get_as(&self, what: &'static str, key: Key<'_>, freshness: Freshness) -> Result<Option<Item>> {
         let output = self
             .client
             .get_item()
             .table_name(key.table)
             .set_key(Some(key.item()))
-            .consistent_read(true)
+            .consistent_read(freshness == Freshness::Latest)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
             .await

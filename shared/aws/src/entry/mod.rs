@@ -9,10 +9,12 @@ mod metrics;
 mod records;
 mod routes;
 mod serve;
+mod spans;
 mod steps;
 
 pub use metrics::{Counts, Metric, NAMESPACE};
 pub use records::{event, keeping};
 pub use routes::{NoRoutes, RouteSource};
 pub use serve::{AwsStack, connect, init_logging, serve, serve_schedule, without_payloads, worker_name};
+pub use spans::followed;
 pub use steps::{Handled, Stack, SweepFailed, batch_handler, elect_leader, group_batch, register_task, sweep};

@@ -6,7 +6,9 @@ use std::panic::AssertUnwindSafe;
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt;
 use futures::future::join_all;
+use groupage_core::domain::TraceParent;
 use groupage_core::domain::retry::Retryable;
+use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::Outbox;
 use groupage_core::steps::Error;
 use groupage_core::steps::elect::{Successor, send_successors};
@@ -23,6 +25,8 @@ const SENDER_ID: &str = "SenderId";
 pub struct Received<M> {
     /// The message.
     pub message: M,
+    /// SQS's id for it.
+    pub message_id: String,
     /// Its receipt handle.
     pub receipt: String,
     /// How often it was received, this time included.
@@ -138,11 +142,16 @@ pub fn sender(record: &SqsMessage) -> Option<&str> {
     record.attributes.get(SENDER_ID).map(String::as_str)
 }
 
+/// What a message's sender says that it belongs to; nothing if that is malformed.
+pub fn trace(record: &SqsMessage) -> Option<TraceParent> {
+    TraceParent::parse(record.message_attributes.get(TRACEPARENT)?.string_value.as_deref()?).ok()
+}
+
 fn receive<M: DeserializeOwned>(record: SqsMessage) -> Result<Received<M>, Error> {
     let received = received(&record);
-    let body = record.body.unwrap_or_default();
+    let (message_id, body) = (record.message_id.unwrap_or_default(), record.body.unwrap_or_default());
     let message = serde_json::from_str(&body).map_err(|error| Error::BadMessage(error.to_string()))?;
-    Ok(Received { message, receipt: record.receipt_handle.unwrap_or_default(), received })
+    Ok(Received { message, message_id, receipt: record.receipt_handle.unwrap_or_default(), received })
 }
 
 #[cfg(test)]

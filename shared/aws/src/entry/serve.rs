@@ -17,6 +17,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use super::metrics::Counts;
 use super::routes::RouteSource;
 use super::steps::{Handled, Stack, SweepFailed};
+use crate::spans::Spans;
 use crate::{Connection, Dynamo, Meter, Sqs, System, config};
 
 /// Structured logs on standard output, one JSON object a line, from `GROUPAGE_LOG` (a tracing filter) or `info` up.
@@ -75,6 +76,7 @@ impl AwsStack {
             senders: config::senders_from_env(),
             rations: Arc::default(),
             logs_targets: config::logs_targets_from_env(),
+            spans: Spans::from_env(),
         })
     }
 }
@@ -107,11 +109,13 @@ fn publish(counts: &Counts, function: &str) {
     }
 }
 
-/// Serves a Lambda function: every event goes to `step`, and what it counted to CloudWatch.
+/// Serves a Lambda function: every event goes to `step`, what it counted to CloudWatch, and its spans to the collector.
+/// They go before the answer, since the environment may stand still after it; the step has sent its own messages by
+/// then.
 ///
 /// # Errors
 /// The runtime API went away.
-pub async fn serve<F>(step: impl Fn(SqsEvent) -> F) -> Result<(), lambda_runtime::Error>
+pub async fn serve<F>(spans: &Spans, step: impl Fn(SqsEvent) -> F) -> Result<(), lambda_runtime::Error>
 where
     F: Future<Output = Handled>,
 {
@@ -122,6 +126,7 @@ where
         // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
         let Handled { response, counts } = Box::pin(step(event.payload)).await;
         publish(&counts, &function);
+        spans.flush().await;
         Ok::<_, lambda_runtime::Error>(response)
     }))
     .await

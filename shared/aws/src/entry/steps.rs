@@ -23,6 +23,8 @@ use super::mapping::{GROUP, TASKS};
 use super::metrics::{Counts, Metric};
 use super::records::{self, Fate, Fates, Received};
 use super::routes::{NoRoutes, RouteSource};
+use super::spans;
+use crate::spans::Spans;
 
 /// What the functions work with, built once.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct Stack<S, Q, E> {
     pub rations: Arc<Rations>,
     /// Whether logs name Targets, which may be somebody's; else they name the route.
     pub logs_targets: bool,
+    /// Where spans go.
+    pub spans: Spans,
 }
 
 /// What an invocation came to.
@@ -61,7 +65,9 @@ pub struct Handled {
 /// register-task.
 pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let deadline = stack.env.now().plus_ms(TASKS.budget_ms());
+    let began = stack.env.now();
+    let deadline = began.plus_ms(TASKS.budget_ms());
+    let first = event.records.first().and_then(|record| record.message_id.clone()).unwrap_or_default();
     let step = Register {
         store: &stack.store,
         queues: &stack.queues,
@@ -76,12 +82,14 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
         .map(|record| Record {
             received: records::received(&record),
             sender: stack.senders.who(records::sender(&record)),
+            trace: records::trace(&record),
             message_id: record.message_id.unwrap_or_default(),
             receipt: record.receipt_handle.unwrap_or_default(),
             body: record.body.unwrap_or_default(),
         })
         .collect();
     let report = step.run(records).await;
+    spans::registered(&stack.spans, &report, &first, (began, stack.env.now()));
     let mut counts = Counts::default();
     counts.add(Metric::TasksRegistered, report.registered);
     counts.add(Metric::TasksListed, report.listed);
@@ -121,7 +129,13 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
     let step = ElectLeader { store: &stack.store, env: &stack.env, routes: &routes, draw: stack.env.random() };
     let step = &step;
     let decided = records::each(event, |received: Received<Elect>| async move {
+        let (began, message) = (stack.env.now(), stack.spans.are_collected().then(|| received.message.clone()));
         let decided = step.run(received.message, received.received > 1).await?;
+        if let Some(message) = message {
+            let how = |wanted: &elect::Outcome| decided.outcomes.iter().flatten().filter(|how| *how == wanted).count();
+            let held = (how(&elect::Outcome::Won), how(&elect::Outcome::Lost));
+            spans::elected(&stack.spans, &message, &received.message_id, held, (began, stack.env.now()));
+        }
         for outcome in &decided.outcomes {
             match outcome {
                 Ok(elect::Outcome::PutOff) => {
@@ -162,7 +176,11 @@ pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q
         let target = received.message.target();
         let target = if stack.logs_targets { target.to_string() } else { target.route().to_string() };
         let delivery = Delivery { receipt: &received.receipt, received: received.received };
+        let (began, message) = (stack.env.now(), stack.spans.are_collected().then(|| received.message.clone()));
         let report = step.run(received.message, delivery).await?;
+        if let Some(message) = message {
+            spans::grouped(&stack.spans, &message, &received.message_id, &report, (began, stack.env.now()));
+        }
         if report.batches > 0 {
             info!(%target, batches = report.batches, members = report.members, "batches handed on");
         }
@@ -225,6 +243,9 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
             }
         }
         if let handle::Outcome::Settled(counts) | handle::Outcome::FollowedUp(counts) = &outcome {
+            if let Some(followed) = &counts.followed {
+                spans::followed(&stack.spans, &batch, followed);
+            }
             let follow_up::Counts { untold, undeliverable, refusal, .. } = counts;
             let refusal = refusal.as_deref().unwrap_or_default();
             if *untold > 0 {

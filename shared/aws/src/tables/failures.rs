@@ -3,8 +3,8 @@
 use aws_sdk_dynamodb::types::ReturnValue;
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::failed::{Failed, Filed, Retry};
-use groupage_core::domain::{Part, Reason, Round, RouteName, Target, TaskId, Timestamp, task};
-use groupage_core::ports::{Failures, Result, Stored};
+use groupage_core::domain::{Part, Reason, Round, RouteName, Target, Task, TaskId, Timestamp, task};
+use groupage_core::ports::{Failures, Freshness, Result, Stored};
 use serde::Deserialize;
 
 use super::lanes::{is_before, lane_item};
@@ -93,11 +93,15 @@ impl Failures for Dynamo {
         Ok(failed)
     }
 
-    async fn failure(&self, id: &TaskId) -> Result<Option<Failed>> {
-        let Some(item) = self.get("read a failed task", self.task_key(id)).await? else { return Ok(None) };
+    async fn with_failure(&self, id: &TaskId, freshness: Freshness) -> Result<Option<(Task, Option<Failed>)>> {
+        let (key, what) = (self.task_key(id), "read a failed task");
+        let Some(item) = self.get_as(what, key, freshness).await? else { return Ok(None) };
         let at = item.get(SETTLED_AT).and_then(|at| at.as_n().ok()).and_then(|at| at.parse().ok()).map(Timestamp);
-        let at = at.filter(|_| text_in(&item, STATUS) == Some(task::FAILED));
-        at.map(|at| Ok(decode::<StoredFailure>(TABLE, id.as_str(), item)?.into_failed(at))).transpose()
+        let failed = match at.filter(|_| text_in(&item, STATUS) == Some(task::FAILED)) {
+            Some(at) => Some(decode::<StoredFailure>(TABLE, id.as_str(), item.clone())?.into_failed(at)),
+            None => None,
+        };
+        Ok(Some((task_of(item)?, failed)))
     }
 
     async fn retry(&self, retry: &Retry) -> Result<Stored> {

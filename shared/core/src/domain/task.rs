@@ -6,6 +6,7 @@ use super::id::{BatchId, LaneId, Round, Target, TaskId};
 use super::outcome::Reason;
 use super::stream::EventId;
 use super::time::Timestamp;
+use super::trace::{TraceParent, Traces};
 use super::tracker::{ItemId, Outcome};
 
 /// Days a settled task and its batch stay readable; a stack may say otherwise.
@@ -139,6 +140,8 @@ pub struct Task {
     pub lane: Option<LaneId>,
     /// Until when its sender wants it: no call of it begins later.
     pub expires_at: Option<Timestamp>,
+    /// What its sender says that it belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 /// Who must hear that a task is settled.
@@ -169,6 +172,7 @@ impl Task {
             event: None,
             lane: None,
             expires_at: None,
+            trace: None,
         }
     }
 
@@ -188,6 +192,12 @@ impl Task {
     #[must_use]
     pub fn expiring(self, expires_at: Option<Timestamp>) -> Self {
         Self { expires_at, ..self }
+    }
+
+    /// The same task, of this trace.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceParent>) -> Self {
+        Self { trace, ..self }
     }
 
     /// The same task in a lane, where it waits for its turn.
@@ -232,6 +242,11 @@ impl Task {
     pub fn waits_in(&self, round: Round) -> bool {
         self.round == round && matches!(self.status, Status::Created { .. })
     }
+}
+
+/// The trace contexts of those tasks that have one.
+pub fn traces<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Traces {
+    tasks.into_iter().filter_map(|task| Some((task.id.clone(), task.trace?))).collect()
 }
 
 /// A task that may become a batch's member: carried by messages and by the index.
@@ -310,6 +325,13 @@ mod tests {
         };
         let tied = task().with_item(ties.item.clone()).with_event(ties.event.clone());
         assert_eq!(tied.queued_in(ties.lane.clone().unwrap()).ties(), ties);
+    }
+
+    #[test]
+    fn only_tasks_with_a_context_are_among_the_traces() {
+        let trace = TraceParent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+        let with = Task { id: TaskId::new("b"), ..task() }.traced(Some(trace));
+        assert_eq!(traces([&with, &task()]), Traces::from([(TaskId::new("b"), trace)]));
     }
 
     #[test]

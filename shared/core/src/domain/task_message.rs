@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::id::{self, ListId, TaskId};
 use super::json::{self, Flaw, compact};
 use super::stream::EventId;
+use super::trace::{TRACEPARENT, TraceParent};
 use super::tracker::ItemId;
 use super::when::{When, Written};
 
@@ -47,6 +48,9 @@ pub struct Contract {
     not_before: Option<Written>,
     /// Until when the task is wanted. Later no call with it begins: it ends as expired. A time, or a delay in seconds.
     expires_at: Option<Written>,
+    /// The trace context of its sender, as W3C's `traceparent` has it. A message attribute of that name says the same,
+    /// and counts more. One that is malformed is ignored.
+    traceparent: Option<String>,
 }
 
 /// The JSON Schema of a task message.
@@ -71,6 +75,8 @@ pub struct TaskMessage {
     pub not_before: Option<When>,
     /// Until when it is wanted.
     pub expires_at: Option<When>,
+    /// What its sender says that it belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 impl TaskMessage {
@@ -85,11 +91,22 @@ impl TaskMessage {
         let event = field("event", self.event.as_ref().map(ToString::to_string));
         let date = |name, when: Option<When>| when.map_or_else(String::new, |when| format!(r#","{name}":{when}"#));
         let [not_before, expires_at] = [date("not_before", self.not_before), date("expires_at", self.expires_at)];
-        format!(r#"{{"id":{id},"payload":{}{item}{list}{event}{not_before}{expires_at}}}"#, self.payload)
+        let trace = field(TRACEPARENT, self.trace.as_ref().map(ToString::to_string));
+        format!(r#"{{"id":{id},"payload":{}{item}{list}{event}{not_before}{expires_at}{trace}}}"#, self.payload)
+    }
+
+    /// The same if a message takes it, if need be without its trace: that must keep no task from being sent.
+    pub fn fitting_body(&self) -> Option<String> {
+        let body = self.body();
+        let body = match body.len() > MAX_MESSAGE_BYTES && self.trace.is_some() {
+            true => Self { trace: None, ..self.clone() }.body(),
+            false => body,
+        };
+        (body.len() <= MAX_MESSAGE_BYTES).then_some(body)
     }
 
     /// Tells a repeat from another task under the same id. Whether it waits on a list first makes it no other, nor do
-    /// its times: a delay would be another moment each time.
+    /// its times: a delay would be another moment each time. Nor does its trace: a repeat may be sent by another.
     pub fn digest(&self) -> String {
         // With another item or event it is another task, else somebody would wait for one that nobody acks.
         match (&self.item, &self.event) {
@@ -226,13 +243,13 @@ fn message(
     for name in fields.keys() {
         if !matches!(
             name.as_str(),
-            "version" | "id" | "payload" | "item" | "list" | "event" | "not_before" | "expires_at"
+            "version" | "id" | "payload" | "item" | "list" | "event" | "not_before" | "expires_at" | TRACEPARENT
         ) {
             // Short: the detail travels beside the message, whose size leaves little room.
             let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
             let detail = format!(
                 "the field `{shown}` is not one of `version`, `id`, `payload`, `item`, `list`, `event`, `not_before`, \
-                 `expires_at`"
+                 `expires_at`, `traceparent`"
             );
             return Err(Rejection::new(Code::UnknownField, detail));
         }
@@ -263,7 +280,8 @@ fn message(
     if not_before.is_some() && event.is_some() {
         return Err(Rejection::new(Code::BadEvent, "a stream's event goes on at once: it waits for no time"));
     }
-    Ok(TaskMessage { id, payload: compact(payload), item, list, event, not_before, expires_at })
+    let trace = present(fields, TRACEPARENT).and_then(|raw| serde_json::from_str(raw.get()).ok());
+    Ok(TaskMessage { id, payload: compact(payload), item, list, event, not_before, expires_at, trace })
 }
 
 fn when(fields: &BTreeMap<String, Box<RawValue>>, name: &str) -> Result<Option<When>, Rejection> {

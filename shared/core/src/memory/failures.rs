@@ -3,9 +3,9 @@
 use super::{MemoryStore, Tables};
 use crate::domain::failed::{Failed, Failure, Filed, Retry};
 use crate::domain::id::{Part, Round, RouteName, Target, TaskId};
-use crate::domain::task::Status;
+use crate::domain::task::{Status, Task};
 use crate::domain::time::Timestamp;
-use crate::ports::{Failures, Result, Stored};
+use crate::ports::{Failures, Freshness, Result, Stored};
 
 /// What is kept of a failure.
 #[derive(Clone, Debug)]
@@ -90,8 +90,10 @@ impl Failures for MemoryStore {
         Ok(found)
     }
 
-    async fn failure(&self, id: &TaskId) -> Result<Option<Failed>> {
-        Ok(self.tables().failures.get(id).map(|kept| kept.failed.clone()))
+    async fn with_failure(&self, id: &TaskId, _: Freshness) -> Result<Option<(Task, Option<Failed>)>> {
+        let tables = self.tables();
+        let failed = tables.failures.get(id).map(|kept| kept.failed.clone());
+        Ok(tables.tasks.get(id).map(|task| (task.clone(), failed)))
     }
 
     async fn retry(&self, retry: &Retry) -> Result<Stored> {

@@ -152,20 +152,21 @@ impl Tasks for MemoryStore {
         let Some(task) = tables.tasks.get_mut(id) else { return Ok(None) };
         if task.status == Status::Queued {
             task.status = Status::Failed { batch: None, reason: failure.reason.clone() };
-            let ties = task.ties();
+            let (ties, trace) = (task.ties(), task.trace);
             tables.file(id, failure, now);
-            return Ok(Some(PassedOver { ties, at: now }));
+            return Ok(Some(PassedOver { ties, at: now, trace }));
         }
         let was = task.status == Status::Failed { batch: None, reason: failure.reason.clone() };
-        let ties = task.ties();
-        Ok(tables.failed_at(id).filter(|_| was).map(|at| PassedOver { ties, at }))
+        let (ties, trace) = (task.ties(), task.trace);
+        Ok(tables.failed_at(id).filter(|_| was).map(|at| PassedOver { ties, at, trace }))
     }
 
     async fn end(&self, id: &TaskId, round: Round, ending: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let mut guard = self.tables();
         let tables = &mut *guard;
         let Some(task) = tables.tasks.get_mut(id).filter(|task| task.round == round) else { return Ok(None) };
-        let (ties, ended) = (task.ties(), Status::Failed { batch: None, reason: ending.reason.clone() });
+        let (ties, trace) = (task.ties(), task.trace);
+        let ended = Status::Failed { batch: None, reason: ending.reason.clone() };
         match &task.status {
             Status::Scheduled { .. } | Status::Queued => {
                 if let Status::Scheduled { due, .. } = task.status {
@@ -173,16 +174,16 @@ impl Tasks for MemoryStore {
                 }
                 task.status = ended;
                 tables.end((id, round), ending, now);
-                Ok(Some(PassedOver { ties, at: now }))
+                Ok(Some(PassedOver { ties, at: now, trace }))
             }
             Status::Created { target } => {
                 let target = target.clone();
                 task.status = ended;
                 tables.hide(&target, id);
                 tables.end((id, round), ending, now);
-                Ok(Some(PassedOver { ties, at: now }))
+                Ok(Some(PassedOver { ties, at: now, trace }))
             }
-            status if *status == ended => Ok(tables.failed_at(id).map(|at| PassedOver { ties, at })),
+            status if *status == ended => Ok(tables.failed_at(id).map(|at| PassedOver { ties, at, trace })),
             Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => Ok(None),
         }
     }
@@ -199,7 +200,7 @@ impl Tasks for MemoryStore {
         let Some(task) = task.filter(|task| task.round == round && task.status.is_settled() && !is_untold) else {
             return Ok(Stored::Conflict);
         };
-        (task.payload, task.digest, task.lane) = (String::new(), String::new(), None);
+        (task.payload, task.digest, task.lane, task.trace) = (String::new(), String::new(), None, None);
         tables.forget_failure(id);
         Ok(Stored::Yes)
     }

@@ -2,6 +2,7 @@
 
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::id::{BatchId, Fence};
+use crate::domain::trace::CallTrace;
 use crate::routes;
 
 /// One call to a downstream.
@@ -17,6 +18,8 @@ pub struct Call<'a> {
     pub attempt: u32,
     /// The body.
     pub body: String,
+    /// What it belongs to, if anybody asks.
+    pub trace: Option<CallTrace>,
 }
 
 /// The largest answer that is read, in bytes.
@@ -26,4 +29,9 @@ pub const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 pub trait Downstream: Sync {
     /// Makes one call.
     fn call(&self, call: &Call<'_>) -> impl Future<Output = std::result::Result<Answer, NoAnswer>> + Send;
+
+    /// Whether the traces of its calls are collected, also those of tasks whose senders gave none.
+    fn is_collected(&self) -> bool {
+        false
+    }
 }

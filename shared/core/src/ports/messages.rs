@@ -2,6 +2,7 @@
 
 use super::Result;
 use crate::domain::destination::Destination;
+use crate::domain::trace::{TRACEPARENT, TraceParent};
 
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,15 @@ pub struct Outgoing {
     pub delay_ms: u64,
     /// Message attributes, all strings.
     pub attributes: Vec<(&'static str, String)>,
+}
+
+impl Outgoing {
+    /// The same message, of this trace.
+    #[must_use]
+    pub fn traced(mut self, trace: Option<TraceParent>) -> Self {
+        self.attributes.extend(trace.map(|trace| (TRACEPARENT, trace.to_string())));
+        self
+    }
 }
 
 /// Sends messages.

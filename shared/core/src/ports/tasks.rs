@@ -10,6 +10,7 @@ use crate::domain::ended::Ended;
 use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
+use crate::domain::trace::TraceParent;
 use crate::domain::{BatchId, Round, Target, TaskId, Timestamp, TrackerId};
 
 /// What a registration found.
@@ -149,6 +150,8 @@ pub struct PassedOver {
     pub ties: Ties,
     /// When it failed.
     pub at: Timestamp,
+    /// What its sender says that it belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 /// A batch's member on its way back to waiting.

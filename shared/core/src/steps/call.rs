@@ -21,6 +21,7 @@ use crate::domain::batch::bisection::{self, Bisection};
 use crate::domain::gate::{Fared, Scope, Setback};
 use crate::domain::outcome::{Attempted, Failure, Fault, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
+use crate::domain::trace::{CallOf, CallTrace};
 use crate::domain::{Batch, BatchId, Member, TaskId, Timestamp};
 use crate::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
 use crate::routes::{Item, OnReject, Route, Unmade};
@@ -278,14 +279,16 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             // Halves are smaller.
             Err(why) => return Answered::uncalled(Reply::Refused(why.reason()), true, processor.env.now()),
         };
-        let call =
-            Call { downstream: &route.downstream, batch: key, fence: batch.fence, attempt: batch.attempts, body };
+        let trace = self.trace(key, &ids, false);
+        let (fence, attempt) = (batch.fence, batch.attempts);
+        let call = Call { downstream: &route.downstream, batch: key, fence, attempt, body, trace };
         let mut answer = processor.downstream.call(&call).await;
         if answer == Err(NoAnswer::Connection)
             && !self.is_in_trouble(in_trouble)
             && let Ok(Passed::Yes { start, .. }) = self.pass_now().await
         {
             processor.env.sleep(start.since(processor.env.now())).await;
+            let call = Call { trace: self.trace(key, &ids, true), ..call };
             answer = processor.downstream.call(&call).await;
         }
         let excerpt = answer.as_ref().ok().and_then(Answer::excerpt);
@@ -304,6 +307,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         };
         let is_halved = route.on_reject == OnReject::Bisect;
         Answered { reply, excerpt: reason.zip(excerpt), setback, told, is_halved }
+    }
+
+    /// What a call of these members belongs to; `again` says that it was just made in vain.
+    fn trace(&self, key: &BatchId, members: &[TaskId], again: bool) -> Option<CallTrace> {
+        let call = CallOf { batch: &self.batch.id, key, attempt: self.batch.attempts, again };
+        let of_members = members.iter().filter_map(|id| self.tasks.get(id)?.trace);
+        CallTrace::of(call, of_members, self.processor.downstream.is_collected())
     }
 
     /// Tells the gate what came of a call.

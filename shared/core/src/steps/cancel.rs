@@ -27,10 +27,11 @@ use crate::domain::notice::{self, NotificationQueue};
 use crate::domain::outcome::{Reason, Results};
 use crate::domain::task::{self, Task, Ties};
 use crate::domain::time::Timestamp;
+use crate::domain::trace::TraceParent;
 use crate::domain::tracker;
 use crate::ports::{
-    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, Sought, Stored, Streams, Tasks, Trackers,
-    Waiting, send_all,
+    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, PassedOver, Sought, Stored, Streams, Tasks,
+    Trackers, Waiting, send_all,
 };
 use crate::routes::Routes;
 
@@ -96,6 +97,7 @@ struct Ended<'a> {
     reason: &'a Reason,
     ties: Ties,
     at: Timestamp,
+    trace: Option<TraceParent>,
 }
 
 impl<S: Tasks + Batches + Gates + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S, Q, E> {
@@ -221,7 +223,7 @@ impl<S: Tasks + Batches + Gates + Lanes + Trackers + Streams, Q: Outbox, E: Env>
             Status::Settled { .. } => {
                 // It may have waited with a ticket, and kept a place.
                 Gatekeeper { store, env }.clear(route, &batch).await?;
-                follow_up::follow_up(store, outbox, env, route, &batch).await?;
+                follow_up::follow_up(store, outbox, env, route, &batch, None).await?;
             }
             // A write would take the claim of its worker away.
             Status::InProgress { .. } | Status::Open { .. } | Status::Closing | Status::Empty | Status::Void => {}
@@ -248,8 +250,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
             let ending = Failure { target, reason, attempts: task.attempts, answer: None, keep_ms: 0 };
             if let Some(ended) = self.store.end(id, task.round, &ending, self.env.now()).await? {
                 let Failure { target, reason, .. } = &ending;
-                let (round, ties, at) = (task.round, ended.ties, ended.at);
-                self.tell(routes, Ended { id, round, target, reason, ties, at }).await?;
+                let (round, PassedOver { ties, at, trace }) = (task.round, ended);
+                self.tell(routes, Ended { id, round, target, reason, ties, at, trace }).await?;
                 return Ok(Ok(None));
             }
             // It has moved on since it was read.
@@ -263,20 +265,20 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         let found = self.store.read(std::slice::from_ref(&candidate.id), Freshness::Latest).await?.into_iter().next();
         let Some(task) = found.filter(|task| task.round == candidate.round) else { return Ok(()) };
         let task::Status::Failed { batch: None, reason } = &task.status else { return Ok(()) };
-        let (id, round, ties) = (&task.id, task.round, task.ties());
-        self.tell(routes, Ended { id, round, target: &target, reason, ties, at }).await
+        let (id, round, ties, trace) = (&task.id, task.round, task.ties(), task.trace);
+        self.tell(routes, Ended { id, round, target: &target, reason, ties, at, trace }).await
     }
 
     async fn tell(&self, routes: &Routes, ended: Ended<'_>) -> Result<(), Error> {
         let Self { store, outbox, env } = *self;
-        let Ended { id, round, target, reason, ties, at } = ended;
+        let Ended { id, round, target, reason, ties, at, trace } = ended;
         let notify = routes.get(&target.route()).map(|route| route.notify.clone()).unwrap_or_default();
         if notify.failure != NotificationQueue::None {
             let failure = notice::Failure { reason: reason.clone(), attempts: 0 };
             let settled = notice::Settled { task: id, target, batch: None, round };
             let event = notice::of_task(settled, Some(&failure), at);
             let to = Destination::Notification(notify.failure.clone());
-            send_all(outbox, vec![Outgoing::json(to, &event, 0)]).await?;
+            send_all(outbox, vec![Outgoing::json(to, &event, 0).traced(trace)]).await?;
         }
         ties::tell(store, outbox, env, vec![(ties.clone(), tracker::Outcome::Failed)]).await.all()?;
         if let Some(lane) = ties.lane {

@@ -21,6 +21,8 @@ use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
 use crate::domain::ended::Ended;
 use crate::domain::gate::{Fared, Now, Scope};
 use crate::domain::outcome::{self, Reason, Results, Said, results};
+use crate::domain::task::traces;
+use crate::domain::trace::Traces;
 use crate::domain::{Retryable, Revision, Task, TaskId, Timestamp};
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
 use crate::routes::{OnReject, Route};
@@ -28,8 +30,9 @@ use crate::routes::{OnReject, Route};
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Processed {
-    /// Its outcome is recorded, by this worker. What follows from it is still to be done.
-    Recorded(Box<Batch>),
+    /// Its outcome is recorded, by this worker. What follows from it is still to be done, and belongs to these traces
+    /// of its members.
+    Recorded(Box<Batch>, Traces),
     /// The call failed for now; the batch is paused.
     CallAgain {
         /// Why.
@@ -121,7 +124,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 let route = self.route(&batch)?;
                 // The worker that recorded the outcome may have died before it gave its places back.
                 self.gatekeeper().clear(route, &batch).await?;
-                let counts = follow_up::follow_up(self.store, self.outbox, self.env, route, &batch).await?;
+                let counts = follow_up::follow_up(self.store, self.outbox, self.env, route, &batch, None).await?;
                 Ok(Tried::Not(Processed::FollowedUp(counts)))
             }
             // Our own claim, which an error left behind, is as good as none; one that is in hand is not.
@@ -147,7 +150,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Lost::TakeApart(apart) => self.claim(Batch { apart: Some(Box::new(apart)), ..batch }, keeper).await,
             Lost::Settle(said) => {
                 let tasks = members(self.store, &batch).await?;
-                let recorded = self.record(&batch, self.results(route, &batch, &tasks, said)).await?;
+                let recorded = self.record(&batch, &tasks, self.results(route, &batch, &tasks, said)).await?;
                 // The lost worker's places; if this fails, they are free when their lease is over.
                 let _ = self.gatekeeper().clear(route, &batch).await;
                 Ok(Tried::Not(recorded))
@@ -176,7 +179,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 Ok(Some(Wrote::Claim(batch))) => {
                     return Ok(Tried::Claimed(Box::new(Claimed { batch, tasks, held, lease_until, in_trouble })));
                 }
-                Ok(Some(Wrote::Outcome(settled))) => Some(Ok(Tried::Not(Processed::Recorded(Box::new(settled))))),
+                Ok(Some(Wrote::Outcome(settled))) => {
+                    Some(Ok(Tried::Not(Processed::Recorded(Box::new(settled), traces(tasks.values())))))
+                }
                 Ok(None) => None,
                 Err(error) => Some(Err(error)),
             },
@@ -273,7 +278,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let route = self.route(batch)?;
         let batch = &batch.clone().without_expired(tasks, self.env.now());
         let said = batch.given_up(&outcome::outage(last));
-        self.record(batch, self.results(route, batch, tasks, said)).await
+        self.record(batch, tasks, self.results(route, batch, tasks, said)).await
     }
 
     /// Writes a ticket into its batch if the wait is so long that others would look at the batch meanwhile: sweep,
@@ -290,13 +295,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     /// Records the outcome of a claimed batch: the acknowledgement.
-    ///
-    /// # Errors
-    /// A port did not answer.
-    pub async fn record(&self, batch: &Batch, results: Results) -> Result<Processed, Error> {
+    pub(super) async fn record(&self, batch: &Batch, tasks: &Members, results: Results) -> Result<Processed, Error> {
         let settled = batch.settled(results, self.env.now());
         Ok(match self.put(&settled, batch.revision).await? {
-            Stored::Yes => Processed::Recorded(Box::new(settled)),
+            Stored::Yes => Processed::Recorded(Box::new(settled), traces(tasks.values())),
             Stored::Conflict => Processed::ClaimLost,
         })
     }

@@ -127,7 +127,9 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         let processed = keeper.keep(processor.process(batch, &keeper)).await;
         keeper.end().await;
         match processed.unwrap_or(Ok(Processed::ClaimLost))? {
-            Processed::Recorded(settled) => follow_up(store, queue, env, route, &settled).await.map(Outcome::Settled),
+            Processed::Recorded(settled, traces) => {
+                follow_up(store, queue, env, route, &settled, Some(traces)).await.map(Outcome::Settled)
+            }
             Processed::CallAgain { reason, until, begins_outage } => {
                 self.come_back(message, until.since(env.now())).await?;
                 Ok(Outcome::CallAgain { reason, begins_outage })

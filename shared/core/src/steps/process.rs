@@ -85,7 +85,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
 
     async fn judge(&self, route: &Route, batch: &Batch, tasks: &Members, reply: Reply) -> Result<Processed, Error> {
         let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
-        self.record(batch, judge(reply, &attempted(batch, tasks), route.retry.attempts, delay_ms)).await
+        self.record(batch, tasks, judge(reply, &attempted(batch, tasks), route.retry.attempts, delay_ms)).await
     }
 
     /// A call failed for a reason that says nothing about its tasks.

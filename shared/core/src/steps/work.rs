@@ -13,6 +13,8 @@ use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
 use crate::domain::session::share;
+use crate::domain::task::traces;
+use crate::domain::trace::Traces;
 use crate::domain::{Batch, BatchId, Part, Pool, Reason, RouteName, SessionId, Timestamp};
 use crate::ports::{Downstream, Env, Look, Outbox, Store};
 
@@ -89,8 +91,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
             self.left.push(batch.id.clone());
         }
         match processed? {
-            Processed::Recorded(settled) => {
-                let counts = self.follow_up(&settled).await?;
+            Processed::Recorded(settled, traces) => {
+                let counts = self.follow_up(&settled, Some(traces)).await?;
                 Ok(Worked::Settled(*settled, counts))
             }
             Processed::CallAgain { reason, .. } => Ok(Worked::CallAgain { batch, reason }),
@@ -163,8 +165,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         let holder = batch.claimed_by().cloned();
         match self.processor.try_claim(batch, self.keeper).await? {
             Tried::Claimed(claimed) => return Ok(Some(Found::Claimed(claimed))),
-            Tried::Not(Processed::Recorded(settled)) => {
-                let counts = self.follow_up(&settled).await?;
+            Tried::Not(Processed::Recorded(settled, traces)) => {
+                let counts = self.follow_up(&settled, Some(traces)).await?;
                 return Ok(Some(Found::Ended(settled, counts)));
             }
             Tried::Not(Processed::Waits(wait)) => self.put_off(id.clone(), wait.back_at(), holder),
@@ -206,7 +208,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     pub async fn committed(&self, claimed: Claimed, settled: &Batch) -> Result<Counts, Error> {
         self.keeper.forget(&claimed.batch.id).await;
         self.processor.leave(&claimed).await?;
-        self.follow_up(settled).await
+        self.follow_up(settled, Some(traces(claimed.tasks.values()))).await
     }
 
     /// Ends a claim that somebody else has taken over. Its places are that worker's now.
@@ -224,14 +226,14 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         self.processor.leave(&claimed).await
     }
 
-    /// Derives what follows from a recorded outcome.
+    /// Derives what follows from a recorded outcome. The `traces` of its members are read if they are not known.
     ///
     /// # Errors
     /// A port did not answer; it may be repeated, and sweep repeats it.
-    pub async fn follow_up(&self, settled: &Batch) -> Result<Counts, Error> {
+    pub async fn follow_up(&self, settled: &Batch, traces: Option<Traces>) -> Result<Counts, Error> {
         let Processor { store, outbox, env, routes, .. } = self.processor;
         let route = routes.get(&self.route).ok_or_else(|| Error::UnknownRoute(self.route.clone()))?;
-        follow_up(store, outbox, env, route, settled).await
+        follow_up(store, outbox, env, route, settled, traces).await
     }
 }
 

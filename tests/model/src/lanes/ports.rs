@@ -62,7 +62,7 @@ impl layer::Tasks for Ports<Setting> {
 
     async fn pass_over(&self, task: &TaskId, _: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {
         let failed = self.write("pass_over", task.clone(), |act, task| act.pass_over(number(task))).await?;
-        Ok(failed.then(|| PassedOver { ties: Ties::default(), at: now }))
+        Ok(failed.then(|| PassedOver { ties: Ties::default(), at: now, trace: None }))
     }
 }
 

@@ -190,5 +190,5 @@ pub const fn payload() -> &'static str {
 }
 
 fn record(message_id: String, body: String, received: u32) -> Record {
-    Record { receipt: message_id.clone(), message_id, received, sender: Sender::Stack, body }
+    Record { receipt: message_id.clone(), message_id, received, sender: Sender::Stack, body, trace: None }
 }

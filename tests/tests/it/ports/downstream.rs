@@ -13,6 +13,7 @@ use axum::routing::any;
 use axum::{Json, Router};
 use futures::stream;
 use groupage_aws::Downstreams;
+use groupage_core::domain::trace::{CallOf, CallTrace};
 use groupage_core::ports::MAX_ANSWER_BYTES;
 use groupage_core::routes::{self, Allowed};
 use groupage_tests::prelude::*;
@@ -42,9 +43,24 @@ pub fn nowhere() -> SdkConfig {
 }
 
 pub async fn call(downstreams: &Downstreams, downstream: &routes::Downstream) -> Result<Answer, NoAnswer> {
+    call_traced(downstreams, downstream, None).await
+}
+
+pub async fn call_traced(
+    downstreams: &Downstreams,
+    downstream: &routes::Downstream,
+    trace: Option<CallTrace>,
+) -> Result<Answer, NoAnswer> {
     let batch = BatchId::new("b1");
     let body = "{\"items\":[]}".to_owned();
-    downstreams.call(&Call { downstream, batch: &batch, fence: Fence(17), attempt: 3, body }).await
+    downstreams.call(&Call { downstream, batch: &batch, fence: Fence(17), attempt: 3, body, trace }).await
+}
+
+/// The trace of a call, with one member's.
+pub fn traced() -> CallTrace {
+    let member = TraceParent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    let batch = BatchId::new("b1");
+    CallTrace::of(CallOf { batch: &batch, key: &batch, attempt: 3, again: false }, member, false).unwrap()
 }
 
 async fn post(url: &str) -> Result<Answer, NoAnswer> {
@@ -58,13 +74,18 @@ async fn answered<R: IntoResponse + Send + 'static>(answer: fn() -> R) -> Result
 
 /// Calls a server that tells what it got.
 async fn seen(block: &str) -> (Method, HeaderMap, Bytes) {
+    seen_traced(block, None).await
+}
+
+async fn seen_traced(block: &str, trace: Option<CallTrace>) -> (Method, HeaderMap, Bytes) {
     let (tell, mut told) = mpsc::unbounded_channel();
     let router = Router::new().fallback(move |method: Method, headers: HeaderMap, body: Bytes| async move {
         let _ = tell.send((method, headers, body));
     });
     let url = serve(router).await;
     let downstream = downstream(&block.replace("URL", &url));
-    assert_eq!(call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream).await.unwrap().status, 200);
+    let downstreams = Downstreams::new(&nowhere(), Allowed::on_own_machine());
+    assert_eq!(call_traced(&downstreams, &downstream, trace).await.unwrap().status, 200);
     told.recv().await.expect("the call arrived")
 }
 
@@ -83,6 +104,15 @@ async fn a_call_names_its_batch_fence_and_attempt() {
         assert_eq!(headers[name], value, "{name}");
         assert_eq!(headers.get_all(name).iter().count(), 1, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_call_says_its_trace_if_there_is_one_whatever_the_route_says() {
+    let own = "http:\n  url: URL\n  headers:\n    traceparent: mine";
+    let (_, headers, _) = seen_traced(own, Some(traced())).await;
+    assert_eq!(headers["traceparent"], traced().context.to_string());
+    assert_eq!(headers.get_all("traceparent").iter().count(), 1);
+    assert!(!seen("http:\n  url: URL").await.1.contains_key("traceparent"));
 }
 
 #[tokio::test]

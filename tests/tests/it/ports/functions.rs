@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_smithy_types::base64;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +14,7 @@ use groupage_aws::Downstreams;
 use groupage_core::routes::Allowed;
 use groupage_tests::prelude::*;
 
-use super::downstream::{call, downstream, nowhere, serve};
+use super::downstream::{call, call_traced, downstream, nowhere, serve, traced};
 
 /// Configures every AWS client for one server.
 fn at(url: &str) -> SdkConfig {
@@ -50,6 +51,23 @@ async fn what_a_function_returns_is_the_answer() {
     let body = b"{\"batchItemFailures\":[]}".to_vec();
     assert_eq!(answer, Ok(Answer { status: 200, retry_after_ms: None, body }));
     assert_eq!(invoked(|| "null").await.0, Ok(Answer { status: 200, ..Answer::default() }));
+}
+
+/// AWS hands the client's context on to the function as it is.
+#[tokio::test]
+async fn a_function_finds_the_trace_of_its_call_in_its_context() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let router = Router::new().fallback(move |headers: HeaderMap| async move {
+        let _ = tell.send(headers.get("x-amz-client-context").map(|context| context.to_str().unwrap().to_owned()));
+    });
+    let downstreams = Downstreams::new(&at(&serve(router).await), Allowed::on_own_machine());
+    let downstream = downstream("lambda:\n  function: load");
+    call(&downstreams, &downstream).await.unwrap();
+    assert_eq!(told.recv().await, Some(None));
+    call_traced(&downstreams, &downstream, Some(traced())).await.unwrap();
+    let context = base64::decode(told.recv().await.unwrap().unwrap()).unwrap();
+    let context: serde_json::Value = serde_json::from_slice(&context).unwrap();
+    assert_eq!(context["custom"]["traceparent"], traced().context.to_string());
 }
 
 #[tokio::test]

@@ -211,7 +211,7 @@ async fn a_task_that_is_passed_over_fails_without_a_batch(store: impl Fixture) {
     assert_eq!(store.line_up(&lane, true, &newcomers).await.unwrap(), LinedUp::Yes);
     let (task, reason) = (TaskId::new("t1"), Reason::new("predecessor_failed"));
     let failure = failure(&target("a"), reason.as_str());
-    let passed = PassedOver { ties: Ties { item, event: None, lane: Some(id("k")) }, at: NOW };
+    let passed = PassedOver { ties: Ties { item, event: None, lane: Some(id("k")) }, at: NOW, trace: None };
     for later in [NOW, Timestamp(NOW.0 + 60_000)] {
         assert_eq!(store.pass_over(&task, &failure, later).await.unwrap(), Some(passed.clone()));
     }

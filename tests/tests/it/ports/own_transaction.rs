@@ -59,6 +59,7 @@ impl Office {
             senders: Senders::default(),
             rations: Arc::default(),
             logs_targets: true,
+            spans: Default::default(),
         };
         let printer = Printer { client: fixture.client(), table: "labels".to_owned() };
         create_table(&printer).await;

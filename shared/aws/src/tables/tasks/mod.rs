@@ -45,6 +45,7 @@ const PAYLOAD: &str = "Payload";
 const DIGEST: &str = "Digest";
 const BYTES: &str = "Bytes";
 const LANE: &str = "Lane";
+const TRACE: &str = "Trace";
 const ITEM: &str = "Item";
 /// When the time of a scheduled task comes.
 const NOT_BEFORE: &str = "NotBefore";
@@ -285,7 +286,7 @@ impl Tasks for Dynamo {
     async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
         let change = Change::default().set(PAYLOAD, text("")).set(DIGEST, text("")).set(BYTES, number(0));
         let change =
-            [LANE, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER].into_iter().fold(change, Change::remove);
+            [LANE, TRACE, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER].into_iter().fold(change, Change::remove);
         let settled = [
             Clause::OneOf(STATUS, vec![text(task::SUCCEEDED), text(task::FAILED)]),
             Clause::Equals(ROUND, number(round)),

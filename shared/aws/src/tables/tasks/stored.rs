@@ -2,7 +2,9 @@
 
 use groupage_core::domain::failed::Filed;
 use groupage_core::domain::task::{self, Status, Task, Ties, payload_bytes};
-use groupage_core::domain::{BatchId, EventId, ItemId, LaneId, Part, Reason, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{
+    BatchId, EventId, ItemId, LaneId, Part, Reason, Round, Target, TaskId, Timestamp, TraceParent,
+};
 use groupage_core::ports::{PassedOver, Result};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +39,8 @@ pub(super) struct StoredTask {
     lane: Option<LaneId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<TraceParent>,
     /// Of a task that waits for its time: what it is grouped by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     grouped_by: Option<Target>,
@@ -85,6 +89,7 @@ impl StoredTask {
             event: task.event.clone(),
             lane: task.lane.clone(),
             expires_at: task.expires_at,
+            trace: task.trace,
             grouped_by,
             not_before,
             filed: filed.as_ref().map(|filed| Part::of_task(&filed.id).due_key()),
@@ -125,6 +130,7 @@ impl StoredTask {
             event: self.event,
             lane: self.lane,
             expires_at: self.expires_at,
+            trace: self.trace,
         })
     }
 }
@@ -151,7 +157,7 @@ pub(super) fn ended(item: Item, round: Option<Round>, why: &Reason) -> Result<Op
     let task = task_of(item)?;
     let was = task.status == Status::Failed { batch: None, reason: why.clone() };
     let was = was && round.is_none_or(|round| task.round == round);
-    Ok(at.filter(|_| was).map(|at| PassedOver { ties: task.ties(), at }))
+    Ok(at.filter(|_| was).map(|at| PassedOver { ties: task.ties(), at, trace: task.trace }))
 }
 
 fn id_of(item: &Item) -> String {
@@ -190,6 +196,7 @@ mod tests {
             event: None,
             lane: None,
             expires_at: Some(Timestamp(1_700_000_600_123)),
+            trace: None,
         }
     }
 
@@ -211,6 +218,18 @@ mod tests {
             let task = task(status);
             let item = encode(TABLE, "", &StoredTask::of(&task)).unwrap();
             assert_eq!(task_of(item).unwrap(), task);
+        }
+    }
+
+    #[test]
+    fn a_trace_survives_storage_and_takes_no_room_where_there_is_none() {
+        let trace = TraceParent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").ok();
+        for status in all() {
+            let [with, without] = [trace, None].map(|trace| task(status.clone()).traced(trace));
+            let [item, bare] = [&with, &without].map(|task| encode(TABLE, "", &StoredTask::of(task)).unwrap());
+            assert_eq!(item::size(&item) - item::size(&bare), 60, "its name and 55 characters");
+            assert_eq!(task_of(item).unwrap(), with);
+            assert_eq!(task_of(bare).unwrap(), without);
         }
     }
 

@@ -29,6 +29,40 @@ fn a_message_is_sent_as_it_was_understood() {
     }
 }
 
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+#[test]
+fn a_trace_is_carried_and_makes_no_other_task() {
+    let plain = parse(r#"{"payload":{}}"#, "m1").unwrap();
+    let traced = parse(&format!(r#"{{"payload":{{}},"traceparent":"{TRACE}"}}"#), "m1").unwrap();
+    assert_eq!(traced.trace.map(|trace| trace.to_string()).as_deref(), Some(TRACE));
+    assert_eq!(parse(&traced.body(), "other"), Ok(traced.clone()));
+    assert_eq!(traced.digest(), plain.digest());
+}
+
+#[test]
+fn a_trace_that_is_none_is_ignored() {
+    for wrong in ["7", "null", "{}", r#""""#, r#""00-1""#, r#"["00"]"#] {
+        let body = format!(r#"{{"payload":{{}},"traceparent":{wrong}}}"#);
+        assert_eq!(parse(&body, "m1"), parse(r#"{"payload":{}}"#, "m1"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_with_its_trace_goes_without() {
+    let of = |bytes: usize| {
+        let message = parse(r#"{"id":"a","payload":{}}"#, "m1").unwrap();
+        let payload = format!(r#"{{"x":"{}"}}"#, "x".repeat(bytes));
+        TaskMessage { payload, trace: TraceParent::parse(TRACE).ok(), ..message }
+    };
+    let around = of(0).body().len();
+    let fits = of(MAX_MESSAGE_BYTES - around);
+    assert_eq!(fits.fitting_body(), Some(fits.body()));
+    let tight = of(MAX_MESSAGE_BYTES - around + 1);
+    assert_eq!(tight.fitting_body(), Some(TaskMessage { trace: None, ..tight }.body()));
+    assert_eq!(of(MAX_MESSAGE_BYTES).fitting_body(), None);
+}
+
 #[test]
 fn each_kind_of_bad_message_has_one_clear_answer() {
     assert_eq!(code("{"), Code::NotJson);
@@ -65,7 +99,7 @@ fn the_published_contract_names_the_fields_that_are_understood() {
     let fields: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     let all: Vec<String> = fields.iter().map(|field| format!("\"{field}\":null")).collect();
     assert_eq!(code(&format!("{{{}}}", all.join(","))), Code::NotAnObject, "the payload is none, the rest is known");
-    assert_eq!((fields.len(), &schema["additionalProperties"]), (8, &false.into()));
+    assert_eq!((fields.len(), &schema["additionalProperties"]), (9, &false.into()));
 }
 
 #[test]

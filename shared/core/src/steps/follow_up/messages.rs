@@ -7,6 +7,7 @@ use crate::domain::message::{Elect, MAX_TASKS, Return, Returning};
 use crate::domain::notice::{self, Failure};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::Candidate;
+use crate::domain::trace::Traces;
 use crate::domain::{NotificationQueue, Timestamp};
 use crate::ports::{Destination, Outgoing};
 use crate::routes::Notify;
@@ -34,15 +35,22 @@ pub(super) fn returns(batch: &Batch, results: &Results, of: &Positions) -> Vec<A
     chunks.map(|(seconds, chunk)| message(seconds, chunk)).collect()
 }
 
-/// A notice of each of these members that settles, if anybody wants to be told.
-pub(super) fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Timestamp, of: &Positions) -> Vec<About> {
+/// A notice of each of these members that settles, if anybody wants to be told. It belongs to its member's trace, if
+/// that is among these.
+pub(super) fn notices(
+    notify: &Notify,
+    (batch, results, at): (&Batch, &Results, Timestamp),
+    traces: &Traces,
+    of: &Positions,
+) -> Vec<About> {
     let notice = |position: usize, queue: &NotificationQueue, failure: Option<&Failure>| {
         let Member { id: task, round } = batch.members.get(position)?;
         let settled = notice::Settled { task, target: &batch.target, batch: Some(&batch.id), round: *round };
         let at = batch.omission(position).map_or(at, |omission| omission.at);
         let event = notice::of_task(settled, failure, at);
         let wanted = *queue != NotificationQueue::None;
-        wanted.then(|| (vec![position], Outgoing::json(Destination::Notification(queue.clone()), &event, 0)))
+        let message = || Outgoing::json(Destination::Notification(queue.clone()), &event, 0);
+        wanted.then(|| (vec![position], message().traced(traces.get(task).copied())))
     };
     let members = batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position));
     members
@@ -70,10 +78,11 @@ pub(in crate::steps) fn undeliverable(notice: Outgoing) -> Outgoing {
         | Destination::Handle
         | Destination::Rejected => String::new(),
     };
-    let attributes = vec![
+    let mut attributes = notice.attributes;
+    attributes.extend([
         ("Reason", notice::UNDELIVERABLE.to_owned()),
         ("Detail", "its notification queue has refused it for a day: mend the queue, then redrive".to_owned()),
         ("Queue", queue),
-    ];
+    ]);
     Outgoing { to: Destination::Rejected, attributes, ..notice }
 }

@@ -9,6 +9,7 @@
 //! The batch is not done before all of it is, and what is not done never expires.
 
 mod messages;
+mod traces;
 
 use futures::{StreamExt, stream};
 
@@ -20,6 +21,7 @@ use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Pos
 use crate::domain::lane::OnFailure;
 use crate::domain::notice::is_undeliverable;
 use crate::domain::task::{self, Ties};
+use crate::domain::trace::{Followed, Traces};
 use crate::domain::{Exception, Failure, Results, TaskId, Timestamp, tracker};
 use crate::ports::{
     self, Batches, Env, Freshness, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all,
@@ -49,6 +51,8 @@ pub struct Counts {
     pub untold: usize,
     /// What the first queue that refused one said.
     pub refusal: Option<String>,
+    /// What there is to tell a collector of traces; `None` if nothing was left to do.
+    pub followed: Option<Box<Followed>>,
 }
 
 /// What one pass came to.
@@ -76,18 +80,23 @@ struct Following<'a, S, Q, E> {
     batch: &'a Batch,
     results: &'a Results,
     at: Timestamp,
+    traces: Traces,
 }
 
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
 /// members that return is done when they have: [`returned`]. Notices that were refused are [counted](Counts::untold):
 /// then it is not done, and the call is to be repeated.
+///
+/// `traces` are those of the members, if they are known; else they are read for the members that somebody is told of.
 pub async fn follow_up(
     store: &(impl Tasks + Batches + Lanes + Trackers + Streams),
     outbox: &impl Outbox,
     env: &impl Env,
     route: &Route,
     batch: &Batch,
+    traces: Option<Traces>,
 ) -> Result<Counts, Error> {
+    let began = env.now();
     let Status::Settled { at, results, follow_up } = &batch.status else {
         return Ok(Counts::default());
     };
@@ -104,7 +113,8 @@ pub async fn follow_up(
         FollowUp::Done => return Ok(count(batch, results)),
     }
     let todo = batch.left.as_deref().cloned().unwrap_or_else(|| Left::all(batch.members.len(), &batch.told()));
-    let following = Following { store, outbox, env, route, batch, results, at: *at };
+    let following = Following { store, outbox, env, route, batch, results, at: *at, traces: Traces::new() };
+    let following = following.knowing(traces, &todo).await;
     let mut came = Came { counts: count(batch, results), ..Came::default() };
     following.send(&todo, &mut came).await;
     // A notification queue that does not answer must not keep the members' statuses from being written.
@@ -113,8 +123,9 @@ pub async fn follow_up(
         mark(store, env, batch, last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms))).await?;
     } else if came.left != todo {
         // The process that wrote the batch meanwhile has done the same, or does it again.
-        store.store(&batch.with_left(came.left), Assumes::At(batch.revision)).await?;
+        store.store(&batch.with_left(came.left.clone()), Assumes::At(batch.revision)).await?;
     }
+    came.counts.followed = Some(Box::new(following.followed(began, &came.left)));
     came.failed.map_or(Ok(came.counts), Err)
 }
 
@@ -132,7 +143,9 @@ pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Stre
         return Ok(batch);
     }
     let results = batch.known();
-    let following = Following { store, outbox, env, route, batch: &batch, results: &results, at: env.now() };
+    let (at, traces) = (env.now(), Traces::new());
+    let following = Following { store, outbox, env, route, batch: &batch, results: &results, at, traces };
+    let following = following.knowing(None, &todo).await;
     let mut came = Came::default();
     following.send(&todo, &mut came).await;
     following.settle(&todo.unsettled, &mut came).await;
@@ -167,7 +180,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
     }
 
     fn notices(&self, of: &Positions) -> Vec<About> {
-        messages::notices(&self.route.notify, self.batch, self.results, self.at, of)
+        messages::notices(&self.route.notify, (self.batch, self.results, self.at), &self.traces, of)
     }
 
     /// Whose messages were not sent, and what was the first to say so.

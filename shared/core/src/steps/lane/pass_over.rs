@@ -9,7 +9,7 @@ use crate::domain::notice::{self, Failure};
 use crate::domain::task::Candidate;
 use crate::domain::time::DAY_MS;
 use crate::domain::tracker::Outcome;
-use crate::domain::{NotificationQueue, Timestamp, Turn};
+use crate::domain::{NotificationQueue, Turn};
 use crate::ports::{Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Streams, Tasks, Trackers, send_all};
 use crate::routes::Notify;
 use crate::steps::{CONCURRENCY, Error, ties};
@@ -29,7 +29,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let passed: Vec<_> = stream::iter(passing).buffer_unordered(CONCURRENCY).try_collect().await?;
             let passed: Vec<(&Queued, PassedOver)> = passed.into_iter().flatten().collect();
             failed += passed.len();
-            send_all(outbox, passed.iter().filter_map(|(queued, at)| notice(queued, notify, at.at)).collect()).await?;
+            send_all(outbox, passed.iter().filter_map(|(queued, passed)| notice(queued, notify, passed)).collect())
+                .await?;
             let failed_ties = passed.into_iter().map(|(_, passed)| (passed.ties, Outcome::Failed)).collect();
             ties::tell(store, outbox, env, failed_ties).await.all()?;
             // Only now: a repeat finds what is left to do by those who wait.
@@ -51,11 +52,11 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     }
 }
 
-fn notice(queued: &Queued, notify: &Notify, at: Timestamp) -> Option<Outgoing> {
+fn notice(queued: &Queued, notify: &Notify, passed: &PassedOver) -> Option<Outgoing> {
     let failure = Failure { reason: predecessor_failed(), attempts: 0 };
     let Candidate { id: task, round, .. } = &queued.candidate;
     let settled = notice::Settled { task, target: &queued.target, batch: None, round: *round };
-    let event = notice::of_task(settled, Some(&failure), at);
+    let event = notice::of_task(settled, Some(&failure), passed.at);
     (notify.failure != NotificationQueue::None)
-        .then(|| Outgoing::json(Destination::Notification(notify.failure.clone()), &event, 0))
+        .then(|| Outgoing::json(Destination::Notification(notify.failure.clone()), &event, 0).traced(passed.trace))
 }

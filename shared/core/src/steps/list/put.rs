@@ -197,10 +197,7 @@ fn body(list: &ListId, message: &str, derived_id: &str) -> Result<String, Reject
 /// The same message without its list, as it will be fed on when it has waited. The limit is that of a message, which is
 /// less than what an item of the table may hold.
 fn fed_on(message: &TaskMessage) -> Result<String, Rejection> {
-    let body = TaskMessage { list: None, ..message.clone() }.body();
-    if body.len() > MAX_MESSAGE_BYTES {
-        let detail = format!("with its id the message is over {MAX_MESSAGE_BYTES} bytes");
-        return Err(Rejection::new(Code::TooLarge, detail));
-    }
-    Ok(body)
+    let body = TaskMessage { list: None, ..message.clone() }.fitting_body();
+    let detail = || format!("with its id the message is over {MAX_MESSAGE_BYTES} bytes");
+    body.ok_or_else(|| Rejection::new(Code::TooLarge, detail()))
 }

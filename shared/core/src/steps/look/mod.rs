@@ -14,8 +14,8 @@ use crate::domain::batch::Status;
 use crate::domain::gate::{Limits, Of, Scope};
 use crate::domain::task;
 use crate::domain::why::{Seen, Why};
-use crate::domain::{Batch, BatchId, Candidate, Gate, Lane, Lock, Shard, Target, Task, TaskId};
-use crate::ports::{Batches, Env, Freshness, Gates, Lanes, Locks, Tasks};
+use crate::domain::{Batch, BatchId, Candidate, Failed, Gate, Lane, Lock, Shard, Target, Task, TaskId};
+use crate::ports::{Batches, Env, Failures, Freshness, Gates, Lanes, Locks, Tasks};
 use crate::routes::{Route, Routes};
 
 use allowance::Allowance;
@@ -43,6 +43,8 @@ pub struct Looking<'a, S, E> {
 pub struct OneTask {
     /// The task.
     pub task: Task,
+    /// What is kept of its failure, if it has failed.
+    pub failed: Option<Failed>,
     /// What it is grouped by, as far as that is known.
     pub target: Option<Target>,
     /// The batch that it is or was in.
@@ -107,14 +109,14 @@ impl OneTarget {
     }
 }
 
-impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
-    /// A task, if it is there.
+impl<S: Tasks + Failures + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
+    /// A task, if it is there. Its item may be as large as a message, so a page that stays open reads it at half the
+    /// price, a moment old.
     ///
     /// # Errors
     /// A table did not answer.
-    pub async fn task(&self, id: &TaskId) -> Result<Option<OneTask>, Error> {
-        let found = self.store.read(std::slice::from_ref(id), Freshness::Latest).await?;
-        let Some(task) = found.into_iter().next() else { return Ok(None) };
+    pub async fn task(&self, id: &TaskId, freshness: Freshness) -> Result<Option<OneTask>, Error> {
+        let Some((task, failed)) = self.store.with_failure(id, freshness).await? else { return Ok(None) };
         let batch = match task.status.batch() {
             Some(batch) => self.store.batch(batch).await?,
             None => None,
@@ -144,9 +146,11 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
             },
             task::Status::Succeeded { .. } | task::Status::Failed { .. } => None,
         };
-        Ok(Some(OneTask { task, target, batch, lane, why }))
+        Ok(Some(OneTask { task, failed, target, batch, lane, why }))
     }
+}
 
+impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// A batch, if it is there.
     ///
     /// # Errors

@@ -59,6 +59,7 @@ impl Opened {
             received,
             sender,
             body: body.to_owned(),
+            trace: None,
         };
         let tasks = rest.tasks().enumerate().map(task).collect();
         Self { tasks, stage: rest.stage(), shard: rest.shard(), message_id, receipt, received }
@@ -67,7 +68,7 @@ impl Opened {
 
 /// The message that asked for a task.
 pub(super) fn message_of(task: Task) -> TaskMessage {
-    let Task { id, payload, item, event, expires_at, status, .. } = task;
+    let Task { id, payload, item, event, expires_at, status, trace, .. } = task;
     let not_before = match status {
         Status::Scheduled { due, .. } => Some(When::At(due)),
         Status::Queued
@@ -76,5 +77,5 @@ pub(super) fn message_of(task: Task) -> TaskMessage {
         | Status::Succeeded { .. }
         | Status::Failed { .. } => None,
     };
-    TaskMessage { id, payload, item, list: None, event, not_before, expires_at: expires_at.map(When::At) }
+    TaskMessage { id, payload, item, list: None, event, not_before, expires_at: expires_at.map(When::At), trace }
 }

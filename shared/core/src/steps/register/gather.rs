@@ -280,9 +280,10 @@ struct Pack {
 }
 
 /// The message that asked for a task, as it came: if it is rejected later, people are to see it so. If it names no id,
-/// with that of the message that it came in, which is its task's.
+/// with that of the message that it came in, which is its task's. If an attribute says its trace, with that.
 fn body(record: &Record, parsed: &Parsed) -> String {
-    if parsed.task.id.as_str() == record.message_id {
+    let is_traced = record.trace.is_some();
+    if is_traced || parsed.task.id.as_str() == record.message_id {
         return message_of(parsed.task.clone()).body();
     }
     record.body.clone()

@@ -34,6 +34,7 @@ use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
 use crate::domain::sender::Sender;
 use crate::domain::task::{Candidate, Status, Task};
+use crate::domain::trace::{TraceParent, Traces};
 use crate::domain::{BatchId, LaneId, ListId, Retryable, Target, TaskId, TaskMessage, Timestamp};
 use crate::ports::{
     self, Batches, Env, Inbox, Lanes, Lists, Outbox, Outgoing, Registered, Streams, Tasks, Trackers, Waiting,
@@ -62,6 +63,8 @@ pub struct Record {
     pub sender: Sender,
     /// Its body as it came.
     pub body: String,
+    /// What an attribute of it says that it belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 /// What registering a set of records came to.
@@ -95,6 +98,8 @@ pub struct Report {
     pub batches: usize,
     /// Their members.
     pub members: usize,
+    /// Those of the tasks written by this call whose senders gave a trace.
+    pub traces: Traces,
 }
 
 impl Report {
@@ -410,10 +415,12 @@ fn sort_out(done: Vec<(Record, Result<Put, Error>)>, plan: &mut Plan, report: &m
             Err(error) => report.failed.push((record.message_id, error)),
             Ok(Put::New(next)) => {
                 report.registered += 1;
+                report.traces.extend(plan.traced.remove(&record.message_id));
                 plan.add(&record, next);
             }
             Ok(Put::Batched(batch, task)) => {
                 report.registered += 1;
+                report.traces.extend(plan.traced.remove(&record.message_id));
                 batched.push((batch, record, task));
             }
             Ok(Put::Repeated(task)) => {

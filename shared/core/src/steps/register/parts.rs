@@ -46,7 +46,8 @@ impl Report {
     /// Adds what came of another part.
     pub(super) fn add(&mut self, other: Self) {
         let Self { failed, sent_back, registered, repeated, listed, rejected, held, .. } = other;
-        let Self { gathered, not_gathered, yielded, late, overloads, batches, members, .. } = other;
+        let Self { gathered, not_gathered, yielded, late, overloads, .. } = other;
+        let Self { batches, members, traces, .. } = other;
         self.failed.extend(failed);
         self.sent_back.extend(sent_back);
         self.registered += registered;
@@ -59,6 +60,7 @@ impl Report {
         self.yielded += yielded;
         self.late += late;
         self.overloads.extend(overloads);
+        self.traces.extend(traces);
         self.batches += batches;
         self.members += members;
     }
@@ -71,7 +73,7 @@ mod tests {
 
     fn record(n: usize, received: u32) -> Record {
         let (message_id, receipt, body) = (n.to_string(), String::new(), String::new());
-        Record { message_id, receipt, received, sender: Sender::Stack, body }
+        Record { message_id, receipt, received, sender: Sender::Stack, body, trace: None }
     }
 
     #[test]

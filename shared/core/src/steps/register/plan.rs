@@ -1,12 +1,12 @@
 //! What a set of records comes to, before anything of it is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Record, Refused};
 use crate::domain::message::MAX_TASKS;
 use crate::domain::task::{Candidate, Ties};
 use crate::domain::task_message::{Rejection, TaskMessage};
-use crate::domain::{Outcome, Target, Timestamp};
+use crate::domain::{Outcome, Target, TaskId, Timestamp, TraceParent};
 use crate::ports::{Destination, Outgoing, Waiting};
 use crate::steps::drive_on::{Next, due_message};
 
@@ -25,6 +25,8 @@ pub(super) struct Plan {
     pub(super) rejected: Vec<(String, Outgoing)>,
     /// Records that equal an earlier one, with that one.
     pub(super) twins: Vec<(String, String)>,
+    /// What tasks with a trace belong to, by their records.
+    pub(super) traced: HashMap<String, (TaskId, TraceParent)>,
     /// What became of tasks that are settled, for who must hear of it.
     pub(super) acks: Vec<(String, Ties, Outcome)>,
     /// What rejected messages were for.
@@ -91,7 +93,8 @@ impl Plan {
                 ("Detail", detail),
                 ("MessageId", record.message_id.clone()),
             ],
-        };
+        }
+        .traced(record.trace);
         self.rejected.push((record.message_id.clone(), outgoing));
     }
 }

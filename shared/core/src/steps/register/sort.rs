@@ -53,6 +53,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             match self.parse(&record, draw, came) {
                 Err(refused) => plan.reject(&record, refused),
                 Ok(parsed) => {
+                    let traced = parsed.task.trace.map(|trace| (parsed.task.id.clone(), trace));
+                    plan.traced.extend(traced.map(|traced| (record.message_id.clone(), traced)));
                     // With a list it is another record: that its task waits does not mean that it goes on.
                     let id = (parsed.task.id.clone(), parsed.list.as_ref().map(|(list, _)| list.clone()));
                     match first_of_id.get(&id) {
@@ -86,6 +88,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
     fn parse(&self, record: &Record, draw: f64, came: Came) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection: heard(rejection, record.sender), message: None })?;
+        // A sender's instrumentation writes the attribute, and knows which span sends this message.
+        let message = TaskMessage { trace: record.trace.or(message.trace), ..message };
         if record.sender == Sender::Stranger && (message.item.is_some() || message.event.is_some()) {
             return Err(ties_of_a_stranger());
         }
@@ -116,7 +120,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             return Err(Refused::of(rejection, message));
         }
         let task = Task::new(message.id, target.clone(), message.payload, digest, now).expiring(times.expires_at);
-        let task = Task { waits_since, ..task.with_item(message.item).with_event(message.event) };
+        let task = task.with_item(message.item).with_event(message.event).traced(message.trace);
+        let task = Task { waits_since, ..task };
         // On a list it waits for its release first.
         let due = times.not_before.filter(|due| *due > now && list.is_none());
         let task = due.into_iter().fold(task, Task::scheduled);

@@ -1,0 +1,44 @@
+//! What a follow-up has to do with traces: those of the members that notices say, and what there is to tell of it.
+
+use super::{Following, outcome};
+use crate::domain::batch::Left;
+use crate::domain::task::traces;
+use crate::domain::trace::{CallOf, Followed, Traces};
+use crate::domain::{TaskId, Timestamp, tracker};
+use crate::ports::{Batches, Env, Freshness, Lanes, Outbox, Streams, Tasks, Trackers};
+
+impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
+    /// The same with the traces of its members, or of those that somebody is told of. A notice does not wait for a
+    /// table that does not answer: it goes without its trace.
+    pub(super) async fn knowing(self, known: Option<Traces>, todo: &Left) -> Self {
+        let traces = match known {
+            Some(known) => known,
+            None => {
+                let told: Vec<usize> = self.notices(&todo.untold).into_iter().flat_map(|(of, _)| of).collect();
+                let ids: Vec<TaskId> =
+                    told.iter().filter_map(|at| Some(self.batch.members.get(*at)?.id.clone())).collect();
+                match ids.is_empty() {
+                    true => Traces::new(),
+                    false => {
+                        self.store.read(&ids, Freshness::Eventual).await.as_deref().map(traces).unwrap_or_default()
+                    }
+                }
+            }
+        };
+        Self { traces, ..self }
+    }
+
+    /// What there is to tell of it; `left` is what it could not do.
+    pub(super) fn followed(&self, began: Timestamp, left: &Left) -> Followed {
+        let call = CallOf { batch: &self.batch.id, key: &self.batch.id, attempt: self.batch.attempts, again: false };
+        let is_sampled = self.traces.is_empty() || self.traces.values().any(|trace| trace.is_sampled());
+        let members = self.batch.members.iter().enumerate();
+        let settled = members.filter(|(position, _)| !left.unsettled.contain(*position));
+        let settled = settled.filter_map(|(position, member)| {
+            let settlement = self.settlement(position, member)?;
+            let trace = *self.traces.get(&member.id)?;
+            Some((member.id.clone(), trace, outcome(&settlement) == tracker::Outcome::Succeeded))
+        });
+        Followed { call: call.context(is_sampled), took: (began, self.env.now()), settled: settled.collect() }
+    }
+}
