@@ -233,8 +233,12 @@ class Stack:
 
 def _over_plain_http() -> Path:
     """The built template without what refuses plain HTTP, which is all that the emulator speaks. `test_data.py` tries
-    that refusal on a queue of its own."""
+    that refusal on a queue of its own. And with caps that are numbers, as in `tests/functions`."""
     template = yaml_parse(BUILT.read_text())
+    for resource in template["Resources"].values():
+        for event in resource["Properties"].get("Events", {}).values():
+            if "ScalingConfig" in event["Properties"]:
+                event["Properties"]["ScalingConfig"] = {"MaximumConcurrency": 5}
     document = template["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]
     document["Statement"] = [statement for statement in document["Statement"] if statement["Sid"] != "OnlyWithTls"]
     path = BUILT.with_name("plain-http.json")

@@ -1,8 +1,9 @@
 //! Event source mappings: processes that each gather an event, invoke the function and delete what succeeded.
 //!
 //! Lambda begins with five such processes for a queue and adds 300 a minute while messages are left, up to 1,250
-//! (Lambda developer guide, *Configuring scaling behavior for SQS event source mappings*). Each process gathers by
-//! receives of ten. Environments are warm.
+//! (Lambda developer guide, *Configuring scaling behavior for SQS event source mappings*), or up to its cap. Each process
+//! gathers by receives of ten. Environments are warm. A process whose invocation is throttled ends, or, if it is one of
+//! the first five, waits for longer each time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +13,7 @@ use groupage_aws::entry::event;
 use groupage_aws::entry::mapping::{self, Settings};
 use tokio::time::{Instant, sleep};
 
+use crate::lambda::{Chain, Refusal};
 use crate::latency::Hop;
 use crate::machine::Machine;
 use crate::queues::{Message, Step};
@@ -21,6 +23,9 @@ const AT_START: usize = 5;
 const ADDED_PER_SECOND: usize = 5;
 const MOST: usize = 1_250;
 const LONG_POLL: Duration = Duration::from_secs(20);
+/// How long a process waits after it was throttled, the first time and at most.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 pub(crate) const fn settings(step: Step) -> Settings {
     match step {
@@ -35,12 +40,14 @@ pub(crate) const fn settings(step: Step) -> Settings {
 /// Runs a step's mapping for ever.
 pub(crate) async fn run(world: Arc<World>, step: Step) {
     let processes = Arc::new(AtomicUsize::new(0));
+    let cap = world.lambda.cap(step);
+    let at_start = AT_START.min(cap);
     loop {
         let running = processes.load(Ordering::Relaxed);
-        let wanted = if running < AT_START {
-            AT_START
+        let wanted = if running < at_start {
+            at_start
         } else if world.queues.has_backlog(step) {
-            (running + ADDED_PER_SECOND).min(MOST)
+            (running + ADDED_PER_SECOND).min(MOST).min(cap)
         } else {
             running
         };
@@ -56,18 +63,36 @@ pub(crate) async fn run(world: Arc<World>, step: Step) {
 async fn process(world: Arc<World>, step: Step, processes: Arc<AtomicUsize>) {
     // As many environments as processes, each of which serves one invocation after the other.
     let mut machine = world.machine(settings(step).memory_mb);
+    let mut pause = PAUSE;
     loop {
         let messages = gather(&world, step).await;
-        if !messages.is_empty() {
+        let ended = if messages.is_empty() { Ended::Idle } else { invoke(&world, &machine, step, messages).await };
+        match ended {
+            Ended::InTime => pause = PAUSE,
             // An environment that ran out of time is thrown away.
-            if !invoke(&world, &machine, step, messages).await {
-                machine = world.machine(settings(step).memory_mb);
+            Ended::OutOfTime => machine = world.machine(settings(step).memory_mb),
+            // Other messages are of other chains.
+            Ended::Refused(Refusal::Cut) => {}
+            Ended::Refused(Refusal::Throttled) | Ended::Idle if processes.load(Ordering::Relaxed) > AT_START => {
+                processes.fetch_sub(1, Ordering::Relaxed);
+                return;
             }
-        } else if processes.load(Ordering::Relaxed) > AT_START {
-            processes.fetch_sub(1, Ordering::Relaxed);
-            return;
+            Ended::Refused(Refusal::Throttled) => {
+                sleep(pause).await;
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+            Ended::Idle => {}
         }
     }
+}
+
+/// How a process's round ended.
+enum Ended {
+    /// Nothing was there.
+    Idle,
+    InTime,
+    OutOfTime,
+    Refused(Refusal),
 }
 
 /// The next event's messages; none if a long poll stays empty.
@@ -93,8 +118,14 @@ async fn gather(world: &World, step: Step) -> Vec<Message> {
     gathered
 }
 
-/// One invocation on this environment; whether it ended in time.
-async fn invoke(world: &World, machine: &Machine, step: Step, messages: Vec<Message>) -> bool {
+/// One invocation on this environment.
+async fn invoke(world: &World, machine: &Machine, step: Step, messages: Vec<Message>) -> Ended {
+    let chain = Chain::of_event(step, &messages);
+    // What is not invoked comes again when it is no longer hidden.
+    let _place = match world.lambda.begin(step, chain) {
+        Ok(place) => place,
+        Err(refusal) => return Ended::Refused(refusal),
+    };
     let cut = Instant::now();
     world.report.cut(step, &messages, cut);
     sleep(Hop::Invocation.draw(&world.env)).await;
@@ -102,12 +133,12 @@ async fn invoke(world: &World, machine: &Machine, step: Step, messages: Vec<Mess
     let receipts: Vec<u64> = messages.iter().map(|message| message.receipt).collect();
     let timeout = Duration::from_secs(settings(step).timeout_s);
     let records = messages.into_iter().map(|message| (message.receipt.to_string(), message.body, message.received));
-    let kept = tokio::time::timeout(timeout, Box::pin(world.handle(machine, step, event(records)))).await;
+    let kept = tokio::time::timeout(timeout, Box::pin(world.handle(machine, step, chain, event(records)))).await;
     world.report.invoked(step, receipts.len(), begun.elapsed());
     // An invocation that runs out of time deletes nothing.
-    let Ok(kept) = kept else { return false };
+    let Ok(kept) = kept else { return Ended::OutOfTime };
     let done: Vec<u64> = receipts.into_iter().filter(|receipt| !kept.contains(&receipt.to_string())).collect();
     sleep(Hop::Request.draw(&world.env)).await;
     world.queues.delete(step, &done);
-    true
+    Ended::InTime
 }

@@ -14,8 +14,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::TestEnv;
+use crate::lambda::Chain;
 use crate::latency::Hop;
 use crate::machine::Machine;
+use crate::mapping::settings;
 
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
@@ -79,6 +81,8 @@ pub struct Message {
     pub visible_at: Instant,
     /// Its message group, on the FIFO queue: as long as one of a group is in somebody's hands, the others wait.
     group: Option<String>,
+    /// How often which function was invoked on the way to it.
+    pub(crate) chain: Chain,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +92,8 @@ struct Queue {
     hidden: BTreeMap<(Instant, u64), Message>,
     /// Where those in somebody's hands are.
     in_hand: HashMap<u64, Instant>,
+    /// How many are in its dead-letter queue.
+    dead: usize,
 }
 
 /// All queues.
@@ -190,7 +196,12 @@ impl Queues {
         queue.has_free(step)
     }
 
-    fn put(&self, message: Outgoing) {
+    /// Messages in dead-letter queues, which nobody reads.
+    pub fn dead(&self) -> BTreeMap<Step, usize> {
+        self.queues().1.iter().filter(|(_, queue)| queue.dead > 0).map(|(step, queue)| (*step, queue.dead)).collect()
+    }
+
+    fn put(&self, message: Outgoing, chain: Chain) {
         // Nobody here reads the others.
         let Some(step) = Step::of(&message.to) else { return };
         let now = Instant::now();
@@ -200,7 +211,7 @@ impl Queues {
         let receipt = queues.0;
         let queue = queues.1.entry(step).or_default();
         let group = message.to.group();
-        let message = Message { receipt, body: message.body, received: 0, visible_at, group };
+        let message = Message { receipt, body: message.body, received: 0, visible_at, group, chain };
         if visible_at > now {
             queue.hidden.insert((visible_at, receipt), message);
         } else {
@@ -222,6 +233,12 @@ impl Queues {
                 let queue = queues.1.entry(step).or_default();
                 queue.catch_up(Instant::now());
                 let mut taken = queue.take(step, most.min(MESSAGES_AT_ONCE));
+                let found = taken.len();
+                taken.retain(|message| message.received < settings(step).max_receives);
+                queue.dead += found - taken.len();
+                if taken.is_empty() && found > 0 {
+                    continue;
+                }
                 let until = Instant::now() + visibility;
                 for message in &mut taken {
                     message.received += 1;
@@ -281,7 +298,7 @@ impl Queues {
         for (messages, bytes) in requests(messages) {
             self.count(Some(Step::RegisterTask), SqsRequest::Send, bytes);
             sleep_until(Instant::now() + Hop::Request.draw(dice)).await;
-            messages.into_iter().for_each(|message| self.put(message));
+            messages.into_iter().for_each(|message| self.put(message, Chain::default()));
         }
     }
 }
@@ -293,6 +310,8 @@ pub struct Wired {
     pub queues: Arc<Queues>,
     /// The environment.
     pub machine: Machine,
+    /// That of its invocation.
+    pub chain: Chain,
 }
 
 impl Outbox for Wired {
@@ -308,7 +327,7 @@ impl Outbox for Wired {
         let sent = requests.map(|(step, messages, bytes)| async move {
             self.queues.count(step, SqsRequest::Send, bytes);
             self.machine.call(Hop::Request).await;
-            messages.into_iter().for_each(|message| self.queues.put(message));
+            messages.into_iter().for_each(|message| self.queues.put(message, self.chain));
         });
         stream::iter(sent).buffer_unordered(REQUESTS_IN_FLIGHT).collect::<()>().await;
         (0..count).map(|_| Ok(())).collect()

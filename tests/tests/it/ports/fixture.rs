@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -12,6 +13,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use derive_more::Deref;
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, Meter};
+use groupage_tests::engine;
 use groupage_tests::prelude::*;
 
 /// A store to run a claim on, with all that it needs.
@@ -86,10 +88,12 @@ impl Fixture for WithLag {
     }
 }
 
-/// DynamoDB's protocol, in this process.
+/// DynamoDB's protocol: in this process, or wherever the command `conformance` says.
 #[derive(Deref)]
 pub struct OnDynamo {
-    stack: Stack,
+    stack: Option<Stack>,
+    /// How far indexes are behind.
+    lag: Duration,
     config: SdkConfig,
     meter: Arc<Meter>,
     #[deref(forward)]
@@ -100,15 +104,22 @@ pub const RETENTION_MS: u64 = 86_400_000;
 
 impl OnDynamo {
     pub async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
-        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-        let meter = Arc::new(Meter::new());
-        let config = configure(stack.sdk_config());
-        let store = Dynamo::new(&config, stack.tables().clone(), RETENTION_MS, Arc::clone(&meter));
-        Self { stack, config, meter, store: Arc::new(store) }
+        let (stack, lag, config, tables) = match engine::at_hand().await {
+            Some(engine) => (None, engine.lag, engine.config.clone(), engine.cleared_tables().await.unwrap()),
+            None => {
+                let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+                let (config, tables) = (stack.sdk_config().clone(), stack.tables().clone());
+                (Some(stack), Duration::ZERO, config, tables)
+            }
+        };
+        let (meter, config) = (Arc::new(Meter::new()), configure(&config));
+        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
+        Self { stack, lag, config, meter, store: Arc::new(store) }
     }
 
+    /// The embedded stack; what asks for it is no claim about others.
     pub fn stack(&self) -> &Stack {
-        &self.stack
+        self.stack.as_ref().expect("the embedded stack")
     }
 
     pub fn meter(&self) -> &Arc<Meter> {
@@ -124,6 +135,10 @@ impl OnDynamo {
 impl Fixture for OnDynamo {
     async fn start() -> Self {
         Self::with(SdkConfig::clone).await
+    }
+
+    async fn index_settles(&self) {
+        tokio::time::sleep(self.lag).await;
     }
 
     fn shared(&self) -> Arc<Dynamo> {
@@ -147,6 +162,10 @@ impl LosingAnswers {
 impl Fixture for LosingAnswers {
     async fn start() -> Self {
         Self(OnDynamo::with(losing_answers).await)
+    }
+
+    async fn index_settles(&self) {
+        self.0.index_settles().await;
     }
 
     fn shared(&self) -> Arc<Dynamo> {
@@ -191,9 +210,10 @@ macro_rules! conformance {
         conformance!(@on on_dynamodb, crate::ports::fixture::OnDynamo, $($claim),+);
         conformance!(@on on_dynamodb_losing_answers, crate::ports::fixture::LosingAnswers, $($claim),+);
     };
-    (of_queues: $($claim:ident),+ $(,)?) => {
+    // Those of SQS ask for more than the port.
+    (of_queues: $($claim:ident),+; of_sqs: $($of_sqs:ident),+ $(,)?) => {
         conformance!(@on in_memory, crate::ports::queues::InMemory, $($claim),+);
-        conformance!(@on on_sqs, crate::ports::queues::OnSqs, $($claim),+);
+        conformance!(@on on_sqs, crate::ports::queues::OnSqs, $($claim),+, $($of_sqs),+);
     };
     ($($claim:ident),+ $(,)?) => {
         conformance!(without_lag: $($claim),+);
