@@ -1,4 +1,4 @@
-"""The claims about tables and queues on other engines than the embedded one: what holds is what the page says."""
+"""The claims about tables and queues on each engine, by its address: what holds is what the page says."""
 
 import json
 import os
@@ -6,15 +6,16 @@ import re
 import subprocess
 
 from emulator import CREDENTIALS
+from local import local_stack
 from localstack import localstack
 from stack import ROOT
 
 COMMAND = ROOT / "target/debug/conformance"
 
 
-def claims(*options) -> dict[str, dict]:
+def claims(*options, credentials=CREDENTIALS) -> dict[str, dict]:
     """How the claims of each suite fare."""
-    environment = os.environ | CREDENTIALS | {"CARGO_TERM_COLOR": "never"}
+    environment = os.environ | credentials | {"CARGO_TERM_COLOR": "never"}
     done = subprocess.run(
         [COMMAND, "--json", *options], env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )
@@ -37,6 +38,13 @@ def compare(engine: str, found: dict[str, dict]) -> None:
     assert counted == on_the_page(engine), json.dumps(found, indent=1)
     for claim in (claim for suite in found.values() for claim in suite["fail"]):
         assert f"`{claim.split(',')[0]}`" in page, f"{claim} is no deviation that the page names"
+
+
+def test_the_claims_hold_on_the_embedded_stack_as_the_page_says(tmp_path):
+    with local_stack(tmp_path) as environment:
+        credentials = {name: environment[name] for name in CREDENTIALS}
+        tables, queues = environment["AWS_ENDPOINT_URL_DYNAMODB"], environment["AWS_ENDPOINT_URL_SQS"]
+        compare("embedded", claims("--dynamodb", tables, "--sqs", queues, credentials=credentials))
 
 
 def test_the_claims_hold_on_ministack_as_the_page_says(emulator):

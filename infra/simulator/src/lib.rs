@@ -12,6 +12,7 @@
 pub mod bill;
 pub mod clock;
 mod downstream;
+mod fair;
 mod keys;
 pub mod lag;
 pub mod lambda;

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::TestEnv;
+use crate::fair::Fair;
 use crate::lambda::Chain;
 use crate::latency::Hop;
 use crate::machine::Machine;
@@ -79,8 +80,11 @@ pub struct Message {
     pub received: u32,
     /// When it could first be received.
     pub visible_at: Instant,
-    /// Its message group, on the FIFO queue: as long as one of a group is in somebody's hands, the others wait.
-    group: Option<String>,
+    /// Its message group. On the FIFO queue the others of a group wait as long as one is in somebody's hands; the other
+    /// queues are fair among groups.
+    pub(crate) group: Option<String>,
+    /// Whether it came by the FIFO queue.
+    keeps_order: bool,
     /// How often which function was invoked on the way to it.
     pub(crate) chain: Chain,
 }
@@ -94,6 +98,7 @@ struct Queue {
     in_hand: HashMap<u64, Instant>,
     /// How many are in its dead-letter queue.
     dead: usize,
+    fair: Fair,
 }
 
 /// All queues.
@@ -110,11 +115,13 @@ impl Queue {
     fn catch_up(&mut self, now: Instant) {
         while let Some(entry) = self.hidden.first_entry().filter(|entry| entry.key().0 <= now) {
             let message = entry.remove();
-            self.in_hand.remove(&message.receipt);
-            // A group's keep their order: what comes again comes before those that were sent after it.
-            let behind = message.group.as_ref().map_or(self.ready.len(), |_| {
-                self.ready.iter().position(|other| other.receipt > message.receipt).unwrap_or(self.ready.len())
-            });
+            if self.in_hand.remove(&message.receipt).is_some() {
+                self.fair.given_back(&message);
+            }
+            // Lanes keep their order: what comes again comes before those that were sent after it.
+            let before = |other: &Message| other.receipt > message.receipt;
+            let behind = if message.keeps_order { self.ready.iter().position(before) } else { None };
+            let behind = behind.unwrap_or(self.ready.len());
             self.ready.insert(behind, message);
         }
     }
@@ -137,8 +144,7 @@ impl Queue {
     /// one group after the other (developer guide, *FIFO queue delivery logic*: as many of one group as there are).
     fn take(&mut self, step: Step, most: usize) -> Vec<Message> {
         if step != Step::RegisterInOrder {
-            let count = self.ready.len().min(most);
-            return self.ready.drain(..count).collect();
+            return self.fair.take(&mut self.ready, most, self.in_hand.len());
         }
         let held = self.held();
         let groups = self.ready.iter().filter_map(|message| message.group.as_deref());
@@ -210,8 +216,9 @@ impl Queues {
         queues.0 += 1;
         let receipt = queues.0;
         let queue = queues.1.entry(step).or_default();
-        let group = message.to.group();
-        let message = Message { receipt, body: message.body, received: 0, visible_at, group, chain };
+        let keeps_order = step == Step::RegisterInOrder;
+        let group = if keeps_order { message.to.group() } else { message.tenant };
+        let message = Message { receipt, body: message.body, received: 0, visible_at, group, keeps_order, chain };
         if visible_at > now {
             queue.hidden.insert((visible_at, receipt), message);
         } else {
@@ -242,6 +249,7 @@ impl Queues {
                 let until = Instant::now() + visibility;
                 for message in &mut taken {
                     message.received += 1;
+                    queue.fair.handed_out(message);
                     queue.hidden.insert((until, message.receipt), message.clone());
                     queue.in_hand.insert(message.receipt, until);
                 }
@@ -280,8 +288,10 @@ impl Queues {
             let mut queues = self.queues();
             let queue = queues.1.entry(step).or_default();
             for receipt in some {
-                if let Some(until) = queue.in_hand.remove(receipt) {
-                    queue.hidden.remove(&(until, *receipt));
+                if let Some(until) = queue.in_hand.remove(receipt)
+                    && let Some(message) = queue.hidden.remove(&(until, *receipt))
+                {
+                    queue.fair.given_back(&message);
                 }
             }
         }

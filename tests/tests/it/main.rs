@@ -31,4 +31,5 @@ mod simulator;
 mod streams;
 mod sweep;
 mod trackers;
+mod versions;
 mod windows;

@@ -236,7 +236,6 @@ impl Task {
 
 /// A task that may become a batch's member: carried by messages and by the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Candidate {
     /// The task.
     pub id: TaskId,

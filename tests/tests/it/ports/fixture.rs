@@ -15,6 +15,7 @@ use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, Meter};
 use groupage_tests::engine;
 use groupage_tests::prelude::*;
+use serde_json::{Value, json};
 
 /// A store to run a claim on, with all that it needs.
 pub trait Fixture: std::ops::Deref<Target: Store + Send + Sized + 'static> {
@@ -173,6 +174,63 @@ impl Fixture for LosingAnswers {
     }
 }
 
+/// The same, but every item that is put has an attribute of the next version.
+#[derive(Deref)]
+#[deref(forward)]
+pub struct OfNextVersion(OnDynamo);
+
+impl Fixture for OfNextVersion {
+    async fn start() -> Self {
+        Self(OnDynamo::with(of_next_version).await)
+    }
+
+    async fn index_settles(&self) {
+        self.0.index_settles().await;
+    }
+
+    fn shared(&self) -> Arc<Dynamo> {
+        self.0.shared()
+    }
+}
+
+fn of_next_version(config: &SdkConfig) -> SdkConfig {
+    let inner = config.http_client().expect("the stack has an HTTP client");
+    let client = http_client_fn(move |settings, components| {
+        SharedHttpConnector::new(Adding(inner.http_connector(settings, components)))
+    });
+    config.to_builder().http_client(client).build()
+}
+
+#[derive(Debug)]
+struct Adding(SharedHttpConnector);
+
+impl HttpConnector for Adding {
+    fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
+        let bytes = request.body().bytes().expect("a body in memory");
+        let mut body: Value = serde_json::from_slice(bytes).expect("a body of JSON");
+        add_attribute(&mut body);
+        let body = body.to_string();
+        request.headers_mut().insert("content-length", body.len().to_string());
+        *request.body_mut() = body.into();
+        self.0.call(request)
+    }
+}
+
+/// To the item of each put, wherever in the request that is.
+fn add_attribute(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::Object(item)) = fields.get_mut("Item") {
+                item.insert("OfNextVersion".to_owned(), json!({ "M": { "Any": { "S": "thing" } } }));
+            } else {
+                fields.values_mut().for_each(add_attribute);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(add_attribute),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 fn losing_answers(config: &SdkConfig) -> SdkConfig {
     let inner = config.http_client().expect("the stack has an HTTP client");
     let client = http_client_fn(move |settings, components| {
@@ -209,6 +267,7 @@ macro_rules! conformance {
         conformance!(@on in_memory, crate::ports::fixture::InMemory, $($claim),+);
         conformance!(@on on_dynamodb, crate::ports::fixture::OnDynamo, $($claim),+);
         conformance!(@on on_dynamodb_losing_answers, crate::ports::fixture::LosingAnswers, $($claim),+);
+        conformance!(@on on_dynamodb_with_items_of_the_next_version, crate::ports::fixture::OfNextVersion, $($claim),+);
     };
     // Those of SQS ask for more than the port.
     (of_queues: $($claim:ident),+; of_sqs: $($of_sqs:ident),+ $(,)?) => {

@@ -70,6 +70,8 @@ impl Fixture for InMemory {
 
 struct OnSqs {
     stack: Option<Stack>,
+    /// How long a receive waits for messages: a short poll of AWS looks only at some of a queue's servers.
+    wait_s: i32,
     urls: Urls,
     client: Client,
     meter: Arc<Meter>,
@@ -91,11 +93,9 @@ impl OnSqs {
         }
     }
 
-    /// A short poll of AWS looks only at some of a queue's servers.
     async fn receive(&self, url: &str) -> Vec<Message> {
-        let wait_s = i32::from(self.stack.is_none());
-        let request =
-            self.client.receive_message().queue_url(url).max_number_of_messages(10).wait_time_seconds(wait_s);
+        let request = self.client.receive_message().queue_url(url).max_number_of_messages(10);
+        let request = request.wait_time_seconds(self.wait_s);
         let request =
             request.message_attribute_names("All").message_system_attribute_names(MessageSystemAttributeName::All);
         request.send().await.unwrap().messages.unwrap_or_default()
@@ -122,17 +122,19 @@ impl Fixture for OnSqs {
     type Queues = Sqs;
 
     async fn start() -> Self {
-        let (stack, config, urls) = match engine::at_hand().await {
-            Some(engine) => (None, engine.config.clone(), engine.new_queues().await.unwrap()),
+        let (stack, wait_s, config, urls) = match engine::at_hand().await {
+            Some(engine) => {
+                (None, i32::from(!engine.lag.is_zero()), engine.config.clone(), engine.new_queues().await.unwrap())
+            }
             None => {
                 let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
                 let (config, urls) = (stack.sdk_config().clone(), stack.queues().clone());
-                (Some(stack), config, urls)
+                (Some(stack), 0, config, urls)
             }
         };
         let meter = Arc::new(Meter::new());
         let queues = Sqs::new(&config, urls.clone(), Arc::clone(&meter));
-        Self { client: Client::new(&config), stack, urls, meter, queues }
+        Self { client: Client::new(&config), stack, wait_s, urls, meter, queues }
     }
 
     fn queues(&self) -> &Sqs {
@@ -162,6 +164,7 @@ conformance![
     of_queues:
     every_message_arrives_once_where_it_was_sent,
     a_delayed_message_is_not_received_yet,
+    messages_of_some_tenant_come_beside_those_of_nobody,
     messages_of_one_lane_arrive_in_their_order,
     nothing_is_sent_when_there_is_nothing_to_send,
     a_message_that_is_postponed_comes_again_when_its_time_is_over,
@@ -179,7 +182,7 @@ const DESTINATIONS: [Destination; 6] =
     [Destination::Tasks, Destination::Elect, Destination::Group, Destination::Handle, Destination::Rejected, DEFAULT];
 
 fn outgoing(to: &Destination, body: impl Into<String>) -> Outgoing {
-    Outgoing { to: to.clone(), body: body.into(), delay_ms: 0, attributes: Vec::new() }
+    Outgoing { to: to.clone(), body: body.into(), delay_ms: 0, attributes: Vec::new(), tenant: None }
 }
 
 async fn every_message_arrives_once_where_it_was_sent<F: Fixture>(fixture: F) {
@@ -207,6 +210,14 @@ async fn a_delayed_message_is_not_received_yet<F: Fixture>(fixture: F) {
     let outcomes = fixture.queues().send(vec![late, outgoing(&Destination::Elect, "now")]).await;
     assert!(outcomes.iter().all(Result::is_ok));
     assert_eq!(fixture.bodies().await, HashMap::from([(Destination::Elect, vec!["now".to_owned()])]));
+}
+
+async fn messages_of_some_tenant_come_beside_those_of_nobody<F: Fixture>(fixture: F) {
+    let of = |tenant: usize| Outgoing { tenant: Some(format!("parcels:{tenant}")), ..outgoing(&Destination::Handle, "a") };
+    let messages = vec![of(0), of(0), outgoing(&Destination::Handle, "a"), of(1)];
+    assert!(fixture.queues().send(messages).await.iter().all(Result::is_ok));
+    // None of a tenant's waits until another of it is done, as in a queue that keeps order.
+    assert_eq!(fixture.bodies().await, HashMap::from([(Destination::Handle, vec!["a".to_owned(); 4])]));
 }
 
 async fn messages_of_one_lane_arrive_in_their_order<F: Fixture>(fixture: F) {

@@ -91,6 +91,7 @@ impl Plan {
                 ("Detail", detail),
                 ("MessageId", record.message_id.clone()),
             ],
+            tenant: None,
         };
         self.rejected.push((record.message_id.clone(), outgoing));
     }
