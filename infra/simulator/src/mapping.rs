@@ -1,9 +1,9 @@
 //! Event source mappings: processes that each gather an event, invoke the function and delete what succeeded.
 //!
 //! Lambda begins with five such processes for a queue and adds 300 a minute while messages are left, up to 1,250
-//! (Lambda developer guide, *Configuring scaling behavior for SQS event source mappings*), or up to its cap. Each process
-//! gathers by receives of ten. Environments are warm. A process whose invocation is throttled ends, or, if it is one of
-//! the first five, waits for longer each time.
+//! (Lambda developer guide, *Configuring scaling behavior for SQS event source mappings*), or up to its cap. Each
+//! process gathers by receives of ten. Environments are warm. A process whose invocation is throttled ends, or waits
+//! longer each time, if it is one of the first five.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -11,7 +11,9 @@ use groupage_core::domain::batch::Pace;
 use groupage_core::domain::gate::{Of, Ticket};
 use groupage_core::domain::message::{Due, Elect, Election, Finish, Group, Handle, Lead, Resume, Return, Returning};
 use groupage_core::domain::rest::Stage;
-use groupage_core::domain::{BatchId, Candidate, Fence, Rest, Revision, Round, Shard, Target, TaskId, Term, WorkflowId};
+use groupage_core::domain::{
+    BatchId, Candidate, Fence, Rest, Revision, Round, Shard, Target, TaskId, Term, WorkflowId,
+};
 use groupage_tests::prelude::*;
 use serde_json::{Value, json};
 
@@ -54,29 +56,16 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         nudge: 1,
         ticket: (!bare).then_some(Ticket { of: Of::Route, number: 5, attempts: 1 }),
     };
-    let message = |kind, message: &dyn erased::ToJson| (kind, message.to_json());
     vec![
-        message("elect", &Elect::Waiting(election.clone())),
-        message("elect", &Elect::Several(vec![election])),
-        message("elect", &Elect::Returning(returned)),
-        message("elect", &Elect::Due(due)),
-        message("group", &Group::Lead(lead)),
-        message("group", &Group::Finish(Finish { batch, target })),
-        message("handle", &handle),
+        ("elect", json!(Elect::Waiting(election.clone()))),
+        ("elect", json!(Elect::Several(vec![election]))),
+        ("elect", json!(Elect::Returning(returned))),
+        ("elect", json!(Elect::Due(due))),
+        ("group", json!(Group::Lead(lead))),
+        ("group", json!(Group::Finish(Finish { batch, target }))),
+        ("handle", json!(handle)),
         ("rest", serde_json::from_str(&Rest::body(&["{}".to_owned()], Stage::Left(Timestamp(7)), Shard(0))).unwrap()),
     ]
-}
-
-mod erased {
-    pub trait ToJson {
-        fn to_json(&self) -> serde_json::Value;
-    }
-
-    impl<T: serde::Serialize> ToJson for T {
-        fn to_json(&self) -> serde_json::Value {
-            serde_json::to_value(self).unwrap()
-        }
-    }
 }
 
 /// Whether today's step reads it.
@@ -96,7 +85,9 @@ fn has_all_of(new: &Value, former: &Value) -> bool {
         (Value::Object(new), Value::Object(former)) => {
             former.iter().all(|(name, value)| new.get(name).is_some_and(|new| has_all_of(new, value)))
         }
-        (Value::Array(new), Value::Array(former)) => former.iter().zip(new).all(|(former, new)| has_all_of(new, former)),
+        (Value::Array(new), Value::Array(former)) => {
+            former.iter().zip(new).all(|(former, new)| has_all_of(new, former))
+        }
         (Value::String(_), Value::String(_))
         | (Value::Number(_), Value::Number(_))
         | (Value::Bool(_), Value::Bool(_))

@@ -254,7 +254,13 @@ mod tests {
     use super::*;
 
     fn message(body_bytes: usize) -> Outgoing {
-        Outgoing { to: Destination::Elect, body: "x".repeat(body_bytes), delay_ms: 0, attributes: Vec::new(), tenant: None }
+        Outgoing {
+            to: Destination::Elect,
+            body: "x".repeat(body_bytes),
+            delay_ms: 0,
+            attributes: Vec::new(),
+            tenant: None,
+        }
     }
 
     #[test]
@@ -285,7 +291,9 @@ mod tests {
             for visibility timeout change.";
         assert!(refused("MessageNotInflight", "").is_ok());
         assert!(refused("AWS.SimpleQueueService.MessageNotInflight", "").is_ok());
-        assert!(refused("InvalidParameterValue", gone).is_ok() && refused("InvalidParameterValueException", gone).is_ok());
+        assert!(
+            refused("InvalidParameterValue", gone).is_ok() && refused("InvalidParameterValueException", gone).is_ok()
+        );
         let wrong = "Value r for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
         assert!(matches!(refused("InvalidParameterValue", wrong), Err(Error::Broken { .. })));
     }

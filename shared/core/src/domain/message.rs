@@ -2,9 +2,9 @@
 //!
 //! Each may come twice, late, or after its sender died. They carry ids and positions, never payloads.
 //!
-//! While a stack is deployed, versions read each other's messages. A field that a reader does not know is passed over,
-//! so a new field must be one that the work is right without. What a reader must know is a new kind of message: one that
-//! it cannot read stays in its queue for the version that can.
+//! While a stack is deployed, versions read each other's messages. A reader passes over a field that it does not know.
+//! So a new field must be one without which the work is right. What a reader must know is a new kind of message: such
+//! a message stays in its queue for a version that reads it.
 
 use serde::{Deserialize, Serialize};
 

@@ -213,7 +213,8 @@ async fn a_delayed_message_is_not_received_yet<F: Fixture>(fixture: F) {
 }
 
 async fn messages_of_some_tenant_come_beside_those_of_nobody<F: Fixture>(fixture: F) {
-    let of = |tenant: usize| Outgoing { tenant: Some(format!("parcels:{tenant}")), ..outgoing(&Destination::Handle, "a") };
+    let of =
+        |tenant: usize| Outgoing { tenant: Some(format!("parcels:{tenant}")), ..outgoing(&Destination::Handle, "a") };
     let messages = vec![of(0), of(0), outgoing(&Destination::Handle, "a"), of(1)];
     assert!(fixture.queues().send(messages).await.iter().all(Result::is_ok));
     // None of a tenant's waits until another of it is done, as in a queue that keeps order.

@@ -310,7 +310,10 @@ pub(super) fn packed(rest: Vec<(Record, Parsed)>, envelope: &Envelope) -> (Vec<G
     let message = |Pack { tasks, bodies, .. }: Pack| {
         let Envelope { to, stage, shard, delay_ms } = envelope;
         let body = Rest::body(&bodies, *stage, *shard);
-        Gathering { tasks, message: Outgoing { to: to.clone(), body, delay_ms: *delay_ms, attributes: Vec::new(), tenant: None } }
+        Gathering {
+            tasks,
+            message: Outgoing { to: to.clone(), body, delay_ms: *delay_ms, attributes: Vec::new(), tenant: None },
+        }
     };
     (packs.into_iter().map(message).collect(), too_large)
 }
