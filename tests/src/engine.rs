@@ -1,7 +1,8 @@
 //! A DynamoDB and an SQS elsewhere, by address, for the claims about ports: the command `conformance` says where.
 //!
-//! Its tables are made once and emptied before each claim, since making a table takes seconds on AWS. Its queues are made
-//! anew for each claim, since a message that is hidden for hours cannot be taken away. So claims run one after the other.
+//! Its tables are made once and emptied before each claim, since making a table takes seconds on AWS. Its queues are
+//! made anew for each claim, since a message that is hidden for hours cannot be taken away. So claims run one after the
+//! other.
 
 use std::collections::HashMap;
 use std::error::Error;

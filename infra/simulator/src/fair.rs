@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::queues::Message;
+use crate::message::Message;
 
 const LEAST_IN_HAND: usize = 30;
 const SHARE: usize = 10;
@@ -64,9 +64,9 @@ mod tests {
     use tokio::time::Instant;
 
     use crate::clock::{TestEnv, in_virtual_time};
-    use crate::lambda::Chain;
     use crate::machine::Machine;
-    use crate::queues::{Queues, Step, Wired};
+    use crate::message::{Chain, Step};
+    use crate::queues::{Queues, Wired};
 
     /// Where the other's one comes, if 100 of one Target's come before it and 40 of these are in hand.
     async fn place_of_the_other(names_tenants: bool) -> usize {

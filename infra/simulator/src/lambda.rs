@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::mapping::settings;
-use crate::queues::{Message, Step};
+use crate::message::{Chain, Step};
 
 /// Invocations of a function in one chain, after which Lambda refuses the next.
 pub const MOST_IN_CHAIN: u32 = 16;
@@ -23,7 +22,7 @@ pub const MOST_IN_CHAIN: u32 = 16;
 pub enum Caps {
     /// As template.yaml says.
     Template,
-    /// Each of them so many.
+    /// This many for each of them.
     Each(usize),
     /// As many as the mapping scales to by itself.
     None,
@@ -54,35 +53,6 @@ pub struct Refused {
     pub cut: u64,
     /// The most invocations of one function in one chain.
     pub longest_chain: u32,
-}
-
-/// How often each function was invoked in a chain of messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Chain([u32; 4]);
-
-impl Chain {
-    /// The longest of these messages' chains, and this invocation.
-    pub(crate) fn of_event(step: Step, messages: &[Message]) -> Self {
-        let mut chain = Self::default();
-        for message in messages {
-            for (most, count) in chain.0.iter_mut().zip(message.chain.0) {
-                *most = count.max(*most);
-            }
-        }
-        *chain.count(step) += 1;
-        chain
-    }
-
-    const fn count(&mut self, step: Step) -> &mut u32 {
-        let [register, elect, group, handle] = &mut self.0;
-        match step {
-            // One function reads both.
-            Step::RegisterTask | Step::RegisterInOrder => register,
-            Step::ElectLeader => elect,
-            Step::GroupBatch => group,
-            Step::BatchHandler => handle,
-        }
-    }
 }
 
 /// Lambda while it runs.
@@ -118,7 +88,7 @@ impl Running {
     /// How many invocations a step's mapping may have under way.
     pub(crate) const fn cap(&self, step: Step) -> usize {
         match self.setting.caps {
-            Caps::Template => settings(step).max_concurrency,
+            Caps::Template => step.settings().max_concurrency,
             Caps::Each(most) => most,
             Caps::None => usize::MAX,
         }

@@ -21,6 +21,7 @@ pub mod limits;
 pub mod load;
 mod machine;
 mod mapping;
+mod message;
 pub mod queues;
 mod report;
 pub mod run;

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use groupage_aws::entry::event;
-use groupage_aws::entry::mapping::{self, Settings};
+use groupage_aws::entry::mapping::Settings;
 use tokio::time::{Instant, sleep};
 
-use crate::lambda::{Chain, Refusal};
+use crate::lambda::Refusal;
 use crate::latency::Hop;
 use crate::machine::Machine;
-use crate::queues::{Message, Step};
+use crate::message::{Chain, Message, Step};
 use crate::world::World;
 
 const AT_START: usize = 5;
@@ -26,16 +26,6 @@ const LONG_POLL: Duration = Duration::from_secs(20);
 /// How long a process waits after it was throttled, the first time and at most.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-pub(crate) const fn settings(step: Step) -> Settings {
-    match step {
-        Step::RegisterTask => mapping::TASKS,
-        Step::RegisterInOrder => mapping::IN_ORDER,
-        Step::ElectLeader => mapping::ELECT,
-        Step::GroupBatch => mapping::GROUP,
-        Step::BatchHandler => mapping::HANDLE,
-    }
-}
 
 /// Runs a step's mapping for ever.
 pub(crate) async fn run(world: Arc<World>, step: Step) {
@@ -62,7 +52,7 @@ pub(crate) async fn run(world: Arc<World>, step: Step) {
 /// One process's life: those beyond the first five end when a long poll stays empty.
 async fn process(world: Arc<World>, step: Step, processes: Arc<AtomicUsize>) {
     // As many environments as processes, each of which serves one invocation after the other.
-    let mut machine = world.machine(settings(step).memory_mb);
+    let mut machine = world.machine(step.settings().memory_mb);
     let mut pause = PAUSE;
     loop {
         let messages = gather(&world, step).await;
@@ -70,7 +60,7 @@ async fn process(world: Arc<World>, step: Step, processes: Arc<AtomicUsize>) {
         match ended {
             Ended::InTime => pause = PAUSE,
             // An environment that ran out of time is thrown away.
-            Ended::OutOfTime => machine = world.machine(settings(step).memory_mb),
+            Ended::OutOfTime => machine = world.machine(step.settings().memory_mb),
             // Other messages are of other chains.
             Ended::Refused(Refusal::Cut) => {}
             Ended::Refused(Refusal::Throttled) | Ended::Idle if processes.load(Ordering::Relaxed) > AT_START => {
@@ -97,7 +87,7 @@ enum Ended {
 
 /// The next event's messages; none if a long poll stays empty.
 async fn gather(world: &World, step: Step) -> Vec<Message> {
-    let Settings { batch_size, window_s, visibility_s, .. } = settings(step);
+    let Settings { batch_size, window_s, visibility_s, .. } = step.settings();
     let visibility = Duration::from_secs(visibility_s);
     let mut gathered = world.queues.receive(step, batch_size, Instant::now() + LONG_POLL, visibility).await;
     if gathered.is_empty() {
@@ -131,7 +121,7 @@ async fn invoke(world: &World, machine: &Machine, step: Step, messages: Vec<Mess
     sleep(Hop::Invocation.draw(&world.env)).await;
     let begun = Instant::now();
     let receipts: Vec<u64> = messages.iter().map(|message| message.receipt).collect();
-    let timeout = Duration::from_secs(settings(step).timeout_s);
+    let timeout = Duration::from_secs(step.settings().timeout_s);
     let records = messages.into_iter().map(|message| (message.receipt.to_string(), message.body, message.received));
     let kept = tokio::time::timeout(timeout, Box::pin(world.handle(machine, step, chain, event(records)))).await;
     world.report.invoked(step, receipts.len(), begun.elapsed());

@@ -15,79 +15,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::TestEnv;
 use crate::fair::Fair;
-use crate::lambda::Chain;
 use crate::latency::Hop;
 use crate::machine::Machine;
-use crate::mapping::settings;
+use crate::message::Chain;
+pub use crate::message::{Message, Step};
 
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
 /// A receive brings this many messages at most, and a delete takes as many.
 pub const MESSAGES_AT_ONCE: usize = 10;
-
-/// The queues between senders and steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// The task queue.
-    RegisterTask,
-    /// The FIFO task queue.
-    RegisterInOrder,
-    /// The elect queue.
-    ElectLeader,
-    /// The group queue.
-    GroupBatch,
-    /// The handle queue.
-    BatchHandler,
-}
-
-impl Step {
-    /// All of them, in a task's order.
-    pub const ALL: [Self; 5] =
-        [Self::RegisterTask, Self::RegisterInOrder, Self::ElectLeader, Self::GroupBatch, Self::BatchHandler];
-
-    /// The function's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RegisterTask => "register-task",
-            Self::RegisterInOrder => "register-task, FIFO",
-            Self::ElectLeader => "elect-leader",
-            Self::GroupBatch => "group-batch",
-            Self::BatchHandler => "batch-handler",
-        }
-    }
-
-    const fn of(to: &Destination) -> Option<Self> {
-        match to {
-            Destination::Tasks => Some(Self::RegisterTask),
-            Destination::InOrder(_) | Destination::Gather(_) => Some(Self::RegisterInOrder),
-            Destination::Elect => Some(Self::ElectLeader),
-            Destination::Group => Some(Self::GroupBatch),
-            Destination::Handle => Some(Self::BatchHandler),
-            Destination::Rejected | Destination::Notification(_) => None,
-        }
-    }
-}
-
-/// A message as a poller has it.
-#[derive(Clone, Debug)]
-pub struct Message {
-    /// For deleting or postponing it.
-    pub receipt: u64,
-    /// The body.
-    pub body: String,
-    /// How often it was received, this time included.
-    pub received: u32,
-    /// When it could first be received.
-    pub visible_at: Instant,
-    /// Its message group. On the FIFO queue the others of a group wait as long as one is in somebody's hands; the other
-    /// queues are fair among groups.
-    pub(crate) group: Option<String>,
-    /// Whether it came by the FIFO queue.
-    keeps_order: bool,
-    /// How often which function was invoked on the way to it.
-    pub(crate) chain: Chain,
-}
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -241,7 +177,7 @@ impl Queues {
                 queue.catch_up(Instant::now());
                 let mut taken = queue.take(step, most.min(MESSAGES_AT_ONCE));
                 let found = taken.len();
-                taken.retain(|message| message.received < settings(step).max_receives);
+                taken.retain(|message| message.received < step.settings().max_receives);
                 queue.dead += found - taken.len();
                 if taken.is_empty() && found > 0 {
                     continue;

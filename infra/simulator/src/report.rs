@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::downstream::Seen;
 use crate::lambda::Refused;
 use crate::load::{batch_of, task_of};
-use crate::queues::{Message, Step};
+use crate::message::{Message, Step};
 
 /// What a function's invocations came to.
 #[derive(Clone, Debug, Default)]

@@ -90,8 +90,9 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         first += sender.iter().map(|sending| sending.targets.len()).sum::<usize>();
         running.spawn(Arc::clone(&world).send(sender, numbers, begun));
     }
-    let patience = PATIENCE + setting.away_s.map_or(Duration::ZERO, |(_, seconds)| Duration::from_secs(seconds));
     let stop_after = setting.stop_after_s.map(Duration::from_secs);
+    let away = setting.away_s.map_or(Duration::ZERO, |(_, seconds)| Duration::from_secs(seconds));
+    let patience = PATIENCE + away + stop_after.unwrap_or_default();
     let took = until_done(&world, tasks, patience, stop_after, progress).await?;
     let notes = std::mem::take(&mut *world.report.notes());
     Ok(Outcome {

@@ -15,10 +15,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::clock::TestEnv;
 use crate::downstream::Accepting;
-use crate::lambda::{Chain, Lambda, Running};
+use crate::lambda::{Lambda, Running};
 use crate::limits::Limits;
 use crate::load::{Load, Sending, message};
 use crate::machine::Machine;
+use crate::message::Chain;
 use crate::queues::{Queues, Step, Wired};
 use crate::report::Report;
 use crate::store::{Store, Tables};

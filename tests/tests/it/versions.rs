@@ -1,8 +1,8 @@
 //! Messages between the steps of each release: today's steps read them, and that release reads today's.
 //!
-//! `tests/versions/VERSION/messages.jsonl` has them as the release wrote them, without fields that may be missing. What is
-//! there may be required by its reader, so today's messages must have it, too. Of the present version the file is written
-//! anew with `GROUPAGE_REWRITE=1`; a release keeps its own for ever.
+//! `tests/versions` has a folder for each release, with messages as it wrote them, without fields that may be missing.
+//! What is there may be required by its reader, so today's messages must have it, too. The present version's file is
+//! written anew with `GROUPAGE_REWRITE=1`; a release keeps its own for ever.
 
 use std::fs;
 use std::path::PathBuf;
