@@ -64,19 +64,19 @@ def test_a_task_waits_for_its_time_and_may_be_cancelled_before(run, downstream, 
 
 
 def test_members_of_a_batch_that_waits_are_cancelled(run, downstream, api):
-    stack, ids = run.stack, ["kept-1", "gone-1", "gone-2"]
+    stack, ids = run.stack, ["flood-3", "flood-1", "flood-2"]
     stack.groupage("pause", "--target", "parcels:hold", "--reason", "a flood")
     stack.send([json.dumps(parcel(id, "hold")) for id in ids])
     states = lambda: shown(api, ids)
     stack.eventually("them to be in a batch", lambda: states() == ["batched"] * 3, states)
-    cancel = lambda: api.call("POST", "/tasks/cancellations", {"ids": ["gone-1"]})[1]
-    stack.eventually("its batch to be closed", lambda: cancel()["done"] == ["gone-1"], cancel)
-    assert json.loads(stack.groupage("cancel", "gone-1", "--json"))["cancelled"] == 1
-    assert api.call("POST", "/tasks/cancellations", {"ids": ["gone-1", "gone-2"]})[1]["done"] == ["gone-1", "gone-2"]
+    cancel = lambda: api.call("POST", "/tasks/cancellations", {"ids": ["flood-1"]})[1]
+    stack.eventually("its batch to be closed", lambda: cancel()["done"] == ["flood-1"], cancel)
+    assert json.loads(stack.groupage("cancel", "flood-1", "--json"))["cancelled"] == 1
+    assert api.call("POST", "/tasks/cancellations", {"ids": ["flood-1", "flood-2"]})[1]["done"] == ["flood-1", "flood-2"]
     assert states() == ["batched", "cancelled", "cancelled"]
     stack.groupage("resume", "--target", "parcels:hold")
     stack.eventually("the other one", lambda: states()[0] == "succeeded", states)
-    assert loaded(downstream, "hold") == ["kept-1"]
+    assert loaded(downstream, "hold") == ["flood-3"]
 
 
 def test_the_tasks_of_a_tracker_that_wait_are_cancelled_whatever_they_wait_for(run, downstream, api):
