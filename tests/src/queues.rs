@@ -17,6 +17,8 @@ pub struct Queues {
     env: TestEnv,
     loss: f64,
     newer: f64,
+    /// Dice of their own, so that the rest of a seed stays what it is.
+    newer_dice: TestEnv,
     lost: Mutex<Vec<Outgoing>>,
     changed: Notify,
 }
@@ -25,7 +27,8 @@ impl Queues {
     /// Empty queues that lose a message between the steps with this chance, as if it had ended in a dead-letter queue.
     /// Another has as great a chance as `newer` to be sent by a function of the next version.
     pub fn new(env: TestEnv, loss: f64, newer: f64) -> Self {
-        Self { inner: MemoryQueues::new(), env, loss, newer, lost: Mutex::default(), changed: Notify::new() }
+        let (inner, newer_dice) = (MemoryQueues::new(), env.with_seed(0x4E37));
+        Self { inner, env, loss, newer, newer_dice, lost: Mutex::default(), changed: Notify::new() }
     }
 
     /// The queues themselves, at the present time.
@@ -78,7 +81,7 @@ impl Outbox for Queues {
                 self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(message);
                 answers.push(Ok(()));
             } else {
-                let is_newer = between_steps && self.newer > 0.0 && self.env.chance(self.newer);
+                let is_newer = between_steps && self.newer > 0.0 && self.newer_dice.chance(self.newer);
                 let message = if is_newer { of_next_version(message) } else { message };
                 answers.extend(self.now().send(vec![message]).await);
             }
