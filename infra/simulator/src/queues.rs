@@ -17,8 +17,7 @@ use crate::clock::TestEnv;
 use crate::fair::Fair;
 use crate::latency::Hop;
 use crate::machine::Machine;
-use crate::message::Chain;
-pub use crate::message::{Message, Step};
+pub use crate::message::{Chain, Message, Step};
 
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
