@@ -49,6 +49,8 @@ impl Exec {
             .env("GROUPAGE_TARGET", target)
             .env("GROUPAGE_FENCE", call.fence.to_string())
             .env("GROUPAGE_ATTEMPT", call.attempt.to_string())
+            // What the worker itself runs in is no trace of a batch.
+            .env_remove(TRACEPARENT)
             .envs(call.trace.as_ref().map(|trace| (TRACEPARENT, trace.context.to_string())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

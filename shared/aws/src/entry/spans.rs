@@ -1,7 +1,9 @@
 //! What a step did, as spans.
 //!
 //! Each step has a span in a trace of its own. A task whose sender gave a trace has two more, in that trace: when it is
-//! registered, and when it is settled. So who looks at the sender's trace finds both, and a link to the call.
+//! registered, and when it is settled. So the sender's trace shows both, and a link to the call.
+//!
+//! A message that comes again does its work at another time, so the time makes each span's id one of its own.
 
 use groupage_core::domain::message::{Elect, Group};
 use groupage_core::domain::trace::{Followed, MAX_LINKS};
@@ -18,7 +20,7 @@ pub(super) fn registered(spans: &Spans, report: &register::Report, event: &str, 
     if !spans.are_collected() {
         return;
     }
-    let context = TraceParent::of_step("register", event, "");
+    let context = TraceParent::of_step("register", event, &at(took));
     let span = Span::new("groupage register", context, took)
         .with("groupage.registered", count(report.registered))
         .with("groupage.repeated", count(report.repeated))
@@ -40,9 +42,10 @@ pub(super) fn elected(spans: &Spans, message: &Elect, message_id: &str, (won, lo
         Elect::Returning(_) | Elect::Due(_) => None,
     };
     let of = workflow.map_or(message_id, |workflow| workflow.as_str());
-    let span = Span::new("groupage elect", TraceParent::of_step("elect", of, message_id), took)
-        .with("groupage.won", count(won))
-        .with("groupage.lost", count(lost));
+    let span =
+        Span::new("groupage elect", TraceParent::of_step("elect", of, &(message_id.to_owned() + &at(took))), took)
+            .with("groupage.won", count(won))
+            .with("groupage.lost", count(lost));
     spans.note(span);
 }
 
@@ -52,17 +55,18 @@ pub(super) fn grouped(spans: &Spans, message: &Group, message_id: &str, report: 
         Group::Lead(lead) => lead.term.workflow.as_str(),
         Group::Finish(finish) => finish.batch.as_str(),
     };
-    let span = Span::new("groupage group", TraceParent::of_step("group", of, message_id), took)
-        .with("groupage.route", message.target().route().as_str().to_owned())
-        .with("groupage.batches", count(report.batches))
-        .with("groupage.members", count(report.members));
+    let span =
+        Span::new("groupage group", TraceParent::of_step("group", of, &(message_id.to_owned() + &at(took))), took)
+            .with("groupage.route", message.target().route().as_str().to_owned())
+            .with("groupage.batches", count(report.batches))
+            .with("groupage.members", count(report.members));
     spans.note(Span { failed: report.interrupted.as_ref().map(ToString::to_string), ..span });
 }
 
 /// What follows from an outcome is done.
 pub fn followed(spans: &Spans, batch: &BatchId, followed: &Followed) {
     let Followed { call, took, settled } = followed;
-    let span = Span::new("groupage follow up", call.within(&["follow up"]), *took)
+    let span = Span::new("groupage follow up", call.within(&["follow up", &at(*took)]), *took)
         .with("groupage.batch", batch.as_str().to_owned());
     spans.note(Span { parent: Some(*call), ..span });
     for (task, sender, has_succeeded) in settled {
@@ -74,8 +78,12 @@ pub fn followed(spans: &Spans, batch: &BatchId, followed: &Followed) {
 
 /// A span in the trace of a task's sender, with a link to what was done for many.
 fn of_task(name: &'static str, task: &TaskId, sender: TraceParent, link: TraceParent, took: Took) -> Span {
-    let span = Span::new(name, sender.within(&[name, task.as_str()]), took);
+    let span = Span::new(name, sender.within(&[name, task.as_str(), &at(took)]), took);
     Span { parent: Some(sender), links: vec![link], ..span }.with("groupage.task", task.as_str().to_owned())
+}
+
+fn at((began, _): Took) -> String {
+    began.0.to_string()
 }
 
 fn count(number: usize) -> i64 {

@@ -125,7 +125,7 @@ pub async fn follow_up(
         // The process that wrote the batch meanwhile has done the same, or does it again.
         store.store(&batch.with_left(came.left.clone()), Assumes::At(batch.revision)).await?;
     }
-    came.counts.followed = Some(Box::new(following.followed(began, &came.left)));
+    came.counts.followed = Some(Box::new(following.followed(began, &todo, &came.left)));
     came.failed.map_or(Ok(came.counts), Err)
 }
 

@@ -28,15 +28,16 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
         Self { traces, ..self }
     }
 
-    /// What there is to tell of it; `left` is what it could not do.
-    pub(super) fn followed(&self, began: Timestamp, left: &Left) -> Followed {
+    /// What there is to tell of it: it was to do `todo`, and has left what it could not do.
+    pub(super) fn followed(&self, began: Timestamp, todo: &Left, left: &Left) -> Followed {
         let call = CallOf { batch: &self.batch.id, key: &self.batch.id, attempt: self.batch.attempts, again: false };
         let is_sampled = self.traces.is_empty() || self.traces.values().any(|trace| trace.is_sampled());
         let members = self.batch.members.iter().enumerate();
-        let settled = members.filter(|(position, _)| !left.unsettled.contain(*position));
+        let is_done = |position: usize| todo.unsettled.contain(position) && !left.unsettled.contain(position);
+        let settled = members.filter(|(position, _)| is_done(*position));
         let settled = settled.filter_map(|(position, member)| {
-            let settlement = self.settlement(position, member)?;
             let trace = *self.traces.get(&member.id)?;
+            let settlement = self.settlement(position, member)?;
             Some((member.id.clone(), trace, outcome(&settlement) == tracker::Outcome::Succeeded))
         });
         Followed { call: call.context(is_sampled), took: (began, self.env.now()), settled: settled.collect() }
