@@ -26,6 +26,8 @@ def localstack(home: Path):
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(home), "FILESYSTEM_ROOT": str(home), "SERVICES": "sqs",
         "GATEWAY_LISTEN": f"127.0.0.1:{port}", "DISABLE_EVENTS": "1", "SKIP_SSL_CERT_DOWNLOAD": "1",
+        # No DNS server, which would ask others about a name of its maker.
+        "DNS_ADDRESS": "0",
         # Queues say where they are; a name of the network would have to be looked up.
         "SQS_ENDPOINT_STRATEGY": "off", "LOCALSTACK_HOST": f"127.0.0.1:{port}",
     }

@@ -98,26 +98,27 @@ async fn clear(client: &Client, table: &str, keys: &[&str]) -> Result<(), Failur
     Ok(())
 }
 
-/// Removes all tables whose names begin with a prefix.
+/// Removes all tables whose names begin with a prefix, as far as the engine lets it.
 ///
 /// # Errors
-/// What the engine says.
+/// What the engine says first.
 pub async fn remove_tables(config: &SdkConfig, prefix: &str) -> Result<(), Failure> {
     let client = Client::new(config);
+    let mut removed = Ok(());
     let mut names = client.list_tables().into_paginator().items().send();
     while let Some(name) = names.next().await {
         let name = name?;
         if name.starts_with(&format!("{prefix}-")) {
-            client.delete_table().table_name(name).send().await?;
+            removed = removed.and(client.delete_table().table_name(name).send().await.map(drop).map_err(Into::into));
         }
     }
-    Ok(())
+    removed
 }
 
-/// Removes all queues whose names begin with a prefix.
+/// Removes all queues whose names begin with a prefix, as far as the engine lets it.
 ///
 /// # Errors
-/// What the engine says.
+/// What the engine says first.
 pub async fn remove_queues(config: &SdkConfig, prefix: &str) -> Result<(), Failure> {
     let client = aws_sdk_sqs::Client::new(config);
     let mut pages =
@@ -126,8 +127,9 @@ pub async fn remove_queues(config: &SdkConfig, prefix: &str) -> Result<(), Failu
     while let Some(page) = pages.next().await {
         urls.extend(page?.queue_urls.unwrap_or_default());
     }
+    let mut removed = Ok(());
     for url in urls {
-        client.delete_queue().queue_url(url).send().await?;
+        removed = removed.and(client.delete_queue().queue_url(url).send().await.map(drop).map_err(Into::into));
     }
-    Ok(())
+    removed
 }

@@ -1,15 +1,18 @@
 //! The claims about tables and queues, on a DynamoDB and an SQS of one's choice.
 //!
 //! It runs the claims of `tests/tests/it/ports` one after the other, and removes the tables and queues that these made,
-//! however they end.
+//! however they end. Their names are those of this run alone, so nothing else is touched.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::process::{Command, ExitCode, Stdio};
 
+use aws_config::profile::ProfileFileCredentialsProvider;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
 use clap::{ArgGroup, Parser};
+use groupage_aws::System;
+use groupage_core::ports::Env;
 use groupage_tests::engine;
 use serde_json::{Value, json};
 
@@ -25,8 +28,8 @@ const LAG_MS: &str = "2000";
 /// A claim is a small test of one promise that Groupage relies on, such as "of two writers one wins". Use this before
 /// you trust an emulator, a compatible database, or a new region.
 ///
-/// Give the address of one or both, or --aws for AWS itself. All names of tables and queues begin with --prefix.
-/// Whatever begins so is removed at the end, so choose a prefix that nothing of yours has.
+/// Give the address of one or both, or --aws for AWS itself. All names of tables and queues begin with --prefix and a
+/// number of this run. They are removed at the end, and after Ctrl-C.
 ///
 /// Examples:
 ///   conformance --dynamodb http://127.0.0.1:8000
@@ -48,11 +51,12 @@ struct Args {
     /// AWS itself. Says what it costs, and begins only with --yes.
     #[arg(long, conflicts_with_all = ["dynamodb", "sqs"])]
     aws: bool,
-    /// The profile of your AWS configuration to use. Without it, the credentials of the environment.
+    /// The profile of your AWS configuration to use, whatever the environment says. Without it, the credentials of the
+    /// environment.
     #[arg(long, value_name = "NAME", requires = "aws")]
     profile: Option<String>,
-    /// Begin although it costs something.
-    #[arg(long, requires = "aws")]
+    /// Begin although it may cost something: on AWS, or at an address that is not this machine's.
+    #[arg(long)]
     yes: bool,
     /// What the names of tables and queues begin with.
     #[arg(long, value_name = "TEXT", default_value = "groupage-conformance")]
@@ -61,6 +65,9 @@ struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// What the environment says of credentials.
+const CREDENTIALS: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
 /// How the claims of a suite fared.
 #[derive(Debug, Default)]
@@ -85,23 +92,29 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: &Args) -> Result<bool, engine::Failure> {
-    if args.aws && !args.yes {
-        let what = "this makes nine tables and about 200 queues on AWS, removes them, and takes some minutes";
-        return Err(format!("{what}. It costs less than ${DOLLARS}: say --yes if you want that").into());
+    if !args.yes && args.may_cost() {
+        let what = "this makes nine tables and about 150 queues, removes them, and takes some minutes";
+        return Err(format!("{what}. On AWS it costs less than ${DOLLARS}: say --yes if you want that").into());
     }
-    let suites = claims(args);
-    let config = args.config().await;
+    let number: String = System.fresh_id().chars().take(8).collect();
+    let prefix = format!("{}-{number}", args.prefix);
+    // An interrupt ends the claims, which are another process. What they made is removed all the same.
+    tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
+    let suites = tokio::task::block_in_place(|| claims(args, &prefix));
+    let config = args.config(&prefix).await;
     let at = |url: &Option<String>| match url {
         Some(url) => config.to_builder().endpoint_url(url).build(),
         None => config.clone(),
     };
+    let mut removed = Vec::new();
     if args.has_tables() {
-        engine::remove_tables(&at(&args.dynamodb), &args.prefix).await?;
+        removed.push(engine::remove_tables(&at(&args.dynamodb), &prefix).await);
     }
     if args.has_queues() {
-        engine::remove_queues(&at(&args.sqs), &args.prefix).await?;
+        removed.push(engine::remove_queues(&at(&args.sqs), &prefix).await);
     }
     let suites = suites?;
+    removed.into_iter().collect::<Result<(), _>>()?;
     println!("{}", if args.json { json_of(&suites).to_string() } else { table(&suites) });
     Ok(suites.values().all(|suite| suite.fail.is_empty()))
 }
@@ -115,10 +128,24 @@ impl Args {
         self.aws || self.sqs.is_some()
     }
 
+    /// Whether the engine is AWS, or may be: an address that is not this machine's.
+    fn may_cost(&self) -> bool {
+        let is_here = |url: &String| {
+            let host = url::Url::parse(url).ok().and_then(|url| url.host().map(|host| host.to_owned()));
+            match host {
+                Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+                Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+                Some(url::Host::Domain(name)) => name == "localhost",
+                None => false,
+            }
+        };
+        self.aws || ![&self.dynamodb, &self.sqs].into_iter().flatten().all(is_here)
+    }
+
     /// The environment that leads to the engine. An emulator takes any credentials, so none have to be given.
-    fn environment(&self) -> Vec<(&'static str, String)> {
+    fn environment(&self, prefix: &str) -> Vec<(&'static str, String)> {
         let or = |name, otherwise: &str| env::var(name).unwrap_or_else(|_| otherwise.to_owned());
-        let mut environment = vec![(engine::PREFIX, self.prefix.clone())];
+        let mut environment = vec![(engine::PREFIX, prefix.to_owned())];
         if self.aws {
             environment.push((engine::LAG_MS, LAG_MS.to_owned()));
             environment.extend(self.profile.clone().map(|profile| ("AWS_PROFILE", profile)));
@@ -135,12 +162,14 @@ impl Args {
     }
 
     /// The same for this process.
-    async fn config(&self) -> SdkConfig {
+    async fn config(&self, prefix: &str) -> SdkConfig {
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(groupage_aws::http_client());
         if let Some(profile) = &self.profile {
-            loader = loader.profile_name(profile);
+            let provider = ProfileFileCredentialsProvider::builder().profile_name(profile).build();
+            loader = loader.profile_name(profile).credentials_provider(provider);
         }
-        let given: BTreeMap<_, _> = self.environment().into_iter().collect();
+        let given: BTreeMap<_, _> = self.environment(prefix).into_iter().collect();
+        // Of AWS nothing of this is given.
         if let (Some(key), Some(secret), Some(region)) =
             (given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY"), given.get("AWS_REGION"))
         {
@@ -152,7 +181,7 @@ impl Args {
 }
 
 /// Runs the claims in the tests' own program.
-fn claims(args: &Args) -> Result<Suites, engine::Failure> {
+fn claims(args: &Args, prefix: &str) -> Result<Suites, engine::Failure> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--quiet", "--workspace", "--locked", "--test", "it", "--"]);
     cargo.args(["--test-threads=1", "--format=pretty"]);
@@ -162,8 +191,14 @@ fn claims(args: &Args) -> Result<Suites, engine::Failure> {
     if args.has_queues() {
         cargo.arg("::on_sqs::");
     }
+    if args.profile.is_some() {
+        // They would count for more than the profile.
+        for name in CREDENTIALS {
+            cargo.env_remove(name);
+        }
+    }
     // Claims that do not hold are counted, so how the program ends says nothing more.
-    let done = cargo.envs(args.environment()).stderr(Stdio::inherit()).output()?;
+    let done = cargo.envs(args.environment(prefix)).stderr(Stdio::inherit()).output()?;
     let output = String::from_utf8_lossy(&done.stdout);
     let suites = suites(&output);
     if suites.is_empty() { Err(format!("no claim was run:\n{output}").into()) } else { Ok(suites) }
@@ -232,8 +267,19 @@ test leader::something_else ... ok
 
     #[tokio::test]
     async fn the_price_is_said_before_anything_is_made() {
-        let args = Args::try_parse_from(["conformance", "--aws"]).unwrap();
-        let said = run(&args).await.unwrap_err().to_string();
-        assert!(said.contains("less than $0.15") && said.contains("--yes"), "{said}");
+        let far = "https://dynamodb.eu-central-1.amazonaws.com";
+        for given in [&["conformance", "--aws"][..], &["conformance", "--dynamodb", far]] {
+            let said = run(&Args::try_parse_from(given).unwrap()).await.unwrap_err().to_string();
+            assert!(said.contains("less than $0.15") && said.contains("--yes"), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_engine_on_this_machine_costs_nothing() {
+        for here in ["http://127.0.0.1:8000", "http://[::1]:8000", "http://localhost:4566"] {
+            assert!(!Args::try_parse_from(["conformance", "--sqs", here]).unwrap().may_cost(), "{here}");
+        }
+        let mixed = ["conformance", "--sqs", "http://127.0.0.1:1", "--dynamodb", "https://db.example"];
+        assert!(Args::try_parse_from(mixed).unwrap().may_cost());
     }
 }
