@@ -27,7 +27,7 @@ pub enum Ended {
     Settled {
         /// Members that succeeded.
         succeeded: usize,
-        /// Members that failed for good.
+        /// Members that failed for good, or were in no call.
         failed: usize,
         /// Members that went back to waiting.
         returned: usize,
@@ -42,8 +42,8 @@ pub enum Ended {
 }
 
 impl From<Counts> for Ended {
-    fn from(Counts { succeeded, failed, returned, .. }: Counts) -> Self {
-        Self::Settled { succeeded, failed, returned }
+    fn from(Counts { succeeded, failed, ended, returned, .. }: Counts) -> Self {
+        Self::Settled { succeeded, failed: failed + ended, returned }
     }
 }
 

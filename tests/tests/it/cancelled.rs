@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use groupage_core::domain::cancelled::Refused;
 use groupage_core::domain::shown::Shown;
-use groupage_core::domain::{BatchId, TaskId};
+use groupage_core::domain::{BatchId, RouteName, TaskId};
 use groupage_core::ports::{Batches, Env};
 use groupage_core::steps::cancel::Cancelling;
+use groupage_core::steps::follow_up::follow_up;
 use groupage_tests::clock::in_virtual_time;
 use groupage_tests::downstream::{Scripted, ok};
 use groupage_tests::promises::broken;
@@ -53,6 +54,11 @@ fn members_of_a_batch_that_waits_are_cancelled_by_one_write_and_their_neighbours
         world.run_to_rest().await.unwrap();
         let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
         assert_eq!(called, [["p1"]]);
+        // A person's wish is no failure that an alarm should count.
+        let settled = world.tables().batch(&batch).await.unwrap().unwrap();
+        let route = world.routes.get(&RouteName::new("parcels")).unwrap();
+        let came = follow_up(world.tables(), world.queues.now(), &world.env, route, &settled).await.unwrap();
+        assert_eq!((came.succeeded, came.ended, came.failed), (1, 2, 0));
         assert_eq!(
             cancel(&world, &["p1", "nobody"]).await,
             [Err(Refused::Settled("succeeded")), Err(Refused::Unknown)]

@@ -50,6 +50,8 @@ pub enum Metric {
     TasksSucceeded,
     /// Members that failed for good.
     TasksFailed,
+    /// Members that were in no call, since they were cancelled or expired before it.
+    TasksEnded,
     /// Members that went back to waiting.
     TasksReturned,
     /// Records, and elections that share one, that will come again because of an error, or for lack of time.
@@ -126,6 +128,7 @@ impl Counts {
         self.add(Metric::CallsSettled, 1);
         self.add(Metric::TasksSucceeded, settled.succeeded);
         self.add(Metric::TasksFailed, settled.failed);
+        self.add(Metric::TasksEnded, settled.ended);
         self.add(Metric::TasksReturned, settled.returned);
         self.add(Metric::ItemsUnknown, settled.unknown_items);
         self.add_repeated(settled);

@@ -215,9 +215,9 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
             step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
         match &outcome {
             handle::Outcome::Settled(counts) => {
-                let follow_up::Counts { succeeded, failed, returned, unknown_items, unknown_events, .. } = counts;
+                let follow_up::Counts { succeeded, failed, ended, returned, unknown_items, unknown_events, .. } = counts;
                 let follow_up::Counts { lanes_stopped, passed_over, .. } = counts;
-                info!(%batch, succeeded, failed, returned, "batch settled");
+                info!(%batch, succeeded, failed, ended, returned, "batch settled");
                 if *lanes_stopped > 0 {
                     warn!(%batch, lanes_stopped, passed_over, "failed tasks stop their order keys: see `groupage lane`");
                 }

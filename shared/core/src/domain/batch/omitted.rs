@@ -71,10 +71,16 @@ impl Batch {
         self.omitted_members().map(|(member, _)| &member.id).collect()
     }
 
+    /// How many members the batch is called without.
+    #[must_use]
+    pub fn omits(&self) -> usize {
+        self.omitted_members().count()
+    }
+
     /// Whether nobody is left to be called.
     #[must_use]
     pub fn omits_all(&self) -> bool {
-        self.omitted.is_some() && self.omitted_members().count() == self.members.len()
+        self.omitted.is_some() && self.omits() == self.members.len()
     }
 
     /// The positions of those of whom somebody may not have heard that they ended.

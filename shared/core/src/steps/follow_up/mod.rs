@@ -35,6 +35,8 @@ pub struct Counts {
     pub succeeded: usize,
     /// Failed for good.
     pub failed: usize,
+    /// In no call: they were cancelled or expired before it.
+    pub ended: usize,
     /// On their way back to waiting.
     pub returned: usize,
     /// Items of settled members that no tracker counts (any more).
@@ -342,6 +344,7 @@ const fn outcome(settlement: &Settlement) -> tracker::Outcome {
 
 fn count(batch: &Batch, results: &Results) -> Counts {
     let returned = results.values().filter(|exception| matches!(exception, Exception::Returned { .. })).count();
-    let failed = results.len() - returned;
-    Counts { succeeded: batch.members.len() - results.len(), failed, returned, ..Counts::default() }
+    let ended = batch.omits();
+    let failed = results.len() - returned - ended;
+    Counts { succeeded: batch.members.len() - results.len(), failed, ended, returned, ..Counts::default() }
 }
