@@ -57,7 +57,7 @@ fn members_of_a_batch_that_waits_are_cancelled_by_one_write_and_their_neighbours
         // A person's wish is no failure that an alarm should count.
         let settled = world.tables().batch(&batch).await.unwrap().unwrap();
         let route = world.routes.get(&RouteName::new("parcels")).unwrap();
-        let came = follow_up(world.tables(), world.queues.now(), &world.env, route, &settled).await.unwrap();
+        let came = follow_up(world.tables(), world.queues.now(), &world.env, route, &settled, None).await.unwrap();
         assert_eq!((came.succeeded, came.ended, came.failed), (1, 2, 0));
         assert_eq!(
             cancel(&world, &["p1", "nobody"]).await,

@@ -33,7 +33,8 @@ impl Rations {
     /// Notes that tasks of this Target have come back so often in a row, since others were throttled.
     pub(super) fn expect(&self, target: &Target, times: u8, now: Timestamp) {
         let mut rations = self.lock();
-        if rations.get(target).is_some_and(|ration| !ration.is_over(now)) {
+        // Also if that is over: the process has met no refusal since, and offered twice its limit a Target gets more.
+        if rations.contains_key(target) {
             return;
         }
         if rations.len() >= MANY {
