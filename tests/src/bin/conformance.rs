@@ -235,6 +235,7 @@ fn json_of(suites: &Suites) -> Value {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use clap::CommandFactory;
 

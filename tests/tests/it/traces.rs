@@ -46,7 +46,7 @@ fn told(queues: &MemoryQueues) -> BTreeMap<String, Option<String>> {
 
 /// Fails unless each task's trace is in its item, in its notice, and among the links of each of its calls.
 fn is_carried(world: &World, count: usize) {
-    let (tasks, told, calls) = (world.tables().tasks(), told(&world.queues.now()), world.downstream.ledger());
+    let (tasks, told, calls) = (world.tables().tasks(), told(world.queues.now()), world.downstream.ledger());
     assert_eq!(tasks.len(), count);
     for n in 0..count {
         let (id, wanted) = (format!("p{n}"), trace(n));
@@ -103,7 +103,7 @@ async fn calls_of_one_batch_share_a_trace_and_tasks_without_one_have_none() {
     world.send(&parcels(3, 1));
     world.run_to_rest().await.unwrap();
     assert!(world.downstream.ledger().iter().all(|seen| seen.trace.is_none()));
-    assert_eq!(told(&world.queues.now()).into_values().collect::<Vec<_>>(), [None, None, None]);
+    assert_eq!(told(world.queues.now()).into_values().collect::<Vec<_>>(), [None, None, None]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +122,7 @@ async fn a_trace_waits_with_its_task_on_a_list() {
     let world = World::new(Setting::default(), ROUTES, Scripted::accepting());
     let listed = parcel(0, 1).replacen('{', r#"{"list":"l","#, 1);
     world.register_records(vec![Record { trace: Some(trace(0)), ..first("m", &listed) }]).await;
-    let listing = Listing { store: world.tables(), outbox: &*world.queues.now(), env: &world.env };
+    let listing = Listing { store: world.tables(), outbox: world.queues.now(), env: &world.env };
     listing.release(&ListId::new("l"), "now", 1).await.unwrap().unwrap();
     world.run_to_rest().await.unwrap();
     is_carried(&world, 1);

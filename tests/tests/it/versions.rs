@@ -118,7 +118,7 @@ fn every_releases_messages_are_read_and_todays_have_what_its_readers_require() {
     let (releases, todays) = (releases(), todays(false));
     assert!(!releases.is_empty());
     for (version, messages) in releases {
-        assert_eq!(messages.len(), todays.len(), "a new kind of message comes behind the others");
+        assert!(messages.len() <= todays.len(), "a new kind of message comes behind the others");
         for (former, (kind, new)) in messages.iter().zip(&todays) {
             assert_eq!(former["kind"], *kind);
             assert!(is_read(kind, &former["message"]), "today's steps do not read this of {version}: {former}");

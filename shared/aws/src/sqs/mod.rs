@@ -274,6 +274,21 @@ mod tests {
     }
 
     #[test]
+    fn a_tenant_is_a_group_of_a_standard_queue_that_keeps_no_order() {
+        let of = |to: Destination, tenant: Option<&str>| {
+            entry(0, Outgoing { to, tenant: tenant.map(str::to_owned), ..message(1) }).unwrap()
+        };
+        let [one, same, other] = ["r:a", "r:a", "r:b"].map(|tenant| of(Destination::Elect, Some(tenant)));
+        assert_eq!(one.message_group_id().map(str::len), Some(32), "whatever the Target is called");
+        assert_eq!(one.message_group_id(), same.message_group_id());
+        assert_ne!(one.message_group_id(), other.message_group_id());
+        assert_eq!((one.message_deduplication_id(), one.delay_seconds()), (None, Some(0)));
+        assert_eq!(of(Destination::Elect, None).message_group_id(), None);
+        let in_order = of(Destination::InOrder(LaneId::new("r:a".to_owned())), Some("r:b"));
+        assert_eq!(in_order.message_group_id(), Destination::InOrder(LaneId::new("r:a".to_owned())).group().as_deref());
+    }
+
+    #[test]
     fn a_delay_is_rounded_up_to_whole_seconds_and_ends_at_fifteen_minutes() {
         for (delay_ms, seconds) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2), (10_000_000, 900)] {
             let entry = entry(0, Outgoing { delay_ms, ..message(1) }).unwrap();
