@@ -54,8 +54,11 @@ fn collector() -> (String, Arc<Mutex<Vec<Span>>>) {
     (serve(router), spans)
 }
 
+/// A call's `traceparent`, and the ids of its tasks.
+type Seen = (Option<String>, Vec<String>);
+
 /// A downstream, and what each call said of its trace, with the ids of its members.
-fn downstream() -> (String, Arc<Mutex<Vec<(Option<String>, Vec<String>)>>>) {
+fn downstream() -> (String, Arc<Mutex<Vec<Seen>>>) {
     let calls: Arc<Mutex<Vec<_>>> = Arc::default();
     let kept = Arc::clone(&calls);
     let router = Router::new().fallback(move |headers: HeaderMap, body: Bytes| async move {
