@@ -191,7 +191,7 @@ pub(crate) async fn notification_queue(text: &str, routes: &RouteSource) -> Resu
         return Ok(queue);
     }
     let routes = pushed(routes).await?;
-    let names = |route: &Route| [&route.notify.failure, &route.notify.success].contains(&&queue);
+    let names = |route: &Route| route.notify.queues().contains(&&queue);
     let named = routes.is_some_and(|routes| routes.iter().any(names));
     if named { Ok(queue) } else { Err(Problem::field("notify", "`notify` names a queue that no route names")) }
 }

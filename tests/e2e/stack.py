@@ -16,6 +16,7 @@ from emulator import Emulator
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target/sam/template.yaml"
 SAM = ROOT / "target/tools/sam/bin/sam"
+AWS_CLI = ROOT / "target/tools/cli/bin/aws"
 GROUPAGE = ROOT / "target/debug/groupage"
 
 PATIENCE_S = 300
@@ -38,7 +39,7 @@ class Stack:
         """Deploys it, or deploys it anew with other parameters; those that are not given stay as they are."""
         overrides = [f"{key}={value}" for key, value in parameters.items()]
         self._run(
-            SAM, "deploy", "--template-file", _over_plain_http(), "--stack-name", self.name, "--resolve-s3",
+            SAM, "deploy", "--template-file", _for_the_emulator(), "--stack-name", self.name, "--resolve-s3",
             "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--parameter-overrides", *overrides,
         )
         self.outputs = {
@@ -231,9 +232,10 @@ class Stack:
             time.sleep(0.5)
 
 
-def _over_plain_http() -> Path:
-    """The built template without what refuses plain HTTP, which is all that the emulator speaks. `test_data.py` tries
-    that refusal on a queue of its own. And with caps that are numbers, as in `tests/functions`."""
+def _for_the_emulator() -> Path:
+    """The built template without what refuses plain HTTP, which is all that the emulator speaks, and without alarms
+    that do arithmetic, which it does not know. `test_data.py` tries that refusal on a queue of its own, and
+    `test_alarms.py` does the arithmetic. Caps are numbers, as in `tests/functions`."""
     template = yaml_parse(BUILT.read_text())
     for resource in template["Resources"].values():
         for event in resource["Properties"].get("Events", {}).values():
@@ -241,9 +243,25 @@ def _over_plain_http() -> Path:
                 event["Properties"]["ScalingConfig"] = {"MaximumConcurrency": 5}
     document = template["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]
     document["Statement"] = [statement for statement in document["Statement"] if statement["Sid"] != "OnlyWithTls"]
-    path = BUILT.with_name("plain-http.json")
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::CloudFormation::Stack":
+            nested = BUILT.with_name(f"{name}.json")
+            nested.write_text(json.dumps(_without_arithmetic(BUILT.parent / resource["Properties"]["TemplateURL"])))
+            resource["Properties"]["TemplateURL"] = nested.name
+    path = BUILT.with_name("for-the-emulator.json")
     path.write_text(json.dumps(template))
     return path
+
+
+def _without_arithmetic(path: Path) -> dict:
+    template = yaml_parse(path.read_text())
+    left_out = [
+        name for name, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::CloudWatch::CompositeAlarm" or "Metrics" in resource.get("Properties", {})
+    ]
+    for name in left_out:
+        del template["Resources"][name]
+    return template
 
 
 @cache

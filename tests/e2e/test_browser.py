@@ -20,10 +20,9 @@ from botocore.exceptions import ClientError
 from playwright.sync_api import sync_playwright
 
 from local import local_stack
-from stack import GROUPAGE, ROOT
+from stack import AWS_CLI, GROUPAGE
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-AWS_CLI = ROOT / "target/tools/cli/bin/aws"
 
 ROUTES = """
 version: 1

@@ -23,6 +23,7 @@ expect.set_options(timeout=30_000)
 EVIL = "<img/src=x/onerror=document.title='hacked'><script>document.title='hacked'</script>"
 """A Target and an id that would run if a page showed it as it is."""
 
+# As many routes as the overview looks at whole: of one more it would leave out some parts, and a batch by chance.
 ROUTES = """
 version: 1
 routes:
@@ -30,7 +31,7 @@ routes:
     when: "type == 'parcel'"
     target: truck
     batch: {{ max_items: 10, wait_ms: 250000, express: false }}
-    downstream: pull
+    downstream: {{ http: {{ url: "http://127.0.0.1:{port}/away" }} }}
   - name: labels
     when: "type == 'label'"
     target: printer

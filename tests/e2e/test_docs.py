@@ -20,9 +20,7 @@ import demo
 from emulator import free_port
 from local import local_stack
 from pages import PAGES, blocks, commands
-from stack import GROUPAGE, PATIENCE_S, ROOT
-
-AWS_CLI = ROOT / "target/tools/cli/bin/aws"
+from stack import AWS_CLI, GROUPAGE, PATIENCE_S, ROOT
 
 NOT_RUN = {
     "long": "builds something, runs until it is stopped, or kills something",
@@ -36,7 +34,8 @@ NOT_RUN = {
 """Why a console block is not run."""
 
 RUNBOOK = "docs/operations.md"
-"""Its commands have placeholders for names; `the_runbooks_commands_exist` of the command parses them."""
+"""Its commands have placeholders for names; `the_runbooks_commands_exist` of the command parses them. Those of `aws`
+run in `test_template.py`."""
 
 WAITS = re.compile(r"^groupage (status|lane) ")
 """Commands that a person repeats until what they ask for is there."""

@@ -35,6 +35,11 @@ def test_a_downstream_that_is_away_is_probed_and_fails_nobody(run, downstream):
     done = lambda: all(stack.status(id) == "succeeded" for id in ids)
     stack.eventually("a probe to be answered", done, lambda: map(stack.status, ids))
     assert calls_to(downstream, "gone") == 6
+    # Before the outcome was recorded, people were told.
+    told = [json.loads(message["Body"]) for message in stack.take("NotificationQueue", 2)]
+    of_it = {event["type"]: event["data"] for event in told if event["subject"] == "gone"}
+    assert sorted(of_it) == ["groupage.outage.began.v1", "groupage.outage.ended.v1"]
+    assert {data["reason"] for data in of_it.values()} == {"http_503"}
 
 
 def test_what_a_person_holds_is_not_called_until_it_is_resumed(run, downstream, api):

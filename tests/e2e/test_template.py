@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import boto3
 import botocore.exceptions
@@ -9,7 +10,8 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from local import local_stack
-from stack import ROOT
+from pages import blocks, commands
+from stack import AWS_CLI, PATIENCE_S, ROOT
 from work import STEPS
 
 
@@ -57,7 +59,7 @@ def test_every_alarm_watches_something_that_exists(stack):
     sqs, functions = stack.client("sqs"), stack.client("lambda")
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
-    assert len(alarms) == len(watched) == 44
+    assert len(alarms) == len(watched) == 45
     for alarm in alarms:
         [dimension] = alarm["Dimensions"]
         if dimension["Name"] == "QueueName":
@@ -68,6 +70,27 @@ def test_every_alarm_watches_something_that_exists(stack):
             stack.client("apigatewayv2").get_api(ApiId=dimension["Value"])
         else:
             functions.get_function(FunctionName=dimension["Value"])
+
+
+def test_the_runbooks_commands_of_aws_answer_what_it_asks(stack):
+    """As it says them, with the name of this stack's function in its place."""
+    written = [command.line for block in blocks("docs/operations.md") for command in commands(block)]
+    written = [line for line in written if line.startswith("aws ")]
+    function = stack.outputs["SweepFunctionName"]
+    asked = {line: json.loads(_answer(stack, line.replace("SWEEP_FUNCTION_NAME", function))) for line in written}
+    [rules] = [answer for line, answer in asked.items() if "list-rules" in line]
+    assert [rule["State"] for rule in rules] == ["ENABLED"]
+    [limits] = [answer for line, answer in asked.items() if "get-account-settings" in line]
+    assert limits["AccountLimit"]["ConcurrentExecutions"] > 0
+    assert len(asked) == 3
+
+
+def _answer(stack, line: str) -> str:
+    environment = stack.environment | {"PATH": f"{AWS_CLI.parent}:{stack.environment['PATH']}"}
+    done = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    # What sweep answers, `null`, stands before what Lambda says of it.
+    return re.search(r"[\[{].*", done.stdout, re.DOTALL)[0]
 
 
 def test_sweep_is_called_every_minute_and_an_alarm_says_if_it_is_not(stack):

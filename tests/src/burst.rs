@@ -93,6 +93,7 @@ pub async fn burst(burst: Burst) -> Cost {
         lifetimes: Lifetimes::default(),
         worker: "burst".to_owned(),
         senders: Senders::default(),
+        rations: Arc::default(),
         logs_targets: true,
         routes: RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap())),
     };

@@ -109,6 +109,7 @@ impl<Q: Outbox + Send + 'static> Desk<Q> {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders::default(),
+            rations: Arc::default(),
             logs_targets: true,
         });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

@@ -20,6 +20,7 @@ use groupage_core::domain::{Pool, Retryable, RouteName, SessionId};
 use groupage_core::ports::Env;
 use groupage_core::routes::{Route, Routes};
 use groupage_core::steps;
+use groupage_core::steps::announce::{Announced, Refused};
 use groupage_core::steps::keeper::{Keeper, Lost};
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::work::{Worked, Worker};
@@ -90,6 +91,7 @@ const ONLY_PULL: &str = "only `downstream: pull` leaves batches to workers";
 struct Post {
     stack: Arc<AwsStack>,
     exec: Exec,
+    announced: Announced,
     route: RouteName,
     patience_ms: u64,
     /// This many batches are left to do; `None` for no end.
@@ -107,6 +109,7 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     let post = Post {
         stack: stack::remote_steps(&stack::open(name).await?)?,
         exec: Exec::new(&options.exec, options.timeout),
+        announced: Announced::default(),
         route: RouteName::new(&options.route),
         patience_ms: u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX),
         left: Cell::new(options.batches),
@@ -181,13 +184,27 @@ impl Post {
         loop {
             let routes = self.routes().await?;
             let patience_ms = self.patience_ms;
-            let processor = Processor { store, outbox, downstream: &self.exec, env, routes: &routes, patience_ms };
+            let processor = Processor {
+                store,
+                outbox,
+                downstream: &self.exec,
+                env,
+                routes: &routes,
+                patience_ms,
+                announced: &self.announced,
+            };
             let mut worker = Worker::new(processor, keeper, self.route.clone());
             while Arc::ptr_eq(&routes, &self.routes().await?) {
                 if self.is_done() {
                     return Ok(());
                 }
-                match self.turn(&mut worker).await {
+                let turned = self.turn(&mut worker).await;
+                let Refused { untold, undeliverable, refusal } = self.announced.take();
+                if untold + undeliverable > 0 {
+                    let refusal = refusal.unwrap_or_default();
+                    tracing::warn!(untold, undeliverable, refusal, "notices of outages are refused");
+                }
+                match turned {
                     Ok(true) => self.pause.reset(),
                     Ok(false) => self.rest().await,
                     Err(error) => {

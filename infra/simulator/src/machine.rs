@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use groupage_core::steps::register::Rations;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::TestEnv;
@@ -26,6 +27,7 @@ pub struct Machine {
     free_at: Arc<Mutex<Instant>>,
     /// What is left of the SDK's budget for repeats.
     tokens: Arc<AtomicI64>,
+    rations: Arc<Rations>,
 }
 
 /// The SDK's budget for repeats, what one costs, and what a request that needed none gives back (AWS SDKs and tools
@@ -46,7 +48,13 @@ impl Machine {
             call_cpu: CALL_CPU.div_f64(share),
             free_at: Arc::new(Mutex::new(Instant::now())),
             tokens: Arc::new(AtomicI64::new(TOKENS)),
+            rations: Arc::default(),
         }
+    }
+
+    /// What register-task remembers in it.
+    pub(crate) fn rations(&self) -> Arc<Rations> {
+        Arc::clone(&self.rations)
     }
 
     /// Whether the SDK tries a throttled request again.

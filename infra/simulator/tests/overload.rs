@@ -14,16 +14,15 @@ const LIMIT: f64 = WRITE_UNITS / 2.0;
 /// Runs differ: of one seed ten times the limit leaves 53 % of it, of another 100 %.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
 
-/// Tasks a second that reach the downstream in the second half of a minute, on average.
-fn reached(offered: f64) -> f64 {
-    const SECONDS: u64 = 60;
+/// Tasks a second that reach the downstream in the second half of a run, on average.
+fn reached(offered: f64, seconds: u64) -> f64 {
     let limits = Limits { partitions: 64, isolated: true, write_units: WRITE_UNITS, ..Limits::default() };
-    let load = Load::Stream { per_second: offered, seconds: SECONDS, targets: 1 };
+    let load = Load::Stream { per_second: offered, seconds, targets: 1 };
     let of_seed = |seed| {
         let setting =
-            Setting { seed, express: false, limits: Some(limits), stop_after_s: Some(SECONDS), ..Setting::of(load) };
+            Setting { seed, express: false, limits: Some(limits), stop_after_s: Some(seconds), ..Setting::of(load) };
         let outcome = run(&setting, &|_| {}).unwrap();
-        let Flow { offered, reached, left } = flow(&outcome, SECONDS);
+        let Flow { offered, reached, left } = flow(&outcome, seconds);
         println!("of {offered:.0} tasks a second {reached:.0} reached the downstream, {left} were left");
         reached
     };
@@ -32,10 +31,12 @@ fn reached(offered: f64) -> f64 {
 
 #[test]
 fn offered_twice_its_limit_a_target_keeps_nine_tenths_of_it() {
-    assert!(reached(2.0 * LIMIT) >= 0.9 * LIMIT);
+    assert!(reached(2.0 * LIMIT, 60) >= 0.9 * LIMIT);
 }
 
 #[test]
-fn offered_ten_times_its_limit_for_a_minute_a_target_keeps_four_fifths_of_it() {
-    assert!(reached(10.0 * LIMIT) >= 0.8 * LIMIT);
+fn offered_ten_times_its_limit_a_target_keeps_four_fifths_of_it() {
+    // A backlog of five minutes takes long to simulate.
+    let seconds = if std::env::var("GROUPAGE_TESTS").is_ok_and(|tests| tests == "long") { 300 } else { 60 };
+    assert!(reached(10.0 * LIMIT, seconds) >= 0.8 * LIMIT);
 }

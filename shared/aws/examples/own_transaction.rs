@@ -25,6 +25,7 @@ use groupage_aws::{Downstreams, Dynamo, Sqs, System};
 use groupage_core::domain::{Exception, Pool, Reason, Results, RouteName, SessionId, TaskId};
 use groupage_core::ports::Env;
 use groupage_core::routes::Allowed;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::follow_up::Counts;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::process::{Claimed, Processor};
@@ -57,7 +58,15 @@ pub async fn drain(
     let routes = stack.routes.current().await?;
     // Nothing is called: this worker is the downstream.
     let downstream = Downstreams::new(config, Allowed::on_own_machine());
-    let processor = Processor { store, outbox, downstream: &downstream, env, routes: &routes, patience_ms: 60_000 };
+    let processor = Processor {
+        store,
+        outbox,
+        downstream: &downstream,
+        env,
+        routes: &routes,
+        patience_ms: 60_000,
+        announced: &Announced::default(),
+    };
     // The workers of a route find each other by their sessions, and divide its batches.
     let session = SessionId::within(&Pool::of_route(route), &env.fresh_id());
     let keeper = Keeper::new(store, env, *timing, session, worker);

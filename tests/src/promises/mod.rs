@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{Batch, Member, Status};
+use groupage_core::domain::gate::{Gate, News, Scope};
 use groupage_core::domain::{Exception, NotificationQueue, Round, TaskId, task};
 use groupage_core::ports::{Census, Destination};
 
@@ -26,6 +27,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(nobody_is_accepted_twice(world));
     broken.extend(attempts_hold(world));
     broken.extend(notifications_are_complete(world));
+    broken.extend(outages_are_told(world));
     broken.extend(the_erased_say_nothing(world));
     broken.extend(ended::broken(world));
     broken.extend(failed::broken(world));
@@ -194,6 +196,21 @@ fn notifications_are_complete(world: &World) -> Vec<String> {
         }
     }
     broken
+}
+
+/// People have heard of each outage, unless a queue refused: what is still to be told waits for the next call then.
+fn outages_are_told(world: &World) -> Vec<String> {
+    let all_sent = match world.setting().plan {
+        Plan::Nothing | Plan::Deaths(_) | Plan::At(_, _, Fault::Death | Fault::DeathBesideTwin) => {
+            world.setting().lasting.refusing.is_empty() && world.setting().lasting.outage.is_none()
+        }
+        Plan::At(..) | Plan::Random(_) => false,
+    };
+    let untold = |(scope, gate): (Scope, Gate)| {
+        let due = gate.health.news.iter().filter_map(News::next);
+        due.map(|event| format!("what follows happens: {event:?} of {scope:?} is not told")).collect::<Vec<_>>()
+    };
+    if all_sent { world.tables().gates().into_iter().flat_map(untold).collect() } else { Vec::new() }
 }
 
 /// What was to be erased is: neither the task nor, if all its members are erased, its batch says what it was.

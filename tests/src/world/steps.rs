@@ -11,6 +11,7 @@ use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::erase::{self, Erasing};
@@ -21,7 +22,7 @@ use groupage_core::steps::hold::Holding;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::lane::{Ordering, Resumed};
 use groupage_core::steps::process::Processor;
-use groupage_core::steps::register::{Record, Register, Report};
+use groupage_core::steps::register::{Rations, Record, Register, Report};
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::{Worked, Worker};
@@ -44,7 +45,9 @@ impl World {
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
         let deadline = process.env().now().plus_ms(TASKS.budget_ms());
-        Register { store: &store, queues: &queues, env: process.env(), routes, deadline }.run(records).await
+        Register { store: &store, queues: &queues, env: process.env(), routes, deadline, rations: &Rations::default() }
+            .run(records)
+            .await
     }
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {
@@ -130,7 +133,16 @@ impl World {
                 let message: Handle = serde_json::from_str(body).map_err(bad)?;
                 let downstream = &Faulty::new(&self.downstream, process);
                 let timing = Timing::default();
-                let step = HandleBatch { store, queue: queues, downstream, env, routes, timing, worker: "test" };
+                let step = HandleBatch {
+                    store,
+                    queue: queues,
+                    downstream,
+                    env,
+                    routes,
+                    timing,
+                    worker: "test",
+                    announced: &Announced::default(),
+                };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
                 Ok(!step.run(message, delivery).await?.keeps_its_message())
             }
@@ -177,6 +189,7 @@ impl World {
             env,
             routes: &self.routes,
             patience_ms: 10_000,
+            announced: &Announced::default(),
         };
         let mut worker = Worker::new(processor, &keeper, route);
         let work = async {

@@ -2,6 +2,8 @@
 //!
 //! `GROUPAGE_FUZZ=60 cargo test -p groupage-tests --test it bytes -- --nocapture --test-threads 2` gives each an hour.
 
+use std::sync::Arc;
+
 use aws_lambda_events::event::sqs::SqsEvent;
 use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::failed::Filed;
@@ -141,6 +143,7 @@ fn stack() -> entry::Stack<MemoryStore, MemoryQueues, TestEnv> {
         lifetimes: Lifetimes::default(),
         worker: "test".to_owned(),
         senders: Senders::default(),
+        rations: Arc::default(),
         logs_targets: true,
     }
 }

@@ -9,7 +9,7 @@ use groupage_core::domain::task::Task;
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Registered, Result, Tasks, layer};
 use groupage_core::routes::Routes;
-use groupage_core::steps::register::{Record, Register};
+use groupage_core::steps::register::{Rations, Record, Register};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::parcels_route;
@@ -72,7 +72,14 @@ async fn delivered(count: usize, latency_ms: u64, hangs: Option<&'static str>) -
         let hanging = Hanging(&store, hangs);
         let (tables, outbox) = (Faulty::new(&hanging, &process), Faulty::new(&queues, &process));
         let deadline = env.now().plus_ms(TASKS.budget_ms());
-        let step = Register { store: &tables, queues: &outbox, env: process.env(), routes: &routes, deadline };
+        let step = Register {
+            store: &tables,
+            queues: &outbox,
+            env: process.env(),
+            routes: &routes,
+            deadline,
+            rations: &Rations::default(),
+        };
         let timeout = Duration::from_secs(TASKS.timeout_s);
         // A function that is killed deletes nothing.
         if let Ok(report) = tokio::time::timeout(timeout, step.run(records.clone())).await {

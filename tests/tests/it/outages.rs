@@ -3,25 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::gate::Scope;
+use groupage_core::domain::notice::UNDELIVERABLE;
 use groupage_core::domain::task::Status;
-use groupage_core::domain::{Reason, RouteName, Target};
-use groupage_core::ports::{Answer, Destination, Env, NoAnswer};
+use groupage_core::domain::{NotificationQueue, Reason, RouteName, Target};
+use groupage_core::ports::{Answer, Destination, Env, NoAnswer, Outgoing};
 use groupage_core::steps::hold::Holding;
 use groupage_tests::clock::in_virtual_time;
 use groupage_tests::downstream::{Scripted, Seen, ok, status};
+use groupage_tests::process::{Lasting, Refusing};
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::parcel;
 use groupage_tests::world::{Setting, World};
 use tokio::time::Instant;
 
 const SECOND_MS: u64 = 1_000;
+const HOUR_MS: u64 = 3_600 * SECOND_MS;
+const OUTAGES: &str = "https://sqs.invalid/outages";
 
 /// A route with the default retry, and these lines.
 fn routes(lines: &str) -> String {
     format!(
         "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    batch: {{ max_items: 5, wait_ms: 0 }}\n    \
          downstream: {{ http: {{ url: \"http://downstream.invalid/load\", timeout_ms: 5000 }} }}\n    \
-         notify: {{ failure: default, success: default }}\n    {lines}\n"
+         notify: {{ failure: default, success: default, outage: default }}\n    {lines}\n"
     )
 }
 
@@ -30,6 +34,8 @@ struct Came {
     /// The reasons of those that failed.
     failed: BTreeMap<String, String>,
     calls: Vec<(Seen, Result<Answer, NoAnswer>)>,
+    /// The type of each notice of an outage, and whom it is about.
+    told: Vec<(String, String)>,
     begun: Instant,
     broken: Vec<String>,
 }
@@ -82,8 +88,94 @@ fn tell_of(
         let all = world.tables().tasks();
         let failed = all.iter().filter_map(|task| Some((task.id.to_string(), reason(&task.status)?))).collect();
         let (calls, broken) = (world.downstream.answered(), broken(&world, &sent));
-        Came { failed, calls, begun, broken }
+        let told = notices(&world, &Destination::Notification(NotificationQueue::Default));
+        Came { failed, calls, told, begun, broken }
     })
+}
+
+/// The type of each notice of an outage in this queue, and whom it is about.
+fn notices(world: &World, queue: &Destination) -> Vec<(String, String)> {
+    let events = world.queues.now().messages(queue).into_iter();
+    let event = |message: Outgoing| serde_json::from_str::<serde_json::Value>(&message.body).unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let all = events.map(event).map(|event| (text(&event["type"]), text(&event["subject"])));
+    all.filter(|(kind, _)| kind.starts_with("groupage.outage.")).collect()
+}
+
+fn of_outages(subjects: &[(&str, &str)]) -> Vec<(String, String)> {
+    subjects.iter().map(|(kind, of)| (format!("groupage.outage.{kind}.v1"), (*of).to_owned())).collect()
+}
+
+#[test]
+fn people_are_told_when_an_outage_begins_and_when_it_ends() {
+    let away = 10 * SECOND_MS..100 * SECOND_MS;
+    let script = move |_: &Seen, at| Ok(if away.contains(&at) { status(503, None) } else { ok("") });
+    let came = tell("limits: { pause: route }", 40, script.clone());
+    assert_eq!(came.told, of_outages(&[("began", "parcels"), ("ended", "parcels")]));
+    let came = tell("limits: { pause: target }", 40, script.clone());
+    assert_eq!(came.told, of_outages(&[("began", "t0"), ("ended", "t0")]));
+}
+
+#[test]
+fn a_few_failures_are_no_outage_and_nobody_is_told() {
+    let script = |_: &Seen, at| Ok(if at == 0 { status(503, None) } else { ok("") });
+    let came = tell("limits: { pause: route }", 3, script);
+    assert_eq!((came.told, came.broken), (Vec::new(), Vec::new()));
+}
+
+/// What is told of an outage, and what is rejected, if its queue refuses for some hours, and one more call comes after
+/// some hours.
+fn told_after(refused_h: u64, called_h: u64) -> (Vec<(String, String)>, Vec<Outgoing>) {
+    in_virtual_time(async {
+        let queue = Destination::Notification(NotificationQueue::Url(OUTAGES.to_owned()));
+        let refusing = vec![Refusing { queue: queue.clone(), for_ms: refused_h * HOUR_MS }];
+        let lasting = Lasting { refusing, ..Lasting::default() };
+        let setting =
+            Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms: 100 * HOUR_MS, lasting, ..Setting::default() };
+        let file = routes("limits: { pause: route }").replace("outage: default", &format!("outage: \"{OUTAGES}\""));
+        let begun = Instant::now();
+        let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 60;
+        let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
+        let world = World::new(setting, &file, Scripted::new(Box::new(script)));
+        for second in 0..20 {
+            world.send_later(second * SECOND_MS, &[parcel(usize::try_from(second).unwrap_or(0), 0)]);
+        }
+        world.send_later(called_h * HOUR_MS, &[parcel(20, 0)]);
+        world.run_to_rest().await.expect("it comes to rest");
+        let rejected = world.queues.now().messages(&Destination::Rejected);
+        (notices(&world, &queue), rejected)
+    })
+}
+
+#[test]
+fn a_queue_that_refuses_for_hours_hears_of_an_outage_with_a_later_call() {
+    let (told, rejected) = told_after(3, 4);
+    assert_eq!((told, rejected.len()), (of_outages(&[("began", "parcels"), ("ended", "parcels")]), 0));
+}
+
+#[test]
+fn what_a_queue_has_refused_for_a_day_goes_to_the_rejected_queue() {
+    let (told, rejected) = told_after(48, 25);
+    let reasons: Vec<_> = rejected.iter().flat_map(|notice| notice.attributes.clone()).collect();
+    let undeliverable = reasons.iter().filter(|(name, text)| *name == "Reason" && text == UNDELIVERABLE).count();
+    assert_eq!((told, undeliverable), (Vec::new(), 2));
+}
+
+#[test]
+fn a_route_may_tell_nobody_of_outages() {
+    in_virtual_time(async {
+        let file = routes("limits: { pause: route }").replace("outage: default", "outage: none");
+        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
+        let begun = Instant::now();
+        let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 60;
+        let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
+        let world = World::new(setting, &file, Scripted::new(Box::new(script)));
+        world.send(&(0..30).map(|n| parcel(n, 0)).collect::<Vec<_>>());
+        world.run_to_rest().await.expect("it comes to rest");
+        assert!(world.downstream.ledger().len() > 7, "there was an outage");
+        assert_eq!(notices(&world, &Destination::Notification(NotificationQueue::Default)), Vec::new());
+        assert!(world.tables().gates().iter().all(|(_, gate)| gate.health.news.is_empty()));
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::rest::Stage;
 use groupage_core::ports::{self, Result, layer};
-use groupage_core::steps::register::{Record, Register, Report};
+use groupage_core::steps::register::{Rations, Record, Register, Report};
 use groupage_tests::prelude::*;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 2000, express: false }"];
@@ -41,6 +41,8 @@ impl layer::Tasks for Full {
 
     async fn try_register(&self, task: &Task) -> Result<Registered> {
         self.asked.fetch_add(1, Ordering::SeqCst);
+        // Others are asked before it is answered.
+        tokio::task::yield_now().await;
         let takes = self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |room| room.checked_sub(1));
         match takes {
             Ok(_) => self.inner.register(task).await,
@@ -55,10 +57,15 @@ impl layer::Trackers for Full {}
 impl layer::Lists for Full {}
 impl layer::Streams for Full {}
 
+/// Registers in a process that is new.
 async fn register(store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> Report {
+    register_in(&Rations::default(), store, queues, records).await
+}
+
+async fn register_in(rations: &Rations, store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> Report {
     let (routes, env) = (Routes::parse(ROUTES).unwrap(), TestEnv::new(1));
     let deadline = env.now().plus_ms(TASKS.budget_ms());
-    Register { store, queues, env: &env, routes: &routes, deadline }.run(records).await
+    Register { store, queues, env: &env, routes: &routes, deadline, rations }.run(records).await
 }
 
 /// The messages that wait on the task queue.
@@ -95,8 +102,42 @@ async fn who_yielded_is_put_when_there_is_room_and_waits_longer_while_there_is_n
     }
     assert!(delays.is_sorted(), "{delays:?}");
     store.room.store(30, Ordering::SeqCst);
-    let report = register(&store, &queues, record).await;
-    assert_eq!((report.registered, report.yielded, report.failed.len()), (30, 0, 0));
+    let (rations, routes, env) = (Rations::default(), Routes::parse(ROUTES).unwrap(), TestEnv::new(1));
+    let mut passes = Vec::new();
+    while !record.is_empty() {
+        let deadline = env.now().plus_ms(TASKS.budget_ms());
+        let register =
+            Register { store: &store, queues: &queues, env: &env, routes: &routes, deadline, rations: &rations };
+        let report = register.run(record).await;
+        assert_eq!(report.failed.len(), 0);
+        passes.push(report.registered);
+        let message = back(&queues).pop().filter(|_| report.yielded > 0);
+        env.sleep(message.as_ref().map_or(0, |message| message.delay_ms)).await;
+        record = message.map(|message| records(&[message.body])).unwrap_or_default();
+    }
+    assert!(passes.len() <= 4 && passes.iter().sum::<usize>() == 30, "{passes:?}");
     let put: BTreeSet<String> = store.inner.tasks().iter().map(|task| task.id.to_string()).collect();
     assert_eq!(put, (0..30).map(|n| format!("p{n}")).collect());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_process_that_hears_of_refusals_tries_a_few_puts_first() {
+    let (store, queues) = (Full::with_room(0), MemoryQueues::new());
+    register(&store, &queues, records(&parcels(500, 1))).await;
+    let came = back(&queues).pop().unwrap();
+    let asked = store.asked.swap(0, Ordering::SeqCst);
+    let report = register(&store, &queues, records(&[came.body])).await;
+    assert_eq!((report.registered, report.yielded, report.failed.len()), (0, 500, 0));
+    let again = store.asked.load(Ordering::SeqCst);
+    assert!(2 * again <= asked, "{again} puts, and {asked} of the process that had heard of none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_remembers_a_refusal_from_event_to_event() {
+    let (store, queues, rations) = (Full::with_room(0), MemoryQueues::new(), Rations::default());
+    register_in(&rations, &store, &queues, records(&parcels(100, 1))).await;
+    store.asked.store(0, Ordering::SeqCst);
+    let more: Vec<String> = parcels(200, 1).split_off(100);
+    let report = register_in(&rations, &store, &queues, records(&more)).await;
+    assert_eq!((report.registered, report.yielded, store.asked.load(Ordering::SeqCst)), (0, 100, 0));
 }

@@ -1,6 +1,8 @@
 //! What a sender that may only send tasks cannot make happen. Each test is an attack: the message comes by the real
 //! entry of register-task, from a principal that the queue names and that is none of the stack's.
 
+use std::sync::Arc;
+
 use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::rest::Stage;
 use groupage_core::domain::sender::Senders;
@@ -31,6 +33,7 @@ impl Intake {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders { own: principals(OWN), trusted: principals(API) },
+            rations: Arc::default(),
             logs_targets: true,
         })
     }

@@ -24,6 +24,7 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Pool, SessionId, TaskId};
 use groupage_core::ports::{Destination, Env, Freshness, Outgoing, Sessions, Tasks, send_all};
 use groupage_core::routes::Routes;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::process::Processor;
@@ -133,7 +134,15 @@ impl Exercise {
     /// again: the end of patience judges it.
     async fn work(&self, keeper: &Keeper<'_, Dynamo, System>, is_over: &AtomicBool) {
         let Self { store, queues: outbox, routes, echo, .. } = self;
-        let processor = Processor { store, outbox, downstream: echo, env: &System, routes, patience_ms: ANSWER_MS };
+        let processor = Processor {
+            store,
+            outbox,
+            downstream: echo,
+            env: &System,
+            routes,
+            patience_ms: ANSWER_MS,
+            announced: &Announced::default(),
+        };
         let mut worker = Worker::new(processor, keeper, canary::route());
         loop {
             match worker.work().await {

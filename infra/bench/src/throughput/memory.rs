@@ -11,6 +11,7 @@ use groupage_core::domain::session::Timing;
 use groupage_core::memory::{Delivery, MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::track::Lifetimes;
+use std::sync::Arc;
 
 use super::run::{Accepting, Path, Run, Watch, body, routes};
 use crate::process;
@@ -33,6 +34,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
         lifetimes: Lifetimes::default(),
         worker: "bench".to_owned(),
         senders: Senders::default(),
+        rations: Arc::default(),
         logs_targets: true,
     };
     let watch = Watch::start();

@@ -64,6 +64,8 @@ pub enum Metric {
     TasksStranded,
     /// Sweeps that worked by earlier routes, since those in the table cannot be read or used.
     RoutesBehind,
+    /// For how long the oldest task that sweep found has waited for a batch, in milliseconds, from a minute on.
+    OldestWaiting,
     /// For how long some entry of an index was not visited by sweep, in milliseconds.
     OldestUnvisited,
     /// Items of settled tasks that no tracker counts (any more).
@@ -99,7 +101,13 @@ pub enum Metric {
 impl Metric {
     /// CloudWatch's word for what it counts in.
     const fn unit(self) -> &'static str {
-        if matches!(self, Self::OldestUnvisited) { "Milliseconds" } else { "Count" }
+        if matches!(self, Self::OldestWaiting | Self::OldestUnvisited) { "Milliseconds" } else { "Count" }
+    }
+
+    /// Whether an alarm makes a share of it and of its counterpart. CloudWatch has no share where one of them is
+    /// missing.
+    const fn is_part_of_a_share(self) -> bool {
+        matches!(self, Self::TasksSucceeded | Self::TasksFailed)
     }
 }
 
@@ -145,12 +153,14 @@ impl Counts {
         }
     }
 
-    /// The line for CloudWatch; `None` if nothing was counted.
+    /// The line for CloudWatch; `None` if nothing was counted. What was not counted is left out; of the parts of a
+    /// share there are all or none.
     pub fn to_emf(&self, function: &str, now: Timestamp) -> Option<String> {
+        let has_share = self.0.iter().any(|(metric, count)| metric.is_part_of_a_share() && *count > 0);
         let counted: Vec<(String, &str, u64)> = self
             .0
             .iter()
-            .filter(|(_, count)| **count > 0)
+            .filter(|(metric, count)| **count > 0 || has_share && metric.is_part_of_a_share())
             .map(|(metric, count)| (format!("{metric:?}"), metric.unit(), *count))
             .collect();
         if counted.is_empty() {
@@ -186,6 +196,21 @@ mod tests {
         assert_eq!(declared, &json!([{ "Name": "TasksRegistered", "Unit": "Count" }]));
         assert_eq!(line["TasksRegistered"], 3);
         assert_eq!(line["Function"], "register-task");
+    }
+
+    #[test]
+    fn successes_and_failures_are_published_together_and_never_both_as_zero() {
+        let settled = |succeeded, failed, returned| {
+            let mut counts = Counts::default();
+            counts.add_settled(&follow_up::Counts { succeeded, failed, returned, ..follow_up::Counts::default() });
+            let line = counts.to_emf("f", Timestamp(0)).unwrap();
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let declared = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap().len();
+            (line["TasksSucceeded"].as_u64(), line["TasksFailed"].as_u64(), declared)
+        };
+        assert_eq!(settled(0, 10, 0), (Some(0), Some(10), 3), "with CallsSettled");
+        assert_eq!(settled(7, 0, 0), (Some(7), Some(0), 3));
+        assert_eq!(settled(0, 0, 4), (None, None, 2), "nobody's share: with CallsSettled and TasksReturned");
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl AwsStack {
             lifetimes: config::lifetimes_from_env()?,
             worker,
             senders: config::senders_from_env(),
+            rations: Arc::default(),
             logs_targets: config::logs_targets_from_env(),
         })
     }

@@ -9,10 +9,11 @@ use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
 use groupage_core::routes::Routes;
+use groupage_core::steps::announce::{Announced, Refused};
 use groupage_core::steps::elect::{self, ElectLeader};
 use groupage_core::steps::group::{self, GroupBatch};
 use groupage_core::steps::handle::{self, Delivery, HandleBatch};
-use groupage_core::steps::register::{Record, Register};
+use groupage_core::steps::register::{Rations, Record, Register};
 use groupage_core::steps::sweep::{self, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::{Error, follow_up};
@@ -42,6 +43,8 @@ pub struct Stack<S, Q, E> {
     pub worker: String,
     /// What the senders of task messages may say.
     pub senders: Senders,
+    /// What this process remembers of Targets that were throttled.
+    pub rations: Arc<Rations>,
     /// Whether logs name Targets, which may be somebody's; else they name the route.
     pub logs_targets: bool,
 }
@@ -59,7 +62,14 @@ pub struct Handled {
 pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
     let deadline = stack.env.now().plus_ms(TASKS.budget_ms());
-    let step = Register { store: &stack.store, queues: &stack.queues, env: &stack.env, routes: &routes, deadline };
+    let step = Register {
+        store: &stack.store,
+        queues: &stack.queues,
+        env: &stack.env,
+        routes: &routes,
+        deadline,
+        rations: &stack.rations,
+    };
     let records = event
         .records
         .into_iter()
@@ -87,7 +97,10 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
             let targets = report.overloads.len();
             warn!(tasks = report.yielded, targets, %error, "tasks wait on the queue: too many came");
         }
-        None if report.yielded > 0 => warn!(tasks = report.yielded, "tasks wait on the queue: no time was left"),
+        None if report.late > 0 => warn!(tasks = report.late, "tasks wait on the queue: no time was left"),
+        None if report.yielded > 0 => {
+            info!(tasks = report.yielded, "tasks wait on the queue: their Targets were throttled lately");
+        }
         None => {}
     }
     if report.batches > 0 {
@@ -174,7 +187,9 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
 ) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
     let Stack { store, queues: queue, env, timing, worker, .. } = stack;
-    let step = HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker };
+    let announced = Announced::default();
+    let step =
+        HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker, announced: &announced };
     let step = &step;
     let fates = records::each(event, |received: Received<Handle>| async move {
         let batch = received.message.batch.clone();
@@ -222,7 +237,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         Ok(if outcome.keeps_its_message() { Fate::Keep(outcome) } else { Fate::Done(outcome) })
     })
     .await;
-    summarise(fates, |outcome, counts| match outcome {
+    let mut handled = summarise(fates, |outcome, counts| match outcome {
         handle::Outcome::Settled(settled) => counts.add_settled(&settled),
         handle::Outcome::CallAgain { begins_outage, .. } => {
             counts.add(Metric::CallsRetried, 1);
@@ -233,7 +248,18 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
         handle::Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
         handle::Outcome::Nothing => {}
-    })
+    });
+    let Refused { untold, undeliverable, refusal } = announced.take();
+    let refusal = refusal.unwrap_or_default();
+    if untold > 0 {
+        warn!(untold, refusal, "notices of outages are refused; the gates remember which, and they are sent again");
+        handled.counts.add(Metric::NoticesRefused, untold);
+    }
+    if undeliverable > 0 {
+        error!(undeliverable, refusal, "notices of outages were refused for a day: they are in the rejected queue");
+        handled.counts.add(Metric::NoticesUndeliverable, undeliverable);
+    }
+    handled
 }
 
 /// sweep. Its schedule calls it again after `every_ms`, whatever became of this run. Without routes, or if a port did
@@ -258,6 +284,7 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(
     counts.add(Metric::BatchesRevived, report.finishes + report.batches);
     counts.add(Metric::TasksRevived, report.tasks);
     counts.add(Metric::TasksStranded, report.stranded);
+    counts.add(Metric::OldestWaiting, usize::try_from(report.oldest_waiting.ms).unwrap_or(usize::MAX));
     counts.add(Metric::OldestUnvisited, usize::try_from(report.oldest_unvisited.ms).unwrap_or(usize::MAX));
     counts.add(Metric::TrackersRevived, report.trackers.completed + report.trackers.told);
     counts.add(Metric::TrackersOverdue, report.trackers.overdue);

@@ -182,7 +182,7 @@ impl Gates for Dynamo {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::gate::{Admission, Asks, Bounds, Fared, Limits};
+    use groupage_core::domain::gate::{Admission, Asks, Bounds, Event, Fared, Heeds, Limits, Tried};
     use groupage_core::domain::outcome::{Failure, Fault, Reason};
 
     use super::*;
@@ -220,23 +220,33 @@ mod tests {
     }
 
     #[test]
-    fn what_an_outage_and_a_person_leave_at_a_gate_survives_storage_and_a_persons_pause_never_expires() {
+    fn what_an_outage_and_a_person_leave_at_a_gate_survives_storage_until_it_is_told_or_ended() {
         let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: Some(7), fault: Fault::Ours };
         let (a, b) = (BatchId::new("a"), BatchId::new("b"));
-        let open = Gate::default().failed((&a, &a), &failure, 5, Timestamp(1)).0.unwrap();
+        let heeds = Heeds { longest_pause_ms: 5, tells: true };
+        let open = Gate::default().failed((&a, &a), &failure, heeds, Timestamp(1)).0.unwrap();
         let (limits, later) = (Limits::default(), Timestamp(100_000));
         let Admission::Admitted(Some(probed), _) = open.admit(&b, Asks::Anew, limits, later, Timestamp(200_000)) else {
             panic!("it may probe")
         };
         let closed = probed.answered(&b, later).unwrap();
         let held = closed.held(Some("a deployment".to_owned()), later).unwrap();
-        for gate in [&open, &probed, &closed, &held] {
+        let tell = |gate: &Gate, event| {
+            let tried = [Tried { since: Timestamp(1), event, is_told: true }];
+            gate.announced(&tried, later).unwrap()
+        };
+        let told = tell(&tell(&closed, Event::Began), Event::Ended);
+        for gate in [&open, &probed, &closed, &held, &told] {
             let item = encode(TABLE, "", &StoredGate::of("#route:r", gate, later)).unwrap();
             assert_eq!(gate_of("#route:r", item).unwrap(), *gate);
         }
         let years = later.plus_ms(5 * 365 * 24 * 60 * 60 * 1_000).as_secs();
         assert!(StoredGate::of("#route:r", &held, later).ttl > years);
-        assert!(StoredGate::of("#route:r", &closed, later).ttl < years);
+        let ttl = |gate: &Gate| StoredGate::of("#route:r", gate, later).ttl;
+        assert_eq!(ttl(&closed), later.plus_ms(14 * 24 * 60 * 60 * 1_000 + IDLE_MS).as_secs(), "it is to be told yet");
+        assert_eq!(ttl(&told), later.plus_ms(IDLE_MS).as_secs());
+        let heard = tell(&open, Event::Began);
+        assert_eq!(ttl(&heard), later.plus_ms(IDLE_MS).as_secs(), "an outage of which people know");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod lock;
 pub mod message;
 pub mod notice;
 pub mod outcome;
+pub mod ration;
 pub mod rest;
 pub mod retry;
 pub mod sender;

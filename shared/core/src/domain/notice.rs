@@ -1,12 +1,14 @@
 //! What people's programs are told, as CloudEvents 1.0 in JSON: one event for each settled task whose route asks for
-//! it, one for each tracker that has ended, and one for each commit of a stream that asks for it.
+//! it, one for each tracker that has ended, one for each commit of a stream that asks for it, and one each for the
+//! beginning and the end of an outage.
 //!
 //! An event's id is derived from what it tells, so that a receiver can drop a repeat.
 
 use serde::Serialize;
 
 pub use super::destination::NotificationQueue;
-use super::id::{BatchId, Round, StreamId, Target, TaskId, TrackerId};
+use super::gate::{Event, News, Scope};
+use super::id::{BatchId, Round, RouteName, StreamId, Target, TaskId, TrackerId};
 use super::outcome::Reason;
 use super::stream::{Offset, Stream};
 use super::time::Timestamp;
@@ -188,6 +190,47 @@ pub fn of_stream(stream: &Stream) -> CloudEvent<OfStream> {
     }
 }
 
+/// The event's `type` when a downstream begins to count as away.
+pub const OUTAGE_BEGAN: &str = "groupage.outage.began.v1";
+/// The event's `type` when it answers again, or a person lets calls go on.
+pub const OUTAGE_ENDED: &str = "groupage.outage.ended.v1";
+
+/// What is told of an outage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OfOutage {
+    route: RouteName,
+    /// If each Target of the route has a breaker of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    /// Why the call failed with which it began.
+    reason: Reason,
+    /// Since when no call was answered.
+    since: String,
+}
+
+/// The notice of an outage behind the gate of this scope.
+pub fn of_outage(scope: &Scope, news: &News, event: Event) -> CloudEvent<OfOutage> {
+    let target = match scope {
+        Scope::Route(_) => None,
+        Scope::Target(target) => Some(target.value().to_owned()),
+    };
+    let (word, kind) = match event {
+        Event::Began => ("began", OUTAGE_BEGAN),
+        Event::Ended => ("ended", OUTAGE_ENDED),
+    };
+    let route = scope.route();
+    CloudEvent {
+        specversion: "1.0",
+        id: format!("outage/{}/{}/{word}", scope.key(), news.since.0),
+        source: format!("groupage/{route}"),
+        kind,
+        subject: target.clone().unwrap_or_else(|| route.to_string()),
+        time: news.at(event).shown(),
+        datacontenttype: "application/json",
+        data: OfOutage { route, target, reason: news.reason.clone(), since: news.since.shown() },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,5 +297,27 @@ mod tests {
         assert_eq!((first.id.as_str(), first.data.watermark), ("stream/s/7/2", 3));
         assert_eq!(again, first);
         assert_ne!(second.id, first.id);
+    }
+
+    #[test]
+    fn an_outage_is_told_when_it_begins_and_when_it_ends() {
+        let news = News {
+            since: Timestamp(1_000),
+            began: Timestamp(2_000),
+            reason: Reason::new("http_503"),
+            is_told: true,
+            ended: Some(Timestamp(9_000)),
+            again: None,
+        };
+        let (parcels, target) = (RouteName::new("parcels"), Target::of(&RouteName::new("parcels"), "truck-7"));
+        let json = |scope, event| serde_json::to_value(of_outage(&scope, &news, event)).unwrap();
+        let began = json(Scope::Route(parcels), Event::Began);
+        assert_eq!((&began["id"], &began["type"]), (&"outage/#route:parcels/1000/began".into(), &OUTAGE_BEGAN.into()));
+        assert_eq!((&began["subject"], &began["time"]), (&"parcels".into(), &"1970-01-01T00:00:02.000Z".into()));
+        let data = serde_json::json!({"route": "parcels", "reason": "http_503", "since": "1970-01-01T00:00:01.000Z"});
+        assert_eq!(began["data"], data);
+        let ended = json(Scope::Target(target), Event::Ended);
+        assert_eq!((&ended["type"], &ended["data"]["target"]), (&OUTAGE_ENDED.into(), &"truck-7".into()));
+        assert_eq!((&ended["subject"], &ended["time"]), (&"truck-7".into(), &"1970-01-01T00:00:09.000Z".into()));
     }
 }

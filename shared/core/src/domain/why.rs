@@ -195,7 +195,7 @@ impl Why {
 mod tests {
     use super::*;
     use crate::domain::batch::Claim;
-    use crate::domain::gate::{Line, OUTAGE_AFTER, Ticket};
+    use crate::domain::gate::{Heeds, Line, OUTAGE_AFTER, Ticket};
     use crate::domain::id::{BatchId, Fence, Round, Seq, Target, TaskId, WorkflowId};
     use crate::domain::lock::Holder;
     use crate::domain::outcome::{Failure, Fault, Results};
@@ -267,7 +267,8 @@ mod tests {
             BatchId::new("k"),
             Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
         );
-        let failed = |gate: Gate| gate.failed((&key, &key), &failure, 60_000, NOW).0.unwrap_or(gate);
+        let heeds = Heeds { longest_pause_ms: 60_000, tells: true };
+        let failed = |gate: Gate| gate.failed((&key, &key), &failure, heeds, NOW).0.unwrap_or(gate);
         let away = (0..OUTAGE_AFTER).fold(Gate::default(), |gate, _| failed(gate));
         let waits = frozen().claimed(Claim { session: SessionId::new("r/s") }).paused(Timestamp(2_000));
         let why = waits.waits_for(&[seen(Of::Target, limits, away)], NOW);

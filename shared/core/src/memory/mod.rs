@@ -121,6 +121,11 @@ impl MemoryStore {
         untold
     }
 
+    /// All gates that were ever written.
+    pub fn gates(&self) -> Vec<(Scope, Gate)> {
+        self.tables().gates.iter().map(|(scope, gate)| (scope.clone(), gate.clone())).collect()
+    }
+
     /// All batches, in the order of their ids.
     pub fn batches(&self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = self.tables().batches.values().cloned().collect();

@@ -70,7 +70,7 @@ struct RouteEntry {
     /// What happens to a batch that the downstream refuses as a whole.
     #[serde(default)]
     on_reject: OnReject,
-    /// Which queues are told of settled tasks.
+    /// Which queues are told of settled tasks, and of outages.
     #[serde(default)]
     notify: Notify,
     /// For how many days a failed task is listed and can be run again.
@@ -212,11 +212,22 @@ pub struct Notify {
     pub failure: NotificationQueue,
     /// Told of each task that succeeded.
     pub success: NotificationQueue,
+    /// Told when a downstream begins to count as away, and when it answers again.
+    pub outage: NotificationQueue,
+}
+
+impl Notify {
+    /// Every queue that it names.
+    #[must_use]
+    pub const fn queues(&self) -> [&NotificationQueue; 3] {
+        [&self.failure, &self.success, &self.outage]
+    }
 }
 
 impl Default for Notify {
     fn default() -> Self {
-        Self { failure: NotificationQueue::Default, success: NotificationQueue::None }
+        let (default, none) = (NotificationQueue::Default, NotificationQueue::None);
+        Self { failure: default.clone(), success: none, outage: default }
     }
 }
 

@@ -2,8 +2,11 @@
 
 use super::Error;
 use crate::domain::batch::Batch;
-use crate::domain::gate::{Admission, Asks, Fared, Gate, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket};
+use crate::domain::gate::{
+    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket, Tried,
+};
 use crate::domain::id::{BatchId, Target};
+use crate::domain::notice::NotificationQueue;
 use crate::domain::outcome::{Failure, Fault, Reason};
 use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
@@ -21,6 +24,8 @@ pub enum Passed {
         start: Timestamp,
         /// Gates behind which calls failed before it: they want to hear of an answer.
         in_trouble: Vec<Scope>,
+        /// Gates that have something to tell people.
+        have_news: Vec<Scope>,
     },
     /// It waits. At the gate where it waits it holds no place. With a ticket of its route's gate it keeps the place
     /// that it has at its Target's, so that no other batch of the Target stands in its way when its time has come.
@@ -101,7 +106,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         asks: impl Fn(&Scope) -> Asks + Send,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
-        let (mut held, mut taken, mut in_trouble) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut held, mut taken, mut in_trouble, mut have_news) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
         for (scope, limits) in gates {
             let ahead_ms = start.since(self.env.now());
@@ -113,6 +118,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             match self.pass(route, batch, (&scope, limits), asks, lease_until).await? {
                 Went::Through(place) => {
                     start = start.max(place.start);
+                    have_news.extend(place.has_news.then(|| scope.clone()));
                     in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
                     if limits.in_flight.is_some() {
                         taken.extend(place.taken.then(|| scope.clone()));
@@ -138,7 +144,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
             }
         }
-        Ok(Passed::Yes { held, start, in_trouble })
+        Ok(Passed::Yes { held, start, in_trouble, have_news })
     }
 
     /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.
@@ -200,7 +206,11 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             return Ok(Setback { counted: 1, ..unheard });
         }
         if policy.waits_outages_out() {
-            let failed = |gate: &Gate| gate.failed((call, &batch.id), failure, policy.longest_pause_ms, self.env.now());
+            let heeds = Heeds {
+                longest_pause_ms: policy.longest_pause_ms,
+                tells: route.notify.outage != NotificationQueue::None,
+            };
+            let failed = |gate: &Gate| gate.failed((call, &batch.id), failure, heeds, self.env.now());
             let setback: Setback = self.change(&scope, failed).await?;
             return Ok(match scope {
                 Scope::Target(_) if setback.is_alone && failure.fault == Fault::Downstream => {
@@ -223,11 +233,28 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     }
 
     /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it,
-    /// the next answer tells.
-    pub async fn answered(&self, in_trouble: &[Scope], call: &BatchId) {
+    /// the next answer tells. Says which have
+    /// something to tell people.
+    pub async fn answered(&self, in_trouble: &[Scope], call: &BatchId) -> Vec<Scope> {
+        let mut have_news = Vec::new();
         for scope in in_trouble {
-            let _ = self.change(scope, |gate| (gate.answered(call, self.env.now()), ())).await;
+            let answered = |gate: &Gate| {
+                let next = gate.answered(call, self.env.now());
+                let has_news = next.as_ref().is_some_and(|gate| gate.health.has_news(self.env.now()));
+                (next, has_news)
+            };
+            let has_news = self.change(scope, answered).await.unwrap_or(false);
+            have_news.extend(has_news.then(|| scope.clone()));
         }
+        have_news
+    }
+
+    /// Writes down what came of telling people what a gate had to tell.
+    ///
+    /// # Errors
+    /// As [`failed`](Self::failed): it is told again.
+    pub(super) async fn announced(&self, scope: &Scope, tried: &[Tried]) -> Result<(), Error> {
+        self.change(scope, |gate| (gate.announced(tried, self.env.now()), ())).await
     }
 
     /// Changes what a person has a say in; says what the gate is then.
@@ -276,8 +303,9 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease_until)) {
                 Admission::Admitted(next, start) => {
                     if self.is_written(scope, next, now).await? {
-                        let taken = !gate.counts(&batch.id);
-                        return Ok(Went::Through(Place { start, taken, is_in_trouble: gate.health.is_in_trouble() }));
+                        let (taken, health) = (!gate.counts(&batch.id), &gate.health);
+                        let (is_in_trouble, has_news) = (health.is_in_trouble(), health.has_news(now));
+                        return Ok(Went::Through(Place { start, taken, is_in_trouble, has_news }));
                     }
                 }
                 Admission::LinesUp => {
@@ -363,6 +391,8 @@ struct Place {
     taken: bool,
     /// Whether calls behind this gate failed before, and none was answered since.
     is_in_trouble: bool,
+    /// Whether people are to be told of an outage.
+    has_news: bool,
 }
 
 /// A gate may be written by somebody else between a read and a write; after this many tries the batch comes back later.

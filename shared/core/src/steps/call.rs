@@ -310,9 +310,17 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
     async fn tell(&self, key: &BatchId, reply: &Reply, in_trouble: &[Scope]) -> Result<Setback, Error> {
         let (gatekeeper, now) = (self.processor.gatekeeper(), self.processor.env.now());
         match reply {
-            Reply::Unavailable(failure) => gatekeeper.failed(self.route, self.batch, key, failure).await,
+            Reply::Unavailable(failure) => {
+                let setback = gatekeeper.failed(self.route, self.batch, key, failure).await?;
+                if setback.begins_outage {
+                    let scope = self.route.pause_scope(&self.batch.target);
+                    self.processor.announce(self.route, &[scope]).await;
+                }
+                Ok(setback)
+            }
             Reply::PerMember(_) | Reply::Refused(_) => {
-                gatekeeper.answered(in_trouble, key).await;
+                let have_news = gatekeeper.answered(in_trouble, key).await;
+                self.processor.announce(self.route, &have_news).await;
                 Ok(Setback::unheard(now))
             }
         }

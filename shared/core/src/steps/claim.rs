@@ -161,14 +161,16 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // The process that left them out may have died before all had heard.
         let batch = follow_up::tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
-        let (held, start, in_trouble) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
+        let (held, start, in_trouble, have_news) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
             Passed::No(wait) => {
                 self.remember(&batch, wait).await?;
                 return Ok(Tried::Not(Processed::Waits(wait)));
             }
             Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
-            Passed::Yes { held, start, in_trouble } => (held, start, in_trouble),
+            Passed::Yes { held, start, in_trouble, have_news } => (held, start, in_trouble, have_news),
         };
+        // The worker that was to tell may have died, or its queue refused.
+        self.announce(route, &have_news).await;
         let tried = match self.prepare(route, &batch, start, keeper).await {
             Ok(Prepared::Ready(tasks)) => match self.write(route, &batch, &tasks, keeper).await {
                 Ok(Some(Wrote::Claim(batch))) => {

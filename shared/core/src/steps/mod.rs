@@ -6,6 +6,7 @@
 
 mod admit;
 mod agree;
+pub mod announce;
 mod ballot;
 mod call;
 pub mod cancel;

@@ -249,6 +249,7 @@ mod tests {
     use crate::memory::{MemoryQueues, MemoryStore};
     use crate::ports::{Answer, Batches, Call, NoAnswer};
     use crate::routes::Routes;
+    use crate::steps::announce::Announced;
 
     /// A clock that stands still: what happens, happens at once.
     struct Still;
@@ -299,6 +300,7 @@ mod tests {
             env: &env,
             routes: &routes,
             patience_ms: 1,
+            announced: &Announced::default(),
         };
         let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
         let first = keeper("9");

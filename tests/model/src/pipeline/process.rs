@@ -5,10 +5,11 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Batch, Fence, Rest, Shard, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::elect::{ElectLeader, send_successors};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
-use groupage_core::steps::register::{Record, Register};
+use groupage_core::steps::register::{Rations, Record, Register};
 
 use crate::harness::act::Answer;
 use crate::harness::histories::{self, Calls};
@@ -115,12 +116,26 @@ impl Calls for Steps {
         match (*origin.body).clone() {
             Body::Register(numbers) => {
                 let records = numbers.into_iter().map(|n| record(format!("m{n}"), text(n), 1));
-                let step = Register { store: ports, queues: ports, env: ports, routes, deadline: Timestamp(u64::MAX) };
+                let step = Register {
+                    store: ports,
+                    queues: ports,
+                    env: ports,
+                    routes,
+                    deadline: Timestamp(u64::MAX),
+                    rations: &Rations::default(),
+                };
                 step.run(records.collect()).await.kept().next().is_none()
             }
             Body::Rest(numbers, stage) => {
                 let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage, Shard::HOME);
-                let step = Register { store: ports, queues: ports, env: ports, routes, deadline: Timestamp(u64::MAX) };
+                let step = Register {
+                    store: ports,
+                    queues: ports,
+                    env: ports,
+                    routes,
+                    deadline: Timestamp(u64::MAX),
+                    rations: &Rations::default(),
+                };
                 // So often that it is not hidden any more: a message that is hidden comes again, as any may.
                 step.run(vec![record("rest".to_owned(), body, u32::MAX)]).await.kept().next().is_none()
             }
@@ -136,7 +151,16 @@ impl Calls for Steps {
             }
             Body::Handle(message) => {
                 let (store, queue, downstream, env, timing) = (ports, ports, ports, ports, Timing::default());
-                let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model" };
+                let step = HandleBatch {
+                    store,
+                    queue,
+                    downstream,
+                    env,
+                    routes,
+                    timing,
+                    worker: "model",
+                    announced: &Announced::default(),
+                };
                 // As the function's entry does: what did not end well comes again.
                 let outcome = step.run(message, Delivery { receipt: "", received: 1 }).await;
                 outcome.is_ok_and(|outcome| !outcome.keeps_its_message())

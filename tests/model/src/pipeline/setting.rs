@@ -88,7 +88,7 @@ routes:
     downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
     on_reject: {on_reject}
     retry: {{ attempts: {attempts} }}
-    notify: {{ success: none, failure: none }}
+    notify: {{ success: none, failure: none, outage: none }}
 "#
         )
     }

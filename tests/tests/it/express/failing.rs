@@ -3,7 +3,7 @@
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::rest::Stage;
 use groupage_core::ports;
-use groupage_core::steps::register::{Register, Report};
+use groupage_core::steps::register::{Rations, Register, Report};
 use groupage_tests::prelude::*;
 
 use super::{ROUTES, WAITED, sent, settles, world};
@@ -61,7 +61,14 @@ async fn a_rest_whose_tasks_cannot_be_sent_back_comes_again() {
     let record = first("m", &Rest::body(&parcels(3, 1), WAITED, Shard::HOME));
     let (store, env) = (MemoryStore::new(), TestEnv::new(1));
     let deadline = env.now().plus_ms(TASKS.budget_ms());
-    let step = Register { store: &store, queues: &Unreachable, env: &env, routes: &routes, deadline };
+    let step = Register {
+        store: &store,
+        queues: &Unreachable,
+        env: &env,
+        routes: &routes,
+        deadline,
+        rations: &Rations::default(),
+    };
     let report = step.run(vec![record]).await;
     assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m"]);
     assert_eq!((report.registered, report.sent_back.len()), (3, 0), "put, but nobody was asked to lead them");

@@ -13,6 +13,7 @@ use groupage_core::domain::id::digest;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::routes::Allowed;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::track::Lifetimes;
@@ -56,6 +57,7 @@ impl Office {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders::default(),
+            rations: Arc::default(),
             logs_targets: true,
         };
         let printer = Printer { client: fixture.client(), table: "labels".to_owned() };
@@ -137,7 +139,15 @@ async fn a_worker_that_lost_its_claim_prints_nothing_and_the_next_one_all() {
     let routes = office.stack.routes.current().await.unwrap();
     let config = office.fixture.stack().sdk_config();
     let downstream = Downstreams::new(config, Allowed::on_own_machine());
-    let processor = Processor { store, outbox, downstream: &downstream, env, routes: &routes, patience_ms: 60_000 };
+    let processor = Processor {
+        store,
+        outbox,
+        downstream: &downstream,
+        env,
+        routes: &routes,
+        patience_ms: 60_000,
+        announced: &Announced::default(),
+    };
     let session = SessionId::within(&Pool::of_route(&route()), "slow");
     let keeper = Keeper::new(store, env, *timing, session.clone(), "slow");
     keeper.open().await.unwrap().unwrap();

@@ -3,10 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::message::Elect;
+use groupage_core::domain::sender::Senders;
+use groupage_core::domain::session::Timing;
 use groupage_core::domain::shelf::Bookmarks;
+use groupage_core::domain::task::Status;
 use groupage_core::ports::{Result, layer};
 use groupage_core::steps::sweep::Budget;
+use groupage_core::steps::track::Lifetimes;
 use groupage_tests::prelude::*;
 
 use super::Stand;
@@ -122,6 +127,69 @@ async fn what_one_sweep_gets_through_leaves_no_bookmark_and_nothing_unvisited() 
     done.unwrap();
     assert_eq!(report.oldest_unvisited.ms, 0);
     assert_eq!(store.bookmarks(&Shelf::Waiting).await.unwrap(), Bookmarks::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sweep_says_how_long_the_oldest_task_has_waited_that_should_not_wait() {
+    let (stand, store) = (Stand::new(SMALL), MemoryStore::new());
+    // No route wants it, which is told by another figure.
+    waits(&stand, &store, "stranded", "gone", "x").await;
+    stand.wait().await;
+    waits(&stand, &store, "oldest", "parcels", "x").await;
+    // Its time has not come.
+    let later = Timestamp(stand.env.now().0 + 30 * 60_000);
+    let target = Target::of(&RouteName::new("parcels"), "x");
+    let task = Task::new(TaskId::new("later"), target.clone(), "{}".to_owned(), "later".to_owned(), stand.env.now());
+    let status = Status::Scheduled { target, due: later };
+    store.register(&Task { status, ..task }).await.unwrap();
+    let mut told = Vec::new();
+    for minute in 0..32_u64 {
+        if minute == 10 {
+            waits(&stand, &store, "younger", "parcels", "y").await;
+        }
+        let (report, done) = stand.sweep(&store).await;
+        done.unwrap();
+        told.push(report.oldest_waiting.ms / super::EVERY_MS);
+        if minute == 20 {
+            store.join(&TaskId::new("oldest"), Round(0), &BatchId::new("b")).await.unwrap();
+        }
+        stand.wait().await;
+    }
+    assert_eq!(told[..2], [0, 0], "nobody has waited for longer than a minute");
+    assert_eq!(told[2..21], (2..21).collect::<Vec<_>>(), "whether or not it asked for a leader in that minute");
+    assert_eq!(told[21..32], (11..22).collect::<Vec<_>>(), "the younger one, and not what fell due by the last sweep");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_is_published_in_milliseconds() {
+    let (stand, store) = (Stand::new(SMALL), MemoryStore::new());
+    waits(&stand, &store, "t", "parcels", "x").await;
+    let stack = entry::Stack {
+        store,
+        queues: MemoryQueues::new(),
+        env: stand.env.clone(),
+        routes: RouteSource::Fixed(Routes::parse(super::ROUTES).unwrap().into()),
+        timing: Timing::default(),
+        lifetimes: Lifetimes::default(),
+        worker: "test".to_owned(),
+        senders: Senders::default(),
+        rations: std::sync::Arc::default(),
+        logs_targets: true,
+    };
+    let published = async || {
+        stand.wait().await;
+        let (counts, done) = entry::sweep(&stack, super::EVERY_MS).await;
+        done.unwrap();
+        let line = counts.to_emf("sweep", stand.env.now())?;
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap().clone();
+        let declared = metrics.into_iter().find(|metric| metric["Name"] == "OldestWaiting")?;
+        Some((declared["Unit"].as_str()?.to_owned(), line["OldestWaiting"].as_u64()?))
+    };
+    let milliseconds = |ms| Some(("Milliseconds".to_owned(), ms));
+    assert_eq!(published().await, None, "nobody has waited for longer than a minute");
+    assert_eq!(published().await, milliseconds(120_000));
+    assert_eq!(published().await, milliseconds(180_000), "each sweep, whether it asks for a leader or not");
 }
 
 /// A task that is visited each few sweeps only is sent on no less often for that.

@@ -19,13 +19,15 @@
 //! Target has a breaker of its own, the gate of the route hears of calls that fail alone on their Target, too: a Target
 //! that has just one batch has nobody else to tell whether the downstream answers.
 //!
-//! Nothing is written while all is well. A gate that is lost or forgets excuses a failure more, and costs nothing else.
+//! Nothing is written while all is well. A gate that is lost or forgets excuses a failure more, and an outage of
+//! which it had still to tell is not told.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::Limits;
+use super::news::{self, News};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::outcome::{Failure, Fault, Reason};
 use crate::domain::time::Timestamp;
@@ -49,6 +51,9 @@ pub struct Health {
     /// A person's pauses of single Targets, in the gate of their route: every call reads that one anyway.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<Target, Held>,
+    /// What people are still to be told of outages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub news: Vec<News>,
 }
 
 /// Failures without an answer between them.
@@ -185,9 +190,16 @@ impl Health {
 
     /// Until when this must be kept.
     pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
-        const YEARS_MS: u64 = 10 * 365 * 24 * 60 * 60 * 1_000;
+        const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+        const YEARS_MS: u64 = 10 * 365 * DAY_MS;
+        const UNTOLD_MS: u64 = 14 * DAY_MS;
         // A pause by hand ends by hand.
-        if self.held.is_some() || !self.targets.is_empty() { now.plus_ms(YEARS_MS) } else { now }
+        if self.held.is_some() || !self.targets.is_empty() {
+            return now.plus_ms(YEARS_MS);
+        }
+        // As long as a queue keeps messages, what is to be told is kept.
+        let is_untold = self.news.iter().any(|news| news.next().is_some());
+        if is_untold { now.plus_ms(UNTOLD_MS) } else { now }
     }
 
     /// What a batch hears that wants to be called; its probe would take until `lease_until`.
@@ -267,7 +279,7 @@ impl Health {
             alone.drain(..alone.len().saturating_sub(MOST_ALONE));
         }
         let drains = if run.outage.is_some() { Some(now) } else { self.drains_at(now) };
-        Some(Self { run: None, alone, drains, ..self.clone() })
+        Some(Self { run: None, alone, drains, news: news::ended(&self.news, now), ..self.clone() })
     }
 
     /// A person holds all calls back. `None`: somebody has done so already, for the same reason.
@@ -297,7 +309,20 @@ impl Health {
     /// A person lets calls go on, whatever holds them back. `None`: nothing does.
     pub(super) fn resumed(&self, now: Timestamp) -> Option<Self> {
         let is_closed = self.held.is_some() || self.run.is_some();
-        is_closed.then(|| Self { run: None, held: None, drains: Some(now), ..self.clone() })
+        let news = || news::ended(&self.news, now);
+        is_closed.then(|| Self { run: None, held: None, drains: Some(now), news: news(), ..self.clone() })
+    }
+
+    /// With the beginning of its outage to be told.
+    pub(super) fn with_news(self, now: Timestamp) -> Self {
+        let Some(run) = &self.run else { return self };
+        let began = News::began(run.since, run.reason.clone(), now);
+        Self { news: news::with(&self.news, began), ..self }
+    }
+
+    /// Whether something is to be told now.
+    pub fn has_news(&self, now: Timestamp) -> bool {
+        self.news.iter().any(|of| of.due(now).is_some())
     }
 
     /// What is let through while a backlog drains: the limits, or less.

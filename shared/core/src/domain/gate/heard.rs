@@ -1,6 +1,7 @@
 //! What a gate hears of the calls behind it and of people, and what it says right before a call.
 
 use super::health::rarely;
+use super::news::{self, Tried};
 use super::{Admission, Gate, Health, Setback};
 use crate::domain::id::{BatchId, Target};
 use crate::domain::outcome::Failure;
@@ -13,6 +14,15 @@ pub enum Now {
     Go,
     /// It has closed meanwhile, until then if that is known.
     Closed(Option<Timestamp>),
+}
+
+/// What a route says of failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heeds {
+    /// A pause that `Retry-After` asks for is no longer, in milliseconds.
+    pub longest_pause_ms: u64,
+    /// Whether people are told of outages.
+    pub tells: bool,
 }
 
 impl Gate {
@@ -29,17 +39,18 @@ impl Gate {
         }
     }
 
-    /// This gate once a call of `batch` failed, under the key `call`, and what that means to the batch. A pause that
-    /// `Retry-After` asks for is no longer than `longest_pause_ms`.
+    /// This gate once a call of `batch` failed, under the key `call`, and what that means to the batch.
     pub fn failed(
         &self,
         (call, batch): (&BatchId, &BatchId),
         failure: &Failure,
-        longest_pause_ms: u64,
+        heeds: Heeds,
         now: Timestamp,
     ) -> (Option<Self>, Setback) {
         let (health, mut setback) = self.health.failed(call, batch, failure, now);
-        let asked = failure.retry_after_ms.map(|ms| now.plus_ms(ms.min(longest_pause_ms)));
+        let is_news = setback.begins_outage && heeds.tells;
+        let health = health.map(|health| if is_news { health.with_news(now) } else { health });
+        let asked = failure.retry_after_ms.map(|ms| now.plus_ms(ms.min(heeds.longest_pause_ms)));
         let paused = asked.and_then(|until| self.paused(until, now));
         if let Some(until) = asked {
             let (from, to) = setback.back.unwrap_or((until, until));
@@ -63,6 +74,12 @@ impl Gate {
     /// This gate once a call under this key was answered, or `None` if that is no news.
     pub fn answered(&self, call: &BatchId, now: Timestamp) -> Option<Self> {
         Some(Self { health: self.health.answered(call, now)?, ..self.written_for(call) })
+    }
+
+    /// This gate once somebody has tried to tell people these things, or `None` if that is no news.
+    pub fn announced(&self, tried: &[Tried], now: Timestamp) -> Option<Self> {
+        let news = news::announced(&self.health.news, tried, now)?;
+        Some(self.turned(Health { news, ..self.health.clone() }))
     }
 
     /// This gate, closed by a person until a person opens it, or `None` if it is.

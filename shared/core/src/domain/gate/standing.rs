@@ -94,7 +94,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::gate::OUTAGE_AFTER;
+    use crate::domain::gate::{Heeds, OUTAGE_AFTER};
     use crate::domain::id::BatchId;
     use crate::domain::outcome::{Failure, Fault};
 
@@ -103,9 +103,10 @@ mod tests {
         let now = Timestamp(1_000);
         let failure =
             |retry_after_ms| Failure { reason: Reason::new("http_503"), retry_after_ms, fault: Fault::Downstream };
+        let heeds = Heeds { longest_pause_ms: 60_000, tells: true };
         let fail = |gate: &Gate, retry_after_ms| {
             let batch = BatchId::new("b");
-            gate.failed((&batch, &batch), &failure(retry_after_ms), 60_000, now).0.expect("it is news")
+            gate.failed((&batch, &batch), &failure(retry_after_ms), heeds, now).0.expect("it is news")
         };
         let well = Gate::default();
         let in_trouble = fail(&well, None);

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::admission::{KEPT_MS, LOST_MS};
 use super::line::SETTLED_MS;
 use super::*;
 

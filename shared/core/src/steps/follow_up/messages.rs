@@ -59,7 +59,7 @@ pub(super) fn notices(notify: &Notify, batch: &Batch, results: &Results, at: Tim
 
 /// A notice that its queue has refused for too long, as it goes to the rejected queue: with the queue, for a person who
 /// sends it again.
-pub(super) fn undeliverable(notice: Outgoing) -> Outgoing {
+pub(in crate::steps) fn undeliverable(notice: Outgoing) -> Outgoing {
     let queue = match &notice.to {
         Destination::Notification(queue) => queue.to_string(),
         Destination::Tasks

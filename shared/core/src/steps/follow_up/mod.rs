@@ -13,6 +13,7 @@ mod messages;
 use futures::{StreamExt, stream};
 
 use self::messages::About;
+pub(super) use self::messages::undeliverable;
 use super::lane::{HandedOver, Ordering, Over};
 use super::{CONCURRENCY, Error, ties};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Positions, Status};
@@ -156,7 +157,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
         let refused = self.notices(&untold);
         if !refused.is_empty() && is_undeliverable(self.at, self.env.now()) {
             let count = refused.len();
-            let given_up = refused.into_iter().map(|(of, notice)| (of, messages::undeliverable(notice)));
+            let given_up = refused.into_iter().map(|(of, notice)| (of, undeliverable(notice)));
             untold = self.send_each(given_up.collect()).await.0;
             came.counts.undeliverable = count - self.notices(&untold).len();
         }

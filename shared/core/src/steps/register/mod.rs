@@ -14,6 +14,7 @@ mod express;
 mod gather;
 mod parts;
 mod plan;
+mod rations;
 mod refused;
 mod sort;
 mod spread;
@@ -46,6 +47,7 @@ use sort::Coming;
 use spread::Spread;
 
 pub use gather::FULL_EVENT;
+pub use rations::Rations;
 
 /// One message of the task queue.
 #[derive(Clone, Debug)]
@@ -85,7 +87,9 @@ pub struct Report {
     pub not_gathered: Vec<Error>,
     /// Tasks that go back to the queue: no time was left for them, or the index of their Target bears no more.
     pub yielded: usize,
-    /// Why, once for each Target.
+    /// Of these, those for which no time was left.
+    pub late: usize,
+    /// Why the index bears no more, once for each Target.
     pub overloads: Vec<Error>,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
@@ -125,6 +129,8 @@ pub struct Register<'a, S, Q, E> {
     pub routes: &'a Routes,
     /// When this invocation should begin nothing more: what it has begun must still be sent on in time.
     pub deadline: Timestamp,
+    /// What its process may put for Targets that were throttled, in this event and in those after it.
+    pub rations: &'a Rations,
 }
 
 /// How many shards a put leaves; if the next one does not take it either, its task or its record comes again.
@@ -149,9 +155,16 @@ enum Put {
     /// It was there, and is to be driven on.
     Repeated(Found),
     Refused(Refused),
-    /// It is not put: no time is left, or its Target's partition of the index bears no more. The first of its Target
-    /// says why.
-    Yields(Box<Parsed>, Option<Error>),
+    /// It is not put.
+    Yields(Box<Parsed>, Yields),
+}
+
+/// Why a task is not put.
+enum Yields {
+    /// No time is left.
+    Late,
+    /// Its Target's partition of the index bears no more. The first of its Target has what the store said.
+    Overload(Option<Error>),
 }
 
 impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
@@ -202,6 +215,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     }
 
     async fn put_each(&self, tasks: Vec<(Record, Parsed)>, spread: &Spread) -> Vec<(Record, Result<Put, Error>)> {
+        for (target, times) in yielding::overloaded(&tasks) {
+            self.rations.expect(target, times, self.env.now());
+        }
         let putting = stream::iter(tasks).map(|(record, parsed)| async move {
             let put = self.put(parsed, spread).await;
             (record, put)
@@ -216,11 +232,12 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
         let waits = matches!(parsed.task.status, Status::Created { .. });
         let mut moves = 0;
         loop {
-            if waits && (self.is_late() || spread.yields(&drawn)) {
-                return Ok(Put::Yields(Box::new(parsed), None));
-            }
             if self.is_late() {
-                return Err(Error::NoTime);
+                let late = |parsed| Put::Yields(Box::new(parsed), Yields::Late);
+                return if waits { Ok(late(parsed)) } else { Err(Error::NoTime) };
+            }
+            if waits && moves == 0 && !self.rations.take(&drawn, self.env.now()) {
+                return Ok(Put::Yields(Box::new(parsed), Yields::Overload(None)));
             }
             let task = &mut parsed.task;
             let (mut target, mut has_other) = (drawn.clone(), false);
@@ -244,8 +261,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
                         continue;
                     }
                     if matches!(error, ports::Error::Throttled { .. }) {
-                        let is_first = spread.yield_to_leader(&drawn);
-                        return Ok(Put::Yields(Box::new(parsed), is_first.then(|| error.into())));
+                        let is_first = self.rations.throttled(&drawn, self.env.now());
+                        let said = is_first.then(|| error.into());
+                        return Ok(Put::Yields(Box::new(parsed), Yields::Overload(said)));
                     }
                     return Err(error.into());
                 }
@@ -382,7 +400,7 @@ struct Sorted {
     /// Tasks that were there already.
     found: Vec<(Record, Found)>,
     /// Tasks that are not put now.
-    yielded: Vec<(Record, Parsed)>,
+    yielded: Vec<(Record, Parsed, Yields)>,
 }
 
 fn sort_out(done: Vec<(Record, Result<Put, Error>)>, plan: &mut Plan, report: &mut Report) -> Sorted {
@@ -403,10 +421,7 @@ fn sort_out(done: Vec<(Record, Result<Put, Error>)>, plan: &mut Plan, report: &m
                 found.push((record, task));
             }
             Ok(Put::Refused(refused)) => plan.reject(&record, refused),
-            Ok(Put::Yields(parsed, error)) => {
-                report.overloads.extend(error);
-                yielded.push((record, *parsed));
-            }
+            Ok(Put::Yields(parsed, why)) => yielded.push((record, *parsed, why)),
         }
     }
     Sorted { batched, found, yielded }

@@ -46,7 +46,7 @@ impl Report {
     /// Adds what came of another part.
     pub(super) fn add(&mut self, other: Self) {
         let Self { failed, sent_back, registered, repeated, listed, rejected, held, .. } = other;
-        let Self { gathered, not_gathered, yielded, overloads, batches, members, .. } = other;
+        let Self { gathered, not_gathered, yielded, late, overloads, batches, members, .. } = other;
         self.failed.extend(failed);
         self.sent_back.extend(sent_back);
         self.registered += registered;
@@ -57,6 +57,7 @@ impl Report {
         self.gathered += gathered;
         self.not_gathered.extend(not_gathered);
         self.yielded += yielded;
+        self.late += late;
         self.overloads.extend(overloads);
         self.batches += batches;
         self.members += members;

@@ -5,7 +5,7 @@
 //! partition of the index, which then bears half of what others do. Leaving it alone is also what lets its leaders move
 //! tasks out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::id::{Shard, Target};
@@ -23,8 +23,6 @@ struct Draws {
     /// By the shard that tasks were drawn into and that did not take one: those that they may go to, the present one
     /// first.
     takers: BTreeMap<Target, Vec<Target>>,
-    /// Shards whose draws were throttled wherever they went.
-    yielding: BTreeSet<Target>,
 }
 
 impl Spread {
@@ -46,16 +44,6 @@ impl Spread {
         if takers.iter().any(|taker| taker != place) {
             takers.retain(|taker| taker != place);
         }
-    }
-
-    /// Leaves what capacity there is to the leader: no more tasks of this draw are put. Whether they were until now.
-    pub(super) fn yield_to_leader(&self, drawn: &Target) -> bool {
-        self.lock().yielding.insert(drawn.clone())
-    }
-
-    /// Whether tasks of this draw are put no more.
-    pub(super) fn yields(&self, drawn: &Target) -> bool {
-        self.lock().yielding.contains(drawn)
     }
 
     fn lock(&self) -> MutexGuard<'_, Draws> {

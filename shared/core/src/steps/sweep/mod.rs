@@ -70,6 +70,9 @@ pub struct Report {
     pub lists: list::Report,
     /// What became of streams.
     pub streams: super::stream::Report,
+    /// For how long the oldest of the tasks that it came to has waited for a batch, from `waiting::WAITED_MS` on. A
+    /// stranded task does not count, nor one that waits on a list, for its turn, or for its time.
+    pub oldest_waiting: Longest,
     /// For how long some entry of an index was not visited.
     pub oldest_unvisited: Longest,
 }

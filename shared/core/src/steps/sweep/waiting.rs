@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use futures::{StreamExt, stream};
 
 use super::shelf::{Looked, Tally};
-use super::{Report, Sweep};
+use super::{Longest, Report, Sweep};
 use crate::domain::id::Target;
 use crate::domain::message::MAX_TASKS;
 use crate::domain::shelf::{Bookmark, Shelf};
@@ -95,9 +95,11 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                 waiters.tasks.push(candidate);
             }
         }
+        let oldest_waiting = waiting.values().map(|waiters| Longest { ms: scan.now.since(waiters.oldest) }).max();
         // Those of earlier pages have their election, or were not to have one.
         waiting.retain(|target, waiters| scan.is_new(target) && is_time(scan.now.since(waiters.oldest), unvisited_ms));
-        let mut results = vec![Ok(Report { stranded, ..Report::default() })];
+        let oldest_waiting = oldest_waiting.unwrap_or_default();
+        let mut results = vec![Ok(Report { stranded, oldest_waiting, ..Report::default() })];
         let elected = stream::iter(waiting).map(|(target, waiters)| self.elect_one(target, waiters));
         results.extend(elected.buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await);
         results

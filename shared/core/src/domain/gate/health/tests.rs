@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::gate::{Admission, Asks, Gate, Now};
+use crate::domain::gate::{Admission, Asks, Event, Gate, Heeds, Now, Tried};
 
 const MINUTE_MS: u64 = 60_000;
 const LEASE_MS: u64 = 30_000;
+const HEEDS: Heeds = Heeds { longest_pause_ms: MINUTE_MS, tells: true };
 
 fn id(name: &str) -> BatchId {
     BatchId::new(name)
@@ -199,7 +200,7 @@ fn a_gate_admits_a_probe_by_a_write_and_says_so_right_before_the_call() {
 #[test]
 fn a_long_retry_after_is_heeded_as_far_as_the_route_says_and_ends_by_hand() {
     let asks = Failure { retry_after_ms: Some(11 * 60 * MINUTE_MS), ..down() };
-    let (next, setback) = Gate::default().failed((&id("a"), &id("a")), &asks, MINUTE_MS, Timestamp(0));
+    let (next, setback) = Gate::default().failed((&id("a"), &id("a")), &asks, HEEDS, Timestamp(0));
     let gate = next.expect("it is news");
     assert_eq!(
         (gate.paused_until, setback.back),
@@ -288,4 +289,38 @@ proptest! {
             prop_assert!(counted[batch] <= alone[batch], "{:?} {:?}", counted, alone);
         }
     }
+}
+
+/// A gate of which this many calls failed, one after the other.
+fn failed(times: u32, heeds: Heeds) -> Gate {
+    (0..times).fold(Gate::default(), |gate, n| {
+        let batch = id(&format!("b{n}"));
+        gate.failed((&batch, &batch), &down(), heeds, Timestamp(1_000)).0.expect("it is news")
+    })
+}
+
+#[test]
+fn an_outage_is_to_be_told_when_it_begins_and_when_it_ends() {
+    let news = |gate: &Gate, now| gate.health.news.iter().filter_map(|of| of.due(Timestamp(now))).collect::<Vec<_>>();
+    let told = |event| [Tried { since: Timestamp(1_000), event, is_told: true }];
+    assert_eq!(news(&failed(OUTAGE_AFTER - 1, HEEDS), 1_000), [], "no outage");
+    let away = failed(OUTAGE_AFTER, HEEDS);
+    assert_eq!(news(&away, 1_000), [Event::Began]);
+    let once_more = away.failed((&id("c"), &id("c")), &down(), HEEDS, Timestamp(1_500)).0.unwrap_or(away);
+    assert_eq!(news(&once_more, 1_500), [Event::Began], "once");
+    let heard = once_more.announced(&told(Event::Began), Timestamp(1_500)).expect("it is news");
+    let over = heard.answered(&id("b4"), Timestamp(9_000)).expect("it is news");
+    assert_eq!((news(&heard, 8_000), news(&over, 9_000)), (vec![], vec![Event::Ended]));
+    let by_hand = heard.resumed(Timestamp(9_000)).expect("it was closed");
+    assert_eq!(news(&by_hand, 9_000), [Event::Ended]);
+    let at_rest = over.announced(&told(Event::Ended), Timestamp(9_000)).expect("it is news");
+    assert!(at_rest.health.news.is_empty());
+}
+
+#[test]
+fn a_route_that_tells_nobody_has_no_news() {
+    let away = failed(OUTAGE_AFTER, Heeds { tells: false, ..HEEDS });
+    assert!(away.health.outage().is_some() && away.health.news.is_empty());
+    let over = away.answered(&id("b4"), Timestamp(9_000)).expect("it is news");
+    assert!(over.health.news.is_empty());
 }

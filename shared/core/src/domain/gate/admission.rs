@@ -1,0 +1,300 @@
+//! Whether a call may start: what a gate says to a batch that asks.
+//!
+//! The downstream's [`Health`](super::Health) comes first, then a pause, then the line, then places and the rate.
+
+use super::health::Lets;
+use super::line::Inserted;
+use super::{Gate, IN_PLACE_MS, Limits, Pace};
+use crate::domain::id::BatchId;
+use crate::domain::outcome::Reason;
+use crate::domain::time::Timestamp;
+
+/// How a batch asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// It comes for the first time, or its ticket is lost.
+    Anew,
+    /// It has this ticket.
+    With(u64),
+    /// It is being called already, and makes one call more.
+    Again,
+}
+
+/// What a gate says to a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The call may start at this time, once the gate is written; `None`: there is nothing to write.
+    Admitted(Option<Gate>, Timestamp),
+    /// It waits at the end of a line that is on its way: the next ticket is its own, whichever that is by then. However
+    /// many line up at once, none has to try twice.
+    LinesUp,
+    /// It waits.
+    Later {
+        /// To be written before the batch goes away; `None`: there is nothing to write.
+        gate: Option<Gate>,
+        /// Its number in the line, if it has one.
+        ticket: Option<u64>,
+        /// When to come back. If that is soon, it waits in place.
+        at: Timestamp,
+    },
+    /// The gate is closed to it, because its downstream is away or a person holds calls back.
+    Away {
+        /// To be written before the batch goes away; `None`: there is nothing to write.
+        gate: Option<Box<Gate>>,
+        /// When to come back at the earliest and at the latest: any time between them, so that not all come at once.
+        back: (Timestamp, Timestamp),
+        /// Since when no call was answered, and why; `None`: a person holds calls back.
+        outage: Option<(Timestamp, Reason)>,
+    },
+}
+
+/// A ticket that nobody came with for so long after its time is lost, in milliseconds: its batch starts anew.
+pub(super) const LOST_MS: u64 = 30_000;
+/// A place is kept free for a ticket for so long after its time, in milliseconds.
+pub(super) const KEPT_MS: u64 = 2_000;
+
+/// Where a batch stands.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// At the end of the line.
+    New,
+    /// At its ticket.
+    Of(u64),
+    /// Before all that wait.
+    Now,
+}
+
+impl Gate {
+    /// What this gate says to `batch`. A batch that is in flight already has its lease renewed; leases that are over
+    /// are dropped.
+    #[must_use]
+    pub fn admit(
+        &self,
+        batch: &BatchId,
+        asks: Asks,
+        limits: Limits,
+        now: Timestamp,
+        lease_until: Timestamp,
+    ) -> Admission {
+        match self.health.lets(batch, now, lease_until) {
+            Lets::Pass => {
+                self.admit_within(batch, asks, self.health.slowed(self.adapted(limits), now), now, lease_until)
+            }
+            Lets::Probe(health) => {
+                let probed = Self { health, ..self.clone() };
+                match probed.admit_within(batch, Asks::Again, self.adapted(limits), now, lease_until) {
+                    // One that has to wait for a place or a pause's end is no probe yet.
+                    Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
+                    Admission::Admitted(next, start) => {
+                        let next = next.unwrap_or_else(|| probed.written_for(batch));
+                        Admission::Admitted(Some(next), start)
+                    }
+                    other @ (Admission::LinesUp | Admission::Away { .. }) => other,
+                }
+            }
+            Lets::Wait { next, back } => {
+                let gate = next.map(|health| Box::new(Self { health, ..self.written_for(batch) }));
+                let run = self.health.run.as_ref().filter(|_| self.health.held.is_none());
+                Admission::Away { gate, back, outage: run.map(|run| (run.since, run.reason.clone())) }
+            }
+        }
+    }
+
+    fn admit_within(
+        &self,
+        batch: &BatchId,
+        asks: Asks,
+        limits: Limits,
+        now: Timestamp,
+        lease_until: Timestamp,
+    ) -> Admission {
+        if limits == Limits::default() {
+            return if self.paused_until > now {
+                Admission::Later { gate: None, ticket: None, at: self.paused_until }
+            } else {
+                Admission::Admitted(None, now)
+            };
+        }
+        let mut next = self.written_for(batch);
+        next.line.forget_past(now);
+        next.in_flight.retain(|_, lease| *lease > now);
+        next.keep_pace(limits, now);
+        let turn = next.turn_of(asks, limits, now);
+        let missing = limits.in_flight.filter(|_| !next.counts(batch)).map_or(0, |most| next.missing(turn, most, now));
+        if let Some(later) = next.too_early(turn, missing, limits, now) {
+            return self.or_lines_up(later, turn, now);
+        }
+        let regapped = next.line.gap_ms != self.line.gap_ms;
+        let (start, reserved) = match next.start(turn, limits, now) {
+            Ok(reserved) => reserved,
+            Err(at) => return self.or_lines_up(next.waits(turn, at, now), turn, now),
+        };
+        if let Some(places) = limits.in_flight {
+            next.enter(batch, turn, (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
+        }
+        Admission::Admitted((reserved || regapped || limits.in_flight.is_some()).then_some(next), start)
+    }
+
+    /// For a new ticket of a line that stays what it is, no gate has to be written as a whole.
+    fn or_lines_up(&self, later: Admission, turn: Turn, now: Timestamp) -> Admission {
+        if let (Admission::Later { gate: Some(next), ticket: Some(ticket), .. }, Turn::New) = (&later, turn)
+            && let Some(taken) = self.with_ticket(now)
+            && taken.line.gap_ms == next.line.gap_ms
+            && taken.line.at(*ticket) == next.line.at(*ticket)
+        {
+            return Admission::LinesUp;
+        }
+        later
+    }
+
+    /// This gate with one ticket more, if those that wait keep the line busy; the new ticket is the last one.
+    #[must_use]
+    pub fn with_ticket(&self, now: Timestamp) -> Option<Self> {
+        (self.line.gap_ms > 0 && self.line.is_busy(now)).then(|| {
+            let mut next = Self { revision: self.revision.next(), ..self.clone() };
+            next.line.next += 1;
+            next.line.next_at = next.line.next_at.plus_ms(next.line.gap_ms);
+            next
+        })
+    }
+
+    /// The ticket that was handed out last, and its time.
+    #[must_use]
+    pub fn last_ticket(&self) -> (u64, Timestamp) {
+        let ticket = self.line.next.saturating_sub(1);
+        (ticket, self.line.at(ticket))
+    }
+
+    /// The gap is that of the rate, or as long as places take to become free.
+    fn keep_pace(&mut self, Limits { in_flight, gap_ms, .. }: Limits, now: Timestamp) {
+        let pace_ms = in_flight.map_or(0, |most| self.pace.gap_ms(most, now));
+        let rate_ms = gap_ms.unwrap_or(0);
+        let (gap_ms, old) = (pace_ms.max(rate_ms), self.line.gap_ms);
+        // An estimate is kept as long as it is near enough: a new gap moves everybody.
+        if gap_ms.abs_diff(old) > if pace_ms > rate_ms { old / 8 } else { 0 } {
+            let first = self.line.set_gap(gap_ms, now);
+            if in_flight.is_none() {
+                // Of a rate no two may have times between which there is less than a gap.
+                self.line.from = self.line.from.max(first);
+            }
+        }
+    }
+
+    fn turn_of(&self, asks: Asks, limits: Limits, now: Timestamp) -> Turn {
+        // Where places are limited a ticket's time is an estimate, and being late costs nobody anything.
+        let is_good = |ticket: u64| limits.in_flight.is_some() || self.line.at(ticket).plus_ms(LOST_MS) > now;
+        match asks {
+            Asks::Again => Turn::Now,
+            Asks::With(ticket) if ticket < self.line.next && is_good(ticket) => Turn::Of(ticket),
+            Asks::With(_) | Asks::Anew => Turn::New,
+        }
+    }
+
+    /// How many places have to become free before this one may go: none if one is left beside those that are kept for
+    /// tickets before it.
+    fn missing(&self, turn: Turn, most: usize, now: Timestamp) -> u64 {
+        let free = most.saturating_sub(self.in_flight.len()) as u64;
+        let ticket = match turn {
+            Turn::Now => return u64::from(free == 0),
+            Turn::Of(ticket) => ticket,
+            Turn::New => self.line.next,
+        };
+        let mut first = self.turn.min(self.line.next);
+        // Of those whose time is long past, nobody knows whether they come.
+        let lost_before = Timestamp(now.0.saturating_sub(KEPT_MS));
+        if self.line.at(first) < lost_before {
+            first = first.max(self.line.first_at(lost_before));
+        }
+        // Those that do not come yet leave a place that is free to one that is here.
+        let due = self.line.first_at(now.plus_ms(IN_PLACE_MS + 1));
+        (ticket.min(due).saturating_sub(first) + 1).saturating_sub(free)
+    }
+
+    /// Whether and how long a batch waits for a pause's end, for its time, or for places.
+    fn too_early(&self, turn: Turn, missing: u64, limits: Limits, now: Timestamp) -> Option<Admission> {
+        if self.paused_until > now {
+            return Some(self.clone().waits(turn, self.paused_until, now));
+        }
+        if let Turn::Of(ticket) = turn
+            && let Some(at) = self.line.time(ticket).filter(|at| at.since(now) > IN_PLACE_MS)
+            && (limits.in_flight.is_none() || missing > 0)
+        {
+            return Some(Admission::Later { gate: None, ticket: Some(ticket), at });
+        }
+        if missing == 0 {
+            return None;
+        }
+        Some(self.clone().waits(turn, now.plus_ms(missing.saturating_mul(self.line.gap_ms)), now))
+    }
+
+    /// A batch goes away: a new one with a ticket of its own.
+    fn waits(mut self, turn: Turn, not_before: Timestamp, now: Timestamp) -> Admission {
+        match turn {
+            Turn::New => {
+                let (ticket, at) = self.line.take(not_before, now);
+                if ticket == self.line.from {
+                    // The line begins anew.
+                    self.turn = self.turn.max(ticket);
+                }
+                Admission::Later { gate: Some(self), ticket: Some(ticket), at }
+            }
+            Turn::Of(ticket) => {
+                let at = self.line.time(ticket).map_or(not_before, |at| at.max(not_before));
+                Admission::Later { gate: None, ticket: Some(ticket), at }
+            }
+            Turn::Now => Admission::Later { gate: None, ticket: None, at: not_before },
+        }
+    }
+
+    /// When the call may start, and whether that has to be written down; or when to come back instead.
+    fn start(&mut self, turn: Turn, limits: Limits, now: Timestamp) -> Result<(Timestamp, bool), Timestamp> {
+        let Some(gap_ms) = limits.gap_ms else { return Ok((now, false)) };
+        if limits.in_flight.is_some() {
+            // The gate is written for the place anyway, so a time is only taken now.
+            let start = now.max(self.next_start);
+            if start.since(now) > IN_PLACE_MS {
+                return Err(start);
+            }
+            self.next_start = start.plus_ms(gap_ms);
+            return Ok((start, true));
+        }
+        let inserted = match turn {
+            Turn::Of(ticket) => match self.line.time(ticket).filter(|at| *at >= now) {
+                Some(at) => return Ok((at, false)),
+                None => self.line.insert(now),
+            },
+            Turn::Now => self.line.insert(now),
+            Turn::New => Inserted::Behind,
+        };
+        match inserted {
+            Inserted::At(at) => Ok((at, true)),
+            Inserted::NotBefore(at) => Err(at),
+            Inserted::Behind if self.line.is_busy(now) => Err(self.line.next_at),
+            Inserted::Behind => Ok((self.line.take(now, now).1, true)),
+        }
+    }
+
+    /// Takes a place in flight, or keeps the one that the batch has.
+    fn enter(
+        &mut self,
+        batch: &BatchId,
+        turn: Turn,
+        (places, rate_ms): (usize, u64),
+        now: Timestamp,
+        lease_until: Timestamp,
+    ) {
+        if self.in_flight.insert(batch.clone(), lease_until).is_some() {
+            return;
+        }
+        match turn {
+            Turn::Of(ticket) => {
+                self.turn = self.turn.max(ticket + 1);
+                self.pace = self.pace.taken(places, now);
+                // The estimate for all that wait begins anew with each that is through.
+                self.line.begin(self.turn, now, self.pace.gap_ms(places, now).max(rate_ms));
+            }
+            Turn::New => self.pace = Pace::from(now),
+            Turn::Now => {}
+        }
+    }
+}
