@@ -44,8 +44,8 @@ Example, for a route `- { name: labels, target: printer, downstream: pull }`:
 ///   {"batch": "…", "target": "…", "items": [{"id": "…", "payload": {…}}, …]}
 ///
 /// Its environment has GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and GROUPAGE_ATTEMPT, and
-/// TRACEPARENT if a task of the batch has a trace. It prints nothing if all items succeeded. Otherwise it prints one of
-/// these:
+/// TRACEPARENT if a task of the batch has a trace, or spans are collected. It prints nothing if all items succeeded.
+/// Otherwise it prints one of these:
 ///
 ///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…"}, …]}
 ///

@@ -233,8 +233,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     }
 
     /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it,
-    /// the next answer tells. Says which have
-    /// something to tell people.
+    /// the next answer tells. Says which of them have something to tell people.
     pub async fn answered(&self, in_trouble: &[Scope], call: &BatchId) -> Vec<Scope> {
         let mut have_news = Vec::new();
         for scope in in_trouble {

@@ -113,31 +113,21 @@ impl Calls for Steps {
     async fn call(&self, origin: Origin, ports: &Ports) -> bool {
         let redelivered = origin.redelivered;
         let routes = &self.routes;
+        // Each event is that of a process which knows nothing of those before.
+        let register = async |records: Vec<Record>| {
+            let (deadline, rations) = (Timestamp(u64::MAX), &Rations::default());
+            let step = Register { store: ports, queues: ports, env: ports, routes, deadline, rations };
+            step.run(records).await.kept().next().is_none()
+        };
         match (*origin.body).clone() {
             Body::Register(numbers) => {
                 let records = numbers.into_iter().map(|n| record(format!("m{n}"), text(n), 1));
-                let step = Register {
-                    store: ports,
-                    queues: ports,
-                    env: ports,
-                    routes,
-                    deadline: Timestamp(u64::MAX),
-                    rations: &Rations::default(),
-                };
-                step.run(records.collect()).await.kept().next().is_none()
+                register(records.collect()).await
             }
             Body::Rest(numbers, stage) => {
                 let body = Rest::body(&numbers.into_iter().map(text).collect::<Vec<_>>(), stage, Shard::HOME);
-                let step = Register {
-                    store: ports,
-                    queues: ports,
-                    env: ports,
-                    routes,
-                    deadline: Timestamp(u64::MAX),
-                    rations: &Rations::default(),
-                };
                 // So often that it is not hidden any more: a message that is hidden comes again, as any may.
-                step.run(vec![record("rest".to_owned(), body, u32::MAX)]).await.kept().next().is_none()
+                register(vec![record("rest".to_owned(), body, u32::MAX)]).await
             }
             Body::Elect(message) => {
                 let step = ElectLeader { store: ports, env: ports, routes, draw: 0.0 };
