@@ -163,7 +163,13 @@ pub async fn send<B: Backend>(
         let (message, body) =
             message(task.get(), &fresh_id, caller).map_err(|why| refusal(position, task.get(), &why))?;
         Times::of(&message, now).check(false, now).map_err(|why| refusal(position, task.get(), &why))?;
-        messages.push(Outgoing { to: intake(routes.as_deref(), &message), body, delay_ms: 0, attributes: Vec::new() });
+        messages.push(Outgoing {
+            to: intake(routes.as_deref(), &message),
+            body,
+            delay_ms: 0,
+            attributes: Vec::new(),
+            tenant: None,
+        });
         ids.push(message.id);
     }
     send_all(&stack.queues, messages).await?;

@@ -24,6 +24,8 @@ pub struct Setting {
     pub skew_ms: u64,
     /// The chance that a message between steps is lost.
     pub loss: f64,
+    /// The chance that a message between steps comes from a function of the next version.
+    pub newer: f64,
     /// The chance that a message is delivered twice at once.
     pub twice: f64,
     /// Whether messages of the task queue come several at once, and again in other company.
@@ -56,6 +58,7 @@ impl Default for Setting {
             latency_ms: 0,
             skew_ms: 0,
             loss: 0.0,
+            newer: 0.0,
             twice: 0.0,
             mixes: false,
             sweeps: false,

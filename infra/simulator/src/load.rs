@@ -101,7 +101,7 @@ pub(crate) fn message(number: usize, target: usize) -> (String, Outgoing) {
     // Random order, as of UUIDs.
     let id = digest(&["task", &number.to_string()]);
     let body = format!(r#"{{"id":"{id}","payload":{{"truck":"t{target}","parcel":{number}}}}}"#);
-    (id, Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() })
+    (id, Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new(), tenant: None })
 }
 
 /// The id in a message that hands a batch on.

@@ -166,6 +166,7 @@ mod tests {
     use groupage_aws::entry::Counts;
 
     use super::*;
+    use crate::lambda::Refused;
     use crate::load::Load;
     use crate::report::GateRequests;
 
@@ -193,6 +194,8 @@ mod tests {
             gates: GateRequests::default(),
             counts: Counts::default(),
             throttled: 0,
+            refused: Refused::default(),
+            dead: BTreeMap::new(),
         }
     }
 

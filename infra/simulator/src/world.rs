@@ -15,9 +15,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::clock::TestEnv;
 use crate::downstream::Accepting;
+use crate::lambda::{Lambda, Running};
 use crate::limits::Limits;
 use crate::load::{Load, Sending, message};
 use crate::machine::Machine;
+use crate::message::Chain;
 use crate::queues::{Queues, Step, Wired};
 use crate::report::Report;
 use crate::store::{Store, Tables};
@@ -94,6 +96,8 @@ pub struct Setting {
     pub shards: u8,
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
+    /// How Lambda is set.
+    pub lambda: Lambda,
     /// When the downstream goes away, and for how long, in seconds.
     pub away_s: Option<(u64, u64)>,
     /// From which second on the downstream bears how many calls a second; nothing said: it bears all.
@@ -117,6 +121,7 @@ impl Setting {
             calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false },
             shards: 1,
             limits: None,
+            lambda: Lambda::DEFAULT,
             away_s: None,
             bears: Vec::new(),
             stop_after_s: None,
@@ -147,6 +152,7 @@ pub(crate) struct World {
     pub(crate) tables: Tables,
     pub(crate) routes: Arc<Routes>,
     pub(crate) downstream: Accepting,
+    pub(crate) lambda: Running,
     pub(crate) steps: Box<dyn Steps>,
 }
 
@@ -174,11 +180,11 @@ impl World {
         Machine::of_memory(self.env.clone(), memory_mb)
     }
 
-    fn function(&self, machine: Machine) -> Function {
+    fn function(&self, machine: Machine, chain: Chain) -> Function {
         Stack {
             store: self.tables.seen_by(machine.clone()),
             rations: machine.rations(),
-            queues: Wired { queues: Arc::clone(&self.queues), machine },
+            queues: Wired { queues: Arc::clone(&self.queues), machine, chain },
             env: self.env.clone(),
             timing: Timing::default(),
             lifetimes: Lifetimes::default(),
@@ -190,18 +196,20 @@ impl World {
         }
     }
 
-    /// One invocation on this environment; says which messages stay.
-    pub(crate) async fn handle(&self, machine: &Machine, step: Step, event: SqsEvent) -> Vec<String> {
-        let function = self.function(machine.clone());
+    /// One invocation on this environment, in this chain; says which messages stay.
+    pub(crate) async fn handle(&self, machine: &Machine, step: Step, chain: Chain, event: SqsEvent) -> Vec<String> {
+        let function = self.function(machine.clone(), chain);
         let handled = self.steps.handle(&function, &self.downstream, step, event).await;
         self.report.notes().counts.merge(&handled.counts);
         handled.response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
     }
 
     pub(crate) async fn sweep(self: Arc<Self>) {
-        let function = self.function(self.machine(MEMORY_MB));
+        // Its schedule begins a chain each time.
+        let function = self.function(self.machine(MEMORY_MB), Chain::default());
         loop {
             sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
+            let Some(_place) = self.lambda.place() else { continue };
             let begun = Instant::now();
             // What it could not do is the next one's.
             let (swept, _) = Box::pin(entry::sweep(&function, SWEEP_EVERY_MS)).await;

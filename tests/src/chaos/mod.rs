@@ -91,6 +91,7 @@ impl Chaos {
             latency_ms: one_of(&mut dice, &[1, 5, 50]),
             skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
             loss: [0.0, 0.0, 0.01, 0.05][dice.random_range(0..4)],
+            newer: 0.0,
             twice: [0.0, 0.02, 0.1][dice.random_range(0..3)],
             mixes: false,
             sweeps: true,
@@ -182,6 +183,12 @@ impl Chaos {
     pub fn with(mut self, mutation: Mutation) -> Self {
         // Without its rule a run may go round in circles; no run with all of them makes a tenth of that many calls.
         self.setting = Setting { mutation: Some(mutation), most_calls: 100_000, ..self.setting };
+        self
+    }
+
+    /// The same while a new version is deployed: half of the messages between steps are of the next one.
+    pub fn upgrading(mut self) -> Self {
+        self.setting.newer = 0.5;
         self
     }
 

@@ -102,7 +102,7 @@ impl World {
         let witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &routes);
         Self {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),
-            queues: Queues::new(env.clone(), setting.loss),
+            queues: Queues::new(env.clone(), setting.loss, setting.newer),
             routes,
             leaders_routes,
             downstream,

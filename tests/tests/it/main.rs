@@ -32,4 +32,5 @@ mod streams;
 mod sweep;
 mod traces;
 mod trackers;
+mod versions;
 mod windows;

@@ -119,7 +119,7 @@ impl Invocation<'_> {
 
     async fn send(&self, to: Destination, message: &Message, delay_ms: u64) {
         let body = serde_json::to_string(message).unwrap_or_default();
-        let _ = self.queues.send(vec![Outgoing { to, body, delay_ms, attributes: Vec::new() }]).await;
+        let _ = self.queues.send(vec![Outgoing { to, body, delay_ms, attributes: Vec::new(), tenant: None }]).await;
     }
 
     /// Writes a task down; returns its election message.
@@ -129,7 +129,7 @@ impl Invocation<'_> {
         let (task, target) = (message.id.as_str().to_owned(), assigned.target.as_str().to_owned());
         self.tables.register(self.store, &task, &target, &message.payload).await?;
         let body = serde_json::to_string(&Message::Elect { task, target, again: false }).unwrap_or_default();
-        Ok(Some(Outgoing { to: Destination::Elect, body, delay_ms: 0, attributes: Vec::new() }))
+        Ok(Some(Outgoing { to: Destination::Elect, body, delay_ms: 0, attributes: Vec::new(), tenant: None }))
     }
 
     async fn elect(&self, task: String, target: String, again: bool) -> Result<()> {

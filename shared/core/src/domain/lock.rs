@@ -52,7 +52,6 @@ pub struct Holder {
 
 /// One leadership: carried by the leader's messages and by each of its writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Term {
     /// What it leads.
     pub target: Target,

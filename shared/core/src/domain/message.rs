@@ -1,7 +1,10 @@
 //! The messages between the steps.
 //!
-//! Each may come twice, late, or after its sender died. They carry ids and positions, never payloads. Unknown fields
-//! are refused: a message that a newer version wrote waits in its queue for that version.
+//! Each may come twice, late, or after its sender died. They carry ids and positions, never payloads.
+//!
+//! While a stack is deployed, versions read each other's messages. A reader passes over a field that it does not know.
+//! So a new field must be one without which the work is right. What a reader must know is a new kind of message: such
+//! a message stays in its queue for a version that reads it.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +22,7 @@ const MAX_ELECTIONS: usize = 10;
 
 /// To elect-leader: find these tasks a leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Elect {
     /// Tasks that wait for a batch.
     Waiting(Election),
@@ -33,7 +36,6 @@ pub enum Elect {
 
 /// Tasks of one Target, and the workflow that drives them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Election {
     /// Who asks for the lock.
     pub workflow: WorkflowId,
@@ -51,6 +53,16 @@ pub struct Election {
 }
 
 impl Elect {
+    /// Whose tasks it is about, if those of one Target.
+    pub const fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Waiting(election) => Some(&election.target),
+            Self::Several(_) => None,
+            Self::Returning(returning) => Some(&returning.target),
+            Self::Due(due) => Some(&due.target),
+        }
+    }
+
     /// Elections in as few messages as hold them, in their order; each message with the keys of those in it.
     pub fn packed<K>(elections: impl IntoIterator<Item = (K, Election)>) -> Vec<(Vec<K>, Self)> {
         let mut packs: Vec<(Vec<K>, Vec<Election>)> = Vec::new();
@@ -81,7 +93,6 @@ impl Elect {
 
 /// Members of a settled batch on their way back to waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Return {
     /// The batch that they were members of.
     pub batch: BatchId,
@@ -93,7 +104,6 @@ pub struct Return {
 
 /// Scheduled tasks of one Target, of one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Due {
     /// Their Target.
     pub target: Target,
@@ -105,7 +115,6 @@ pub struct Due {
 
 /// One member on its way back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Returning {
     /// The task, in the round of the batch it was in.
     pub task: Candidate,
@@ -115,7 +124,7 @@ pub struct Returning {
 
 /// To group-batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Group {
     /// Lead: fill batches while tasks wait.
     Lead(Lead),
@@ -135,7 +144,6 @@ impl Group {
 
 /// A leader's own message: it lives as long as the leadership and as its tasks wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Lead {
     /// The leadership.
     pub term: Term,
@@ -152,7 +160,6 @@ pub struct Lead {
 
 /// What the leader knew when it left its open batch to wait for more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Resume {
     /// The batch. An earlier delivery may have gone on to the next one.
     pub batch: BatchId,
@@ -167,7 +174,6 @@ pub struct Resume {
 
 /// A batch to finish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Finish {
     /// The batch.
     pub batch: BatchId,
@@ -177,7 +183,6 @@ pub struct Finish {
 
 /// To batch-handler: a frozen batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Handle {
     /// The batch.
     pub batch: BatchId,

@@ -251,7 +251,6 @@ pub fn traces<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Traces {
 
 /// A task that may become a batch's member: carried by messages and by the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Candidate {
     /// The task.
     pub id: TaskId,

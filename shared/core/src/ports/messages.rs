@@ -15,6 +15,8 @@ pub struct Outgoing {
     pub delay_ms: u64,
     /// Message attributes, all strings.
     pub attributes: Vec<(&'static str, String)>,
+    /// Whose it is, if it is somebody's: a queue that is fair lets nobody's thousands delay another's one.
+    pub tenant: Option<String>,
 }
 
 impl Outgoing {

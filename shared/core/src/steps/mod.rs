@@ -39,7 +39,7 @@ pub mod work;
 use crate::domain::json::sendable;
 use crate::domain::message::{Elect, Group, Handle};
 use crate::domain::task::Status;
-use crate::domain::{Candidate, Retryable, RouteName};
+use crate::domain::{Candidate, Retryable, RouteName, Target};
 use crate::ports::{self, Destination, Env, Freshness, Outgoing, Tasks};
 
 /// A step or a call could not finish: its message comes again, or it may be repeated. Mostly a port did not answer,
@@ -97,17 +97,17 @@ const fn lease_ms(wait_ms: u64) -> u64 {
 impl Outgoing {
     /// A message to elect-leader.
     pub fn elect(message: &Elect, delay_ms: u64) -> Self {
-        Self::json(Destination::Elect, message, delay_ms)
+        Self { tenant: message.target().map(Target::to_string), ..Self::json(Destination::Elect, message, delay_ms) }
     }
 
     /// A message to group-batch.
     pub fn group(message: &Group, delay_ms: u64) -> Self {
-        Self::json(Destination::Group, message, delay_ms)
+        Self { tenant: Some(message.target().to_string()), ..Self::json(Destination::Group, message, delay_ms) }
     }
 
     /// A message to batch-handler.
     pub fn handle(message: &Handle, delay_ms: u64) -> Self {
-        Self::json(Destination::Handle, message, delay_ms)
+        Self { tenant: Some(message.target.to_string()), ..Self::json(Destination::Handle, message, delay_ms) }
     }
 
     fn json(to: Destination, message: &impl serde::Serialize, delay_ms: u64) -> Self {
@@ -116,7 +116,7 @@ impl Outgoing {
             reason = "our messages are structs of strings and numbers; they have a JSON form"
         )]
         let body = serde_json::to_string(message).expect("a message serialises");
-        Self { to, body: sendable(body), delay_ms, attributes: Vec::new() }
+        Self { to, body: sendable(body), delay_ms, attributes: Vec::new(), tenant: None }
     }
 }
 

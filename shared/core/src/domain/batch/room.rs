@@ -125,7 +125,6 @@ impl Room {
 const SECOND_MS: u64 = 1_000;
 /// How fast tasks came before the present batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Pace {
     /// This many tasks.
     pub members: usize,

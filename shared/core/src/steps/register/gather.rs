@@ -257,7 +257,7 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             let delay_ms = again_delay_ms(1, self.env.random());
             let message = |rest: &Opened, task: &Record| {
                 let body = Rest::body(std::slice::from_ref(&task.body), Stage::Failed, rest.shard);
-                Outgoing { to: Destination::Tasks, body, delay_ms, attributes: Vec::new() }
+                Outgoing { to: Destination::Tasks, body, delay_ms, attributes: Vec::new(), tenant: None }
             };
             let back = failed.iter().map(|(rest, task, _)| message(rest, task)).collect();
             // One that is alone already is counted by its queue as it comes again and again.
@@ -311,7 +311,10 @@ pub(super) fn packed(rest: Vec<(Record, Parsed)>, envelope: &Envelope) -> (Vec<G
     let message = |Pack { tasks, bodies, .. }: Pack| {
         let Envelope { to, stage, shard, delay_ms } = envelope;
         let body = Rest::body(&bodies, *stage, *shard);
-        Gathering { tasks, message: Outgoing { to: to.clone(), body, delay_ms: *delay_ms, attributes: Vec::new() } }
+        Gathering {
+            tasks,
+            message: Outgoing { to: to.clone(), body, delay_ms: *delay_ms, attributes: Vec::new(), tenant: None },
+        }
     };
     (packs.into_iter().map(message).collect(), too_large)
 }
