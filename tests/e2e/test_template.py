@@ -59,7 +59,7 @@ def test_every_alarm_watches_something_that_exists(stack):
     sqs, functions = stack.client("sqs"), stack.client("lambda")
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
-    assert len(alarms) == len(watched) == 45
+    assert len(alarms) == len(watched) == 48
     for alarm in alarms:
         [dimension] = alarm["Dimensions"]
         if dimension["Name"] == "QueueName":

@@ -56,6 +56,8 @@ pub enum Metric {
     TasksReturned,
     /// Records, and elections that share one, that will come again because of an error, or for lack of time.
     RecordsFailed,
+    /// Messages that copied themselves too fast for too long: each copy waits for a quarter of an hour from then on.
+    MessagesBraked,
     /// Sessions that sweep found over.
     SessionsExpired,
     /// Batches that sweep sent on.
