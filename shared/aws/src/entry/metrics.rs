@@ -22,6 +22,8 @@ pub enum Metric {
     TasksGathered,
     /// Tasks that went back to the task queue, since the index of their Target is throttled.
     TasksYielded,
+    /// Targets, or shards, whose part of the index took no more tasks. The log names the first of an event.
+    TargetsThrottled,
     /// Registrations that found their task there.
     TasksRepeated,
     /// Messages sent to the rejected queue.

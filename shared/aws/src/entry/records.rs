@@ -187,7 +187,15 @@ mod tests {
 
     fn election(n: usize) -> Election {
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election { workflow, target, tasks: Vec::new(), since: Timestamp(0), attempt: 1, signalled: None, copies: Copies::NONE }
+        Election {
+            workflow,
+            target,
+            tasks: Vec::new(),
+            since: Timestamp(0),
+            attempt: 1,
+            signalled: None,
+            copies: Copies::NONE,
+        }
     }
 
     fn leader(n: usize) -> Successor {

@@ -102,9 +102,11 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     counts.add(Metric::TasksYielded, report.yielded);
     counts.add(Metric::RecordsFailed, report.failed.len() + report.sent_back.len());
     match report.overloads.first() {
-        Some(error) => {
+        Some((target, error)) => {
             let targets = report.overloads.len();
-            warn!(tasks = report.yielded, targets, %error, "tasks wait on the queue: too many came");
+            let target = if stack.logs_targets { target.to_string() } else { target.route().to_string() };
+            warn!(tasks = report.yielded, targets, %target, %error, "tasks wait on the queue: too many came");
+            counts.add(Metric::TargetsThrottled, targets);
         }
         None if report.late > 0 => warn!(tasks = report.late, "tasks wait on the queue: no time was left"),
         None if report.yielded > 0 => {
@@ -344,7 +346,10 @@ struct Braked(AtomicUsize);
 impl Braked {
     fn look(&self, is_braked: bool, message_id: &str) {
         if is_braked {
-            warn!(message_id, "the message copied itself without getting on: it waits for a quarter of an hour each time");
+            warn!(
+                message_id,
+                "the message copied itself without getting on: it waits for a quarter of an hour each time"
+            );
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -57,13 +57,17 @@ pub struct Election {
 }
 
 impl Elect {
-    /// Whose tasks it is about, if those of one Target.
-    pub const fn target(&self) -> Option<&Target> {
+    /// The Target whose tasks it is about, if it is one.
+    pub fn target(&self) -> Option<Target> {
         match self {
-            Self::Waiting(election) => Some(&election.target),
-            Self::Several(_) => None,
-            Self::Returning(returning) => Some(&returning.target),
-            Self::Due(due) => Some(&due.target),
+            Self::Waiting(election) => Some(election.target.whole()),
+            Self::Several(elections) => {
+                let mut targets = elections.iter().map(|election| election.target.whole());
+                let first = targets.next()?;
+                targets.all(|target| target == first).then_some(first)
+            }
+            Self::Returning(returning) => Some(returning.target.whole()),
+            Self::Due(due) => Some(due.target.whole()),
         }
     }
 
@@ -247,10 +251,29 @@ mod tests {
     use super::*;
     use crate::domain::id::Round;
 
+    #[test]
+    fn elections_of_one_targets_shards_are_those_of_that_target_and_others_of_none() {
+        let of = |shard, n| {
+            let election = election(n, 1);
+            Election { target: election.target.in_shard(Shard(shard)), ..election }
+        };
+        assert_eq!(Elect::Waiting(of(3, 0)).target(), Some(Target::new("parcels:0")));
+        assert_eq!(Elect::Several(vec![of(3, 0), of(0, 0)]).target(), Some(Target::new("parcels:0")));
+        assert_eq!(Elect::Several(vec![of(3, 0), of(3, 1)]).target(), None);
+    }
+
     fn election(n: usize, tasks: usize) -> Election {
         let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30 };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election { workflow, target, tasks: vec![task; tasks], since: Timestamp(0), attempt: 0, signalled: None, copies: Copies::NONE }
+        Election {
+            workflow,
+            target,
+            tasks: vec![task; tasks],
+            since: Timestamp(0),
+            attempt: 0,
+            signalled: None,
+            copies: Copies::NONE,
+        }
     }
 
     proptest! {
