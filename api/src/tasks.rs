@@ -168,7 +168,7 @@ pub async fn send<B: Backend>(
             body,
             delay_ms: 0,
             attributes: Vec::new(),
-            tenant: None,
+            tenant: tenant(routes.as_deref(), &message),
         });
         ids.push(message.id);
     }
@@ -179,6 +179,11 @@ pub async fn send<B: Backend>(
 /// The queue that a task is sent to. Without routes nothing is in order.
 fn intake(routes: Option<&Routes>, message: &TaskMessage) -> Destination {
     routes.map_or(Destination::Tasks, |routes| routes.intake(message))
+}
+
+/// A task's Target, among which the task queue is fair. One that no route wants is refused later.
+fn tenant(routes: Option<&Routes>, message: &TaskMessage) -> Option<String> {
+    routes?.assign(&message.payload).ok().map(|assigned| assigned.target.whole().to_string())
 }
 
 /// The message of a task that says its id, whether or not the sender did.

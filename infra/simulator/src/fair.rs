@@ -1,7 +1,7 @@
-//! Fair queues: a standard queue hands out the messages of quiet groups before those of noisy ones.
+//! Fair queues: a standard queue hands out the messages of quiet tenants before those of noisy ones.
 //!
-//! A group is noisy while it has over a tenth of the messages in flight, and at least 30 of them (SQS developer guide,
-//! *Amazon SQS fair queues*). A message without a group is nobody's, and quiet.
+//! A tenant is noisy while it has over a tenth of the messages in flight, and at least 30 of them (SQS developer guide,
+//! *Amazon SQS fair queues*). A message without a tenant is quiet.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::message::Message;
 const LEAST_IN_HAND: usize = 30;
 const SHARE: usize = 10;
 
-/// How many messages of each group are in somebody's hands.
+/// How many messages of each tenant are in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Fair(HashMap<String, usize>);
 
@@ -31,7 +31,7 @@ impl Fair {
         }
     }
 
-    /// Takes up to `most` messages: the first of quiet groups, then the first of all.
+    /// Takes up to `most` messages: the first of quiet tenants, then the first of all.
     pub(crate) fn take(&self, ready: &mut VecDeque<Message>, most: usize, in_hand: usize) -> Vec<Message> {
         let is_much = |count: usize| count >= LEAST_IN_HAND && count * SHARE > in_hand;
         let is_noisy = |message: &Message| {

@@ -70,8 +70,8 @@ pub struct Message {
     pub received: u32,
     /// When it could first be received.
     pub visible_at: Instant,
-    /// Its message group. On the FIFO queue the others of a group wait as long as one is in somebody's hands; the other
-    /// queues are fair among groups.
+    /// Its message group. On the FIFO queue the others of a group wait as long as one is in somebody's hands; on the
+    /// other queues it is the tenant.
     pub(crate) group: Option<String>,
     /// Whether it came by the FIFO queue.
     pub(crate) keeps_order: bool,

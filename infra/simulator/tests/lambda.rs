@@ -29,6 +29,7 @@ fn tasks_that_wait_by_hundreds_of_messages_settle_where_loops_are_allowed() {
     println!("{} tasks settled after {:?}: {:?}", outcome.tasks, outcome.took, outcome.refused);
     assert!(outcome.tasks > 0 && outcome.refused.longest_chain >= 200, "{:?}", outcome.refused);
     assert_eq!((outcome.refused.cut, outcome.dead.len()), (0, 0));
+    assert_eq!(outcome.counts.get(Metric::MessagesBraked), 0, "they wait as long as they have to, and no faster");
     assert_eq!(outcome.counts.get(Metric::TasksSucceeded), outcome.tasks as u64);
 }
 
@@ -56,6 +57,7 @@ fn burst(lambda: Lambda) -> (u64, usize, Outcome) {
         outcome.refused,
         outcome.dead,
     );
+    assert_eq!(outcome.counts.get(Metric::MessagesBraked), 0);
     (succeeded, dead, outcome)
 }
 

@@ -1,6 +1,7 @@
 //! More tasks of one Target come than its partition of the index bears.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use groupage_aws::entry::Metric;
 use simulator::limits::Limits;
 use simulator::load::Load;
 use simulator::timing::{Flow, flow};
@@ -22,6 +23,7 @@ fn reached(offered: f64, seconds: u64) -> f64 {
         let setting =
             Setting { seed, express: false, limits: Some(limits), stop_after_s: Some(seconds), ..Setting::of(load) };
         let outcome = run(&setting, &|_| {}).unwrap();
+        assert_eq!(outcome.counts.get(Metric::MessagesBraked), 0, "a leader that is throttled is not held up");
         let Flow { offered, reached, left } = flow(&outcome, seconds);
         println!("of {offered:.0} tasks a second {reached:.0} reached the downstream, {left} were left");
         reached

@@ -10,7 +10,7 @@ use groupage_core::domain::drain::Drain;
 use groupage_core::domain::message::{Elect, Election};
 use groupage_core::domain::task_message::{self, TaskMessage};
 use groupage_core::domain::tracker::{Mark, Node, NodeId};
-use groupage_core::domain::{BatchId, Candidate, Round, RouteName, Target, TaskId, Timestamp, WorkflowId};
+use groupage_core::domain::{BatchId, Candidate, Copies, Round, RouteName, Target, TaskId, Timestamp, WorkflowId};
 use groupage_core::routes::{Item, Routes};
 use serde_json::value::RawValue;
 
@@ -84,6 +84,7 @@ fn an_election_is_written(bencher: Bencher) {
         since: Timestamp(0),
         attempt: 0,
         signalled: None,
+        copies: Copies::NONE,
     });
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::to_string(&election));
 }
@@ -93,8 +94,8 @@ fn an_election_is_read(bencher: Bencher) {
     let routes = Routes::parse(ROUTES).unwrap();
     let target = routes.assign(&message().payload).unwrap().target;
     let workflow = WorkflowId::new("0123456789abcdef0123456789abcdef");
-    let election =
-        Election { workflow, target, tasks: candidates(ITEMS), since: Timestamp(0), attempt: 0, signalled: None };
+    let (tasks, since, copies) = (candidates(ITEMS), Timestamp(0), Copies::NONE);
+    let election = Election { workflow, target, tasks, since, attempt: 0, signalled: None, copies };
     let text = serde_json::to_string(&Elect::Waiting(election)).unwrap();
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::from_str::<Elect>(&text));
 }

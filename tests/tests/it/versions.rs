@@ -12,7 +12,7 @@ use groupage_core::domain::gate::{Of, Ticket};
 use groupage_core::domain::message::{Due, Elect, Election, Finish, Group, Handle, Lead, Resume, Return, Returning};
 use groupage_core::domain::rest::Stage;
 use groupage_core::domain::{
-    BatchId, Candidate, Fence, Rest, Revision, Round, Shard, Target, TaskId, Term, WorkflowId,
+    BatchId, Candidate, Copies, Fence, Rest, Revision, Round, Shard, Target, TaskId, Term, WorkflowId,
 };
 use groupage_tests::prelude::*;
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ fn folder() -> PathBuf {
 fn todays(bare: bool) -> Vec<(&'static str, Value)> {
     let (target, batch) = (Target::new("parcels:t1"), BatchId::new("b1"));
     let (workflow, task) = (WorkflowId::new("w1"), Candidate { id: TaskId::new("p1"), round: Round(2), bytes: 30 });
+    let copies = if bare { Copies::NONE } else { Copies::NONE.and_one(0, Timestamp(7)).0 };
     let election = Election {
         workflow: workflow.clone(),
         target: target.clone(),
@@ -32,6 +33,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         since: Timestamp(7),
         attempt: 1,
         signalled: (!bare).then_some((Shard(0), Fence(3))),
+        copies,
     };
     let due = Due { target: target.clone(), at: Timestamp(9), tasks: vec![task.clone()] };
     let returning = Returning { task: task.clone(), attempts: 2 };
@@ -48,6 +50,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         verify: true,
         pace: Pace::UNKNOWN,
         resume: Some(resume),
+        copies,
     };
     let handle = Handle {
         batch: batch.clone(),
@@ -55,6 +58,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         waits: 1,
         nudge: 1,
         ticket: (!bare).then_some(Ticket { of: Of::Route, number: 5, attempts: 1 }),
+        copies,
     };
     vec![
         ("elect", json!(Elect::Waiting(election.clone()))),
@@ -62,7 +66,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         ("elect", json!(Elect::Returning(returned))),
         ("elect", json!(Elect::Due(due))),
         ("group", json!(Group::Lead(lead))),
-        ("group", json!(Group::Finish(Finish { batch, target }))),
+        ("group", json!(Group::Finish(Finish { batch, target, copies }))),
         ("handle", json!(handle)),
         ("rest", serde_json::from_str(&Rest::body(&["{}".to_owned()], Stage::Left(Timestamp(7)), Shard(0))).unwrap()),
     ]

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::{Batch, Pace};
+use super::copies::Copies;
 use super::gate::Ticket;
 use super::id::{BatchId, Fence, Revision, Shard, Target, TaskId, WorkflowId};
 use super::lock::Term;
@@ -50,16 +51,32 @@ pub struct Election {
     /// The leader that it has signalled: the shard of its lock, and its fence. Each lock counts fences for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signalled: Option<(Shard, Fence)>,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 impl Elect {
-    /// Whose tasks it is about, if those of one Target.
-    pub const fn target(&self) -> Option<&Target> {
+    /// The Target whose tasks it is about, if it is one.
+    pub fn target(&self) -> Option<Target> {
         match self {
-            Self::Waiting(election) => Some(&election.target),
-            Self::Several(_) => None,
-            Self::Returning(returning) => Some(&returning.target),
-            Self::Due(due) => Some(&due.target),
+            Self::Waiting(election) => Some(election.target.whole()),
+            Self::Several(elections) => {
+                let mut targets = elections.iter().map(|election| election.target.whole());
+                let first = targets.next()?;
+                targets.all(|target| target == first).then_some(first)
+            }
+            Self::Returning(returning) => Some(returning.target.whole()),
+            Self::Due(due) => Some(due.target.whole()),
+        }
+    }
+
+    /// Whether one of its elections copies itself too fast.
+    pub fn is_braked(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Waiting(election) => election.copies.is_braked(now),
+            Self::Several(elections) => elections.iter().any(|election| election.copies.is_braked(now)),
+            Self::Returning(_) | Self::Due(_) => false,
         }
     }
 
@@ -140,6 +157,12 @@ impl Group {
             Self::Finish(finish) => &finish.target,
         }
     }
+
+    /// Whether it copies itself too fast.
+    pub fn is_braked(&self, now: Timestamp) -> bool {
+        let (Self::Lead(Lead { copies, .. }) | Self::Finish(Finish { copies, .. })) = self;
+        copies.is_braked(now)
+    }
 }
 
 /// A leader's own message: it lives as long as the leadership and as its tasks wait.
@@ -156,6 +179,9 @@ pub struct Lead {
     pub pace: Pace,
     /// Set when the message comes back to a batch whose window is open.
     pub resume: Option<Resume>,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 /// What the leader knew when it left its open batch to wait for more.
@@ -179,6 +205,9 @@ pub struct Finish {
     pub batch: BatchId,
     /// Its Target.
     pub target: Target,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 /// To batch-handler: a frozen batch.
@@ -196,6 +225,9 @@ pub struct Handle {
     /// Its number in the line of the gate that it waits at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<Ticket>,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 impl Handle {
@@ -207,6 +239,7 @@ impl Handle {
             waits: 0,
             nudge: batch.nudges,
             ticket: batch.ticket,
+            copies: Copies::NONE,
         }
     }
 }
@@ -218,10 +251,29 @@ mod tests {
     use super::*;
     use crate::domain::id::Round;
 
+    #[test]
+    fn elections_of_one_targets_shards_are_those_of_that_target_and_others_of_none() {
+        let of = |shard, n| {
+            let election = election(n, 1);
+            Election { target: election.target.in_shard(Shard(shard)), ..election }
+        };
+        assert_eq!(Elect::Waiting(of(3, 0)).target(), Some(Target::new("parcels:0")));
+        assert_eq!(Elect::Several(vec![of(3, 0), of(0, 0)]).target(), Some(Target::new("parcels:0")));
+        assert_eq!(Elect::Several(vec![of(3, 0), of(3, 1)]).target(), None);
+    }
+
     fn election(n: usize, tasks: usize) -> Election {
         let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30 };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election { workflow, target, tasks: vec![task; tasks], since: Timestamp(0), attempt: 0, signalled: None }
+        Election {
+            workflow,
+            target,
+            tasks: vec![task; tasks],
+            since: Timestamp(0),
+            attempt: 0,
+            signalled: None,
+            copies: Copies::NONE,
+        }
     }
 
     proptest! {

@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod batch;
 pub mod cancelled;
+pub mod copies;
 pub mod destination;
 pub mod drain;
 pub mod ended;
@@ -39,6 +40,7 @@ pub mod why;
 
 // The words of the glossary that everything else is said with.
 pub use batch::{Batch, Member};
+pub use copies::Copies;
 pub use failed::{Failed, Failure};
 pub use gate::Gate;
 pub use id::{

@@ -15,7 +15,7 @@ pub struct Outgoing {
     pub delay_ms: u64,
     /// Message attributes, all strings.
     pub attributes: Vec<(&'static str, String)>,
-    /// Whose it is, if it is somebody's: a queue that is fair lets nobody's thousands delay another's one.
+    /// Its tenant: a Target, a list or a stream. A fair queue lets no tenant's thousands delay another's one.
     pub tenant: Option<String>,
 }
 

@@ -252,8 +252,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             // The gate says for how long when it is asked again.
             Now::Closed(None) => return Ok(Prepared::Not(Processed::Away(self.env.now().plus_ms(ASK_AGAIN_MS)))),
         }
-        let is_trusted = keeper.is_trusted().await;
-        Ok(if is_trusted { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
+        Ok(if keeper.is_trusted() { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
     }
 
     /// A batch that must stay away comes back later, unless its outage has lasted for as long as its route waits.

@@ -21,7 +21,7 @@ use crate::domain::lock::{self, Bid, Holder, Lock, Term};
 use crate::domain::message::{Due, Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
-use crate::domain::{Fence, Shard, Target, Timestamp, WorkflowId};
+use crate::domain::{Copies, Fence, Shard, Target, Timestamp, WorkflowId};
 use crate::ports::{
     self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, WayBack,
 };
@@ -166,13 +166,15 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// The next attempt of an election that was lost or failed, and the pause before it.
     fn once_more(&self, election: Election) -> (Election, u64) {
         let delay_ms = election_delay_ms(election.attempt, self.draw);
-        (Election { attempt: election.attempt + 1, ..election }, delay_ms)
+        let (copies, delay_ms) = election.copies.and_one(delay_ms, self.env.now());
+        (Election { attempt: election.attempt.saturating_add(1), copies, ..election }, delay_ms)
     }
 
     /// An election that is not held now, and the shortest pause. An earlier delivery may have held it, so it is a
     /// repeat.
     fn put_off(&self, election: Election) -> (Election, u64) {
-        (Election { attempt: election.attempt.max(1), ..election }, election_delay_ms(0, self.draw))
+        let (copies, delay_ms) = election.copies.and_one(election_delay_ms(0, self.draw), self.env.now());
+        (Election { attempt: election.attempt.max(1), copies, ..election }, delay_ms)
     }
 
     async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Option<Successor>), Error> {
@@ -191,7 +193,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 }
                 // The home's leader may have come to a shard's tasks meanwhile.
                 let verify = term.target.shard() != Shard::HOME;
-                let lead = Lead { term, tasks: election.tasks, verify, pace: Pace::UNKNOWN, resume: None };
+                let Election { tasks, copies, .. } = election;
+                let lead = Lead { term, tasks, verify, pace: Pace::UNKNOWN, resume: None, copies };
                 Ok((Outcome::Won, Some(Successor::Lead(lead))))
             }
             Bidden::Lost { signalled } => {
@@ -204,13 +207,14 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// Ends a workflow whose tasks have all moved on, unless it holds a lock: an earlier delivery may have won and
     /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
     async fn end(&self, election: &Election) -> Result<(Outcome, Option<Successor>), Error> {
-        let Election { workflow, target, .. } = election;
+        let Election { workflow, target, copies, .. } = election;
         for target in within_reach(target) {
             if let Some(Lock { holder: Some(holder), fence, .. }) = self.store.lock(&target).await?
                 && holder.workflow == *workflow
             {
                 let term = Term { target, workflow: workflow.clone(), fence };
-                let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None };
+                let (tasks, copies) = (Vec::new(), *copies);
+                let lead = Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, copies };
                 return Ok((Outcome::Won, Some(Successor::Lead(lead))));
             }
         }
@@ -309,7 +313,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let falling = tasks.iter().map(|task| self.store.fall_due(&task.id, &target, now)).collect::<Vec<_>>();
         let waiting: Vec<_> = stream::iter(falling).buffer_unordered(CONCURRENCY).try_collect().await?;
         let tasks = waiting.into_iter().flatten().map(|waiting| waiting.candidate).collect();
-        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })
+        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
     }
 
     /// Puts a settled batch's returning members back to waiting. A repeat finds them there and elects again.
@@ -336,7 +340,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             follow_up::returned(self.store, &settled).await?;
         }
         let tasks = waiting.into_iter().flatten().collect();
-        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })
+        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
     }
 }
 

@@ -97,17 +97,20 @@ const fn lease_ms(wait_ms: u64) -> u64 {
 impl Outgoing {
     /// A message to elect-leader.
     pub fn elect(message: &Elect, delay_ms: u64) -> Self {
-        Self { tenant: message.target().map(Target::to_string), ..Self::json(Destination::Elect, message, delay_ms) }
+        Self {
+            tenant: message.target().map(|target| target.to_string()),
+            ..Self::json(Destination::Elect, message, delay_ms)
+        }
     }
 
     /// A message to group-batch.
     pub fn group(message: &Group, delay_ms: u64) -> Self {
-        Self { tenant: Some(message.target().to_string()), ..Self::json(Destination::Group, message, delay_ms) }
+        Self { tenant: Some(message.target().whole().to_string()), ..Self::json(Destination::Group, message, delay_ms) }
     }
 
     /// A message to batch-handler.
     pub fn handle(message: &Handle, delay_ms: u64) -> Self {
-        Self { tenant: Some(message.target.to_string()), ..Self::json(Destination::Handle, message, delay_ms) }
+        Self { tenant: Some(message.target.whole().to_string()), ..Self::json(Destination::Handle, message, delay_ms) }
     }
 
     fn json(to: Destination, message: &impl serde::Serialize, delay_ms: u64) -> Self {

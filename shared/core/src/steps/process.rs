@@ -69,7 +69,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Called { batch, said, told }: Called,
         keeper: &Keeper<'_, S, E>,
     ) -> Result<Processed, Error> {
-        if !keeper.is_trusted().await {
+        if !keeper.is_trusted() {
             return told.and(Ok(Processed::ClaimLost));
         }
         let processed = match said {

@@ -19,7 +19,7 @@ use crate::domain::batch::Pace;
 use crate::domain::id::WorkflowId;
 use crate::domain::lock::{Bid, Holder, Lock, bid};
 use crate::domain::message::{Group, Lead};
-use crate::domain::{Candidate, Target, Term};
+use crate::domain::{Candidate, Copies, Target, Term};
 use crate::ports::{Acquired, Batches, Census, Env, Locks, Outbox, Outgoing, Tasks, Waiting, send_all};
 use crate::routes::{Assigned, Routes};
 
@@ -71,7 +71,8 @@ pub async fn revive<S: Tasks + Batches + Census + Locks>(
             Leaders::AreReplaced => replace(store, env, routes, target, lock).await?,
         };
         if let Some(term) = term {
-            let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None };
+            let (tasks, copies) = (Vec::new(), Copies::NONE);
+            let lead = Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, copies };
             messages.push(Outgoing::group(&Group::Lead(lead), 0));
             report.leaders += 1;
         }

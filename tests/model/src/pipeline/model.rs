@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use groupage_core::domain::message::{Elect, Election};
-use groupage_core::domain::{RouteName, Shard, Target, Task, Timestamp, WorkflowId, task_message};
+use groupage_core::domain::{Copies, RouteName, Shard, Target, Task, Timestamp, WorkflowId, task_message};
 use groupage_core::routes::Routes;
 use stateright::{Model, Property};
 
@@ -158,6 +158,7 @@ impl Model for Groupage {
                 since: Timestamp(0),
                 attempt: 0,
                 signalled: None,
+                copies: Copies::NONE,
             };
             state.put(Message::new(Body::Elect(Elect::Waiting(election))));
         }

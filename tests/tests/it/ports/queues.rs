@@ -164,7 +164,7 @@ conformance![
     of_queues:
     every_message_arrives_once_where_it_was_sent,
     a_delayed_message_is_not_received_yet,
-    messages_of_some_tenant_come_beside_those_of_nobody,
+    messages_of_tenants_come_beside_those_without_one,
     messages_of_one_lane_arrive_in_their_order,
     nothing_is_sent_when_there_is_nothing_to_send,
     a_message_that_is_postponed_comes_again_when_its_time_is_over,
@@ -212,7 +212,7 @@ async fn a_delayed_message_is_not_received_yet<F: Fixture>(fixture: F) {
     assert_eq!(fixture.bodies().await, HashMap::from([(Destination::Elect, vec!["now".to_owned()])]));
 }
 
-async fn messages_of_some_tenant_come_beside_those_of_nobody<F: Fixture>(fixture: F) {
+async fn messages_of_tenants_come_beside_those_without_one<F: Fixture>(fixture: F) {
     let of =
         |tenant: usize| Outgoing { tenant: Some(format!("parcels:{tenant}")), ..outgoing(&Destination::Handle, "a") };
     let messages = vec![of(0), of(0), outgoing(&Destination::Handle, "a"), of(1)];

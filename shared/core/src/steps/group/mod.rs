@@ -14,7 +14,7 @@
 
 mod onward;
 
-use super::ballot::{election_messages, elections};
+use super::ballot::{elections, following_messages};
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
 use super::handle::Delivery;
@@ -23,7 +23,7 @@ use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
 use crate::domain::message::{Finish, Group, Lead, Resume};
 use crate::domain::retry::{Retryable, again_delay_ms};
-use crate::domain::{Candidate, Lock, Shard, Term, Timestamp};
+use crate::domain::{Candidate, Copies, Lock, Shard, Term, Timestamp};
 use crate::ports::{
     self, Batches, Destination, Env, Freshness, Inbox, Locks, Outbox, Outgoing, Tasks, postpone_one, send_all,
 };
@@ -67,6 +67,8 @@ struct Leading<'r, C> {
     drain: Drain<C>,
     /// How fast the latest batch filled.
     pace: Pace,
+    /// How often its message was copied since its latest batch.
+    copies: Copies,
     report: &'r mut Report,
 }
 
@@ -128,7 +130,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         if let Some(lock) = self.store.lock(&message.target).await? {
             let lease_until = lock.holder.map_or(Timestamp(0), |holder| holder.lease_until);
             if lock.open.as_ref() == Some(&message.batch) && lease_until > now {
-                let again = Outgoing::group(&Group::Finish(message), lease_until.since(now));
+                let (copies, delay_ms) = message.copies.and_one(lease_until.since(now), now);
+                let again = Outgoing::group(&Group::Finish(Finish { copies, ..message }), delay_ms);
                 return Ok(send_all(self.queue, vec![again]).await?);
             }
         }
@@ -143,7 +146,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes,
             // and nobody else makes room.
             Err(Error::Port(error)) if error.retryable() == Retryable::Yes => {
-                send_all(self.queue, vec![Outgoing::group(&Group::Lead(again), UNAVAILABLE_MS)]).await?;
+                let (copies, delay_ms) = again.copies.and_one(UNAVAILABLE_MS, self.env.now());
+                let again = Lead { copies, ..again };
+                send_all(self.queue, vec![Outgoing::group(&Group::Lead(again), delay_ms)]).await?;
                 Ok(Report { interrupted: Some(error), ..report })
             }
             Err(error) => Err(error),
@@ -151,12 +156,12 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
     }
 
     async fn try_to_lead(&self, lead: Lead, report: &mut Report) -> Result<(), Error> {
-        let Lead { term, tasks, verify, pace, resume } = lead;
+        let Lead { term, tasks, verify, pace, resume, copies } = lead;
         let name = term.target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lock = match self.store.lock(&term.target).await? {
             Some(lock) if lock.is_led_by(&term) => lock,
-            _ => return self.hand_over(&term, tasks).await,
+            _ => return self.hand_over(&term, tasks, copies).await,
         };
         let shards = match term.target.shard() {
             Shard::HOME => term.target.shards(route.shards).collect(),
@@ -170,6 +175,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             term,
             drain: Drain::new(tasks.clone(), shards, verify),
             pace,
+            copies,
             report,
         };
         match self.work(&mut leading, resume).await {
@@ -177,7 +183,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
                 // Another delivery of this message is ahead, and may die: the message stays for it.
                 Some(lock) if lock.is_led_by(&leading.term) => Err(Error::Conflict("leading ahead of this delivery")),
-                Some(_) | None => self.hand_over(&leading.term, tasks).await,
+                Some(_) | None => self.hand_over(&leading.term, tasks, leading.copies).await,
             },
             Err(Stop::Error(error)) => Err(error),
         }
@@ -185,10 +191,11 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
 
     /// The term is over, and its batches are driven on by others. Tasks that this message answers for and that still
     /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
-    async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<(), Error> {
+    async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>, copies: Copies) -> Result<(), Error> {
         let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
-        Ok(send_all(self.queue, election_messages(elections(self.env, &term.target, &tasks, self.env.now(), 1)))
-            .await?)
+        let now = self.env.now();
+        let elections = elections(self.env, &term.target, &tasks, now, 1);
+        Ok(send_all(self.queue, following_messages(elections, copies, now)).await?)
     }
 
     async fn work(&self, leading: &mut Leading<'_, S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {
@@ -239,7 +246,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         resume: Option<Resume>,
         gathered: Option<Gathered>,
     ) -> Result<bool, Stop> {
-        let Leading { term, lock, limits, first_window, drain, pace, report, .. } = leading;
+        let Leading { term, lock, limits, first_window, drain, pace, copies, report, .. } = leading;
         let (id, since) = (term.batch_id(lock.seq), first_window.take());
         let mut filling = match batch {
             None => {
@@ -276,6 +283,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         let members = self.freeze(filling).await?;
         if members > 0 {
             *pace = filled;
+            *copies = Copies::NONE;
             report.batches += 1;
             report.members += members;
         }

@@ -4,7 +4,7 @@ use super::{GroupBatch, Leading, Stop};
 use crate::domain::message::{Group, Lead, MAX_TASKS, Resume};
 use crate::domain::{Candidate, Lock};
 use crate::ports::{Advanced, Batches, Env, Locks, Outbox, Outgoing, Released, Tasks, send_all};
-use crate::steps::ballot::{election_messages, elections};
+use crate::steps::ballot::{elections, following_messages};
 use crate::steps::fill::Gathered;
 use crate::steps::{Error, lease_ms};
 
@@ -26,8 +26,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                 Released::Yes => {
                     // Only now: while the lock is held, a workflow that comes for these tasks would signal its holder.
                     // If this is never sent, the leader's message comes again for those that it answers for.
-                    let elections = elections(self.env, &leading.term.target, &gathered.candidates, self.env.now(), 1);
-                    send_all(self.queue, election_messages(elections)).await?;
+                    let now = self.env.now();
+                    let elections = elections(self.env, &leading.term.target, &gathered.candidates, now, 1);
+                    send_all(self.queue, following_messages(elections, leading.copies, now)).await?;
                     return Ok(None);
                 }
                 Released::Lost => return Err(Stop::TermOver),
@@ -73,7 +74,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     ) -> Result<(), Stop> {
         let mut tasks = gathered.map_or_else(Vec::new, |gathered| gathered.candidates);
         tasks.extend(leading.drain.rest(MAX_TASKS.saturating_sub(tasks.len())));
-        let lead = Lead { term: leading.term.clone(), tasks, verify: true, pace: leading.pace, resume };
+        let (copies, delay_ms) = leading.copies.and_one(delay_ms, self.env.now());
+        let lead = Lead { term: leading.term.clone(), tasks, verify: true, pace: leading.pace, resume, copies };
         Ok(send_all(self.queue, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
     }
 }

@@ -63,14 +63,14 @@ pub(super) struct Gathering {
 pub(super) struct Envelope {
     pub(super) to: Destination,
     pub(super) stage: Stage,
-    pub(super) shard: Shard,
+    pub(super) target: Target,
     pub(super) delay_ms: u64,
 }
 
 impl Envelope {
     /// To those of the same Target, that their events left since then.
     fn gathering(target: &Target, since: Timestamp) -> Self {
-        Self { to: Destination::Gather(target.clone()), stage: Stage::Left(since), shard: target.shard(), delay_ms: 0 }
+        Self { to: Destination::Gather(target.clone()), stage: Stage::Left(since), target: target.clone(), delay_ms: 0 }
     }
 }
 
@@ -309,12 +309,10 @@ pub(super) fn packed(rest: Vec<(Record, Parsed)>, envelope: &Envelope) -> (Vec<G
         packs.push(pack);
     }
     let message = |Pack { tasks, bodies, .. }: Pack| {
-        let Envelope { to, stage, shard, delay_ms } = envelope;
-        let body = Rest::body(&bodies, *stage, *shard);
-        Gathering {
-            tasks,
-            message: Outgoing { to: to.clone(), body, delay_ms: *delay_ms, attributes: Vec::new(), tenant: None },
-        }
+        let Envelope { to, stage, target, delay_ms } = envelope;
+        let body = Rest::body(&bodies, *stage, target.shard());
+        let (to, tenant) = (to.clone(), Some(target.whole().to_string()));
+        Gathering { tasks, message: Outgoing { to, body, delay_ms: *delay_ms, attributes: Vec::new(), tenant } }
     };
     (packs.into_iter().map(message).collect(), too_large)
 }

@@ -93,7 +93,7 @@ pub struct Report {
     /// Of these, those for which no time was left.
     pub late: usize,
     /// Why the index bears no more, once for each Target.
-    pub overloads: Vec<Error>,
+    pub overloads: Vec<(Target, Error)>,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
     /// Their members.
