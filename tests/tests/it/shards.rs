@@ -149,7 +149,7 @@ async fn let_a_dead_one_lead(world: &World, target: &Target) {
 async fn let_a_dead_one_lead_for(world: &World, target: &Target, lease_ms: u64) {
     let now = world.env.now();
     let dead = Holder { workflow: WorkflowId::new("dead"), waits_since: now, lease_until: now.plus_ms(lease_ms) };
-    let Bid::Acquire(acquisition) = bid(None, target, &dead, now) else { panic!("free") };
+    let Bid::Acquire(acquisition) = bid(None, target, &dead, None, now) else { panic!("free") };
     assert_eq!(world.tables().acquire(target, &acquisition).await.unwrap(), Acquired::Yes);
 }
 

@@ -14,7 +14,7 @@ use crate::domain::batch::Status;
 use crate::domain::gate::{Limits, Of, Scope};
 use crate::domain::task;
 use crate::domain::why::{Seen, Why};
-use crate::domain::{Batch, BatchId, Candidate, Failed, Gate, Lane, Lock, Shard, Target, Task, TaskId};
+use crate::domain::{Batch, BatchId, Candidate, Failed, Gate, Lane, Lock, Shard, Shards, Target, Task, TaskId};
 use crate::ports::{Batches, Env, Failures, Freshness, Gates, Lanes, Locks, Tasks};
 use crate::routes::{Route, Routes};
 
@@ -170,7 +170,14 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let target = target.whole();
         let route = self.route(&target);
         let mut shards = Vec::new();
-        let looked_at: Vec<Target> = target.shards(route.map_or(1, |route| route.shards)).take(MOST_SHARDS).collect();
+        let followed = match route.map(|route| route.shards) {
+            Some(of_route @ Shards::ByLoad) => {
+                of_route.promised(self.store.lock(&target).await?.and_then(|lock| lock.reach))
+            }
+            Some(of_route @ Shards::Fixed(_)) => of_route.most(),
+            None => 1,
+        };
+        let looked_at: Vec<Target> = target.shards(followed).take(MOST_SHARDS).collect();
         let of_each = COUNTED / looked_at.len().max(1);
         let mut allowance = Allowance::default();
         for shard in looked_at {
