@@ -1,6 +1,5 @@
 //! What every `Locks` must do.
 
-use groupage_core::domain::Reach;
 use groupage_core::domain::lock::{Acquisition, Asks, Assumes, Held, Holder};
 use groupage_tests::prelude::*;
 
