@@ -94,7 +94,7 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
     if let Some(most) = route.in_flight.per_target {
         rows.push(("calls in flight for one Target", html! { "at most " (most) }));
     }
-    if route.shards > 1 {
+    if route.shards.most() > 1 {
         rows.push(("shards", html! { (route.shards) }));
     }
     if route.is_ordered() {

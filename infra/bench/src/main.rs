@@ -10,6 +10,7 @@ mod gates;
 mod hot_key;
 mod lists;
 mod looks;
+mod overload;
 mod paper;
 mod plan;
 mod plot;
@@ -60,6 +61,7 @@ enum Benchmark {
     Gates(gates::Args),
     Adaptive(adaptive::Args),
     Looks(looks::Args),
+    Overload(overload::Args),
 }
 
 #[tokio::main]
@@ -92,6 +94,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Gates(options) => gates::run(options, output).await,
         Benchmark::Adaptive(options) => adaptive::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
+        Benchmark::Overload(options) => overload::run(options, output).await,
     }
 }
 

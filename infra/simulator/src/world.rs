@@ -9,6 +9,7 @@ use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
 use groupage_aws::entry::{self, Handled, RouteSource, Stack};
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
+use groupage_core::domain::shards::Shards;
 use groupage_core::routes::Routes;
 use groupage_core::steps::track::Lifetimes;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -93,7 +94,7 @@ pub struct Setting {
     /// What the route's gate lets through.
     pub calls: CallLimits,
     /// How many shards each Target has.
-    pub shards: u8,
+    pub shards: Shards,
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
     /// How Lambda is set.
@@ -119,7 +120,7 @@ impl Setting {
             call_ms: 1_000,
             express: false,
             calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false },
-            shards: 1,
+            shards: Shards::Fixed(1),
             limits: None,
             lambda: Lambda::DEFAULT,
             away_s: None,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use groupage_aws::entry::Metric;
+use groupage_core::domain::Shards;
 use simulator::limits::Limits;
 use simulator::load::Load;
 use simulator::timing::{Flow, flow};
@@ -16,16 +17,16 @@ const LIMIT: f64 = WRITE_UNITS / 2.0;
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
 
 /// Tasks a second that reach the downstream in the second half of a run, on average.
-fn reached(offered: f64, seconds: u64) -> f64 {
+fn reached(offered: f64, seconds: u64, shards: Shards) -> f64 {
     let limits = Limits { partitions: 64, isolated: true, write_units: WRITE_UNITS, ..Limits::default() };
     let load = Load::Stream { per_second: offered, seconds, targets: 1 };
     let of_seed = |seed| {
-        let setting =
-            Setting { seed, express: false, limits: Some(limits), stop_after_s: Some(seconds), ..Setting::of(load) };
+        let setting = Setting { seed, shards, limits: Some(limits), stop_after_s: Some(seconds), ..Setting::of(load) };
         let outcome = run(&setting, &|_| {}).unwrap();
         assert_eq!(outcome.counts.get(Metric::MessagesBraked), 0, "a leader that is throttled is not held up");
         let Flow { offered, reached, left } = flow(&outcome, seconds);
-        println!("of {offered:.0} tasks a second {reached:.0} reached the downstream, {left} were left");
+        let calls = outcome.calls.len();
+        println!("of {offered:.0} tasks a second {reached:.0} reached the downstream, {left} were left, {calls} calls");
         reached
     };
     SEEDS.map(of_seed).sum::<f64>() / SEEDS.count() as f64
@@ -33,12 +34,20 @@ fn reached(offered: f64, seconds: u64) -> f64 {
 
 #[test]
 fn offered_twice_its_limit_a_target_keeps_nine_tenths_of_it() {
-    assert!(reached(2.0 * LIMIT, 60) >= 0.9 * LIMIT);
+    assert!(reached(2.0 * LIMIT, 60, Shards::Fixed(1)) >= 0.9 * LIMIT);
 }
 
 #[test]
 fn offered_ten_times_its_limit_a_target_keeps_four_fifths_of_it() {
     // A backlog of five minutes takes long to simulate.
     let seconds = if std::env::var("GROUPAGE_TESTS").is_ok_and(|tests| tests == "long") { 300 } else { 60 };
-    assert!(reached(10.0 * LIMIT, seconds) >= 0.8 * LIMIT);
+    assert!(reached(10.0 * LIMIT, seconds, Shards::Fixed(1)) >= 0.8 * LIMIT);
+}
+
+#[test]
+fn a_target_whose_shards_follow_its_load_carries_what_one_partition_does_not() {
+    for times in [2.0, 10.0] {
+        let offered = times * LIMIT;
+        assert!(reached(offered, 60, Shards::ByLoad) >= 0.95 * offered, "{times} times the limit");
+    }
 }

@@ -103,6 +103,15 @@ impl<C: Clone> Drain<C> {
         self.verify = false;
     }
 
+    /// Goes through these shards too, if they are new. A shard once walked stays.
+    pub fn come_to(&mut self, shards: impl IntoIterator<Item = Target>) {
+        for shard in shards {
+            if self.shards.iter().all(|(known, _)| *known != shard) {
+                self.shards.push_back((shard, Position::Start));
+            }
+        }
+    }
+
     /// Walks the index once more from its beginning: new entries may sort before the cursors.
     pub fn start_over(&mut self) {
         for (_, position) in &mut self.shards {
@@ -214,5 +223,17 @@ mod tests {
         assert_eq!(drain.wants(room(9), 9), []);
         drain.start_over();
         assert_eq!(drain.wants(room(9), 9).len(), 3);
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_it_is_when_it_is_to_come_to_more_shards() {
+        let mut drain = Drain::<u8>::new([], [home()], false);
+        drain.add_page(&home(), [], Some(7));
+        for _ in 0..2 {
+            drain.come_to(home().shards(3));
+            assert_eq!(drain.wants(room(9), 9), [page(0, Some(7)), page(1, None), page(2, None)]);
+        }
+        drain.come_to([home()]);
+        assert_eq!(drain.wants(room(9), 9).len(), 3, "it leaves none");
     }
 }

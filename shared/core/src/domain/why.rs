@@ -287,7 +287,8 @@ mod tests {
     fn waiting_tasks_wait_for_a_leader_or_for_what_it_does() {
         let lock = |lease_until| {
             let holder = Holder { workflow: WorkflowId::new("w"), waits_since: NOW, lease_until };
-            Lock { holder: Some(holder), fence: Fence(1), seq: Seq(0), signals: 0, open: Some(BatchId::new("b")) }
+            let open = Some(BatchId::new("b"));
+            Lock { holder: Some(holder), fence: Fence(1), seq: Seq(0), signals: 0, open, reach: None }
         };
         let (leads, until) = (lock(Timestamp(1_001)), Timestamp(1_001));
         assert_eq!(Why::of_waiting(None, None, NOW), Why::Election);

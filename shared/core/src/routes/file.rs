@@ -11,7 +11,7 @@ use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::places::Places;
-use super::{Error, InFlight, Ordered, Route, Routes, mistake};
+use super::{Error, InFlight, Ordered, Route, Routes, mistake, shards};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
 use crate::domain::lane::OnFailure;
@@ -45,11 +45,12 @@ struct RouteEntry {
     when: Option<Expression>,
     /// What a task is grouped by: JMESPath over the payload that gives a string.
     target: Expression,
-    /// How many shards each Target of this route has. More than one is for Targets that get over 500 tasks a second,
-    /// which is what one partition of the index and one leader take. Waiting tasks are spread over the shards, and
-    /// these get leaders of their own while there is much to do. Not for ordered routes.
-    #[serde(default = "one_shard")]
-    shards: Limited<1, 64>,
+    /// How many shards each Target of this route has: a number, or `auto`, which gives a Target as many as its load
+    /// needs, up to 16. More than one is for Targets that get over 500 tasks a second, which is what one partition of
+    /// the index and one leader take. Waiting tasks are spread over the shards, and these get leaders of their own while
+    /// there is much to do. Not for ordered routes.
+    #[serde(default)]
+    shards: shards::Written,
     /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one
     /// after the other, in the order in which they were accepted; each waits until the one before it is settled.
     /// Absent: in any order.
@@ -261,7 +262,7 @@ impl File {
             if entry.ordered_by.is_none() && entry.order.is_some() {
                 return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
             }
-            if entry.ordered_by.is_some() && entry.shards.0 > 1 {
+            if entry.ordered_by.is_some() && entry.shards.0.most() > 1 {
                 let what = "is ordered: its Targets cannot have `shards`, which have leaders that work side by side";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
@@ -285,7 +286,7 @@ impl RouteEntry {
             when: self.when.unwrap_or_else(Expression::always),
             target: self.target,
             ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
-            shards: u8::try_from(self.shards.0).unwrap_or(u8::MAX),
+            shards: self.shards.0,
             batch: batch::Limits {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
@@ -336,10 +337,6 @@ const fn keep_failed_days() -> Limited<1, 365> {
 
 fn statuses(statuses: &BTreeSet<Status>) -> BTreeSet<u16> {
     statuses.iter().filter_map(|status| u16::try_from(status.0).ok()).collect()
-}
-
-const fn one_shard() -> Limited<1, 64> {
-    Limited(1)
 }
 
 fn route_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RouteName, D::Error> {

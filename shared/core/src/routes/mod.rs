@@ -14,6 +14,7 @@ mod file;
 mod limited;
 mod mistake;
 mod places;
+mod shards;
 mod template;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
@@ -33,6 +34,7 @@ use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Tur
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::outcome::Reply;
 use crate::domain::retry;
+use crate::domain::shards::Shards;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
 
 /// The routes file is wrong: where, and what to write instead.
@@ -64,7 +66,7 @@ pub struct Route {
     target: Expression,
     ordered: Option<Ordered>,
     /// How many shards each of its Targets has; 1 if it is ordered.
-    pub shards: u8,
+    pub shards: Shards,
     /// How much one call carries, and how long a batch waits.
     pub batch: batch::Limits,
     /// Whether full batches that arrive together need no leader.

@@ -33,6 +33,7 @@ fn a_good_file_is_taken_with_its_defaults() {
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     assert_eq!((route.batch.max_items, route.batch.wait_ms), (10, 1_000));
     assert_eq!(route.retry.attempts, 5);
+    assert_eq!(route.shards, Shards::Fixed(1));
     assert_eq!(route.downstream.timeout_ms(), Some(10_000));
     assert_eq!(route.notify.failure, NotificationQueue::Default);
 }
@@ -53,6 +54,14 @@ fn each_mistake_is_reported_with_its_line_and_field() {
         let error = error(from, to);
         assert!(error.what.contains(says), "{to}: {error}");
         assert_eq!(error.line, line, "{to}: {error}");
+    }
+}
+
+#[test]
+fn shards_are_a_number_or_follow_the_load() {
+    for (written, shards) in [("1", Shards::Fixed(1)), ("64", Shards::Fixed(64)), ("auto", Shards::ByLoad)] {
+        let file = GOOD.replacen("target: truck", &format!("target: truck\n    shards: {written}"), 1);
+        assert_eq!(Routes::parse(&file).unwrap().get(&RouteName::new("parcels")).unwrap().shards, shards);
     }
 }
 
@@ -140,7 +149,10 @@ fn a_payload_without_an_order_says_why_without_quoting_it() {
 
 #[test]
 fn an_order_without_a_key_is_refused() {
-    assert!(ordered("    ordered_by: account\n    shards: 2\n").unwrap_err().what.contains("cannot have `shards`"));
+    for shards in ["2", "auto"] {
+        let file = format!("    ordered_by: account\n    shards: {shards}\n");
+        assert!(ordered(&file).unwrap_err().what.contains("cannot have `shards`"), "{shards}");
+    }
     assert!(ordered("    order: { on_failure: skip }\n").unwrap_err().what.contains("`ordered_by`"));
     assert!(ordered("    ordered_by: account\n    order: { on_failure: stop }\n").unwrap_err().what.contains("hold"));
 }

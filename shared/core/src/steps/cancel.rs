@@ -70,7 +70,7 @@ pub struct Waits<C> {
 impl<C> Waits<C> {
     /// All that wait for this Target. Tasks that wait for their turn are not among them.
     pub fn of(routes: &Routes, target: &Target) -> Self {
-        let shards = routes.get(&target.route()).map_or(1, |route| route.shards);
+        let shards = routes.get(&target.route()).map_or(1, |route| route.shards.most());
         Self { shards: target.whole().shards(shards).collect(), after: None }
     }
 

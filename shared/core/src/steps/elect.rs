@@ -225,10 +225,11 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// of its own, or should have one.
     async fn seek(&self, election: &Election, repeated: bool) -> Result<Bidden, Error> {
         let Election { workflow, target, .. } = election;
-        if target.stands_alone(self.route(target)?.shards) {
+        let shards = self.route(target)?.shards;
+        if target.stands_alone(shards.most()) {
             // In a burst most lose, and a read costs a fifth of a refused write.
             let seen = self.store.lock(target).await?;
-            return self.bid(target, election, seen).await;
+            return self.bid(target, election, seen, None).await;
         }
         let home = target.whole();
         // The route has shards because its Targets are hot, so the home's lock is probably held.
@@ -239,9 +240,9 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let is_led = own.as_ref().is_some_and(|own| own.is_led(now) || is_mine(own));
         let needs_help = seen.as_ref().is_some_and(|home| home.needs_help(now));
         if is_led || (needs_help && self.fills_a_batch(election, repeated).await?) {
-            self.bid(target, election, own).await
+            self.bid(target, election, own, None).await
         } else {
-            self.bid(&home, election, seen).await
+            self.bid(&home, election, seen, shards.asked_for(target.shard())).await
         }
     }
 
@@ -259,21 +260,28 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     }
 
     /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks
-    /// at all that waits before it lets the lock go.
-    async fn bid(&self, target: &Target, election: &Election, mut seen: Option<Lock>) -> Result<Bidden, Error> {
+    /// at all that waits before it lets the lock go. It must come to this many `shards` to find these tasks; if it does
+    /// not any more, it is asked again.
+    async fn bid(
+        &self,
+        target: &Target,
+        election: &Election,
+        mut seen: Option<Lock>,
+        shards: Option<u8>,
+    ) -> Result<Bidden, Error> {
         let Election { workflow, since, signalled, .. } = election;
         let lease = lease_ms(self.route(target)?.batch.wait_ms);
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             let now = self.env.now();
             let bidder = Holder { workflow: workflow.clone(), waits_since: *since, lease_until: now.plus_ms(lease) };
-            seen = match lock::bid(seen.as_ref(), target, &bidder, now) {
+            seen = match lock::bid(seen.as_ref(), target, &bidder, shards, now) {
                 Bid::Leads(fence) => return Ok(Bidden::Won(term(fence))),
                 Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
                     Acquired::Yes => return Ok(Bidden::Won(term(acquisition.next.fence))),
                     Acquired::No(lock) => lock,
                 },
-                Bid::Held(held) if *signalled == Some((target.shard(), held.fence)) => {
+                Bid::Held(held) if held.asks.is_none() && *signalled == Some((target.shard(), held.fence)) => {
                     return Ok(Bidden::Lost { signalled: *signalled });
                 }
                 Bid::Held(held) => match self.store.signal(target, &held).await? {

@@ -132,7 +132,7 @@ async fn replace<S: Locks>(
     let now = lock.holder.as_ref().map_or(env.now(), |holder| holder.lease_until.max(env.now()));
     let (workflow, lease_until) = (WorkflowId::new(env.fresh_id()), now.plus_ms(lease_ms(route.batch.wait_ms)));
     let bidder = Holder { workflow: workflow.clone(), waits_since: now, lease_until };
-    let Bid::Acquire(acquisition) = bid(Some(&lock), &target, &bidder, now) else { return Ok(None) };
+    let Bid::Acquire(acquisition) = bid(Some(&lock), &target, &bidder, None, now) else { return Ok(None) };
     let fence = acquisition.next.fence;
     Ok(match store.acquire(&target, &acquisition).await? {
         Acquired::Yes => Some(Term { target, workflow, fence }),

@@ -1,5 +1,7 @@
 //! How large a run is, and what may go wrong in it.
 
+use groupage_core::domain::Shards;
+
 /// How often each thing may still go wrong.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
 pub struct Mishaps {
@@ -36,6 +38,8 @@ pub struct Setting {
     pub mishaps: Mishaps,
     /// How many shards the Target has; a workflow's tasks lie in one of them.
     pub shards: u8,
+    /// Whether their number follows the load, so that home's leader learns of each.
+    pub by_load: bool,
     /// How many tasks one call takes.
     pub max_items: u8,
     /// Whether a batch that is not full waits for more.
@@ -62,6 +66,7 @@ impl Setting {
         repeats: 0,
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
         shards: 1,
+        by_load: false,
         max_items: 2,
         window: false,
         calls_last: true,
@@ -71,9 +76,15 @@ impl Setting {
         bisects: false,
     };
 
+    /// How many shards its Target has.
+    pub const fn of_target(&self) -> Shards {
+        if self.by_load { Shards::ByLoad } else { Shards::Fixed(self.shards) }
+    }
+
     /// The routes file of this setting.
     pub fn routes(&self) -> String {
-        let Self { max_items, shards, attempts, .. } = self;
+        let Self { max_items, attempts, .. } = self;
+        let shards = self.of_target();
         let on_reject = if self.bisects { "bisect" } else { "fail" };
         let express = self.express > 0;
         let wait_ms = if self.window { 60_000 } else { 0 };
@@ -100,7 +111,7 @@ pub(super) const COPY: Mishaps = Mishaps { copies: 1, ..NONE };
 pub(super) const SLEEP: Mishaps = Mishaps { sleeps: 1, ..NONE };
 
 /// Few workflows with one mishap, or two that make few states.
-pub(super) const QUICK: [Setting; 16] = [
+pub(super) const QUICK: [Setting; 17] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -115,16 +126,18 @@ pub(super) const QUICK: [Setting; 16] = [
     Setting { name: "express, an event twice", ..express(2, COPY) },
     Setting { name: "express, a crash, beside a leader", workflows: 1, tasks: 1, ..express(2, CRASH) },
     Setting { name: "two shards", ..shards(NONE) },
+    Setting { name: "two shards, by load", by_load: true, ..shards(NONE) },
     Setting { name: "a batch's only worker dies", ..only(CRASH) },
     Setting { name: "a batch's only worker sleeps", ..only(Mishaps { sleeps: 1, copies: 1, ..NONE }) },
 ];
 
 /// Few workflows with two mishaps, and three with a crash.
-pub(super) const LONG: [Setting; 7] = [
+pub(super) const LONG: [Setting; 8] = [
     Setting { name: "a crash, and a lagging read", ..pair(Mishaps { crashes: 1, lags: 1, ..NONE }) },
     Setting { name: "a crash, and a member that returns", ..pair(Mishaps { crashes: 1, failures: 1, ..NONE }) },
     Setting { name: "a sleeper, and a member that returns", ..pair(Mishaps { sleeps: 1, failures: 1, ..NONE }) },
     Setting { name: "a worker that sleeps, beside another", ..one(Mishaps { copies: 1, sleeps: 1, beats: 1, ..NONE }) },
+    Setting { name: "two shards by load, and a crash", shards: 2, by_load: true, ..pair(CRASH) },
     Setting { name: "three and a crash", mishaps: CRASH, ..Setting::CALM },
     Setting { name: "express, two crashes", ..express(2, Mishaps { crashes: 2, ..NONE }) },
     Setting { name: "a batch's only worker dies, beside another", ..only(Mishaps { crashes: 1, copies: 1, ..NONE }) },

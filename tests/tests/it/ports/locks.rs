@@ -1,6 +1,6 @@
 //! What every `Locks` must do.
 
-use groupage_core::domain::lock::{Acquisition, Assumes, Holder};
+use groupage_core::domain::lock::{Acquisition, Asks, Assumes, Held, Holder};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -19,6 +19,8 @@ conformance![
     a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over,
     a_signal_does_not_keep_a_lock_from_being_taken_over,
     signals_survive_an_acquisition,
+    a_signal_widens_a_reach_only_as_it_was_seen,
+    a_reach_goes_from_leader_to_leader,
     a_signal_to_a_holder_that_is_gone_is_refused,
     a_signal_to_a_lock_that_never_was_is_refused,
     a_leader_advances_batch_by_batch,
@@ -171,6 +173,46 @@ async fn signals_survive_an_acquisition(store: impl Fixture) {
     assert_eq!(signals(&store).await, before);
 }
 
+async fn a_signal_widens_a_reach_only_as_it_was_seen(store: impl Fixture) {
+    let (target, term) = led(&store).await;
+    let reach = |shards| Reach { shards, until: Timestamp(9_000 + u64::from(shards)) };
+    let signal = |seen, next| Held { asks: Some(Asks { seen, next }), ..held(&term) };
+    assert_eq!(store.signal(&target, &signal(None, reach(2))).await.unwrap(), Signalled::Yes);
+    let two = Lock { reach: Some(reach(2)), signals: signals(&store).await, ..lock_of(&term) };
+    assert_eq!(current(&store).await, Some(two.clone()));
+    let moved = Reach { until: Timestamp(1), ..reach(2) };
+    for seen in [None, Some(reach(4)), Some(moved)] {
+        let refused = store.signal(&target, &signal(seen, reach(8))).await.unwrap();
+        assert_eq!(refused, Signalled::No(Some(two.clone())), "{seen:?}");
+    }
+    assert_eq!(store.signal(&target, &signal(Some(reach(2)), reach(8))).await.unwrap(), Signalled::Yes);
+    assert_eq!(store.signal(&target, &held(&term)).await.unwrap(), Signalled::Yes);
+    let eight = Lock { reach: Some(reach(8)), signals: signals(&store).await, ..lock_of(&term) };
+    assert_eq!(current(&store).await, Some(eight.clone()));
+    assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(eight.clone()));
+    let Advanced::Kept(next) = store.advance(&term, Seq(0), LATER).await.unwrap() else { panic!("it leads") };
+    assert_eq!(next.reach, eight.reach, "the leader hears of it");
+}
+
+async fn a_reach_goes_from_leader_to_leader(store: impl Fixture) {
+    let (target, first) = led(&store).await;
+    let reach = Some(Reach { shards: 4, until: Timestamp(9_000) });
+    // One that was asked for since the lock was seen does not keep it from being taken over.
+    let asks = reach.map(|next| Asks { seen: None, next });
+    assert_eq!(store.signal(&target, &Held { asks, ..held(&first) }).await.unwrap(), Signalled::Yes);
+    for (fence, reach) in [(11, reach), (12, None)] {
+        let mut takeover = taking(&term(&target, "w2", fence), Assumes::Unchanged(current(&store).await.unwrap()));
+        if let Assumes::Unchanged(seen) = &mut takeover.assumes {
+            seen.reach = None;
+        }
+        takeover.next.reach = reach;
+        for _ in 0..2 {
+            assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::Yes);
+        }
+        assert_eq!(current(&store).await.unwrap().reach, reach);
+    }
+}
+
 async fn a_signal_to_a_holder_that_is_gone_is_refused(store: impl Fixture) {
     let (target, first) = led(&store).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
@@ -251,8 +293,9 @@ async fn a_release_after_a_signal_is_refused(store: impl Fixture) {
     let (target, term) = led(&store).await;
     store.signal(&target, &held(&term)).await.unwrap();
     let signals = signals(&store).await;
-    assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(signals));
-    assert_eq!(current(&store).await, Some(Lock { signals, ..lock_of(&term) }));
+    let signalled = Lock { signals, ..lock_of(&term) };
+    assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(signalled.clone()));
+    assert_eq!(current(&store).await, Some(signalled));
     assert_eq!(store.release(&term, Seq(0), signals, LATER).await.unwrap(), Released::Yes);
 }
 

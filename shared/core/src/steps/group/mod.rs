@@ -23,7 +23,7 @@ use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
 use crate::domain::message::{Finish, Group, Lead, Resume};
 use crate::domain::retry::{Retryable, again_delay_ms};
-use crate::domain::{Candidate, Copies, Lock, Shard, Term, Timestamp};
+use crate::domain::{Candidate, Copies, Lock, Shard, Shards, Target, Term, Timestamp};
 use crate::ports::{
     self, Batches, Destination, Env, Freshness, Inbox, Locks, Outbox, Outgoing, Tasks, postpone_one, send_all,
 };
@@ -64,6 +64,8 @@ struct Leading<'r, C> {
     first_window: Option<Timestamp>,
     /// Whether it makes batches that are not full.
     takes_few: bool,
+    /// How many shards its Target has.
+    shards: Shards,
     drain: Drain<C>,
     /// How fast the latest batch filled.
     pace: Pace,
@@ -76,6 +78,16 @@ impl<C> Leading<'_, C> {
     /// Whether a batch is to be begun with what was gathered.
     fn begins_with(&self, gathered: &Gathered) -> bool {
         if self.takes_few { !gathered.candidates.is_empty() } else { gathered.full }
+    }
+
+    /// Goes through the shards that the home's leader was asked to come to meanwhile: this many.
+    fn come_to(&mut self, shards: u8)
+    where
+        C: Clone,
+    {
+        if self.term.target.shard() == Shard::HOME {
+            self.drain.come_to(self.term.target.shards(shards));
+        }
     }
 }
 
@@ -163,15 +175,16 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             Some(lock) if lock.is_led_by(&term) => lock,
             _ => return self.hand_over(&term, tasks, copies).await,
         };
-        let shards = match term.target.shard() {
-            Shard::HOME => term.target.shards(route.shards).collect(),
+        let shards: Vec<Target> = match term.target.shard() {
+            Shard::HOME => term.target.shards(route.shards.followed(lock.reach, self.env.now())).collect(),
             _ => vec![term.target.clone()],
         };
         let mut leading = Leading {
             first_window: lock.first_window(),
             lock,
             limits: route.batch,
-            takes_few: term.target.stands_alone(route.shards),
+            takes_few: term.target.stands_alone(route.shards.most()),
+            shards: route.shards,
             term,
             drain: Drain::new(tasks.clone(), shards, verify),
             pace,
