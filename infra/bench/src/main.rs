@@ -19,6 +19,7 @@ mod process;
 mod ranges;
 mod search;
 mod sends;
+mod shares;
 mod simulated;
 mod streams;
 mod throughput;
@@ -59,6 +60,7 @@ enum Benchmark {
     Fill(fill::Args),
     HotKey(hot_key::Args),
     Gates(gates::Args),
+    Shares(shares::Args),
     Adaptive(adaptive::Args),
     Looks(looks::Args),
     Overload(overload::Args),
@@ -92,6 +94,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Fill(options) => fill::run(options, output).await,
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
+        Benchmark::Shares(options) => shares::run(options, output).await,
         Benchmark::Adaptive(options) => adaptive::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
         Benchmark::Overload(options) => overload::run(options, output).await,
