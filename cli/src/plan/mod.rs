@@ -222,3 +222,28 @@ fn sheet(plan: &Plan, shown: usize) -> Sheet {
     let Cost { dollars, dollars_per_million } = plan.cost;
     sheet.with_line(format!("about ${dollars:.6} on AWS, ${dollars_per_million:.2} for a million such tasks"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_wait_for_their_time_and_for_their_window_and_are_together_then() {
+        let yaml = "version: 1\nroutes:\n  - { name: a, target: t, downstream: pull, \
+                    batch: { max_items: 2, close_at: '0 * * * *' } }\n";
+        let tasks = r#"{"id": "1", "payload": {"t": "x"}}
+            {"id": "2", "payload": {"t": "x"}, "not_before": "2026-11-25T21:00:01Z"}
+            {"id": "3", "payload": {"t": "x"}}
+            {"id": "4", "payload": {"t": "x"}}"#;
+        let at = Timestamp::parse("2026-11-25T20:30:00Z").unwrap();
+        let (file, routes) = ("tasks.ndjson".into(), "routes.yaml".into());
+        let options = Args { file, routes, per_second: None, at: Some(at), call_ms: 200, batches: 20 };
+        let plan = plan(&Routes::parse(yaml).unwrap(), tasks.as_bytes(), &options, at).unwrap();
+        const UNTIL_NINE_MS: u64 = 30 * 60_000;
+        let told: Vec<_> = plan.batches.iter().map(|batch| (batch.tasks, batch.began_ms, batch.ended_ms)).collect();
+        let [nine, ten] = [UNTIL_NINE_MS, UNTIL_NINE_MS + 3_600_000];
+        assert_eq!(told, [(2, nine, nine), (1, nine, nine + 1_000), (1, ten, ten + 1_000)]);
+        assert!(plan.batches.iter().all(|batch| batch.came_ms == 0 && !batch.is_express));
+        assert_eq!(plan.routes["a"].longest_wait_ms, ten + 1_000);
+    }
+}

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod adaptive;
+mod closing;
 mod cost;
 mod delay;
 mod fill;
@@ -59,6 +60,7 @@ enum Benchmark {
     HotKey(hot_key::Args),
     Gates(gates::Args),
     Adaptive(adaptive::Args),
+    Closing(closing::Args),
     Looks(looks::Args),
 }
 
@@ -91,6 +93,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
         Benchmark::Adaptive(options) => adaptive::run(options, output).await,
+        Benchmark::Closing(options) => closing::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
     }
 }

@@ -94,6 +94,8 @@ pub struct Setting {
     pub calls: CallLimits,
     /// How many shards each Target has.
     pub shards: u8,
+    /// Whether tasks wait for the next full hour ([`UNTIL_THE_HOUR`](crate::UNTIL_THE_HOUR)).
+    pub hourly: bool,
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
     /// How Lambda is set.
@@ -120,6 +122,7 @@ impl Setting {
             express: false,
             calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false },
             shards: 1,
+            hourly: false,
             limits: None,
             lambda: Lambda::DEFAULT,
             away_s: None,
@@ -130,6 +133,7 @@ impl Setting {
 
     pub(crate) fn routes(&self) -> String {
         let Self { max_items, wait_ms, express, shards, .. } = self;
+        let closes = if self.hourly { ", close_at: '0 * * * *'" } else { "" };
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
         let in_flight = match self.calls.in_flight.filter(|_| self.calls.adapts) {
             Some(most) => format!("in_flight: {{ at_most: {most} }}, "),
@@ -139,7 +143,7 @@ impl Setting {
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
-             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
+             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express}{closes} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
              downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n"
         )
     }

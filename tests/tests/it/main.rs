@@ -8,6 +8,7 @@
 mod bodies;
 mod bytes;
 mod cancelled;
+mod closing;
 mod contracts;
 mod edges;
 mod elections;
@@ -30,6 +31,7 @@ mod shards;
 mod simulator;
 mod streams;
 mod sweep;
+mod targets;
 mod traces;
 mod trackers;
 mod versions;
