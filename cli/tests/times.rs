@@ -56,7 +56,8 @@ fn a_task_is_not_printed_before_its_time_nor_after_its_end_nor_once_it_is_cancel
 #[test]
 fn labels_of_one_printer_wait_for_their_window_and_those_of_another_do_not() {
     let folder = tempfile::tempdir().unwrap();
-    let targets = "    targets: [{ match: 'night-*', batch: { close_at: '* * * * *', max_items: 2, wait_ms: 1000 } }]\n";
+    let targets =
+        "    targets: [{ match: 'night-*', batch: { close_at: '* * * * *', max_items: 2, wait_ms: 1000 } }]\n";
     let stand = Stand::start(folder.path(), &format!("{ROUTES}{targets}"), &[]);
     let at_night = |n: usize| format!("{}\n", json!({ "id": format!("n{n}"), "payload": { "printer": "night-1" } }));
     assert_eq!(stand.send(&(label("now", json!({})) + &(0..4).map(at_night).collect::<String>())), 0);

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 const ROUTES: &str = parcels_route![
     "batch: { max_items: 3, wait_ms: 1000, express: false }",
     "limits: { in_flight_per_target: 3 }",
+    "notify: { failure: default, success: default }",
     "targets: [{ match: 't1*', batch: { max_items: 5, wait_ms: 9000 }, limits: { in_flight_per_target: 1 } }]",
 ];
 
@@ -68,7 +69,7 @@ fn a_limit_that_is_lowered_while_a_batch_is_open_neither_loses_nor_repeats_a_tas
         let until = world.env.now().plus_ms(3_000);
         world.run_while(|| world.env.now() < until).await.unwrap();
         assert_eq!(world.tables().batches().iter().map(|batch| batch.members.len()).collect::<Vec<_>>(), [4]);
-        world.push(&ROUTES.replace("max_items: 5, wait_ms: 9000", "max_items: 2, max_bytes: 10, wait_ms: 9000"));
+        world.push(&ROUTES.replace("max_items: 5, wait_ms: 9000", "max_items: 2, wait_ms: 9000"));
         world.register(&[parcel(4, 1)]).await;
         world.run_to_rest().await.unwrap();
         assert_eq!(sizes(&world, "t1"), [4, 1]);

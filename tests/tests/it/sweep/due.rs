@@ -9,7 +9,7 @@ use super::Stand;
 
 /// Lets this many tasks wait until a minute from now, dealt out among these Targets.
 async fn wait_until_then(stand: &Stand, store: &MemoryStore, tasks: usize, targets: usize) {
-    let due = stand.env.now().plus_ms(super::EVERY_MS);
+    let due = stand.env.now().plus_ms(super::EVERY_MS - 1);
     for n in 0..tasks {
         let target = Target::of(&RouteName::new("parcels"), &format!("t{}", n % targets));
         let id = TaskId::new(format!("p{n}"));
