@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use groupage_core::domain::task::payload_bytes;
 use groupage_core::domain::{Candidate, Round, Target, TaskId, Timestamp, batch::Limits};
 use groupage_core::routes::Route;
 use serde::Serialize;
@@ -11,11 +10,13 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Batch {
     pub route: String,
-    pub target: String,
+    pub target: Target,
     pub tasks: usize,
     /// Of their payloads.
     pub bytes: u64,
     /// When its first task came, in milliseconds after the first of all.
+    pub came_ms: u64,
+    /// When that one began to wait for others: later, if it waited for its time or for its window to close.
     pub began_ms: u64,
     /// When it takes no more tasks.
     pub ended_ms: u64,
@@ -63,8 +64,22 @@ struct Open {
     express: bool,
     tasks: usize,
     bytes: u64,
+    came: Timestamp,
     began: Timestamp,
     last: Timestamp,
+}
+
+/// A task that comes, or whose time does.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming<'a> {
+    pub route: &'a Route,
+    pub target: &'a Target,
+    /// Of its payload.
+    pub bytes: u32,
+    /// When it was sent.
+    pub came: Timestamp,
+    /// When it begins to wait for others.
+    pub at: Timestamp,
 }
 
 /// Batches that form as tasks come.
@@ -76,21 +91,23 @@ pub struct Forecast {
 
 impl Forecast {
     /// A task comes, not before those that came earlier.
-    pub fn add(&mut self, at_ms: u64, route: &Route, target: &Target, payload: &str) {
-        let now = Timestamp(at_ms);
+    pub fn add(&mut self, coming: Coming<'_>) {
+        let Coming { target, bytes, came, at: now, .. } = coming;
         if let Some((at, why)) = self.open.get(target).and_then(|open| open.ends_before(now)) {
             self.end(target, at, why);
         }
-        let mut queue =
-            VecDeque::from([Candidate { id: TaskId::new("next"), round: Round(0), bytes: payload_bytes(payload) }]);
-        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(route, now));
+        let mut queue = VecDeque::from([Candidate { id: TaskId::new("next"), round: Round(0), bytes }]);
+        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(coming));
         let room = open.limits.room_beside(open.tasks, open.bytes);
         if room.take(&mut queue).0.is_empty() {
             self.end(target, now, Why::Bytes);
         }
-        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(route, now));
+        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(coming));
         open.tasks += 1;
-        open.bytes += u64::from(payload_bytes(payload));
+        open.bytes += u64::from(bytes);
+        open.came = open.came.min(came);
+        // What has waited for its time is elected.
+        open.express &= came == now;
         open.last = now;
         if open.tasks >= open.limits.max_items {
             self.end(target, now, Why::Full);
@@ -111,14 +128,17 @@ impl Forecast {
     }
 
     fn end(&mut self, target: &Target, at: Timestamp, why: Why) {
-        let Some(Open { route, express, tasks, bytes, began, last, .. }) = self.open.remove(target) else { return };
+        let Some(Open { route, express, tasks, bytes, came, began, last, .. }) = self.open.remove(target) else {
+            return;
+        };
         let is_express = express && began == last && matches!(why, Why::Full | Why::Bytes | Why::Enough);
-        let (began_ms, ended_ms, target) = (began.0, at.0, target.to_string());
+        let (came_ms, began_ms, ended_ms) = (came.0, began.0, at.0);
         self.ended.push(Batch {
             route,
-            target,
+            target: target.clone(),
             tasks,
             bytes,
+            came_ms,
             began_ms,
             ended_ms,
             why,
@@ -129,9 +149,10 @@ impl Forecast {
 }
 
 impl Open {
-    fn new(route: &Route, now: Timestamp) -> Self {
-        let (name, limits, express) = (route.name.to_string(), route.batch, route.express && !route.is_ordered());
-        Self { route: name, limits, express, tasks: 0, bytes: 0, began: now, last: now }
+    fn new(Coming { route, target, came, at, .. }: Coming<'_>) -> Self {
+        let (name, limits) = (route.name.to_string(), route.for_target(target).batch);
+        let express = route.express && !route.is_ordered();
+        Self { route: name, limits, express, tasks: 0, bytes: 0, came, began: at, last: at }
     }
 
     /// When it ends if nothing more comes, and why.
@@ -158,6 +179,10 @@ mod tests {
 
     use super::*;
 
+    fn coming<'a>(route: &'a Route, target: &'a Target, at_ms: u64) -> Coming<'a> {
+        Coming { route, target, bytes: 2, came: Timestamp(at_ms), at: Timestamp(at_ms) }
+    }
+
     /// Tasks, bytes, time of the end and reason of each batch of one Target, to which tasks of two bytes come at these
     /// times.
     fn batches(fields: &str, comes: &[u64]) -> Vec<(usize, u64, u64, Why)> {
@@ -167,7 +192,7 @@ mod tests {
         let route = routes.iter().next().unwrap();
         let mut forecast = Forecast::default();
         for at_ms in comes {
-            forecast.add(*at_ms, route, &Target::new("a:t"), "{}");
+            forecast.add(coming(route, &Target::new("a:t"), *at_ms));
         }
         let told = |batch: Batch| (batch.tasks, batch.bytes, batch.ended_ms, batch.why);
         forecast.ended().into_iter().map(told).collect()
@@ -190,8 +215,21 @@ mod tests {
         let routes = Routes::parse(yaml).unwrap();
         let mut forecast = Forecast::default();
         for (at_ms, target) in [(0, "a:t"), (0, "a:t"), (0, "a:u"), (5, "a:u")] {
-            forecast.add(at_ms, routes.iter().next().unwrap(), &Target::new(target), "{}");
+            forecast.add(coming(routes.iter().next().unwrap(), &Target::new(target), at_ms));
         }
         assert_eq!(forecast.ended().iter().map(|batch| batch.is_express).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn a_batch_is_as_large_as_its_target_may_have_it() {
+        let yaml = "version: 1\nroutes:\n  - { name: a, target: t, downstream: pull, batch: { max_items: 2 }, \
+                    targets: [{ match: 'b*', batch: { max_items: 3 } }] }\n";
+        let (routes, mut forecast) = (Routes::parse(yaml).unwrap(), Forecast::default());
+        for target in ["a:t", "a:b1", "a:t", "a:b1", "a:t", "a:b1"] {
+            forecast.add(coming(routes.iter().next().unwrap(), &Target::new(target), 0));
+        }
+        let ended = forecast.ended();
+        let sizes: Vec<_> = ended.iter().map(|batch| (batch.target.as_str(), batch.tasks)).collect();
+        assert_eq!(sizes, [("a:t", 2), ("a:b1", 3), ("a:t", 1)]);
     }
 }

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod adaptive;
+mod closing;
 mod cost;
 mod delay;
 mod fill;
@@ -62,6 +63,7 @@ enum Benchmark {
     Gates(gates::Args),
     Shares(shares::Args),
     Adaptive(adaptive::Args),
+    Closing(closing::Args),
     Looks(looks::Args),
     Overload(overload::Args),
 }
@@ -96,6 +98,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Gates(options) => gates::run(options, output).await,
         Benchmark::Shares(options) => shares::run(options, output).await,
         Benchmark::Adaptive(options) => adaptive::run(options, output).await,
+        Benchmark::Closing(options) => closing::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
         Benchmark::Overload(options) => overload::run(options, output).await,
     }

@@ -33,6 +33,6 @@ pub use downstream::{Accepting, Seen};
 pub use keys::Keys;
 pub use lambda::{Caps, Lambda, Refused};
 pub use report::{GateRequests, Outcome};
-pub use run::{run, run_steps};
+pub use run::{UNTIL_THE_HOUR, run, run_steps};
 pub use store::Store;
 pub use world::{CallLimits, Function, Real, Setting, Steps, Weights};

@@ -10,7 +10,7 @@ use groupage_core::routes::Routes;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::clock::{TestEnv, in_virtual_time};
+use crate::clock::{BEGINNING, TestEnv, in_virtual_time};
 use crate::downstream::Accepting;
 use crate::lag::{Lag, Lagging};
 use crate::lambda::Running;
@@ -39,6 +39,9 @@ pub enum Error {
 
 /// The world's clock is so far ahead of the beginning of virtual time that its numbers are as long as real ones.
 const AHEAD_MS: i64 = 1_800_000_000_000;
+/// A run begins so long before a full hour.
+pub const UNTIL_THE_HOUR: Duration = Duration::from_millis(HOUR_MS - (BEGINNING + AHEAD_MS.unsigned_abs()) % HOUR_MS);
+const HOUR_MS: u64 = 3_600_000;
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Runs what is simulated to its end, in virtual time, on a runtime of its own; `progress` hears of settled tasks.

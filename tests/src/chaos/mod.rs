@@ -7,6 +7,7 @@ mod list;
 mod order;
 mod shards;
 mod stream;
+mod targets;
 
 pub(crate) use list::naming;
 
@@ -176,6 +177,8 @@ impl Chaos {
         setting.mixes = express.mixes && order.is_none();
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
         routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
+        let mut dice = StdRng::seed_from_u64(seed ^ 0x007A_26E7);
+        routes.push_str(&targets::of(&mut dice, order.is_none()).unwrap_or_default());
         Self { setting, routes, events, fan_out, callers, stream, temper, held_at, sent }
     }
 

@@ -125,6 +125,16 @@ impl World {
         }
     }
 
+    /// Puts other routes in force for all that is done from now on.
+    ///
+    /// # Panics
+    /// The routes are no routes.
+    #[allow(clippy::expect_used, reason = "a test's set-up")]
+    pub fn push(&mut self, routes: &str) {
+        self.leaders_routes = Routes::parse(&as_leaders_know_them(routes, self.setting.mutation)).expect("good routes");
+        self.routes = Routes::parse(routes).expect("good routes");
+    }
+
     /// The tables themselves.
     pub const fn tables(&self) -> &MemoryStore {
         self.store.inner().tables()

@@ -8,6 +8,7 @@
 mod bodies;
 mod bytes;
 mod cancelled;
+mod closing;
 mod contracts;
 mod copies;
 mod edges;
@@ -32,6 +33,7 @@ mod shards;
 mod simulator;
 mod streams;
 mod sweep;
+mod targets;
 mod traces;
 mod trackers;
 mod versions;

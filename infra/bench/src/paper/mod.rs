@@ -147,7 +147,7 @@ impl Invocation<'_> {
     }
 
     async fn group(&self, batch: String, target: String, task: &str) -> Result<()> {
-        let most = self.routes.iter().next().map_or(100, |route| route.batch.max_items);
+        let most = self.routes.iter().next().map_or(100, |route| route.usual().batch.max_items);
         let mut members = self.tables.waiting(self.store, &target, most).await?;
         // The index may not show the winner's own task yet.
         if !members.iter().any(|member| member == task) && members.len() < most {

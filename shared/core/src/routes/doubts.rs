@@ -5,7 +5,7 @@ use jmespath::ast::{Ast, Comparator, KeyValuePair};
 use serde::Serialize;
 
 use super::downstream::Secret;
-use super::{Downstream, Expression, Route, Routes};
+use super::{Downstream, Expression, Route, Routes, Settings};
 use crate::domain::batch;
 use crate::domain::id::RouteName;
 use crate::domain::task_message::MAX_MESSAGE_BYTES;
@@ -41,6 +41,27 @@ impl Routes {
             for (field, what) in never_reached(route) {
                 doubt(field, what);
             }
+            let of_all = never_reached_by(route.usual(), route);
+            for (field, what) in &of_all {
+                doubt(field, what.clone());
+            }
+            for (at, one) in route.targets.iter().enumerate() {
+                let entry = format!("targets.{}", one.names.written());
+                if let Some(first) = route.targets[..at].iter().find(|first| first.names.cover(&one.names)) {
+                    let before = first.names.written();
+                    let what =
+                        format!("no Target comes here: `{before}`, before it, has them all. Put the narrower first");
+                    doubt(&entry, what);
+                }
+                if one.settings == *route.usual() {
+                    doubt(&entry, "it says what the route says of all Targets".to_owned());
+                }
+                for (field, what) in
+                    never_reached_by(&one.settings, route).into_iter().filter(|one| !of_all.contains(one))
+                {
+                    doubt(&format!("{entry}.{field}"), what);
+                }
+            }
             for (header, variable) in variables(&route.downstream) {
                 if !is_set(variable) {
                     let field = format!("downstream.http.headers.{header}");
@@ -59,9 +80,9 @@ fn hidden(route: &Route, before: &[Route]) -> Option<String> {
     Some(format!("no task takes this route: `{}`, before it, {why}. Put the narrower route first", first.name))
 }
 
-/// Limits that another limit keeps from ever being reached.
-fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
-    let batch::Limits { max_items, max_bytes, wait_ms, min_items, quiet_ms } = route.batch;
+/// Limits of Targets that another limit keeps from ever being reached.
+fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, String)> {
+    let batch::Limits { max_items, max_bytes, wait_ms, min_items, quiet_ms } = settings.batch;
     let usual = batch::Limits::default();
     let mut found = Vec::new();
     let most_bytes = (max_items as u64).saturating_mul(MAX_MESSAGE_BYTES as u64);
@@ -79,12 +100,18 @@ fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
     if quiet_ms.is_some_and(|quiet_ms| quiet_ms >= wait_ms) {
         found.push(("batch.quiet_ms", format!("a batch waits for {wait_ms} ms at most: see `wait_ms`")));
     }
-    if let (Some(of_one), Some(of_all)) = (route.in_flight.per_target, route.in_flight.in_all)
+    if let (Some(of_one), Some(of_all)) = (settings.in_flight, route.in_flight.in_all)
         && of_one > of_all
     {
         let what = format!("one Target cannot have {of_one} calls in flight where all have {of_all}: see `in_flight`");
         found.push(("limits.in_flight_per_target", what));
     }
+    found
+}
+
+/// Limits of the whole route that another limit keeps from ever being reached.
+fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
     if let (Some(in_all), Some(gap_ms), Some(timeout_ms)) =
         (route.in_flight.in_all, route.gap_ms, route.downstream.timeout_ms())
         && route.in_flight.least.is_none()
@@ -272,6 +299,20 @@ mod tests {
         ] {
             assert_eq!(doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fine}\n")), [], "{fine}");
         }
+    }
+
+    #[test]
+    fn what_is_said_of_some_targets_is_doubted_like_the_rest() {
+        let of = |fields: &str| of_one(&format!("batch: {{ max_items: 50 }}\n    targets: [{fields}]"));
+        let [(field, what)] = &of("{ match: 'acme-1', batch: { max_items: 5, min_items: 6 } }")[..] else { panic!() };
+        assert_eq!(field, "targets.acme-1.batch.min_items");
+        assert!(what.contains("5 tasks at most"), "{what}");
+        let narrower_last = "{ match: 'a*', batch: { max_items: 5 } }, { match: ab, batch: { max_items: 9 } }";
+        let [(field, what)] = &of(narrower_last)[..] else { panic!() };
+        assert!(field == "targets.ab" && what.contains("`a*`, before it"), "{what}");
+        let [(_, what)] = &of("{ match: ab, batch: { max_items: 50 } }")[..] else { panic!() };
+        assert!(what.contains("says what the route says"), "{what}");
+        assert_eq!(of("{ match: ab, batch: { max_items: 5 } }, { match: 'a*', batch: { max_items: 9 } }"), []);
     }
 
     #[test]

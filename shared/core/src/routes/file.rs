@@ -7,11 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_saphyr::Spanned;
 
 use super::answer::Otherwise;
+use super::closing::Closing;
 use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::places::Places;
 use super::sharing::Sharing;
+use super::targets::{self, Settings};
 use super::{Error, InFlight, Ordered, Route, Routes, mistake, shards};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
@@ -61,6 +63,9 @@ struct RouteEntry {
     /// How much one call carries.
     #[serde(default)]
     batch: BatchLimits,
+    /// Targets of which something else holds; the first entry that names a Target counts.
+    #[serde(default)]
+    targets: Vec<targets::Entry>,
     /// Where the call goes.
     downstream: Downstream,
     /// When and how often to try again, and for how long.
@@ -81,7 +86,7 @@ struct RouteEntry {
 }
 
 /// How much one call carries, and how long a batch waits to be full.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BatchLimits {
     /// Tasks in one call at most.
@@ -96,6 +101,11 @@ struct BatchLimits {
     /// A batch to which no task has come for so long waits for no more, in milliseconds; `wait_ms` stays the longest
     /// wait. Absent: it waits until it is full.
     quiet_ms: Option<Limited<1, 300_000>>,
+    /// When the clock closes the windows: tasks wait until the next such moment, and then become batches as if they had
+    /// all come at once. As crontab has it, with the time zone behind it, UTC if there is none: `0 * * * *` is every
+    /// hour, `0 6 * * 1-5 Europe/Berlin` at six on weekdays. Absent: a window begins with its first task. Not for
+    /// ordered routes.
+    close_at: Option<Closing>,
     /// Whether tasks that arrive together and fill a batch become one at once. It costs less than half, but such tasks
     /// overtake those that wait: `false` lets the longest waiting go first.
     express: bool,
@@ -106,7 +116,7 @@ impl Default for BatchLimits {
         let batch::Limits { max_items, max_bytes, wait_ms, .. } = batch::Limits::default();
         let (max_bytes, wait_ms) = (Limited(max_bytes), Limited(wait_ms));
         let max_items = Limited(max_items as u64);
-        Self { max_items, max_bytes, wait_ms, min_items: None, quiet_ms: None, express: true }
+        Self { max_items, max_bytes, wait_ms, min_items: None, quiet_ms: None, close_at: None, express: true }
     }
 }
 
@@ -270,6 +280,11 @@ impl File {
                 let what = "is ordered: its Targets cannot have `shards`, which have leaders that work side by side";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
+            let closes = || entry.batch.close_at.is_some() || entry.targets.iter().any(targets::Entry::closes);
+            if entry.ordered_by.is_some() && closes() {
+                let what = "is ordered: a task that waits for `close_at` would hold back those behind it";
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
             if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
                 return Err(whole(format!("`retry` of route `{}` has {status} in `on` and in `never`", entry.name)));
             }
@@ -284,13 +299,7 @@ impl File {
 
 impl RouteEntry {
     fn compile(self, line: u64) -> Route {
-        Route {
-            name: self.name,
-            line,
-            when: self.when.unwrap_or_else(Expression::always),
-            target: self.target,
-            ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
-            shards: self.shards.0,
+        let usual = Settings {
             batch: batch::Limits {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
@@ -298,6 +307,18 @@ impl RouteEntry {
                 min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
                 quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
             },
+            closing: self.batch.close_at,
+            in_flight: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
+        };
+        Route {
+            name: self.name,
+            line,
+            when: self.when.unwrap_or_else(Expression::always),
+            target: self.target,
+            ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
+            shards: self.shards.0,
+            targets: self.targets.into_iter().map(|one| one.compile(&usual)).collect(),
+            usual,
             express: self.batch.express,
             body: self.downstream.body(),
             downstream: self.downstream,
@@ -310,7 +331,6 @@ impl RouteEntry {
             },
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
             in_flight: InFlight {
-                per_target: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
                 in_all: self.limits.in_flight.and_then(|places| usize::try_from(places.at_most()).ok()),
                 least: self.limits.in_flight.and_then(|places| usize::try_from(places.at_least()?).ok()),
             },

@@ -7,6 +7,7 @@ mod address;
 mod allowed;
 mod answer;
 mod body;
+mod closing;
 mod doubts;
 pub mod downstream;
 mod expression;
@@ -16,20 +17,22 @@ mod mistake;
 mod places;
 mod shards;
 mod sharing;
+mod targets;
 mod template;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
 pub use answer::{Class, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
+pub use closing::Closing;
 pub use doubts::Doubt;
 pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
 use sharing::Sharing;
+pub use targets::Settings;
 
 use crate::domain::answer::{Answer, NoAnswer};
-use crate::domain::batch;
 use crate::domain::destination::Destination;
 use crate::domain::gate::{Limits, Scope};
 use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
@@ -69,8 +72,8 @@ pub struct Route {
     ordered: Option<Ordered>,
     /// How many shards each of its Targets has; 1 if it is ordered.
     pub shards: Shards,
-    /// How much one call carries, and how long a batch waits.
-    pub batch: batch::Limits,
+    usual: Settings,
+    targets: Vec<targets::Exception>,
     /// Whether full batches that arrive together need no leader.
     pub express: bool,
     /// Where the call goes.
@@ -79,7 +82,7 @@ pub struct Route {
     /// When and how often to try again, and for how long.
     pub retry: retry::Policy,
     otherwise: Otherwise,
-    /// How many calls may be in flight.
+    /// How many of its calls may be in flight.
     pub in_flight: InFlight,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
@@ -114,14 +117,12 @@ pub struct Assigned<'a> {
     pub order: Option<Order>,
 }
 
-/// Limits on calls in flight; `None` means no limit.
+/// Limits on a route's calls in flight; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
-    /// For one Target.
-    pub per_target: Option<usize>,
     /// For the whole route.
     pub in_all: Option<usize>,
-    /// If that of the whole route follows how calls fare: it never falls below this.
+    /// If it follows how calls fare: it never falls below this.
     pub least: Option<usize>,
 }
 
@@ -225,6 +226,11 @@ impl Routes {
         self.get(&target.route()).is_some_and(Route::is_pulled)
     }
 
+    /// When the windows of this Target close, if the clock says so.
+    pub fn closing(&self, target: &Target) -> Option<&Closing> {
+        self.get(&target.route())?.for_target(target).closing.as_ref()
+    }
+
     /// All routes, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter()
@@ -254,14 +260,14 @@ impl Routes {
             .iter()
             .find(|route| route.when.holds(&data))
             .ok_or_else(|| Rejection::new(Code::NoRoute, "no route's `when` holds for the payload"))?;
-        let value = route.text("target", &route.target, &data, Code::BadTarget)?;
+        let target = Target::of(&route.name, &route.text("target", &route.target, &data, Code::BadTarget)?);
         let order = route.order(&data)?;
-        if payload.len() as u64 > route.batch.max_bytes {
-            let detail =
-                format!("the payload is over `max_bytes` of route `{}`, {}", route.name, route.batch.max_bytes);
+        let most = route.for_target(&target).batch.max_bytes;
+        if payload.len() as u64 > most {
+            let detail = format!("the payload is over `max_bytes` of route `{}`, {most}", route.name);
             return Err(Rejection::new(Code::TooLarge, detail));
         }
-        Ok(Assigned { route, target: Target::of(&route.name, &value), order })
+        Ok(Assigned { route, target, order })
     }
 }
 

@@ -31,7 +31,7 @@ fn error(from: &str, to: &str) -> Error {
 fn a_good_file_is_taken_with_its_defaults() {
     let routes = Routes::parse(GOOD).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
-    assert_eq!((route.batch.max_items, route.batch.wait_ms), (10, 1_000));
+    assert_eq!((route.usual().batch.max_items, route.usual().batch.wait_ms), (10, 1_000));
     assert_eq!(route.retry.attempts, 5);
     assert_eq!(route.shards, Shards::Fixed(1));
     assert_eq!(route.downstream.timeout_ms(), Some(10_000));

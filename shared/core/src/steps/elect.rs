@@ -250,7 +250,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     async fn fills_a_batch(&self, election: &Election, repeated: bool) -> Result<bool, Error> {
         let Election { target, tasks, .. } = election;
         let mut drain = Drain::new(tasks.clone(), [target.clone()], repeated);
-        let room = self.route(target)?.batch.room();
+        let room = self.route(target)?.for_target(target).batch.room();
         Ok(Gathered::gather(self.store, target, &mut drain, room, self.env.now()).await?.full)
     }
 
@@ -270,7 +270,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         shards: Option<u8>,
     ) -> Result<Bidden, Error> {
         let Election { workflow, since, signalled, .. } = election;
-        let lease = lease_ms(self.route(target)?.batch.wait_ms);
+        let lease = lease_ms(self.route(target)?.for_target(target).batch.wait_ms);
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             let now = self.env.now();

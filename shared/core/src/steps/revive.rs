@@ -130,7 +130,8 @@ async fn replace<S: Locks>(
 ) -> Result<Option<Term>, Error> {
     let Some(route) = routes.get(&target.route()) else { return Ok(None) };
     let now = lock.holder.as_ref().map_or(env.now(), |holder| holder.lease_until.max(env.now()));
-    let (workflow, lease_until) = (WorkflowId::new(env.fresh_id()), now.plus_ms(lease_ms(route.batch.wait_ms)));
+    let wait_ms = route.for_target(&target).batch.wait_ms;
+    let (workflow, lease_until) = (WorkflowId::new(env.fresh_id()), now.plus_ms(lease_ms(wait_ms)));
     let bidder = Holder { workflow: workflow.clone(), waits_since: now, lease_until };
     let Bid::Acquire(acquisition) = bid(Some(&lock), &target, &bidder, None, now) else { return Ok(None) };
     let fence = acquisition.next.fence;

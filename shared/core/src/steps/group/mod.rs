@@ -182,7 +182,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         let mut leading = Leading {
             first_window: lock.first_window(),
             lock,
-            limits: route.batch,
+            limits: route.for_target(&term.target).batch,
             takes_few: term.target.stands_alone(route.shards.most()),
             shards: route.shards,
             term,

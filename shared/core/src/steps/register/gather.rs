@@ -146,7 +146,8 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             };
             // A stable sort: those that came alike keep their order.
             coming.sort_by_key(|(_, parsed)| parsed.came);
-            let batches = route.batch.carve(coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect());
+            let limits = route.for_target(&target).batch;
+            let batches = limits.carve(coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect());
             let mut coming = coming.into_iter();
             for batch in &batches {
                 let id = BatchId::express(&self.env.fresh_id());
@@ -159,7 +160,7 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             let (again, rest): (Vec<_>, Vec<_>) =
                 coming.partition(|(record, parsed)| parsed.came == Came::Alone && record.received > 1);
             carved.to_put.extend(again);
-            match fate(route.batch, now, &rest, rests) {
+            match fate(limits, now, &rest, rests) {
                 Fate::Elected => carved.to_put.extend(rest),
                 Fate::Sent(since) => {
                     let (messages, too_large) = packed(rest, &Envelope::gathering(&target, since));

@@ -353,7 +353,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What
     /// drives tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
-        let Plan { waiting, due, mut messages, mut rejected, acks, lost, .. } = plan;
+        let Plan { waiting, mut due, mut messages, mut rejected, acks, lost, .. } = plan;
+        // What waits for its window falls due together, by sweep: with messages, the latest of it would go ahead alone.
+        due.retain(|(_, target), _| self.routes.closing(target).is_none());
         messages.extend(plan::due_messages(due, self.env.now()));
         let asked = waiting.into_iter().flat_map(|(target, Asking { since, tasks })| {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();

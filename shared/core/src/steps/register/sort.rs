@@ -125,7 +125,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let task = task.with_item(message.item).with_event(message.event).traced(message.trace);
         let task = Task { waits_since, ..task };
         // On a list it waits for its release first.
-        let due = times.not_before.filter(|due| *due > now && list.is_none());
+        let due = route.for_target(&target).due(times.not_before, now).filter(|_| list.is_none());
         let task = due.into_iter().fold(task, Task::scheduled);
         Ok(Parsed { task, target, order, list, came })
     }
