@@ -20,6 +20,8 @@ ACTIONS = {
         "GetFunctionConcurrency", "GetFunctionRecursionConfig",
     ],
     "AWS::Logs::LogGroup": ["CreateLogStream", "PutLogEvents", "GetLogEvents", "FilterLogEvents", "DeleteLogGroup"],
+    "bus": ["PutEvents", "PutRule", "DeleteEventBus"],
+    "machine": ["StartExecution", "DescribeExecution", "StopExecution", "UpdateStateMachine", "DeleteStateMachine"],
     "secret": ["GetSecretValue", "PutSecretValue", "DescribeSecret"],
     "functions": ["GetAccountSettings", "ListEventSourceMappings", "UpdateEventSourceMapping"],
     "metrics": ["DescribeAlarms", "GetMetricData", "PutMetricData", "DisableAlarmActions"],
@@ -30,7 +32,7 @@ ACTIONS = {
 SERVICES = {
     "AWS::DynamoDB::Table": "dynamodb", "AWS::SQS::Queue": "sqs", "AWS::Serverless::Function": "lambda",
     "AWS::Logs::LogGroup": "logs", "secret": "secretsmanager", "functions": "lambda", "metrics": "cloudwatch",
-    "stack": "cloudformation",
+    "stack": "cloudformation", "bus": "events", "machine": "states",
 }
 
 KEYS = {
@@ -71,6 +73,12 @@ def resources(template: Template) -> list[tuple[str, str, str, dict]]:
         keyed.append((f"{name}, another route", kind, arn, {"dynamodb_LeadingKeys": [other]}))
     keyed.append(("somebody else's queue", "AWS::SQS::Queue", PARAMETERS["NotificationQueueArns"][0], {}))
     keyed.append(("somebody else's function", "AWS::Serverless::Function", PARAMETERS["DownstreamFunctionArns"][0], {}))
+    for name, kind, parameter in [
+        ("a queue of `DownstreamQueueArns`", "AWS::SQS::Queue", "DownstreamQueueArns"),
+        ("a bus of `DownstreamBusArns`", "bus", "DownstreamBusArns"),
+        ("a state machine of `DownstreamStateMachineArns`", "machine", "DownstreamStateMachineArns"),
+    ]:
+        keyed.append((name, kind, PARAMETERS[parameter][0], {}))
     keyed.append(("a secret of `SecretArns`", "secret", PARAMETERS["SecretArns"][0], {}))
     keyed.append(("the account's functions", "functions", "*", {}))
     keyed.append(("the account's metrics and alarms", "metrics", "*", {}))

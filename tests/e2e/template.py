@@ -15,6 +15,9 @@ PARAMETERS = {
     "NotificationQueueArns": [f"arn:aws:sqs:{REGION}:{ACCOUNT}:somebody-elses"],
     "SecretArns": [f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:downstream-key"],
     "DownstreamFunctionArns": [f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:downstream"],
+    "DownstreamQueueArns": [f"arn:aws:sqs:{REGION}:{ACCOUNT}:downstream"],
+    "DownstreamBusArns": [f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/downstream"],
+    "DownstreamStateMachineArns": [f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:downstream"],
     "WorkerRoutes": ["labels"],
 }
 """Parameters of a stack that uses everything. The others have their defaults, each list one of strings."""

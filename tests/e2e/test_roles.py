@@ -115,11 +115,18 @@ def test_only_an_eraser_erases(template):
     assert not eraser.may("sqs:ReceiveMessage", template.arn("TaskQueue"))
 
 
-def test_only_the_handler_reads_secrets_and_only_it_calls_downstream_functions(template):
-    [secret], [function] = PARAMETERS["SecretArns"], PARAMETERS["DownstreamFunctionArns"]
+def test_only_the_handler_reads_secrets_and_only_it_calls_downstreams(template):
     everybody = {**functions(template), **people(template)}
-    assert [n for n, role in everybody.items() if role.may("secretsmanager:GetSecretValue", secret)] == ["BatchHandler"]
-    assert [n for n, role in everybody.items() if role.may("lambda:InvokeFunction", function)] == ["BatchHandler"]
+    for action, parameter in [
+        ("secretsmanager:GetSecretValue", "SecretArns"),
+        ("lambda:InvokeFunction", "DownstreamFunctionArns"),
+        ("sqs:SendMessage", "DownstreamQueueArns"),
+        ("events:PutEvents", "DownstreamBusArns"),
+        ("states:StartExecution", "DownstreamStateMachineArns"),
+    ]:
+        [arn] = PARAMETERS[parameter]
+        assert [n for n, role in everybody.items() if role.may(action, arn)] == ["BatchHandler"], parameter
+        assert not [n for n, role in everybody.items() if role.may(action, f"{arn}-other")], parameter
 
 
 def test_no_statement_for_things_beside_the_stack_goes_unasked():

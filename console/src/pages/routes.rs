@@ -3,7 +3,7 @@
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::gate::Scope;
 use groupage_core::domain::why::Seen;
-use groupage_core::routes::{Downstream, Route, Settings};
+use groupage_core::routes::{Route, Settings};
 use maud::{Markup, html};
 
 use super::target::{places, rate, standing};
@@ -72,11 +72,8 @@ fn gate(seen: &Seen, now: Timestamp) -> [(&'static str, Markup); 3] {
 }
 
 fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
-    let downstream = match &route.downstream {
-        Downstream::Http(http) => html! { "HTTP " (id(&http.url)) },
-        Downstream::Lambda(lambda) => html! { "Lambda function " (id(&lambda.function)) },
-        Downstream::Pull => html! { "workers that pull" },
-    };
+    let (what, which) = route.downstream.named();
+    let downstream = html! { (what) @if let Some(which) = which { " " (id(which)) } };
     let mut rows = vec![
         ("downstream", downstream),
         ("batch", html! { (batch(route.usual())) @if !route.express { "; tasks that fill one wait their turn" } }),

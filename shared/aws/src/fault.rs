@@ -35,7 +35,7 @@ const PASSING: [&str; 6] = [
 ];
 
 /// Whether the service was asked more than it bears.
-fn is_throttling(code: &str, status: u16) -> bool {
+pub(crate) fn is_throttling(code: &str, status: u16) -> bool {
     status == 429 || THROTTLING.contains(&code)
 }
 

@@ -180,7 +180,8 @@ impl Invocation<'_> {
         let body = serde_json::json!({ "target": target, "items": items }).to_string();
         if let Some(route) = self.routes.iter().next() {
             let (id, fence) = (groupage_core::domain::id::BatchId::new(batch), groupage_core::domain::id::Fence(0));
-            let call = Call { downstream: &route.downstream, batch: &id, fence, attempt: 1, body, trace: None };
+            let target = &groupage_core::domain::id::Target::of(&route.name, target);
+            let call = Call { downstream: &route.downstream, batch: &id, target, fence, attempt: 1, body, trace: None };
             // It accepts everything.
             let _ = self.downstream.call(&call).await;
         }

@@ -36,7 +36,7 @@ pub enum Unmade {
     /// The template failed on these members. The reason names the template's line and the kind of its error; the error
     /// itself could quote a payload and is not passed on.
     Template(Reason),
-    /// It would be larger than [`MAX_BODY_BYTES`].
+    /// It would be larger than its downstream takes.
     TooLarge,
 }
 
@@ -60,7 +60,7 @@ pub struct Renderable {
 }
 
 /// The largest body of a call, in bytes: what Lambda takes in one invocation, and a small part of batch-handler's
-/// memory.
+/// memory. Some kinds of downstream take less.
 pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 
 impl Route {
@@ -69,7 +69,7 @@ impl Route {
     /// # Errors
     /// [`Unmade`]: the template failed, or the body is too large. No more than the limit is held in memory either way.
     pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<String, Unmade> {
-        let mut bounded = Bounded::new(MAX_BODY_BYTES);
+        let mut bounded = Bounded::new(self.downstream.max_body_bytes());
         let made = match &self.body {
             None => {
                 let body = Body { batch: key.as_str(), target: target.value(), items };

@@ -4,8 +4,9 @@ use jmespath::Rcvar;
 use jmespath::ast::{Ast, Comparator, KeyValuePair};
 use serde::Serialize;
 
-use super::downstream::Secret;
-use super::{Downstream, Expression, Route, Routes, Settings};
+use super::body::MAX_BODY_BYTES;
+use super::downstream::{self, HeaderValue, Http, Secret};
+use super::{Expression, Route, Routes, Settings};
 use crate::domain::batch;
 use crate::domain::id::RouteName;
 use crate::domain::task_message::MAX_MESSAGE_BYTES;
@@ -62,11 +63,8 @@ impl Routes {
                     doubt(&format!("{entry}.{field}"), what);
                 }
             }
-            for (header, variable) in variables(&route.downstream) {
-                if !is_set(variable) {
-                    let field = format!("downstream.http.headers.{header}");
-                    doubt(&field, format!("the environment variable `{variable}` is not set on this machine"));
-                }
+            for (field, what) in route.downstream.http().into_iter().flat_map(|http| of_http(http, &is_set)) {
+                doubt(&format!("downstream.http.{field}"), what);
             }
         }
         doubts
@@ -88,6 +86,11 @@ fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, St
     let most_bytes = (max_items as u64).saturating_mul(MAX_MESSAGE_BYTES as u64);
     if max_bytes > most_bytes && max_bytes != usual.max_bytes {
         let what = format!("{max_items} tasks of {MAX_MESSAGE_BYTES} bytes, the most that a task may have, are fewer");
+        found.push(("batch.max_bytes", what));
+    }
+    let body = route.downstream.max_body_bytes();
+    if body < MAX_BODY_BYTES && max_bytes > body as u64 {
+        let what = format!("one call of this downstream carries {body} bytes at most: a larger batch goes in halves");
         found.push(("batch.max_bytes", what));
     }
     if max_items == 1 && wait_ms != 0 && wait_ms != usual.wait_ms {
@@ -135,16 +138,26 @@ fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
     found
 }
 
-/// The environment variables that calls need, each with its header.
-fn variables(downstream: &Downstream) -> impl Iterator<Item = (&str, &str)> {
-    let headers = match downstream {
-        Downstream::Http(http) => Some(&http.headers),
-        Downstream::Lambda(_) | Downstream::Pull => None,
-    };
-    headers.into_iter().flatten().filter_map(|(name, value)| match value.secret() {
-        Some(Secret::Env(variable)) => Some((name.as_str(), variable.as_str())),
-        Some(Secret::SecretsManager(_)) | None => None,
-    })
+/// What cannot be meant of an HTTP API: fields of it, each with what is wrong.
+fn of_http(http: &Http, is_set: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let literal =
+        |name: &str| format!("`{{{name}}}` stands for nothing and is sent as it is: write `{{target}}` or `{{batch}}`");
+    found.extend(downstream::unknown(http.url.as_str()).map(|name| ("url".to_owned(), literal(name))));
+    for (name, value) in &http.headers {
+        let what = match value {
+            HeaderValue::Text(_) if http.compress.is_some() && name.eq_ignore_ascii_case("content-encoding") => {
+                Some("`compress` sets this header, and overrides it".to_owned())
+            }
+            HeaderValue::Text(text) => downstream::unknown(text).map(literal),
+            HeaderValue::Secret { secret: Secret::Env(variable) } if !is_set(variable) => {
+                Some(format!("the environment variable `{variable}` is not set on this machine"))
+            }
+            HeaderValue::Secret { secret: Secret::Env(_) | Secret::SecretsManager(_) } => None,
+        };
+        found.extend(what.map(|what| (format!("headers.{name}"), what)));
+    }
+    found
 }
 
 impl Expression {
@@ -327,6 +340,41 @@ mod tests {
         let [(_, field, what)] = &of("GROUPAGE_SECRET_LOST")[..] else { panic!() };
         assert_eq!(field, "downstream.http.headers.Authorization");
         assert!(what.contains("`GROUPAGE_SECRET_LOST` is not set"), "{what}");
+    }
+
+    #[test]
+    fn a_placeholder_that_stands_for_nothing_is_told() {
+        let of = |http: &str| {
+            let found = doubts(&format!("  - name: a\n    target: t\n    downstream: {{ http: {{ {http} }} }}\n"));
+            found.into_iter().map(|(_, field, what)| format!("{field}: {what}")).collect::<Vec<_>>()
+        };
+        let [url] = &of("url: 'https://x/{tarrget}'")[..] else { panic!() };
+        assert!(url.starts_with("downstream.http.url: `{tarrget}` stands for nothing"), "{url}");
+        let [header] = &of("url: 'https://x/{target}', headers: { A: '{id}', B: '{batch}' }")[..] else { panic!() };
+        assert!(header.starts_with("downstream.http.headers.A: `{id}`"), "{header}");
+        let [encoding] = &of("url: 'https://x', compress: gzip, headers: { Content-Encoding: br }")[..] else {
+            panic!()
+        };
+        assert!(encoding.contains("overrides it"), "{encoding}");
+    }
+
+    #[test]
+    fn a_batch_that_is_larger_than_a_message_is_told() {
+        let of = |downstream: &str, bytes: u64| {
+            let batch = format!("batch: {{ max_bytes: {bytes} }}");
+            doubts(&format!("  - name: a\n    target: t\n    {batch}\n    downstream: {{ {downstream} }}\n"))
+        };
+        let queue = "sqs: { queue: 'https://sqs.eu-west-1.amazonaws.com/1/q' }";
+        let machine = "step_functions: { state_machine: 'arn:aws:states:eu-west-1:1:stateMachine:m' }";
+        let waited = "lambda: { function: f }";
+        for (downstream, most) in
+            [(queue, 1_000_000), ("lambda: { function: f, mode: async }", 1_000_000), (machine, 262_144)]
+        {
+            assert_eq!(of(downstream, most), [], "{downstream}");
+            let [(_, field, what)] = &of(downstream, most + 1)[..] else { panic!("{downstream}") };
+            assert!(field == "batch.max_bytes" && what.contains(&format!("{most} bytes")), "{what}");
+        }
+        assert_eq!(of(waited, 5_000_000), []);
     }
 
     #[test]

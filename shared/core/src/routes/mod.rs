@@ -26,7 +26,7 @@ pub use answer::{Class, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
 pub use closing::Closing;
 pub use doubts::Doubt;
-pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
+pub use downstream::{Downstream, HeaderValue, Http, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
 use sharing::Sharing;
@@ -128,7 +128,8 @@ pub struct InFlight {
 
 impl Route {
     /// Whether its batches wait for workers that pull them.
-    pub const fn is_pulled(&self) -> bool {
+    #[must_use]
+    pub fn is_pulled(&self) -> bool {
         self.downstream.is_pulled()
     }
 

@@ -281,7 +281,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         };
         let trace = self.trace(key, &ids, false);
         let (fence, attempt) = (batch.fence, batch.attempts);
-        let call = Call { downstream: &route.downstream, batch: key, fence, attempt, body, trace };
+        let target = &batch.target;
+        let call = Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, trace };
         let mut answer = processor.downstream.call(&call).await;
         if answer == Err(NoAnswer::Connection)
             && !self.is_in_trouble(in_trouble)
