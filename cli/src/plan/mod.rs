@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
 use anyhow::{Context, Result};
-use groupage_core::routes::{Assigned, Routes};
+use groupage_core::routes::Routes;
 use serde::Serialize;
 
 use crate::check;
@@ -48,7 +48,9 @@ struct OfRoute {
     tasks: usize,
     targets: usize,
     batches: usize,
-    /// Tasks in a batch, on average.
+    /// Tasks that a newer one replaces.
+    superseded: usize,
+    /// Tasks in a call, on average.
     fill: f64,
     /// When its last call begins, in milliseconds after the first task.
     last_call_ms: u64,
@@ -95,9 +97,9 @@ fn plan(routes: &Routes, reader: impl BufRead, options: &Args) -> std::io::Resul
             }
             Content::Bad(why) => Err(why),
             Content::Task(message) => match routes.assign(&message.payload) {
-                Ok(Assigned { route, target, .. }) => {
+                Ok(assigned) => {
                     let at_ms = options.per_second.map_or(0, |rate| tasks * 1_000 / u64::from(rate.get()));
-                    forecast.add(at_ms, route, &target, &message.payload);
+                    forecast.add(at_ms, &assigned, &message.payload);
                     Ok(())
                 }
                 Err(rejection) => Err(rejection.to_string()),
@@ -128,13 +130,14 @@ fn of_routes(routes: &Routes, batches: &[Batch]) -> BTreeMap<String, OfRoute> {
         let route = of.entry(batch.route.clone()).or_default();
         targets.entry(&batch.route).or_default().insert(&batch.target);
         route.tasks += batch.tasks;
+        route.superseded += batch.superseded;
         route.batches += 1;
         route.last_call_ms = route.last_call_ms.max(batch.called_ms);
         route.longest_wait_ms = route.longest_wait_ms.max(batch.called_ms.saturating_sub(batch.began_ms));
     }
     for (name, route) in &mut of {
         route.targets = targets.get(name.as_str()).map_or(0, BTreeSet::len);
-        route.fill = route.tasks as f64 / route.batches as f64;
+        route.fill = (route.tasks - route.superseded) as f64 / route.batches as f64;
         route.ordered = routes.iter().any(|other| other.name.to_string() == *name && other.is_ordered());
     }
     of
@@ -190,6 +193,9 @@ fn sheet(plan: &Plan, shown: usize) -> Sheet {
     for (name, _) in plan.routes.iter().filter(|(_, route)| route.ordered) {
         let text = format!("route {name} is ordered: that its tasks wait for those before them is left out here");
         sheet = sheet.with_line(Cell::new(text, Tone::Wary));
+    }
+    for (name, OfRoute { superseded, .. }) in plan.routes.iter().filter(|(_, route)| route.superseded > 0) {
+        sheet = sheet.with_line(format!("route {name}: {superseded} tasks end as superseded, in no call"));
     }
     let Cost { dollars, dollars_per_million } = plan.cost;
     sheet.with_line(format!("about ${dollars:.6} on AWS, ${dollars_per_million:.2} for a million such tasks"))

@@ -94,6 +94,8 @@ pub struct Setting {
     pub calls: CallLimits,
     /// How many shards each Target has.
     pub shards: u8,
+    /// Fields of the route's `batch` beside those, and lines of the route; empty without any.
+    pub options: (&'static str, &'static str),
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
     /// How Lambda is set.
@@ -120,6 +122,7 @@ impl Setting {
             express: false,
             calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false },
             shards: 1,
+            options: ("", ""),
             limits: None,
             lambda: Lambda::DEFAULT,
             away_s: None,
@@ -129,7 +132,7 @@ impl Setting {
     }
 
     pub(crate) fn routes(&self) -> String {
-        let Self { max_items, wait_ms, express, shards, .. } = self;
+        let Self { max_items, wait_ms, express, shards, options: (fields, lines), .. } = self;
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
         let in_flight = match self.calls.in_flight.filter(|_| self.calls.adapts) {
             Some(most) => format!("in_flight: {{ at_most: {most} }}, "),
@@ -139,8 +142,8 @@ impl Setting {
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
-             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
-             downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n"
+             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, {fields}express: {express} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
+             downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n{lines}"
         )
     }
 }

@@ -32,5 +32,6 @@ mod streams;
 mod sweep;
 mod traces;
 mod trackers;
+mod traits;
 mod versions;
 mod windows;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
     Entries, Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
     Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
@@ -142,17 +142,27 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         self.inner.unsettled_of(tracker, after, limit).await
     }
 
-    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+    async fn fall_due(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<Option<Waiting>> {
         let was = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop();
-        let waiting = self.inner.fall_due(id, target, now).await?;
+        let waiting = self.inner.fall_due((id, traits), target, now).await?;
         if waiting.is_some() && was.is_some_and(|task| matches!(task.status, Status::Scheduled { .. })) {
             self.waits_again(id, target).await?;
         }
         Ok(waiting)
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
-        let taken = self.inner.take_turn(id, target, now).await?;
+    async fn take_turn(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<PutBack> {
+        let taken = self.inner.take_turn((id, traits), target, now).await?;
         if taken == PutBack::Waits {
             self.waits_again(id, target).await?;
         }

@@ -3,7 +3,7 @@
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place};
 use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
     Entries, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment, Settlement,
     Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
@@ -148,16 +148,26 @@ impl Tasks for Store {
         Ok(sought)
     }
 
-    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+    async fn fall_due(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<Option<Waiting>> {
         let is_due = |_: &Option<Waiting>, task: Option<&Task>| {
             task.is_some_and(|task| matches!(task.status, Status::Scheduled { due, .. } if due <= now))
         };
-        self.change(id, self.inner.fall_due(id, target, now), is_due).await
+        self.change(id, self.inner.fall_due((id, traits), target, now), is_due).await
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+    async fn take_turn(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<PutBack> {
         let queued = |_: &PutBack, task: Option<&Task>| task.is_some_and(|task| task.status == Status::Queued);
-        self.change(id, self.inner.take_turn(id, target, now), queued).await
+        self.change(id, self.inner.take_turn((id, traits), target, now), queued).await
     }
 
     async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {

@@ -64,8 +64,8 @@ impl<C: Clone> Drain<C> {
 
     /// The pages to read to have `room` filled, each of another shard and at most `most`: none if enough is queued or
     /// the index has no more.
-    pub fn wants(&self, room: Room, most: usize) -> Vec<NextPage<C>> {
-        if self.queue.len() >= room.items {
+    pub fn wants(&self, room: &Room, most: usize) -> Vec<NextPage<C>> {
+        if room.is_full() || self.queue.len() >= room.wants() {
             return Vec::new();
         }
         let next = |(of, position): &(Target, Position<C>)| match position {
@@ -84,7 +84,7 @@ impl<C: Clone> Drain<C> {
     }
 
     /// Takes what fits; also says whether that fills the batch.
-    pub fn take(&mut self, room: Room) -> (Vec<Candidate>, bool) {
+    pub fn take(&mut self, room: &Room) -> (Vec<Candidate>, bool) {
         room.take(&mut self.queue)
     }
 
@@ -129,10 +129,12 @@ impl<C: Clone> Drain<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::batch::Limits;
+    use crate::domain::traits::Traits;
     use crate::domain::id::{RouteName, Shard};
 
     fn candidate(id: &str, round: u32) -> Candidate {
-        Candidate { id: TaskId::new(id), round: Round(round), bytes: 1 }
+        Candidate { id: TaskId::new(id), round: Round(round), bytes: 1, traits: Traits::default() }
     }
 
     fn home() -> Target {
@@ -144,49 +146,49 @@ mod tests {
     }
 
     fn room(items: usize) -> Room {
-        Room { items, bytes: 1_000, empty: true }
+        Limits { max_items: items, ..Limits::default() }.room()
     }
 
     #[test]
     fn an_entry_that_was_tried_is_not_tried_again_when_the_index_still_shows_it() {
         let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
         drain.add_page(&home(), [candidate("a", 0), candidate("b", 0)], None);
-        assert_eq!(drain.take(room(9)).0.len(), 2);
+        assert_eq!(drain.take(&room(9)).0.len(), 2);
         drain.start_over();
         drain.add_page(&home(), [candidate("a", 0), candidate("b", 0)], None);
-        assert!(drain.take(room(9)).0.is_empty());
+        assert!(drain.take(&room(9)).0.is_empty());
     }
 
     #[test]
     fn a_task_that_returned_in_its_next_round_is_considered() {
         let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
-        drain.take(room(1));
+        drain.take(&room(1));
         drain.add_page(&home(), [candidate("a", 1)], None);
-        assert_eq!(drain.take(room(1)).0, vec![candidate("a", 1)]);
+        assert_eq!(drain.take(&room(1)).0, vec![candidate("a", 1)]);
     }
 
     #[test]
     fn a_task_is_not_considered_in_a_round_that_it_has_left() {
         let mut drain = Drain::<u8>::new([candidate("a", 1)], [home()], false);
         drain.add_page(&home(), [candidate("a", 0)], None);
-        assert_eq!(drain.take(room(9)).0, vec![candidate("a", 1)]);
+        assert_eq!(drain.take(&room(9)).0, vec![candidate("a", 1)]);
     }
 
     #[test]
     fn tasks_of_a_batch_that_is_taken_up_again_are_not_taken_into_it_twice() {
         let mut drain = Drain::<u8>::new([candidate("a", 0), candidate("b", 1), candidate("c", 0)], [home()], false);
         drain.skip([(TaskId::new("a"), Round(0)), (TaskId::new("b"), Round(0))]);
-        assert_eq!(drain.take(room(9)).0, vec![candidate("b", 1), candidate("c", 0)]);
+        assert_eq!(drain.take(&room(9)).0, vec![candidate("b", 1), candidate("c", 0)]);
     }
 
     #[test]
     fn own_tasks_come_before_the_index() {
         let mut drain = Drain::<u8>::new([candidate("own", 0)], [home()], false);
-        assert_eq!(drain.wants(room(1), 9), []);
-        assert_eq!(drain.wants(room(2), 9), [page(0, None)]);
+        assert_eq!(drain.wants(&room(1), 9), []);
+        assert_eq!(drain.wants(&room(2), 9), [page(0, None)]);
         drain.add_page(&home(), [candidate("other", 0)], Some(7));
         assert_eq!(drain.rest(1), vec![candidate("own", 0)]);
-        assert_eq!(drain.wants(room(3), 9), [page(0, Some(7))]);
+        assert_eq!(drain.wants(&room(3), 9), [page(0, Some(7))]);
     }
 
     #[test]
@@ -204,15 +206,15 @@ mod tests {
     #[test]
     fn shards_take_turns_until_each_is_walked() {
         let mut drain = Drain::<u8>::new([], home().shards(3), false);
-        assert_eq!(drain.wants(room(9), 1), [page(0, None)]);
+        assert_eq!(drain.wants(&room(9), 1), [page(0, None)]);
         drain.add_page(&home(), [candidate("a", 0)], Some(1));
-        assert_eq!(drain.wants(room(9), 2), [page(1, None), page(2, None)]);
+        assert_eq!(drain.wants(&room(9), 2), [page(1, None), page(2, None)]);
         drain.add_page(&home().in_shard(Shard(1)), [], None);
         drain.add_page(&home().in_shard(Shard(2)), [], None);
-        assert_eq!(drain.wants(room(9), 9), [page(0, Some(1))]);
+        assert_eq!(drain.wants(&room(9), 9), [page(0, Some(1))]);
         drain.add_page(&home(), [], None);
-        assert_eq!(drain.wants(room(9), 9), []);
+        assert_eq!(drain.wants(&room(9), 9), []);
         drain.start_over();
-        assert_eq!(drain.wants(room(9), 9).len(), 3);
+        assert_eq!(drain.wants(&room(9), 9).len(), 3);
     }
 }

@@ -156,6 +156,10 @@ pub struct Lead {
     pub pace: Pace,
     /// Set when the message comes back to a batch whose window is open.
     pub resume: Option<Resume>,
+    /// Whether it only wakes a leader whose own message waits with an open batch: a task came that closes it. It does
+    /// not wait itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wakes: bool,
 }
 
 /// What the leader knew when it left its open batch to wait for more.
@@ -217,9 +221,10 @@ mod tests {
 
     use super::*;
     use crate::domain::id::Round;
+    use crate::domain::traits::Traits;
 
     fn election(n: usize, tasks: usize) -> Election {
-        let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30 };
+        let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30, traits: Traits::default() };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
         Election { workflow, target, tasks: vec![task; tasks], since: Timestamp(0), attempt: 0, signalled: None }
     }

@@ -34,6 +34,7 @@ pub mod time;
 pub mod times;
 pub mod trace;
 pub mod tracker;
+pub mod traits;
 pub mod when;
 pub mod why;
 
@@ -60,3 +61,4 @@ pub use task_message::TaskMessage;
 pub use time::Timestamp;
 pub use trace::TraceParent;
 pub use tracker::{ItemId, Outcome, Tracker};
+pub use traits::Traits;

@@ -11,6 +11,7 @@ use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
 use crate::domain::trace::TraceParent;
+use crate::domain::traits::Traits;
 use crate::domain::{BatchId, Round, Target, TaskId, Timestamp, TrackerId};
 
 /// What a registration found.
@@ -201,10 +202,15 @@ port! {
 
         /// Lets a scheduled task wait for a batch, in the index under `target`. Assumes: it is scheduled, and due by
         /// `now`. Says as what it waits, by this write or an earlier one; `None` if it has moved on, or is not due.
-        async fn fall_due(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>>;
+        async fn fall_due(
+            &self,
+            task: (&TaskId, Traits),
+            target: &Target,
+            now: Timestamp,
+        ) -> Result<Option<Waiting>>;
 
         /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
-        async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack>;
+        async fn take_turn(&self, task: (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack>;
 
         /// Writes that a queued task failed: its turn will never come. Assumes: it is queued. Says what it came to if
         /// it failed so, by this write or an earlier one.

@@ -11,6 +11,7 @@ use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::places::Places;
+use super::traits::Reads;
 use super::{Error, InFlight, Ordered, Route, Routes, mistake};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
@@ -50,6 +51,10 @@ struct RouteEntry {
     /// these get leaders of their own while there is much to do. Not for ordered routes.
     #[serde(default = "one_shard")]
     shards: Limited<1, 64>,
+    /// The collapse key: JMESPath over the payload that gives a string, or null for a task that replaces no other. Of
+    /// waiting tasks with one Target and one key only the newest is called; the others end as `superseded`. Absent:
+    /// every task is called. Not for ordered routes.
+    collapse: Option<Expression>,
     /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one
     /// after the other, in the order in which they were accepted; each waits until the one before it is settled.
     /// Absent: in any order.
@@ -79,7 +84,7 @@ struct RouteEntry {
 }
 
 /// How much one call carries, and how long a batch waits to be full.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BatchLimits {
     /// Tasks in one call at most.
@@ -94,6 +99,13 @@ struct BatchLimits {
     /// A batch to which no task has come for so long waits for no more, in milliseconds; `wait_ms` stays the longest
     /// wait. Absent: it waits until it is full.
     quiet_ms: Option<Limited<1, 300_000>>,
+    /// What the tasks of one call may weigh together. Absent: any weight.
+    max_weight: Option<Limited<1, 1_000_000_000>>,
+    /// What a task weighs: JMESPath over the payload that gives a whole number from 0 to 1,000,000. Absent: 1.
+    weight: Option<Expression>,
+    /// Which tasks end the wait of their batch: JMESPath over the payload, for example for a file's last page. Such a
+    /// batch waits for no more, and takes all that waits as far as it fits. Absent: none.
+    close_when: Option<Expression>,
     /// Whether tasks that arrive together and fill a batch become one at once. It costs less than half, but such tasks
     /// overtake those that wait: `false` lets the longest waiting go first.
     express: bool,
@@ -104,7 +116,17 @@ impl Default for BatchLimits {
         let batch::Limits { max_items, max_bytes, wait_ms, .. } = batch::Limits::default();
         let (max_bytes, wait_ms) = (Limited(max_bytes), Limited(wait_ms));
         let max_items = Limited(max_items as u64);
-        Self { max_items, max_bytes, wait_ms, min_items: None, quiet_ms: None, express: true }
+        Self {
+            max_items,
+            max_bytes,
+            wait_ms,
+            min_items: None,
+            quiet_ms: None,
+            max_weight: None,
+            weight: None,
+            close_when: None,
+            express: true,
+        }
     }
 }
 
@@ -265,6 +287,10 @@ impl File {
                 let what = "is ordered: its Targets cannot have `shards`, which have leaders that work side by side";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
+            if entry.ordered_by.is_some() && entry.collapse.is_some() {
+                let what = "is ordered: each of its tasks is called in its turn, so none can replace another (`collapse`)";
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
             if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
                 return Err(whole(format!("`retry` of route `{}` has {status} in `on` and in `never`", entry.name)));
             }
@@ -292,6 +318,14 @@ impl RouteEntry {
                 wait_ms: self.batch.wait_ms.0,
                 min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
                 quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
+                max_weight: self.batch.max_weight.map(|most| most.0),
+                closes: self.batch.close_when.is_some(),
+                collapses: self.collapse.is_some(),
+            },
+            reads: Reads {
+                weight: self.batch.weight,
+                close_when: self.batch.close_when,
+                collapse: self.collapse,
             },
             express: self.batch.express,
             body: self.downstream.body(),

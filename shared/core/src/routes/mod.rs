@@ -15,6 +15,7 @@ mod limited;
 mod mistake;
 mod places;
 mod template;
+mod traits;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
@@ -34,6 +35,7 @@ use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::outcome::Reply;
 use crate::domain::retry;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
+use crate::domain::traits::Traits;
 
 /// The routes file is wrong: where, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +65,7 @@ pub struct Route {
     when: Expression,
     target: Expression,
     ordered: Option<Ordered>,
+    reads: traits::Reads,
     /// How many shards each of its Targets has; 1 if it is ordered.
     pub shards: u8,
     /// How much one call carries, and how long a batch waits.
@@ -107,6 +110,8 @@ pub struct Assigned<'a> {
     pub target: Target,
     /// Its place among the tasks of its order key, if the route is ordered.
     pub order: Option<Order>,
+    /// What grouping needs to know of it beside its size.
+    pub traits: Traits,
 }
 
 /// Limits on calls in flight; `None` means no limit.
@@ -239,8 +244,8 @@ impl Routes {
     /// Finds a payload's route, and computes its Target and its place in an order.
     ///
     /// # Errors
-    /// A [`Rejection`] if no route wants it, its Target or order key is no usable string, or it is larger than its
-    /// route's batches.
+    /// A [`Rejection`] if no route wants it, its Target or another value that its route asks for is not usable, or it is
+    /// larger than its route's batches.
     pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
         let data = expression::Data::parse(payload)
             .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;
@@ -256,7 +261,8 @@ impl Routes {
                 format!("the payload is over `max_bytes` of route `{}`, {}", route.name, route.batch.max_bytes);
             return Err(Rejection::new(Code::TooLarge, detail));
         }
-        Ok(Assigned { route, target: Target::of(&route.name, &value), order })
+        let traits = route.traits(&data)?;
+        Ok(Assigned { route, target: Target::of(&route.name, &value), order, traits })
     }
 }
 

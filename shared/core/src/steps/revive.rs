@@ -71,7 +71,7 @@ pub async fn revive<S: Tasks + Batches + Census + Locks>(
             Leaders::AreReplaced => replace(store, env, routes, target, lock).await?,
         };
         if let Some(term) = term {
-            let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None };
+            let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None, wakes: false };
             messages.push(Outgoing::group(&Group::Lead(lead), 0));
             report.leaders += 1;
         }

@@ -67,6 +67,8 @@ struct Leading<'r, C> {
     drain: Drain<C>,
     /// How fast the latest batch filled.
     pace: Pace,
+    /// Whether the message of this delivery only wakes the leader, which has another one that waits.
+    wakes: bool,
     report: &'r mut Report,
 }
 
@@ -151,7 +153,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
     }
 
     async fn try_to_lead(&self, lead: Lead, report: &mut Report) -> Result<(), Error> {
-        let Lead { term, tasks, verify, pace, resume } = lead;
+        let Lead { term, tasks, verify, pace, resume, wakes } = lead;
         let name = term.target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lock = match self.store.lock(&term.target).await? {
@@ -170,6 +172,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             term,
             drain: Drain::new(tasks.clone(), shards, verify),
             pace,
+            wakes,
             report,
         };
         match self.work(&mut leading, resume).await {
@@ -263,6 +266,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         {
             let now = self.env.now();
             let look_in_ms = filling.look_again_ms(*limits, until, *pace, now);
+            if look_in_ms >= SHORTEST_DELAY_MS && leading.wakes {
+                return Ok(false);
+            }
             if look_in_ms >= SHORTEST_DELAY_MS || now >= self.deadline {
                 let resume = filling.knowledge(*limits);
                 let delay_ms = if look_in_ms >= SHORTEST_DELAY_MS { look_in_ms } else { 0 };
