@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn each_member_says_what_became_of_it() {
-        let candidate = |id: &str| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1, traits: Traits::default() };
+        let candidate =
+            |id: &str| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1, traits: Traits::default() };
         let candidates = ["a", "b", "c"].map(candidate);
         let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates, Timestamp(1));
         assert_eq!(outcome(&batch, &batch.members[0]), "not settled");

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use groupage_core::domain::task::payload_bytes;
 use groupage_core::domain::batch::{Limits, Load, Room};
+use groupage_core::domain::task::payload_bytes;
 use groupage_core::domain::{Candidate, Round, Target, TaskId, Timestamp};
 use groupage_core::routes::{Assigned, Route};
 use serde::Serialize;

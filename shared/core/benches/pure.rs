@@ -52,7 +52,14 @@ fn message() -> TaskMessage {
 }
 
 fn candidates(count: usize) -> Vec<Candidate> {
-    (0..count).map(|n| Candidate { id: TaskId::new(format!("order-{n:08}")), round: Round(0), bytes: 200, traits: Traits::default() }).collect()
+    (0..count)
+        .map(|n| Candidate {
+            id: TaskId::new(format!("order-{n:08}")),
+            round: Round(0),
+            bytes: 200,
+            traits: Traits::default(),
+        })
+        .collect()
 }
 
 #[divan::bench]

@@ -9,12 +9,13 @@ pub(super) struct Random {
     weighs: bool,
     closes: bool,
     collapses: bool,
+    urgent: bool,
 }
 
 pub(super) fn of(dice: &mut StdRng) -> Random {
     let has_some = dice.random_bool(0.4);
     let mut some = || has_some && dice.random_bool(0.5);
-    Random { weighs: some(), closes: some(), collapses: some() }
+    Random { weighs: some(), closes: some(), collapses: some(), urgent: some() }
 }
 
 impl Random {
@@ -31,6 +32,9 @@ impl Random {
         if self.collapses && !is_ordered {
             // Of some tasks it is null.
             routes += "    collapse: \"([n][?@ < `6`])[0] && truck\"\n";
+        }
+        if self.urgent {
+            routes += "    priority: \"([n][?@ > `4` && @ < `10`])[0]\"\n";
         }
         routes
     }

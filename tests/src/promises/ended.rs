@@ -70,7 +70,8 @@ fn the_omitted_are_in_no_call(world: &World) -> Vec<String> {
 
 /// A task is superseded by a newer one with its key, which is a member of the same batch and not superseded itself.
 fn the_superseded_are_replaced(world: &World) -> Vec<String> {
-    let tasks: BTreeMap<TaskId, Task> = world.tables().tasks().into_iter().map(|task| (task.id.clone(), task)).collect();
+    let tasks: BTreeMap<TaskId, Task> =
+        world.tables().tasks().into_iter().map(|task| (task.id.clone(), task)).collect();
     let key = |id: &TaskId| tasks.get(id)?.traits.collapse;
     let mut broken = Vec::new();
     for batch in world.tables().batches() {
@@ -79,7 +80,8 @@ fn the_superseded_are_replaced(world: &World) -> Vec<String> {
                 continue;
             }
             let by = batch.superseded_by(position).filter(|by| {
-                let newer = key(by).zip(key(&member.id)).is_some_and(|(by_key, own)| by_key.replaces(by, (&own, &member.id)));
+                let newer =
+                    key(by).zip(key(&member.id)).is_some_and(|(by_key, own)| by_key.replaces(by, (&own, &member.id)));
                 let position = batch.members.iter().position(|other| other.id == **by);
                 newer && position.is_some_and(|position| batch.superseded_by(position).is_none())
             });

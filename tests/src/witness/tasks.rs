@@ -35,12 +35,7 @@ impl layer::Tasks for Witness {
         self.tables.join(id, round, batch).await
     }
 
-    async fn take_turn(
-        &self,
-        (id, traits): (&TaskId, Traits),
-        target: &Target,
-        now: Timestamp,
-    ) -> Result<PutBack> {
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let taken = self.tables.take_turn((id, traits), target, now).await?;
         if taken == PutBack::Waits {
             self.comes_in_order(id).await?;

@@ -22,6 +22,7 @@ mod order;
 mod outages;
 mod overload;
 mod ports;
+mod priority;
 mod protocol;
 mod restored;
 mod scheduled;

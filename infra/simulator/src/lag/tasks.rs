@@ -118,6 +118,14 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(Page::of(index.visible.get(target), after, limit))
     }
 
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        // The inner index is read as well, so that its cost is counted.
+        self.inner.urgent(target, limit).await?;
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.catch_up(self.clock.now());
+        Ok(Page::urgent(index.visible.get(target), limit))
+    }
+
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         // What has waited for long was there long ago, whatever the lag.
         self.inner.waiting_long(look).await
@@ -156,12 +164,7 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(waiting)
     }
 
-    async fn take_turn(
-        &self,
-        (id, traits): (&TaskId, Traits),
-        target: &Target,
-        now: Timestamp,
-    ) -> Result<PutBack> {
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let taken = self.inner.take_turn((id, traits), target, now).await?;
         if taken == PutBack::Waits {
             self.waits_again(id, target).await?;

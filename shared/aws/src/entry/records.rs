@@ -193,7 +193,14 @@ mod tests {
     fn leader(n: usize) -> Successor {
         let Election { workflow, target, .. } = election(n);
         let term = Term { target, workflow, fence: Fence(1) };
-        Successor::Lead(Lead { term, tasks: Vec::new(), verify: false, pace: Pace::UNKNOWN, resume: None, wakes: false })
+        Successor::Lead(Lead {
+            term,
+            tasks: Vec::new(),
+            verify: false,
+            pace: Pace::UNKNOWN,
+            resume: None,
+            wakes: false,
+        })
     }
 
     /// Queues that take no message with this in it, and remember the others.

@@ -43,6 +43,8 @@ struct StoredBatch {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rounds: BTreeMap<Position, Round>,
     bytes: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    priority: u8,
     /// Of a batch that is filled: the traits of those candidates that have some.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     traits: BTreeMap<Position, Traits>,
@@ -104,6 +106,7 @@ impl StoredBatch {
             members: batch.members.iter().map(|member| member.id.clone()).collect(),
             rounds: by_position(&batch.members, later),
             bytes: batch.bytes,
+            priority: batch.priority,
             traits: by_position(&batch.members, traits),
             attempts: batch.attempts,
             excused: batch.excused,
@@ -160,6 +163,7 @@ impl StoredBatch {
             status,
             members: members.map(|(position, id)| Member { id, round: round(position) }).collect(),
             bytes: self.bytes,
+            priority: self.priority,
             traits,
             attempts: self.attempts,
             excused: self.excused,
@@ -222,9 +226,8 @@ impl StoredBatch {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// What there is to say of some members, by their positions.
@@ -312,6 +315,7 @@ mod tests {
             status,
             members: vec![member("c", 0), member("a", 2), member("b", 0)],
             bytes: 1_234,
+            priority: 2,
             traits: None,
             attempts: 2,
             excused: None,

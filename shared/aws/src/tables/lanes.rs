@@ -2,8 +2,8 @@
 //! the index of lanes that a failure stopped.
 
 use aws_sdk_dynamodb::types::CancellationReason;
-use groupage_core::domain::traits::{Traits, are_usual};
 use groupage_core::domain::lane::{Lane, Queued, State};
+use groupage_core::domain::traits::{Traits, are_usual};
 use groupage_core::domain::{Candidate, LaneId, Revision, Round, RouteName, Target, Task, TaskId, Timestamp, Turn};
 use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored};
 use serde::{Deserialize, Serialize};

@@ -224,7 +224,12 @@ mod tests {
     use crate::domain::traits::Traits;
 
     fn election(n: usize, tasks: usize) -> Election {
-        let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30, traits: Traits::default() };
+        let task = Candidate {
+            id: TaskId::new(format!("t{n}")),
+            round: Round::default(),
+            bytes: 30,
+            traits: Traits::default(),
+        };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
         Election { workflow, target, tasks: vec![task; tasks], since: Timestamp(0), attempt: 0, signalled: None }
     }

@@ -254,7 +254,8 @@ mod tests {
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {
         let target = Target::of(&RouteName::new("parcels"), "truck-7");
         let (task, batch) = (TaskId::new("t1"), BatchId::new("b1"));
-        let settled = Settled { task: &task, target: &target, batch: Some(&batch), round: Round(2), superseded_by: None };
+        let settled =
+            Settled { task: &task, target: &target, batch: Some(&batch), round: Round(2), superseded_by: None };
         let failure = Failure { reason: Reason::new("too_heavy"), attempts: 2 };
         let event = of_task(settled, Some(&failure), Timestamp(1_000));
         let json = serde_json::to_value(&event).unwrap();

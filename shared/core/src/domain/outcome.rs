@@ -225,7 +225,10 @@ mod tests {
     fn when_one_member_is_exhausted_it_fails_and_the_others_return() {
         let results = judge(down(), &[member("a", 3), member("b", 1)], 3, |_, _| 9);
         assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
-        assert_eq!(results[&TaskId::new("b")], Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4, traits: Traits::default() });
+        assert_eq!(
+            results[&TaskId::new("b")],
+            Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4, traits: Traits::default() }
+        );
     }
 
     #[test]

@@ -53,6 +53,10 @@ impl Tasks for MemoryStore {
         Ok(Page::of(self.tables().waiting.get(target), after, limit))
     }
 
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        Ok(Page::urgent(self.tables().waiting.get(target), limit))
+    }
+
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         let Look { part, before, after, limit } = look;
         let tables = self.tables();
@@ -201,6 +205,7 @@ impl Tasks for MemoryStore {
             return Ok(Stored::Conflict);
         };
         (task.payload, task.digest, task.lane, task.trace) = (String::new(), String::new(), None, None);
+        task.traits = Traits::default();
         tables.forget_failure(id);
         Ok(Stored::Yes)
     }

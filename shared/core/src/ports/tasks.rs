@@ -1,5 +1,6 @@
 //! The tasks and the index of those that wait.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -69,6 +70,15 @@ impl Page<TaskId> {
         let candidates: Vec<Candidate> = after.take(limit).map(|(_, candidate)| candidate.clone()).collect();
         let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
         Self { candidates, next }
+    }
+
+    /// Up to `limit` of them that are urgent, the most urgent first.
+    pub fn urgent(waiting: Option<&BTreeMap<TaskId, Candidate>>, limit: usize) -> Vec<Candidate> {
+        let all = waiting.into_iter().flat_map(BTreeMap::values);
+        let mut urgent: Vec<Candidate> = all.filter(|candidate| candidate.traits.priority > 0).cloned().collect();
+        urgent.sort_by_key(|candidate| Reverse(candidate.traits.priority));
+        urgent.truncate(limit);
+        urgent
     }
 }
 
@@ -188,6 +198,9 @@ port! {
             after: Option<&Self::Cursor>,
             limit: usize,
         ) -> Result<Page<Self::Cursor>>;
+
+        /// Reads up to `limit` tasks of the index that wait for `target` and are urgent, the most urgent ones.
+        async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>>;
 
         /// Reads one page of a segment of the index, in no order: of the entries that it looks at it returns those that
         /// have waited for long.

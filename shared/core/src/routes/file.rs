@@ -51,6 +51,9 @@ struct RouteEntry {
     /// these get leaders of their own while there is much to do. Not for ordered routes.
     #[serde(default = "one_shard")]
     shards: Limited<1, 64>,
+    /// How urgent a task is: JMESPath over the payload that gives a whole number from 0 to 9, or null for 0. The more
+    /// urgent fill the next batch of their Target first; of ten tasks one is the one that has waited longest. Absent: 0.
+    priority: Option<Expression>,
     /// The collapse key: JMESPath over the payload that gives a string, or null for a task that replaces no other. Of
     /// waiting tasks with one Target and one key only the newest is called; the others end as `superseded`. Absent:
     /// every task is called. Not for ordered routes.
@@ -288,7 +291,8 @@ impl File {
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
             if entry.ordered_by.is_some() && entry.collapse.is_some() {
-                let what = "is ordered: each of its tasks is called in its turn, so none can replace another (`collapse`)";
+                let what =
+                    "is ordered: each of its tasks is called in its turn, so none can replace another (`collapse`)";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
             if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
@@ -321,11 +325,13 @@ impl RouteEntry {
                 max_weight: self.batch.max_weight.map(|most| most.0),
                 closes: self.batch.close_when.is_some(),
                 collapses: self.collapse.is_some(),
+                urgent_first: self.priority.is_some(),
             },
             reads: Reads {
                 weight: self.batch.weight,
                 close_when: self.batch.close_when,
                 collapse: self.collapse,
+                priority: self.priority,
             },
             express: self.batch.express,
             body: self.downstream.body(),

@@ -3,7 +3,7 @@
 use super::Route;
 use super::expression::{Data, Expression};
 use crate::domain::task_message::{Code, Rejection};
-use crate::domain::traits::{Collapse, MAX_WEIGHT, Traits};
+use crate::domain::traits::{Collapse, MAX_PRIORITY, MAX_WEIGHT, Traits};
 
 /// The expressions that a route has for it; none costs anything where it is absent.
 #[derive(Clone, Debug, Default)]
@@ -11,12 +11,13 @@ pub(super) struct Reads {
     pub(super) weight: Option<Expression>,
     pub(super) close_when: Option<Expression>,
     pub(super) collapse: Option<Expression>,
+    pub(super) priority: Option<Expression>,
 }
 
 impl Reads {
     const fn is_none(&self) -> bool {
-        let Self { weight, close_when, collapse } = self;
-        weight.is_none() && close_when.is_none() && collapse.is_none()
+        let Self { weight, close_when, collapse, priority } = self;
+        weight.is_none() && close_when.is_none() && collapse.is_none() && priority.is_none()
     }
 }
 
@@ -54,8 +55,14 @@ impl Route {
             }
             Some(_) | None => None,
         };
-        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
-        Ok(Traits { weight, closes, collapse, ..usual })
+        let priority = match &self.reads.priority {
+            Some(priority) if !priority.value(data).is_null() => {
+                self.number("priority", priority, data, MAX_PRIORITY.into(), Code::BadPriority)?
+            }
+            Some(_) | None => 0,
+        };
+        let (weight, priority) = (u32::try_from(weight).unwrap_or(u32::MAX), u8::try_from(priority).unwrap_or(u8::MAX));
+        Ok(Traits { priority, collapse, weight, closes })
     }
 
     /// The whole number up to `most` that an expression of this route gives for a payload.

@@ -199,7 +199,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             }
             Bidden::Lost { signalled, anew } => {
                 let closes = election.tasks.iter().any(|task| task.traits.closes);
-                let wakes = anew.filter(|_| closes).map(|term| Lead { wakes: true, ..leads(term, election.tasks.clone()) });
+                let wakes =
+                    anew.filter(|_| closes).map(|term| Lead { wakes: true, ..leads(term, election.tasks.clone()) });
                 let (again, delay_ms) = self.once_more(Election { signalled, ..election });
                 let again = Successor::Again(again, delay_ms);
                 Ok((Outcome::Lost, wakes.map(Successor::Lead).into_iter().chain([again]).collect()))
@@ -314,7 +315,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let workflow = WorkflowId::new(digest(&["due", target.as_str(), first]));
         // This clock may be behind that by which the message was delayed.
         let now = self.env.now().max(at);
-        let falling = tasks.iter().map(|task| self.store.fall_due((&task.id, task.traits), &target, now)).collect::<Vec<_>>();
+        let falling =
+            tasks.iter().map(|task| self.store.fall_due((&task.id, task.traits), &target, now)).collect::<Vec<_>>();
         let waiting: Vec<_> = stream::iter(falling).buffer_unordered(CONCURRENCY).try_collect().await?;
         let tasks = waiting.into_iter().flatten().map(|waiting| waiting.candidate).collect();
         Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })

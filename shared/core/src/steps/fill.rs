@@ -33,6 +33,11 @@ impl Gathered {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let mut candidates: Vec<Candidate> = Vec::new();
+        if room.urgent_first() {
+            for shard in drain.shards() {
+                drain.add_urgent(urgent(store, target, &shard, room.wants().max(MIN_PAGE), now).await?);
+            }
+        }
         loop {
             let left = room.beside(&candidates);
             // Twice as many shards at a time: few pages are read in vain, and quiet shards cost little time.
@@ -66,6 +71,20 @@ impl Gathered {
             }
         }
     }
+}
+
+/// The urgent tasks of a shard, for the leader by the lock of `target`: whatever it has read of the index before, they
+/// may have come since.
+async fn urgent<S: Tasks + Locks>(
+    store: &S,
+    target: &Target,
+    of: &Target,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Vec<Candidate>, Error> {
+    let urgent = store.urgent(of, limit).await?;
+    let is_led = of != target && !urgent.is_empty() && store.lock(of).await?.is_some_and(|lock| lock.is_led(now));
+    Ok(if is_led { Vec::new() } else { urgent })
 }
 
 /// Reads a page for the leader by the lock of `target`. What waits in a shard with a leader of its own is left to that:

@@ -295,7 +295,14 @@ async fn a_failure_costs_one_write_more_than_a_success_and_a_retry_three() {
     let writes = |usage: &Usage| [Place::Tasks, Place::Waiting].map(|place| usage.at(place).write);
     assert_eq!(writes(&succeeds), [Units::whole(1), Units::whole(0)]);
     assert_eq!(writes(&fails), [Units::whole(1), Units::whole(1)]);
-    let retry = Retry { id: bad.id.clone(), failed_in: bad.round, target: target("a"), lane: None, traits: Traits::default(), at: Timestamp(2) };
+    let retry = Retry {
+        id: bad.id.clone(),
+        failed_in: bad.round,
+        target: target("a"),
+        lane: None,
+        traits: Traits::default(),
+        at: Timestamp(2),
+    };
     let retried = cost(&store, store.retry(&retry)).await;
     assert_eq!(writes(&retried), [Units::whole(1), Units::whole(2)], "one entry goes, the other comes");
     let route = RouteName::new("parcels");

@@ -38,7 +38,14 @@ async fn failed(store: &impl Store, id: &str, failure: &Failure, at: Timestamp) 
 }
 
 fn retry(id: &str, failed_in: u32) -> Retry {
-    Retry { id: TaskId::new(id), failed_in: Round(failed_in), target: target("mended"), lane: None, traits: Traits::default(), at: AT }
+    Retry {
+        id: TaskId::new(id),
+        failed_in: Round(failed_in),
+        target: target("mended"),
+        lane: None,
+        traits: Traits::default(),
+        at: AT,
+    }
 }
 
 async fn filed(store: &impl Store, route: &str) -> Vec<Failed> {

@@ -185,7 +185,10 @@ async fn in_the_index(store: &impl Fixture) -> Vec<String> {
 async fn a_queued_task_is_not_in_the_index_until_it_has_its_turn(store: impl Fixture) {
     lane_of(&*store, "k", &["t0", "t1"]).await;
     assert_eq!(in_the_index(&store).await, ["t0"]);
-    assert_eq!(store.take_turn((&TaskId::new("t1"), Traits::default()), &target("a"), NOW).await.unwrap(), PutBack::Waits);
+    assert_eq!(
+        store.take_turn((&TaskId::new("t1"), Traits::default()), &target("a"), NOW).await.unwrap(),
+        PutBack::Waits
+    );
     assert_eq!(in_the_index(&store).await, ["t0", "t1"]);
     let task = now(&*store, &TaskId::new("t1")).await;
     assert_eq!((task.status, task.waits_since), (Status::Created { target: target("a") }, NOW));
@@ -201,7 +204,10 @@ async fn a_turn_is_taken_once(store: impl Fixture) {
     store.join(&task, groupage_core::domain::id::Round(0), &batch).await.unwrap();
     assert_eq!(store.take_turn((&task, Traits::default()), &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
     assert_eq!(now(&*store, &task).await.status, Status::Batched { batch });
-    assert_eq!(store.take_turn((&TaskId::new("none"), Traits::default()), &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(
+        store.take_turn((&TaskId::new("none"), Traits::default()), &target("a"), NOW).await.unwrap(),
+        PutBack::MovedOn
+    );
 }
 
 async fn a_task_that_is_passed_over_fails_without_a_batch(store: impl Fixture) {

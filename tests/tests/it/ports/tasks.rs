@@ -302,14 +302,22 @@ async fn a_scheduled_task_waits_for_nobody_until_it_falls_due(store: impl Fixtur
     let early = store.fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(AT.0 - 1)).await.unwrap();
     assert_eq!((early, now(&*store, &scheduled.id).await.status), (None, scheduled.status.clone()));
     for later in [0, 5_000] {
-        let waits = store.fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(AT.0 + later)).await.unwrap().unwrap();
+        let waits = store
+            .fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(AT.0 + later))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((waits.candidate, waits.since), (scheduled.candidate(), AT), "a repeat changes nothing");
     }
     store.index_settles().await;
     let waiting = store.waiting(&target("a"), None, 10).await.unwrap().candidates;
     assert_eq!((waiting, due(&*store, Timestamp(u64::MAX / 2)).await.len()), (vec![scheduled.candidate()], 0));
     store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
-    assert_eq!(store.fall_due((&scheduled.id, Traits::default()), &target("a"), AT).await.unwrap(), None, "it has moved on");
+    assert_eq!(
+        store.fall_due((&scheduled.id, Traits::default()), &target("a"), AT).await.unwrap(),
+        None,
+        "it has moved on"
+    );
     assert_eq!(store.fall_due((&TaskId::new("nobody"), Traits::default()), &target("a"), AT).await.unwrap(), None);
 }
 

@@ -46,6 +46,7 @@ const DIGEST: &str = "Digest";
 const BYTES: &str = "Bytes";
 const LANE: &str = "Lane";
 const TRACE: &str = "Trace";
+const TRAITS: &str = "Traits";
 const ITEM: &str = "Item";
 /// When the time of a scheduled task comes.
 const NOT_BEFORE: &str = "NotBefore";
@@ -106,6 +107,26 @@ impl Dynamo {
         transaction::put(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
     }
 
+    /// A page of the tasks that wait for one Target under these words.
+    async fn page_of(
+        &self,
+        target: &Target,
+        words: Clause,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Cursor>> {
+        let of_target = Key::of(&self.tables.tasks, Place::Tasks, TARGET, target.as_str());
+        let waiting = Query::of("query the waiting tasks", of_target, limit)
+            .by(Tables::WAITING_INDEX)
+            .only_if(words)
+            .after(after.map(|cursor| cursor.0.clone()));
+        let (found, next) = self.query(waiting).await?;
+        let entries = found.into_iter().map(|item| decode::<Listed>(TABLE, "", item));
+        let candidates =
+            entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
+        Ok(Page { candidates, next: next.map(Cursor) })
+    }
+
     /// The change that settles a task as failed, and files it.
     fn failing(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Change {
         let kept_ms = self.retention_ms.max(failure.keep_ms);
@@ -137,16 +158,12 @@ impl Tasks for Dynamo {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
-        let of_target = Key::of(&self.tables.tasks, Place::Tasks, TARGET, target.as_str());
-        let waiting = Query::of("query the waiting tasks", of_target, limit)
-            .by(Tables::WAITING_INDEX)
-            .only_if(Clause::Begins(STATUS, text(task::CREATED), Vec::new()))
-            .after(after.map(|cursor| cursor.0.clone()));
-        let (found, next) = self.query(waiting).await?;
-        let entries = found.into_iter().map(|item| decode::<Listed>(TABLE, "", item));
-        let candidates =
-            entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
-        Ok(Page { candidates, next: next.map(Cursor) })
+        self.page_of(target, Clause::Begins(STATUS, text(task::CREATED), Vec::new()), after, limit).await
+    }
+
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        let [first, last] = Traits::URGENT.map(text);
+        Ok(self.page_of(target, Clause::Between(STATUS, first, last), None, limit).await?.candidates)
     }
 
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
@@ -219,7 +236,10 @@ impl Tasks for Dynamo {
         let [first, last] = [":", ":~"].map(|end| text(format!("{tracker}{end}")));
         let waits = [task::SCHEDULED, task::QUEUED, task::BATCHED].map(text);
         let mut terms = Terms::default();
-        let wanted = terms.condition(&[Clause::Between(ITEM, first, last), Clause::Begins(STATUS, text(task::CREATED), waits.into())]);
+        let wanted = terms.condition(&[
+            Clause::Between(ITEM, first, last),
+            Clause::Begins(STATUS, text(task::CREATED), waits.into()),
+        ]);
         let only = terms.projection(&[ID]);
         let (names, values) = terms.into_parts();
         let scan = self.client.scan().table_name(&self.tables.tasks).consistent_read(true);
@@ -234,12 +254,7 @@ impl Tasks for Dynamo {
         Ok(Sought { found, next: output.last_evaluated_key.as_ref().map(id) })
     }
 
-    async fn take_turn(
-        &self,
-        (id, traits): (&TaskId, Traits),
-        target: &Target,
-        now: Timestamp,
-    ) -> Result<PutBack> {
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let change = Change::default()
             .set(STATUS, text(traits.waiting_word()))
             .set(TARGET, text(target.as_str()))
@@ -296,8 +311,9 @@ impl Tasks for Dynamo {
 
     async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
         let change = Change::default().set(PAYLOAD, text("")).set(DIGEST, text("")).set(BYTES, number(0));
-        let change =
-            [LANE, TRACE, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER].into_iter().fold(change, Change::remove);
+        let change = [LANE, TRACE, TRAITS, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER]
+            .into_iter()
+            .fold(change, Change::remove);
         let settled = [
             Clause::OneOf(STATUS, vec![text(task::SUCCEEDED), text(task::FAILED)]),
             Clause::Equals(ROUND, number(round)),

@@ -2,10 +2,10 @@
 
 use groupage_core::domain::failed::Filed;
 use groupage_core::domain::task::{self, Status, Task, Ties, payload_bytes};
+use groupage_core::domain::traits::{Traits, are_usual};
 use groupage_core::domain::{
     BatchId, EventId, ItemId, LaneId, Part, Reason, Round, Target, TaskId, Timestamp, TraceParent,
 };
-use groupage_core::domain::traits::{Traits, are_usual};
 use groupage_core::ports::{PassedOver, Result};
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +116,9 @@ impl StoredTask {
                 due: self.not_before.ok_or_else(|| missing(NOT_BEFORE))?,
             },
             task::QUEUED => Status::Queued,
-            word if Traits::of_word(word).is_some() => Status::Created { target: self.target.clone().ok_or_else(|| missing(TARGET))? },
+            word if Traits::of_word(word).is_some() => {
+                Status::Created { target: self.target.clone().ok_or_else(|| missing(TARGET))? }
+            }
             task::BATCHED => Status::Batched { batch: batch()? },
             task::SUCCEEDED => Status::Succeeded { batch: batch()? },
             task::FAILED => {

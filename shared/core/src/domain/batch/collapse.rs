@@ -19,7 +19,8 @@ impl Batch {
         self.traits.as_ref().and_then(|traits| traits.get(id)).copied().unwrap_or_default()
     }
 
-    /// This batch, whose members are final, called without those that another one of them replaces.
+    /// This batch, whose members are final, called without those that another one of them replaces. What else is left
+    /// of their traits is how urgent the most urgent is.
     pub fn collapsed(self, now: Timestamp) -> Self {
         let mut newest: HashMap<u128, (usize, Collapse)> = HashMap::new();
         let keyed: Vec<(usize, Collapse)> = self
@@ -47,10 +48,11 @@ impl Batch {
         }
         let mut replaced: Vec<_> = replaced.into_iter().collect();
         replaced.sort_unstable();
-        let batch = Self { traits: None, ..self };
-        replaced.into_iter().fold(batch, |batch, (by, members)| {
-            batch.leaving_out_for(members, (Ended::Superseded, Some(by)), now)
-        })
+        let priority = self.members.iter().map(|member| self.traits_of(&member.id).priority).max().unwrap_or_default();
+        let batch = Self { traits: None, priority, ..self };
+        replaced
+            .into_iter()
+            .fold(batch, |batch, (by, members)| batch.leaving_out_for(members, (Ended::Superseded, Some(by)), now))
     }
 }
 
@@ -105,7 +107,8 @@ mod tests {
 
     #[test]
     fn an_express_batch_collapses_with_its_first_write() {
-        let express = Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates(&[(Some(1), 2), (Some(1), 1)]), NOW);
+        let express =
+            Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates(&[(Some(1), 2), (Some(1), 1)]), NOW);
         assert_eq!(replaced(&express), [None, Some("t000")]);
     }
 

@@ -113,8 +113,12 @@ mod tests {
     }
 
     fn comes_to(batch: &Batch, bisects: bool, now: Timestamp) -> Unlucky {
-        let attempted =
-            |member: &Member| Attempted { id: member.id.clone(), attempts: batch.calls_of_each(), bytes: 4, traits: Traits::default() };
+        let attempted = |member: &Member| Attempted {
+            id: member.id.clone(),
+            attempts: batch.calls_of_each(),
+            bytes: 4,
+            traits: Traits::default(),
+        };
         let members: Vec<Attempted> = batch.members.iter().map(attempted).collect();
         batch.unlucky(&members, &POLICY, bisects, (setback(0), &Reason::new("http_503")), now)
     }

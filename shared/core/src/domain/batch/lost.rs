@@ -52,8 +52,8 @@ mod tests {
     use crate::domain::batch::Claim;
     use crate::domain::id::{BatchId, Fence, Round, RouteName, SessionId, Target};
     use crate::domain::task::Candidate;
-    use crate::domain::traits::Traits;
     use crate::domain::time::Timestamp;
+    use crate::domain::traits::Traits;
 
     const ATTEMPTS: u32 = 2;
 

@@ -29,6 +29,7 @@ mod omitted;
 mod pace;
 mod room;
 mod status;
+pub mod urgency;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -77,6 +78,8 @@ pub struct Batch {
     pub members: Vec<Member>,
     /// Bytes of the candidates' payloads.
     pub bytes: u64,
+    /// The highest priority of its members, once these are final.
+    pub priority: u8,
     /// While it is filled: the traits of those candidates that have some.
     pub traits: Option<Box<BTreeMap<TaskId, Traits>>>,
     /// Calls made so far, the present one included. Each claim is one: nothing that can fail lies between it and its
@@ -158,6 +161,7 @@ impl Batch {
             status: Status::Open { until: now.plus_ms(wait_ms) },
             members: Vec::new(),
             bytes: 0,
+            priority: 0,
             traits: None,
             attempts: 0,
             excused: None,

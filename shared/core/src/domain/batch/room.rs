@@ -25,6 +25,8 @@ pub struct Limits {
     pub closes: bool,
     /// Whether tasks may replace others.
     pub collapses: bool,
+    /// Whether tasks may be more urgent than others.
+    pub urgent_first: bool,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
             max_weight: None,
             closes: false,
             collapses: false,
+            urgent_first: false,
         }
     }
 }
@@ -127,6 +130,12 @@ impl Room {
     #[must_use]
     pub const fn wants(&self) -> usize {
         if self.limits.collapses { MAX_MEMBERS.saturating_sub(self.load.members()) } else { self.items() }
+    }
+
+    /// Whether the more urgent fill it first.
+    #[must_use]
+    pub const fn urgent_first(&self) -> bool {
+        self.limits.urgent_first
     }
 
     /// In how many more tasks it should be full, if they are like those that it has.

@@ -154,11 +154,13 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
 
     async fn try_to_lead(&self, lead: Lead, report: &mut Report) -> Result<(), Error> {
         let Lead { term, tasks, verify, pace, resume, wakes } = lead;
+        // The election that woke the leader goes on by itself.
+        let answers_for = if wakes { Vec::new() } else { tasks.clone() };
         let name = term.target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lock = match self.store.lock(&term.target).await? {
             Some(lock) if lock.is_led_by(&term) => lock,
-            _ => return self.hand_over(&term, tasks).await,
+            _ => return self.hand_over(&term, answers_for).await,
         };
         let shards = match term.target.shard() {
             Shard::HOME => term.target.shards(route.shards).collect(),
@@ -170,7 +172,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             limits: route.batch,
             takes_few: term.target.stands_alone(route.shards),
             term,
-            drain: Drain::new(tasks.clone(), shards, verify),
+            drain: Drain::new(tasks, shards, verify),
             pace,
             wakes,
             report,
@@ -180,7 +182,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
                 // Another delivery of this message is ahead, and may die: the message stays for it.
                 Some(lock) if lock.is_led_by(&leading.term) => Err(Error::Conflict("leading ahead of this delivery")),
-                Some(_) | None => self.hand_over(&leading.term, tasks).await,
+                Some(_) | None => self.hand_over(&leading.term, answers_for).await,
             },
             Err(Stop::Error(error)) => Err(error),
         }
