@@ -253,6 +253,8 @@ pub enum TaskState {
     Cancelled,
     /// Ended before a call, since nobody wanted it any more.
     Expired,
+    /// Ended before a call, since a newer task with the same collapse key is called in its place.
+    Superseded,
 }
 
 impl From<Shown> for TaskState {
@@ -267,6 +269,7 @@ impl From<Shown> for TaskState {
             Shown::Failed => Self::Failed,
             Shown::Cancelled => Self::Cancelled,
             Shown::Expired => Self::Expired,
+            Shown::Superseded => Self::Superseded,
         }
     }
 }
@@ -291,6 +294,10 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     reason: Option<String>,
+    /// The newer task that is called in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    superseded_by: Option<TaskId>,
     /// How often it has returned to waiting.
     returned: u32,
     /// The tracker's item that is acked when it settles.
@@ -347,6 +354,7 @@ impl Task {
     /// A task, with its batch if it is or was in one that is still there.
     pub fn of(task: task::Task, batch: Option<Batch>) -> Self {
         let status = Shown::of(&task, batch.as_ref()).into();
+        let superseded_by = batch.as_ref().and_then(|batch| batch.superseder(&task)).cloned();
         let task::Task { id, status: stored, round, created_at, item, expires_at, .. } = task;
         let not_before = match &stored {
             Status::Scheduled { due, .. } => Some(due.shown()),
@@ -368,6 +376,7 @@ impl Task {
             target: target.map(|target| target.whole().to_string()),
             batch: stored.batch().cloned(),
             reason,
+            superseded_by,
             returned: round.0,
             item,
             registered_at: created_at.shown(),

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use groupage_aws::System;
 use groupage_core::domain::task::payload_bytes;
 use groupage_core::domain::times::Times;
-use groupage_core::domain::{Target, Timestamp};
+use groupage_core::domain::{Target, Timestamp, Traits};
 use groupage_core::ports::Env;
 use groupage_core::routes::{Assigned, Route, Routes};
 use serde::Serialize;
@@ -53,7 +53,9 @@ struct OfRoute {
     tasks: usize,
     targets: usize,
     batches: usize,
-    /// Tasks in a batch, on average.
+    /// Tasks that a newer one replaces.
+    superseded: usize,
+    /// Tasks in a call, on average.
     fill: f64,
     /// When its last call begins, in milliseconds after the first task.
     last_call_ms: u64,
@@ -94,6 +96,7 @@ struct Taken<'a> {
     route: &'a Route,
     target: Target,
     bytes: u32,
+    traits: Traits,
     came: Timestamp,
     at: Timestamp,
 }
@@ -112,13 +115,14 @@ fn plan(routes: &Routes, reader: impl BufRead, options: &Args, first: Timestamp)
             }
             Content::Bad(why) => Err(why),
             Content::Task(message) => match routes.assign(&message.payload) {
-                Ok(Assigned { route, target, order }) => {
+                Ok(Assigned { route, target, order, traits }) => {
                     let came =
                         first.plus_ms(options.per_second.map_or(0, |rate| tasks * 1_000 / u64::from(rate.get())));
                     let times = Times::of(&message, came);
                     times.check(order.is_some(), came).map_err(|rejection| rejection.to_string()).map(|()| {
                         let at = route.for_target(&target).due(times.not_before, came).unwrap_or(came);
-                        taken.push(Taken { route, target, bytes: payload_bytes(&message.payload), came, at });
+                        let bytes = payload_bytes(&message.payload);
+                        taken.push(Taken { route, target, bytes, traits, came, at });
                     })
                 }
                 Err(rejection) => Err(rejection.to_string()),
@@ -135,9 +139,9 @@ fn plan(routes: &Routes, reader: impl BufRead, options: &Args, first: Timestamp)
     // A stable sort: of tasks whose time comes at once, those that came first stay in front.
     taken.sort_by_key(|task| task.at);
     let mut forecast = Forecast::default();
-    for Taken { route, target, bytes, came, at } in &taken {
+    for Taken { route, target, bytes, traits, came, at } in &taken {
         let (came, at) = (Timestamp(came.since(first)), Timestamp(at.since(first)));
-        forecast.add(Coming { route, target, bytes: *bytes, came, at });
+        forecast.add(Coming { route, target, bytes: *bytes, traits: *traits, came, at });
     }
     let mut batches = forecast.ended();
     let mut calls = Calls::lasting(options.call_ms);
@@ -156,13 +160,14 @@ fn of_routes(routes: &Routes, batches: &[Batch]) -> BTreeMap<String, OfRoute> {
         let route = of.entry(batch.route.clone()).or_default();
         targets.entry(&batch.route).or_default().insert(batch.target.as_str());
         route.tasks += batch.tasks;
+        route.superseded += batch.superseded;
         route.batches += 1;
         route.last_call_ms = route.last_call_ms.max(batch.called_ms);
         route.longest_wait_ms = route.longest_wait_ms.max(batch.called_ms.saturating_sub(batch.came_ms));
     }
     for (name, route) in &mut of {
         route.targets = targets.get(name.as_str()).map_or(0, BTreeSet::len);
-        route.fill = route.tasks as f64 / route.batches as f64;
+        route.fill = (route.tasks - route.superseded) as f64 / route.batches as f64;
         route.ordered = routes.iter().any(|other| other.name.to_string() == *name && other.is_ordered());
     }
     of
@@ -218,6 +223,9 @@ fn sheet(plan: &Plan, shown: usize) -> Sheet {
     for (name, _) in plan.routes.iter().filter(|(_, route)| route.ordered) {
         let text = format!("route {name} is ordered: that its tasks wait for those before them is left out here");
         sheet = sheet.with_line(Cell::new(text, Tone::Wary));
+    }
+    for (name, OfRoute { superseded, .. }) in plan.routes.iter().filter(|(_, route)| route.superseded > 0) {
+        sheet = sheet.with_line(format!("route {name}: {superseded} tasks end as superseded, in no call"));
     }
     let Cost { dollars, dollars_per_million } = plan.cost;
     sheet.with_line(format!("about ${dollars:.6} on AWS, ${dollars_per_million:.2} for a million such tasks"))

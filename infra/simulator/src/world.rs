@@ -120,6 +120,8 @@ pub struct Setting {
     pub shards: Shards,
     /// Whether tasks wait for the next full hour ([`UNTIL_THE_HOUR`](crate::UNTIL_THE_HOUR)).
     pub hourly: bool,
+    /// Fields of the route's `batch` beside those, and lines of the route; empty without any.
+    pub options: (&'static str, &'static str),
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
     /// How Lambda is set.
@@ -147,6 +149,7 @@ impl Setting {
             calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false, shared: None },
             shards: Shards::Fixed(1),
             hourly: false,
+            options: ("", ""),
             limits: None,
             lambda: Lambda::DEFAULT,
             away_s: None,
@@ -156,7 +159,7 @@ impl Setting {
     }
 
     pub(crate) fn routes(&self) -> String {
-        let Self { max_items, wait_ms, express, shards, .. } = self;
+        let Self { max_items, wait_ms, express, shards, options: (fields, lines), .. } = self;
         let closes = if self.hourly { ", close_at: '0 * * * *'" } else { "" };
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
         let in_flight = match self.calls.in_flight.filter(|_| self.calls.adapts) {
@@ -168,8 +171,8 @@ impl Setting {
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
-             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express}{closes} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
-             downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n"
+             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, {fields}express: {express}{closes} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
+             downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n{lines}"
         )
     }
 }

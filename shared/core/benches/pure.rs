@@ -5,6 +5,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use groupage_core::domain::Traits;
 use groupage_core::domain::batch::Limits;
 use groupage_core::domain::drain::Drain;
 use groupage_core::domain::message::{Elect, Election};
@@ -51,7 +52,14 @@ fn message() -> TaskMessage {
 }
 
 fn candidates(count: usize) -> Vec<Candidate> {
-    (0..count).map(|n| Candidate { id: TaskId::new(format!("order-{n:08}")), round: Round(0), bytes: 200 }).collect()
+    (0..count)
+        .map(|n| Candidate {
+            id: TaskId::new(format!("order-{n:08}")),
+            round: Round(0),
+            bytes: 200,
+            traits: Traits::default(),
+        })
+        .collect()
 }
 
 #[divan::bench]

@@ -8,6 +8,7 @@ mod order;
 mod shards;
 mod stream;
 mod targets;
+mod traits;
 
 pub(crate) use list::naming;
 
@@ -175,6 +176,8 @@ impl Chaos {
         setting.cancels = if dice.random_bool(0.3) { [0.1, 0.4][dice.random_range(0..2)] } else { 0.0 };
         // A queue that keeps order gives records back in order, too.
         setting.mixes = express.mixes && order.is_none();
+        let traits = traits::of(&mut StdRng::seed_from_u64(seed ^ 0x0007_4A17));
+        routes = traits.options(&routes, order.is_some());
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
         routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
         let mut dice = StdRng::seed_from_u64(seed ^ 0x007A_26E7);

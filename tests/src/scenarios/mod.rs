@@ -12,6 +12,7 @@ mod outages;
 mod scheduled;
 mod shards;
 mod streams;
+mod traits;
 mod windows;
 
 use futures::FutureExt;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Scenario> {
         scheduled::all(),
         shards::all(),
         streams::all(),
+        traits::all(),
         windows::all(),
         lists::all(),
     ]

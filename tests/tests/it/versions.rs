@@ -24,7 +24,9 @@ fn folder() -> PathBuf {
 /// One message of each kind as today's steps write it; without those fields that may be missing, if `bare`.
 fn todays(bare: bool) -> Vec<(&'static str, Value)> {
     let (target, batch) = (Target::new("parcels:t1"), BatchId::new("b1"));
-    let (workflow, task) = (WorkflowId::new("w1"), Candidate { id: TaskId::new("p1"), round: Round(2), bytes: 30 });
+    let traits = if bare { Traits::default() } else { Traits { weight: 5, closes: true, ..Traits::default() } };
+    let (workflow, id) = (WorkflowId::new("w1"), TaskId::new("p1"));
+    let task = Candidate { id, round: Round(2), bytes: 30, traits };
     let copies = if bare { Copies::NONE } else { Copies::NONE.and_one(0, Timestamp(7)).0 };
     let election = Election {
         workflow: workflow.clone(),
@@ -51,6 +53,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         pace: Pace::UNKNOWN,
         resume: Some(resume),
         copies,
+        wakes: !bare,
     };
     let handle = Handle {
         batch: batch.clone(),

@@ -2,8 +2,8 @@
 
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place};
-use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
+use groupage_core::domain::task::{Candidate, Status, Task, Ties};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
     Entries, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment, Settlement,
     Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
@@ -120,6 +120,15 @@ impl Tasks for Store {
         Ok(page)
     }
 
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        let keys = Keys::of(Place::Tasks, target.as_str(), Some(target.as_str()));
+        self.call(Hop::Page, keys).await?;
+        let urgent = self.inner.urgent(target, limit).await?;
+        let now = self.now();
+        self.paged(keys, urgent.iter().map(|candidate| price::waiting_bytes(target, candidate, now)).sum());
+        Ok(urgent)
+    }
+
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         let keys = Keys::of(Place::Tasks, "", None);
         self.call(Hop::Page, keys).await?;
@@ -148,16 +157,21 @@ impl Tasks for Store {
         Ok(sought)
     }
 
-    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+    async fn fall_due(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<Option<Waiting>> {
         let is_due = |_: &Option<Waiting>, task: Option<&Task>| {
             task.is_some_and(|task| matches!(task.status, Status::Scheduled { due, .. } if due <= now))
         };
-        self.change(id, self.inner.fall_due(id, target, now), is_due).await
+        self.change(id, self.inner.fall_due((id, traits), target, now), is_due).await
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let queued = |_: &PutBack, task: Option<&Task>| task.is_some_and(|task| task.status == Status::Queued);
-        self.change(id, self.inner.take_turn(id, target, now), queued).await
+        self.change(id, self.inner.take_turn((id, traits), target, now), queued).await
     }
 
     async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {

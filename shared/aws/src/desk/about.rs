@@ -102,6 +102,7 @@ mod tests {
     use groupage_core::domain::{BatchId, Candidate, Copies, Round, Shard, Target, TaskId, Timestamp, WorkflowId};
 
     use super::*;
+    use groupage_core::domain::Traits;
 
     #[test]
     fn a_message_is_named_by_its_batch_or_its_first_tasks() {
@@ -130,7 +131,7 @@ mod tests {
         let election = Election {
             workflow: WorkflowId::new("w"),
             target: Target::new("r/3:t"),
-            tasks: vec![Candidate { id: TaskId::new("a"), round: Round(0), bytes: 1 }],
+            tasks: vec![Candidate { id: TaskId::new("a"), round: Round(0), bytes: 1, traits: Traits::default() }],
             since: Timestamp(1),
             attempt: 0,
             signalled: None,

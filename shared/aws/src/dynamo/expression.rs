@@ -15,6 +15,8 @@ pub(crate) enum Clause {
     Equals(&'static str, AttributeValue),
     /// The attribute has one of these values.
     OneOf(&'static str, Vec<AttributeValue>),
+    /// The attribute, a text, begins with this, or has one of these values, if there are any.
+    Begins(&'static str, AttributeValue, Vec<AttributeValue>),
     /// The attribute is there.
     Present(&'static str),
     /// The attribute is not there or has this value.
@@ -80,6 +82,15 @@ impl Terms {
             Clause::OneOf(attribute, values) => {
                 let values: Vec<String> = values.iter().map(|value| self.value(value.clone())).collect();
                 format!("{} IN ({})", self.name(attribute), values.join(", "))
+            }
+            Clause::Begins(attribute, beginning, values) => {
+                let (name, beginning) = (self.name(attribute), self.value(beginning.clone()));
+                let begins = format!("begins_with({name}, {beginning})");
+                let values: Vec<String> = values.iter().map(|value| self.value(value.clone())).collect();
+                match values.is_empty() {
+                    true => begins,
+                    false => format!("({begins} OR {name} IN ({}))", values.join(", ")),
+                }
             }
             Clause::AbsentOrEquals(attribute, value) => {
                 let (name, value) = (self.name(attribute), self.value(value.clone()));

@@ -202,7 +202,8 @@ mod tests {
         let Election { workflow, target, .. } = election(n);
         let term = Term { target, workflow, fence: Fence(1) };
         let (tasks, copies) = (Vec::new(), Copies::NONE);
-        Successor::Lead(Lead { term, tasks, verify: false, pace: Pace::UNKNOWN, resume: None, copies })
+        let lead = Lead { term, tasks, verify: false, pace: Pace::UNKNOWN, resume: None, wakes: false, copies };
+        Successor::Lead(lead)
     }
 
     /// Queues that take no message with this in it, and remember the others.

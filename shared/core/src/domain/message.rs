@@ -179,6 +179,10 @@ pub struct Lead {
     pub pace: Pace,
     /// Set when the message comes back to a batch whose window is open.
     pub resume: Option<Resume>,
+    /// Whether it only wakes a leader whose own message waits with an open batch: a task came that closes it. It does
+    /// not wait itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wakes: bool,
     /// How often it was copied without getting on.
     #[serde(default, skip_serializing_if = "Copies::is_none")]
     pub copies: Copies,
@@ -250,6 +254,7 @@ mod tests {
 
     use super::*;
     use crate::domain::id::Round;
+    use crate::domain::traits::Traits;
 
     #[test]
     fn elections_of_one_targets_shards_are_those_of_that_target_and_others_of_none() {
@@ -263,7 +268,12 @@ mod tests {
     }
 
     fn election(n: usize, tasks: usize) -> Election {
-        let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30 };
+        let task = Candidate {
+            id: TaskId::new(format!("t{n}")),
+            round: Round::default(),
+            bytes: 30,
+            traits: Traits::default(),
+        };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
         Election {
             workflow,

@@ -37,6 +37,7 @@ pub mod time;
 pub mod times;
 pub mod trace;
 pub mod tracker;
+pub mod traits;
 pub mod when;
 pub mod why;
 
@@ -65,3 +66,4 @@ pub use task_message::TaskMessage;
 pub use time::Timestamp;
 pub use trace::TraceParent;
 pub use tracker::{ItemId, Outcome, Tracker};
+pub use traits::Traits;

@@ -204,7 +204,8 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000);
 
     fn open() -> Batch {
-        let candidate = Candidate { id: TaskId::new("t"), round: Round(0), bytes: 1 };
+        let candidate =
+            Candidate { id: TaskId::new("t"), round: Round(0), bytes: 1, traits: crate::domain::Traits::default() };
         Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[candidate], Timestamp(900), 500)
     }
 

@@ -80,7 +80,7 @@ fn hidden(route: &Route, before: &[Route]) -> Option<String> {
 
 /// Limits of Targets that another limit keeps from ever being reached.
 fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, String)> {
-    let batch::Limits { max_items, max_bytes, wait_ms, min_items, quiet_ms } = settings.batch;
+    let batch::Limits { max_items, max_bytes, wait_ms, min_items, quiet_ms, max_weight, .. } = settings.batch;
     let usual = batch::Limits::default();
     let mut found = Vec::new();
     let most_bytes = (max_items as u64).saturating_mul(MAX_MESSAGE_BYTES as u64);
@@ -102,6 +102,16 @@ fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, St
     }
     if quiet_ms.is_some_and(|quiet_ms| quiet_ms >= wait_ms) {
         found.push(("batch.quiet_ms", format!("a batch waits for {wait_ms} ms at most: see `wait_ms`")));
+    }
+    if max_weight.is_some_and(|most| most >= max_items as u64) && !route.weighs() {
+        let what = format!("without `weight` each task weighs 1, and a batch has {max_items} tasks at most");
+        found.push(("batch.max_weight", what));
+    }
+    if max_weight.is_none() && route.weighs() {
+        found.push(("batch.weight", "nothing is limited by it: write `max_weight`".to_owned()));
+    }
+    if max_items == 1 && settings.batch.closes {
+        found.push(("batch.close_when", "a batch of one task is full at once, and waits for no other".to_owned()));
     }
     if let (Some(of_one), Some(of_all)) = (settings.in_flight, route.in_flight.in_all)
         && of_one > of_all

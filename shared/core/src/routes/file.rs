@@ -14,6 +14,7 @@ use super::limited::Limited;
 use super::places::Places;
 use super::sharing::Sharing;
 use super::targets::{self, Settings};
+use super::traits::Reads;
 use super::{Error, InFlight, Ordered, Route, Routes, mistake, shards};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
@@ -54,6 +55,13 @@ struct RouteEntry {
     /// there is much to do. Not for ordered routes.
     #[serde(default)]
     shards: shards::Written,
+    /// How urgent a task is: JMESPath over the payload that gives a whole number from 0 to 9, or null for 0. The more
+    /// urgent fill the next batch of their Target first; of ten tasks one is the one that has waited longest. Absent: 0.
+    priority: Option<Expression>,
+    /// The collapse key: JMESPath over the payload that gives a string, or null for a task that replaces no other. Of
+    /// waiting tasks with one Target and one key only the newest is called; the others end as `superseded`. Absent:
+    /// every task is called. Not for ordered routes.
+    collapse: Option<Expression>,
     /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one
     /// after the other, in the order in which they were accepted; each waits until the one before it is settled.
     /// Absent: in any order.
@@ -106,6 +114,13 @@ struct BatchLimits {
     /// hour, `0 6 * * 1-5 Europe/Berlin` at six on weekdays. Absent: a window begins with its first task. Not for
     /// ordered routes.
     close_at: Option<Closing>,
+    /// What the tasks of one call may weigh together. Absent: any weight.
+    max_weight: Option<Limited<1, 1_000_000_000>>,
+    /// What a task weighs: JMESPath over the payload that gives a whole number from 0 to 1,000,000. Absent: 1.
+    weight: Option<Expression>,
+    /// Which tasks end the wait of their batch: JMESPath over the payload, for example for a file's last page. Such a
+    /// batch waits for no more, and takes all that waits as far as it fits. Absent: none.
+    close_when: Option<Expression>,
     /// Whether tasks that arrive together and fill a batch become one at once. It costs less than half, but such tasks
     /// overtake those that wait: `false` lets the longest waiting go first.
     express: bool,
@@ -116,7 +131,18 @@ impl Default for BatchLimits {
         let batch::Limits { max_items, max_bytes, wait_ms, .. } = batch::Limits::default();
         let (max_bytes, wait_ms) = (Limited(max_bytes), Limited(wait_ms));
         let max_items = Limited(max_items as u64);
-        Self { max_items, max_bytes, wait_ms, min_items: None, quiet_ms: None, close_at: None, express: true }
+        Self {
+            max_items,
+            max_bytes,
+            wait_ms,
+            min_items: None,
+            quiet_ms: None,
+            close_at: None,
+            max_weight: None,
+            weight: None,
+            close_when: None,
+            express: true,
+        }
     }
 }
 
@@ -285,6 +311,11 @@ impl File {
                 let what = "is ordered: a task that waits for `close_at` would hold back those behind it";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
+            if entry.ordered_by.is_some() && entry.collapse.is_some() {
+                let what =
+                    "is ordered: each of its tasks is called in its turn, so none can replace another (`collapse`)";
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
             if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
                 return Err(whole(format!("`retry` of route `{}` has {status} in `on` and in `never`", entry.name)));
             }
@@ -306,6 +337,10 @@ impl RouteEntry {
                 wait_ms: self.batch.wait_ms.0,
                 min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
                 quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
+                max_weight: self.batch.max_weight.map(|most| most.0),
+                closes: self.batch.close_when.is_some(),
+                collapses: self.collapse.is_some(),
+                urgent_first: self.priority.is_some(),
             },
             closing: self.batch.close_at,
             in_flight: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
@@ -317,6 +352,12 @@ impl RouteEntry {
             target: self.target,
             ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
             shards: self.shards.0,
+            reads: Reads {
+                weight: self.batch.weight,
+                close_when: self.batch.close_when,
+                collapse: self.collapse,
+                priority: self.priority,
+            },
             targets: self.targets.into_iter().map(|one| one.compile(&usual)).collect(),
             usual,
             express: self.batch.express,

@@ -19,6 +19,7 @@ mod shards;
 mod sharing;
 mod targets;
 mod template;
+mod traits;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
@@ -41,6 +42,7 @@ use crate::domain::outcome::Reply;
 use crate::domain::retry;
 use crate::domain::shards::Shards;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
+use crate::domain::traits::Traits;
 
 /// The routes file is wrong: where, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +72,7 @@ pub struct Route {
     when: Expression,
     target: Expression,
     ordered: Option<Ordered>,
+    reads: traits::Reads,
     /// How many shards each of its Targets has; 1 if it is ordered.
     pub shards: Shards,
     usual: Settings,
@@ -115,6 +118,8 @@ pub struct Assigned<'a> {
     pub target: Target,
     /// Its place among the tasks of its order key, if the route is ordered.
     pub order: Option<Order>,
+    /// What grouping needs to know of it beside its size.
+    pub traits: Traits,
 }
 
 /// Limits on a route's calls in flight; `None` means no limit.
@@ -251,8 +256,8 @@ impl Routes {
     /// Finds a payload's route, and computes its Target and its place in an order.
     ///
     /// # Errors
-    /// A [`Rejection`] if no route wants it, its Target or order key is no usable string, or it is larger than its
-    /// route's batches.
+    /// A [`Rejection`] if no route wants it, its Target or another value that its route asks for is not usable, or it is
+    /// larger than its route's batches.
     pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
         let data = expression::Data::parse(payload)
             .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;
@@ -268,7 +273,8 @@ impl Routes {
             let detail = format!("the payload is over `max_bytes` of route `{}`, {most}", route.name);
             return Err(Rejection::new(Code::TooLarge, detail));
         }
-        Ok(Assigned { route, target, order })
+        let traits = route.traits(&data)?;
+        Ok(Assigned { route, target, order, traits })
     }
 }
 

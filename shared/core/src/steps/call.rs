@@ -124,6 +124,7 @@ pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
             id: member.id.clone(),
             attempts: task.map_or(0, |task| task.attempts) + batch.calls_of_each(),
             bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
+            traits: task.map(|task| task.traits).unwrap_or_default(),
         }
     };
     let members = batch.members.iter().enumerate().filter(|(position, _)| batch.omission(*position).is_none());

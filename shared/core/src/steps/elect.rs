@@ -3,7 +3,8 @@
 //! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden
 //! messages would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that
 //! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
-//! more. A message may carry the elections of several Targets. The step only says what their successors are: its caller
+//! more. A loser with a task that closes a batch also wakes the leader, whose own message may wait with an open batch for
+//! long: by a message of its term, as a repeat of that one would be. A message may carry the elections of several Targets. The step only says what their successors are: its caller
 //! for all messages of an event sends theirs at once and packs them anew, since SQS is paid by the request.
 
 use std::collections::BTreeMap;
@@ -55,7 +56,7 @@ pub struct Decided {
 /// What an election's message is followed by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Successor {
-    /// The leader's own message.
+    /// The leader's own message, or one that wakes it.
     Lead(Lead),
     /// The election again, after this many milliseconds.
     Again(Election, u64),
@@ -86,12 +87,14 @@ enum Bidden {
     Lost {
         /// That one's lock, by its shard, and its fence.
         signalled: Option<(Shard, Fence)>,
+        /// Its term, if it was signalled just now.
+        anew: Option<Term>,
     },
 }
 
 impl Decided {
-    fn one((outcome, successor): (Outcome, Option<Successor>)) -> Self {
-        Self { outcomes: vec![Ok(outcome)], successors: Vec::from_iter(successor) }
+    fn one((outcome, successors): (Outcome, Vec<Successor>)) -> Self {
+        Self { outcomes: vec![Ok(outcome)], successors }
     }
 }
 
@@ -147,18 +150,18 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     }
 
     /// Holds one of several elections, if it does not begin too long after the first.
-    async fn elect_by(&self, begun: Timestamp, election: Election) -> (Held, Option<Successor>) {
+    async fn elect_by(&self, begun: Timestamp, election: Election) -> (Held, Vec<Successor>) {
         if self.env.now().since(begun) > PATIENCE_MS {
             let (later, delay_ms) = self.put_off(election);
-            return (Ok(Outcome::PutOff), Some(Successor::Again(later, delay_ms)));
+            return (Ok(Outcome::PutOff), vec![Successor::Again(later, delay_ms)]);
         }
         match self.elect(election.clone(), false).await {
-            Ok((outcome, successor)) => (Ok(outcome), successor),
+            Ok((outcome, successors)) => (Ok(outcome), successors),
             Err(error) => {
                 let workflow = election.workflow.clone();
                 // It may have won: as a repeat it finds that out.
                 let (again, delay_ms) = self.once_more(election);
-                (Err((workflow, error)), Some(Successor::Alone(again, delay_ms)))
+                (Err((workflow, error)), vec![Successor::Alone(again, delay_ms)])
             }
         }
     }
@@ -177,7 +180,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         (Election { attempt: election.attempt.max(1), copies, ..election }, delay_ms)
     }
 
-    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Option<Successor>), Error> {
+    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Vec<Successor>), Error> {
         let repeated = redelivered || election.attempt > 0;
         if repeated {
             election.tasks = self.drop_moved_on(election.tasks).await?;
@@ -193,32 +196,33 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 }
                 // The home's leader may have come to a shard's tasks meanwhile.
                 let verify = term.target.shard() != Shard::HOME;
-                let Election { tasks, copies, .. } = election;
-                let lead = Lead { term, tasks, verify, pace: Pace::UNKNOWN, resume: None, copies };
-                Ok((Outcome::Won, Some(Successor::Lead(lead))))
+                let lead = Lead { verify, ..leads(term, election.tasks, election.copies) };
+                Ok((Outcome::Won, vec![Successor::Lead(lead)]))
             }
-            Bidden::Lost { signalled } => {
+            Bidden::Lost { signalled, anew } => {
+                let closes = election.tasks.iter().any(|task| task.traits.closes);
+                let wakes =
+                    anew.filter(|_| closes).map(|term| Lead { wakes: true, ..leads(term, election.tasks.clone(), Copies::NONE) });
                 let (again, delay_ms) = self.once_more(Election { signalled, ..election });
-                Ok((Outcome::Lost, Some(Successor::Again(again, delay_ms))))
+                let again = Successor::Again(again, delay_ms);
+                Ok((Outcome::Lost, wakes.map(Successor::Lead).into_iter().chain([again]).collect()))
             }
         }
     }
 
     /// Ends a workflow whose tasks have all moved on, unless it holds a lock: an earlier delivery may have won and
     /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
-    async fn end(&self, election: &Election) -> Result<(Outcome, Option<Successor>), Error> {
+    async fn end(&self, election: &Election) -> Result<(Outcome, Vec<Successor>), Error> {
         let Election { workflow, target, copies, .. } = election;
         for target in within_reach(target) {
             if let Some(Lock { holder: Some(holder), fence, .. }) = self.store.lock(&target).await?
                 && holder.workflow == *workflow
             {
                 let term = Term { target, workflow: workflow.clone(), fence };
-                let (tasks, copies) = (Vec::new(), *copies);
-                let lead = Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, copies };
-                return Ok((Outcome::Won, Some(Successor::Lead(lead))));
+                return Ok((Outcome::Won, vec![Successor::Lead(leads(term, Vec::new(), *copies))]));
             }
         }
-        Ok((Outcome::NothingWaits, None))
+        Ok((Outcome::NothingWaits, Vec::new()))
     }
 
     /// Bids for the lock that fits: that of the Target's home, unless the tasks lie in another shard which has a leader
@@ -251,7 +255,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let Election { target, tasks, .. } = election;
         let mut drain = Drain::new(tasks.clone(), [target.clone()], repeated);
         let room = self.route(target)?.for_target(target).batch.room();
-        Ok(Gathered::gather(self.store, target, &mut drain, room, self.env.now()).await?.full)
+        Ok(Gathered::gather(self.store, target, &mut drain, &room, self.env.now()).await?.full)
     }
 
     fn route(&self, target: &Target) -> Result<&Route, Error> {
@@ -282,15 +286,18 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                     Acquired::No(lock) => lock,
                 },
                 Bid::Held(held) if held.asks.is_none() && *signalled == Some((target.shard(), held.fence)) => {
-                    return Ok(Bidden::Lost { signalled: *signalled });
+                    return Ok(Bidden::Lost { signalled: *signalled, anew: None });
                 }
                 Bid::Held(held) => match self.store.signal(target, &held).await? {
-                    Signalled::Yes => return Ok(Bidden::Lost { signalled: Some((target.shard(), held.fence)) }),
+                    Signalled::Yes => {
+                        let anew = Some(Term { workflow: held.workflow, ..term(held.fence) });
+                        return Ok(Bidden::Lost { signalled: Some((target.shard(), held.fence)), anew });
+                    }
                     Signalled::No(lock) => lock,
                 },
             };
         }
-        Ok(Bidden::Lost { signalled: *signalled })
+        Ok(Bidden::Lost { signalled: *signalled, anew: None })
     }
 
     /// Drops tasks from the front until one that still waits, reading more at a time the longer that takes: while a
@@ -318,7 +325,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let workflow = WorkflowId::new(digest(&["due", target.as_str(), first]));
         // This clock may be behind that by which the message was delayed.
         let now = self.env.now().max(at);
-        let falling = tasks.iter().map(|task| self.store.fall_due(&task.id, &target, now)).collect::<Vec<_>>();
+        let falling =
+            tasks.iter().map(|task| self.store.fall_due((&task.id, task.traits), &target, now)).collect::<Vec<_>>();
         let waiting: Vec<_> = stream::iter(falling).buffer_unordered(CONCURRENCY).try_collect().await?;
         let tasks = waiting.into_iter().flatten().map(|waiting| waiting.candidate).collect();
         Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
@@ -350,6 +358,11 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let tasks = waiting.into_iter().flatten().collect();
         Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
     }
+}
+
+/// The message of a leader in this term that knows of these tasks.
+const fn leads(term: Term, tasks: Vec<Candidate>, copies: Copies) -> Lead {
+    Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, wakes: false, copies }
 }
 
 /// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request.

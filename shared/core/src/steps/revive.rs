@@ -72,7 +72,7 @@ pub async fn revive<S: Tasks + Batches + Census + Locks>(
         };
         if let Some(term) = term {
             let (tasks, copies) = (Vec::new(), Copies::NONE);
-            let lead = Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, copies };
+            let lead = Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, wakes: false, copies };
             messages.push(Outgoing::group(&Group::Lead(lead), 0));
             report.leaders += 1;
         }

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use groupage_core::domain::message::{Elect, Election};
-use groupage_core::domain::{Copies, RouteName, Shard, Target, Task, Timestamp, WorkflowId, task_message};
+use groupage_core::domain::traits::Collapse;
+use groupage_core::domain::{Copies, RouteName, Shard, Target, Task, Timestamp, Traits, WorkflowId, task_message};
 use groupage_core::routes::Routes;
 use stateright::{Model, Property};
 
@@ -48,7 +49,9 @@ impl Groupage {
 
     fn task(&self, n: u8) -> Task {
         let digest = task_message::parse(&text(n), "m").map_or_else(|_| String::new(), |message| message.digest());
-        Task::new(task_id(n), self.shard(n), payload().to_owned(), digest, Timestamp(0))
+        let task = Task::new(task_id(n), self.shard(n), payload().to_owned(), digest, Timestamp(0));
+        let collapse = self.setting.collapses.then(|| Collapse::of("k"));
+        task.with_traits(Traits { collapse, ..Traits::default() }.came(Timestamp(0), n.into()))
     }
 
     /// The process that a message begins: it gives names that nobody else has.

@@ -54,6 +54,8 @@ pub struct Setting {
     pub attempts: u8,
     /// Whether a batch that lost its workers is taken apart.
     pub bisects: bool,
+    /// Whether all tasks have one collapse key.
+    pub collapses: bool,
 }
 
 impl Setting {
@@ -74,6 +76,7 @@ impl Setting {
         one_batch_each: true,
         attempts: 3,
         bisects: false,
+        collapses: false,
     };
 
     /// How many shards its Target has.
@@ -87,6 +90,7 @@ impl Setting {
         let shards = self.of_target();
         let on_reject = if self.bisects { "bisect" } else { "fail" };
         let express = self.express > 0;
+        let collapse = if self.collapses { "    collapse: k\n" } else { "" };
         let wait_ms = if self.window { 60_000 } else { 0 };
         format!(
             r#"
@@ -94,7 +98,7 @@ version: 1
 routes:
   - name: r
     target: k
-    shards: {shards}
+{collapse}    shards: {shards}
     batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}
     downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
     on_reject: {on_reject}
@@ -111,7 +115,7 @@ pub(super) const COPY: Mishaps = Mishaps { copies: 1, ..NONE };
 pub(super) const SLEEP: Mishaps = Mishaps { sleeps: 1, ..NONE };
 
 /// Few workflows with one mishap, or two that make few states.
-pub(super) const QUICK: [Setting; 17] = [
+pub(super) const QUICK: [Setting; 19] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -125,6 +129,8 @@ pub(super) const QUICK: [Setting; 17] = [
     Setting { name: "express, with a rest that waits for others", window: true, ..express(3, NONE) },
     Setting { name: "express, an event twice", ..express(2, COPY) },
     Setting { name: "express, a crash, beside a leader", workflows: 1, tasks: 1, ..express(2, CRASH) },
+    Setting { name: "one collapse key, and a crash", collapses: true, ..pair(CRASH) },
+    Setting { name: "one collapse key, and a message twice", collapses: true, max_items: 1, ..pair(COPY) },
     Setting { name: "two shards", ..shards(NONE) },
     Setting { name: "two shards, by load", by_load: true, ..shards(NONE) },
     Setting { name: "a batch's only worker dies", ..only(CRASH) },

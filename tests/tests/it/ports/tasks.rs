@@ -234,7 +234,7 @@ async fn a_put_back_of_a_task_that_moved_on_changes_nothing(store: impl Fixture)
 }
 
 async fn nothing_is_put_back_where_there_is_no_task(store: impl Fixture) {
-    let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1 };
+    let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1, traits: Traits::default() };
     let put_back = back(&*store, &gone, &BatchId::new("b1"), 1, AT).await;
     assert_eq!(put_back, PutBack::MovedOn);
     assert!(store.read(&[gone.id], Freshness::Latest).await.unwrap().is_empty());
@@ -299,18 +299,26 @@ async fn a_scheduled_task_waits_for_nobody_until_it_falls_due(store: impl Fixtur
     let joined = store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
     assert_eq!((joined, due(&*store, AT).await.len()), (Joined::Elsewhere, 0));
     assert_eq!(due(&*store, Timestamp(AT.0 + 1)).await, [("t".to_owned(), target("a").to_string())].into());
-    let early = store.fall_due(&scheduled.id, &target("a"), Timestamp(AT.0 - 1)).await.unwrap();
+    let early = store.fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(AT.0 - 1)).await.unwrap();
     assert_eq!((early, now(&*store, &scheduled.id).await.status), (None, scheduled.status.clone()));
     for later in [0, 5_000] {
-        let waits = store.fall_due(&scheduled.id, &target("a"), Timestamp(AT.0 + later)).await.unwrap().unwrap();
+        let waits = store
+            .fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(AT.0 + later))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((waits.candidate, waits.since), (scheduled.candidate(), AT), "a repeat changes nothing");
     }
     store.index_settles().await;
     let waiting = store.waiting(&target("a"), None, 10).await.unwrap().candidates;
     assert_eq!((waiting, due(&*store, Timestamp(u64::MAX / 2)).await.len()), (vec![scheduled.candidate()], 0));
     store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
-    assert_eq!(store.fall_due(&scheduled.id, &target("a"), AT).await.unwrap(), None, "it has moved on");
-    assert_eq!(store.fall_due(&TaskId::new("nobody"), &target("a"), AT).await.unwrap(), None);
+    assert_eq!(
+        store.fall_due((&scheduled.id, Traits::default()), &target("a"), AT).await.unwrap(),
+        None,
+        "it has moved on"
+    );
+    assert_eq!(store.fall_due((&TaskId::new("nobody"), Traits::default()), &target("a"), AT).await.unwrap(), None);
 }
 
 async fn what_is_due_is_found_in_its_order_page_by_page(store: impl Fixture) {
@@ -347,7 +355,7 @@ async fn a_scheduled_task_that_ends_is_due_no_more(store: impl Fixture) {
     let ending = failure(&target("a"), "cancelled");
     assert!(store.end(&scheduled.id, Round(0), &ending, AT).await.unwrap().is_some());
     assert_eq!(due(&*store, Timestamp(u64::MAX / 2)).await.len(), 0);
-    assert_eq!(store.fall_due(&scheduled.id, &target("a"), AT).await.unwrap(), None);
+    assert_eq!(store.fall_due((&scheduled.id, Traits::default()), &target("a"), AT).await.unwrap(), None);
     assert_eq!(ended(&*store).await.len(), 1);
 }
 

@@ -71,6 +71,8 @@ struct Leading<'r, C> {
     pace: Pace,
     /// How often its message was copied since its latest batch.
     copies: Copies,
+    /// Whether the message of this delivery only wakes the leader, which has another one that waits.
+    wakes: bool,
     report: &'r mut Report,
 }
 
@@ -168,12 +170,14 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
     }
 
     async fn try_to_lead(&self, lead: Lead, report: &mut Report) -> Result<(), Error> {
-        let Lead { term, tasks, verify, pace, resume, copies } = lead;
+        let Lead { term, tasks, verify, pace, resume, wakes, copies } = lead;
+        // The election that woke the leader goes on by itself.
+        let answers_for = if wakes { Vec::new() } else { tasks.clone() };
         let name = term.target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lock = match self.store.lock(&term.target).await? {
             Some(lock) if lock.is_led_by(&term) => lock,
-            _ => return self.hand_over(&term, tasks, copies).await,
+            _ => return self.hand_over(&term, answers_for, copies).await,
         };
         let shards: Vec<Target> = match term.target.shard() {
             Shard::HOME => term.target.shards(route.shards.followed(lock.reach, self.env.now())).collect(),
@@ -186,9 +190,10 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             takes_few: term.target.stands_alone(route.shards.most()),
             shards: route.shards,
             term,
-            drain: Drain::new(tasks.clone(), shards, verify),
+            drain: Drain::new(tasks, shards, verify),
             pace,
             copies,
+            wakes,
             report,
         };
         match self.work(&mut leading, resume).await {
@@ -196,7 +201,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
                 // Another delivery of this message is ahead, and may die: the message stays for it.
                 Some(lock) if lock.is_led_by(&leading.term) => Err(Error::Conflict("leading ahead of this delivery")),
-                Some(_) | None => self.hand_over(&leading.term, tasks, leading.copies).await,
+                Some(_) | None => self.hand_over(&leading.term, answers_for, leading.copies).await,
             },
             Err(Stop::Error(error)) => Err(error),
         }
@@ -283,6 +288,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         {
             let now = self.env.now();
             let look_in_ms = filling.look_again_ms(*limits, until, *pace, now);
+            if look_in_ms >= SHORTEST_DELAY_MS && leading.wakes {
+                return Ok(false);
+            }
             if look_in_ms >= SHORTEST_DELAY_MS || now >= self.deadline {
                 let resume = filling.knowledge(*limits);
                 let delay_ms = if look_in_ms >= SHORTEST_DELAY_MS { look_in_ms } else { 0 };

@@ -51,7 +51,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     ) -> Result<Gathered, Error> {
         let Leading { term, limits, drain, .. } = leading;
         let room = limits.room().beside(&found);
-        let gathered = Gathered::gather(self.store, &term.target, drain, room, self.env.now()).await?;
+        let gathered = Gathered::gather(self.store, &term.target, drain, &room, self.env.now()).await?;
         Ok(Gathered { candidates: [found, gathered.candidates].concat(), ..gathered })
     }
 
@@ -80,7 +80,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         let mut tasks = gathered.map_or_else(Vec::new, |gathered| gathered.candidates);
         tasks.extend(leading.drain.rest(MAX_TASKS.saturating_sub(tasks.len())));
         let (copies, delay_ms) = leading.copies.and_one(delay_ms, self.env.now());
-        let lead = Lead { term: leading.term.clone(), tasks, verify: true, pace: leading.pace, resume, copies };
+        let (term, pace, wakes) = (leading.term.clone(), leading.pace, leading.wakes);
+        let lead = Lead { term, tasks, verify: true, pace, resume, wakes, copies };
         Ok(send_all(self.queue, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
     }
 }

@@ -16,6 +16,7 @@
 //! it came in is done. A task that fails goes back to the task queue alone. So no other task of its group waits for it,
 //! or goes into the dead-letter queue with it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::future::join;
@@ -147,6 +148,9 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             // A stable sort: those that came alike keep their order.
             coming.sort_by_key(|(_, parsed)| parsed.came);
             let limits = route.for_target(&target).batch;
+            if limits.urgent_first {
+                coming.sort_by_key(|(_, parsed)| Reverse(parsed.task.traits.priority));
+            }
             let batches = limits.carve(coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect());
             let mut coming = coming.into_iter();
             for batch in &batches {
@@ -160,6 +164,7 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             let (again, rest): (Vec<_>, Vec<_>) =
                 coming.partition(|(record, parsed)| parsed.came == Came::Alone && record.received > 1);
             carved.to_put.extend(again);
+            let rest = oldest_first(rest);
             match fate(limits, now, &rest, rests) {
                 Fate::Elected => carved.to_put.extend(rest),
                 Fate::Sent(since) => {
@@ -270,6 +275,11 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             }
         }
     }
+}
+
+fn oldest_first(mut tasks: Vec<(Record, Parsed)>) -> Vec<(Record, Parsed)> {
+    tasks.sort_by_key(|(_, parsed)| parsed.came);
+    tasks
 }
 
 /// What goes in one message.

@@ -19,7 +19,9 @@ use crate::domain::message::{Election, MAX_TASKS};
 use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{Entries, Entry, Env, Look, Outbox, Scheduled, Store, send_all};
+use crate::domain::traits::Traits;
+use crate::ports::{Entries, Entry, Env, Freshness, Look, Outbox, Scheduled, Store, send_all};
+use crate::routes::Route;
 use crate::steps::ballot::{election_messages, elections};
 use crate::steps::{CONCURRENCY, Error};
 
@@ -97,7 +99,14 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         unasked: &Mutex<Unasked>,
     ) -> Vec<Result<Report, Error>> {
         let falling = entries.into_iter().map(|Entry { what: Scheduled { id, target }, .. }| async move {
-            self.store.fall_due(&id, &target, now).await
+            // The index of what is due does not say a task's traits, and few routes ask for any.
+            let has_traits = self.routes.get(&target.route()).is_some_and(Route::reads_traits);
+            let found = match has_traits {
+                true => self.store.read(std::slice::from_ref(&id), Freshness::Eventual).await?.pop(),
+                false => None,
+            };
+            let traits = found.map_or_else(Traits::default, |task| task.traits);
+            self.store.fall_due((&id, traits), &target, now).await
         });
         let (mut results, mut asked, mut due) = (Vec::new(), Vec::new(), 0);
         let mut fallen = stream::iter(falling.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY);
