@@ -283,9 +283,9 @@ mod tests {
         drain.add_page(&home(), [], Some(7));
         for _ in 0..2 {
             drain.come_to(home().shards(3));
-            assert_eq!(drain.wants(room(9), 9), [page(0, Some(7)), page(1, None), page(2, None)]);
+            assert_eq!(drain.wants(&room(9), 9), [page(0, Some(7)), page(1, None), page(2, None)]);
         }
         drain.come_to([home()]);
-        assert_eq!(drain.wants(room(9), 9).len(), 3, "it leaves none");
+        assert_eq!(drain.wants(&room(9), 9).len(), 3, "it leaves none");
     }
 }

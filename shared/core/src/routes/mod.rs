@@ -273,7 +273,7 @@ impl Routes {
             let detail = format!("the payload is over `max_bytes` of route `{}`, {most}", route.name);
             return Err(Rejection::new(Code::TooLarge, detail));
         }
-        let traits = route.traits(&data)?;
+        let traits = route.traits(&target, &data)?;
         Ok(Assigned { route, target, order, traits })
     }
 }

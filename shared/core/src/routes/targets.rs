@@ -104,6 +104,8 @@ struct Batch {
     min_items: Option<Limited<1, 1_000>>,
     /// A batch to which no task has come for so long waits for no more, in milliseconds.
     quiet_ms: Option<Limited<1, 300_000>>,
+    /// What the tasks of one call may weigh together.
+    max_weight: Option<Limited<1, 1_000_000_000>>,
     /// When the clock closes their windows.
     close_at: Option<Closing>,
 }
@@ -120,7 +122,7 @@ struct Limits {
 impl Entry {
     /// With what their route says of all others.
     pub(super) fn compile(self, usual: &Settings) -> Exception {
-        let Batch { max_items, max_bytes, wait_ms, min_items, quiet_ms, close_at } = self.batch;
+        let Batch { max_items, max_bytes, wait_ms, min_items, quiet_ms, max_weight, close_at } = self.batch;
         let items = |limit: Limited<1, 1_000>| usize::try_from(limit.0).unwrap_or(usize::MAX);
         let settings = Settings {
             batch: batch::Limits {
@@ -129,6 +131,8 @@ impl Entry {
                 wait_ms: wait_ms.map_or(usual.batch.wait_ms, |limit| limit.0),
                 min_items: min_items.map(items).or(usual.batch.min_items),
                 quiet_ms: quiet_ms.map(|limit| limit.0).or(usual.batch.quiet_ms),
+                max_weight: max_weight.map(|limit| limit.0).or(usual.batch.max_weight),
+                ..usual.batch
             },
             closing: close_at.or_else(|| usual.closing.clone()),
             in_flight: self.limits.in_flight_per_target.map(items).or(usual.in_flight),

@@ -2,6 +2,7 @@
 
 use super::Route;
 use super::expression::{Data, Expression};
+use crate::domain::id::Target;
 use crate::domain::task_message::{Code, Rejection};
 use crate::domain::traits::{Collapse, MAX_PRIORITY, MAX_WEIGHT, Traits};
 
@@ -33,8 +34,8 @@ impl Route {
         self.reads.weight.is_some()
     }
 
-    /// The traits of a task with this payload; when it came is not known yet.
-    pub(super) fn traits(&self, data: &Data) -> Result<Traits, Rejection> {
+    /// The traits of a task of this Target with this payload; when it came is not known yet.
+    pub(super) fn traits(&self, target: &Target, data: &Data) -> Result<Traits, Rejection> {
         let usual = Traits::default();
         if self.reads.is_none() {
             return Ok(usual);
@@ -43,7 +44,7 @@ impl Route {
             Some(weight) => self.number("batch.weight", weight, data, MAX_WEIGHT.into(), Code::BadWeight)?,
             None => usual.weight.into(),
         };
-        let most = self.batch.max_weight.unwrap_or(u64::MAX);
+        let most = self.for_target(target).batch.max_weight.unwrap_or(u64::MAX);
         if weight > most {
             let detail = format!("the payload weighs {weight}, over `max_weight` of route `{}`, {most}", self.name);
             return Err(Rejection::new(Code::BadWeight, detail));
