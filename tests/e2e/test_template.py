@@ -12,6 +12,7 @@ from samtranslator.yaml_helper import yaml_parse
 from local import local_stack
 from pages import blocks, commands
 from stack import AWS_CLI, PATIENCE_S, ROOT
+from template import Template
 from work import STEPS
 
 
@@ -191,6 +192,13 @@ def test_a_new_loop_is_found_by_its_event_source_and_its_grant():
     queue = {"Fn::GetAtt": "ElectQueue.Arn"}
     resources["SweepFunction"]["Properties"]["Events"]["Looped"] = {"Type": "SQS", "Properties": {"Queue": queue}}
     assert "SweepFunction" in _functions_on_a_cycle(resources)
+
+
+def test_a_stack_that_nobody_watches_has_no_alarms_and_no_dashboard():
+    nested = Template(Watched="true").of_type("AWS::CloudFormation::Stack")
+    unwatched = Template(Watched="false").of_type("AWS::CloudFormation::Stack")
+    assert len(nested) == len(unwatched) + 8
+    assert not [name for name in unwatched if name.endswith("Alarms") or name == "Dashboard"]
 
 
 def test_the_functions_take_what_the_template_says_of_sessions(stack):

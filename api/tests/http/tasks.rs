@@ -43,6 +43,8 @@ async fn tasks_of_an_ordered_route_reach_the_intake_that_keeps_order() {
         .collect();
     assert_eq!(numbers, [json!(1), json!(2)]);
     assert_eq!((desk.in_order("payments:y").len(), desk.intake().len()), (1, 1));
+    let tenant = desk.in_order("payments:y").pop().and_then(|message| message.tenant);
+    assert_eq!(tenant.as_deref(), Some("payments:b"), "the queue is fair among Targets");
 }
 
 #[tokio::test]
