@@ -98,6 +98,7 @@ impl Chaos {
             workers,
             retries: 0,
             cancels: 0.0,
+            spread: 1,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,
@@ -173,6 +174,7 @@ impl Chaos {
         setting.retries = if dice.random_bool(0.4) { dice.random_range(1..=2) } else { 0 };
         setting.cancels = if dice.random_bool(0.3) { [0.1, 0.4][dice.random_range(0..2)] } else { 0.0 };
         // A queue that keeps order gives records back in order, too.
+        setting.spread = shards.map_or(1, shards::Random::count);
         setting.mixes = express.mixes && order.is_none();
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
         routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
