@@ -38,6 +38,9 @@ pub struct Setting {
     pub retries: usize,
     /// The chance that a person cancels a task that waits, each time that somebody looks.
     pub cancels: f64,
+    /// Over how many shards processes spread the tasks of routes whose shards follow the load: as if they had been
+    /// throttled before.
+    pub spread: u8,
     /// A rule that is not kept.
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
@@ -65,6 +68,7 @@ impl Default for Setting {
             workers: None,
             retries: 0,
             cancels: 0.0,
+            spread: 1,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,

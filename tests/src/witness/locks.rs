@@ -74,14 +74,17 @@ impl layer::Locks for Witness {
 
     async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
         // A shard's leader leaves what fills no batch to the home's.
-        if self.sees_all && target.shard() == Shard::HOME {
-            let waiting = self.waiting_for_home(target, held.asks).await?;
+        let is_watched = self.sees_all && target.shard() == Shard::HOME;
+        let waiting = if is_watched { Some(self.waiting_for_home(target, held.asks).await?) } else { None };
+        let signalled = match self.mutation {
+            Some(Mutation::LosersDoNotSignal) => Signalled::Yes,
+            Some(_) | None => self.tables.signal(target, held).await?,
+        };
+        // One that is refused asks for nothing.
+        if let (Some(waiting), Signalled::Yes) = (waiting, &signalled) {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(target.clone(), waiting);
         }
-        if self.mutation == Some(Mutation::LosersDoNotSignal) {
-            return Ok(Signalled::Yes);
-        }
-        self.tables.signal(target, held).await
+        Ok(signalled)
     }
 
     async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {

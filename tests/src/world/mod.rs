@@ -54,6 +54,8 @@ pub struct World {
     pub env: TestEnv,
     /// The routes.
     pub routes: Routes,
+    /// The routes as processes go by them that register tasks.
+    pub(crate) registrars_routes: Routes,
     /// The routes as leaders know them.
     pub(crate) leaders_routes: Routes,
     /// Where calls go.
@@ -98,12 +100,15 @@ impl World {
     pub fn new(setting: Setting, routes: &str, downstream: Scripted) -> Self {
         let env = TestEnv::new(setting.seed);
         let leaders_routes = Routes::parse(&as_leaders_know_them(routes, setting.mutation)).expect("good routes");
+        let spread = routes.replace("shards: auto", &format!("shards: {}", setting.spread));
+        let registrars_routes = Routes::parse(&spread).expect("good routes");
         let routes = Routes::parse(routes).expect("good routes");
         let witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &routes);
         Self {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),
             queues: Queues::new(env.clone(), setting.loss, setting.newer),
             routes,
+            registrars_routes,
             leaders_routes,
             downstream,
             fate: Arc::new(

@@ -208,7 +208,7 @@ async fn a_leader_comes_to_shards_as_they_come_into_use_and_makes_full_calls_of_
             world.register_before(&routes(8), event).await;
         }
         let used: BTreeSet<Target> = waiting(&world).into_iter().collect();
-        assert!(used.len() > 3, "the test's own dice: {used:?}");
+        assert!(used.len() > 2, "the test's own dice: {used:?}");
         run(&world, 60).await;
         let calls = world.downstream.ledger().len();
         println!("seed {seed}: {} shards, {calls} calls", used.len());

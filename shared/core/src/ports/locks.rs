@@ -53,7 +53,8 @@ port! {
         async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired>;
 
         /// Asks a holder to look again, and to come to more shards if it says so. Assumes: the same workflow holds the
-        /// lock under the same fence, and what it asks to be changed is as it was seen.
+        /// lock under the same fence, and what it asks to be changed is as it was seen. So one that asks may be refused
+        /// because its first try got through.
         async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled>;
 
         /// Names the term's next batch as the open one and renews the lease. Assumes: the term holds the lock and its

@@ -138,12 +138,11 @@ pub(super) const QUICK: [Setting; 19] = [
 ];
 
 /// Few workflows with two mishaps, and three with a crash.
-pub(super) const LONG: [Setting; 8] = [
+pub(super) const LONG: [Setting; 7] = [
     Setting { name: "a crash, and a lagging read", ..pair(Mishaps { crashes: 1, lags: 1, ..NONE }) },
     Setting { name: "a crash, and a member that returns", ..pair(Mishaps { crashes: 1, failures: 1, ..NONE }) },
     Setting { name: "a sleeper, and a member that returns", ..pair(Mishaps { sleeps: 1, failures: 1, ..NONE }) },
     Setting { name: "a worker that sleeps, beside another", ..one(Mishaps { copies: 1, sleeps: 1, beats: 1, ..NONE }) },
-    Setting { name: "two shards by load, and a crash", shards: 2, by_load: true, ..pair(CRASH) },
     Setting { name: "three and a crash", mishaps: CRASH, ..Setting::CALM },
     Setting { name: "express, two crashes", ..express(2, Mishaps { crashes: 2, ..NONE }) },
     Setting { name: "a batch's only worker dies, beside another", ..only(Mishaps { crashes: 1, copies: 1, ..NONE }) },
