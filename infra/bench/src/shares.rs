@@ -98,12 +98,13 @@ fn figures(
 
 /// How far the share of one of ten Targets is from its due, at most, while all have batches.
 fn most_off(outcome: &Outcome) -> f64 {
-    let of = |target: &str| outcome.calls.iter().filter(|call| call.target == target).map(|call| call.at);
-    let Some((first, last)) = outcome.calls.iter().map(|call| call.at).min().zip(of("t9").max()) else { return 1.0 };
+    let of = |target: String| outcome.calls.iter().filter(move |call| call.target == target).map(|call| call.at);
+    let ends = outcome.calls.iter().map(|call| call.at).min().zip(of("t9".to_owned()).max());
+    let Some((first, last)) = ends else { return 1.0 };
     let counts: Vec<f64> = (0..10)
         .map(|n| {
             let counted = |at: &tokio::time::Instant| at.duration_since(first).as_secs() >= AFTER_S && *at < last;
-            of(&format!("t{n}")).filter(counted).count() as f64
+            of(format!("t{n}")).filter(counted).count() as f64
         })
         .collect();
     let all: f64 = counts.iter().sum();
