@@ -18,7 +18,7 @@ use crate::simulated::{self, Common};
 /// Windows that the clock closes: how long it takes from the full hour until all tasks that waited for it are called.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Tasks that wait.
+    /// Tasks that wait, about.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [10_000, 100_000], value_parser = some_tasks)]
     sizes: Vec<usize>,
     /// Targets among which they are dealt out.
@@ -34,7 +34,6 @@ pub struct Args {
 /// One scenario's figures.
 #[derive(Debug, Serialize)]
 struct Figures {
-    scenario: String,
     targets: usize,
     tasks: usize,
     calls: usize,
@@ -55,37 +54,34 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     let mut all = Vec::new();
     for targets in &options.targets {
         for tasks in &options.sizes {
-            for hourly in [false, true] {
-                let load = Load::Burst { tasks: *tasks, targets: *targets };
-                let limits = Limits { partitions: options.partitions, isolated: true, ..Limits::default() };
-                let seed = options.common.seed;
-                let setting = Setting { seed, hourly, wait_ms: 1_000, limits: Some(limits), ..Setting::of(load) };
-                all.push(measure(*targets, &setting).await?);
-            }
+            let load =
+                Load::Stream { per_second: *tasks as f64 / COMING_S as f64, seconds: COMING_S, targets: *targets };
+            let limits = Some(Limits { partitions: options.partitions, isolated: true, ..Limits::default() });
+            let seed = options.common.seed;
+            let setting = Setting { seed, hourly: true, wait_ms: 1_000, limits, ..Setting::of(load) };
+            all.push(measure(*targets, &setting).await?);
         }
     }
     let labels = Labels {
         title: "Seconds from the full hour to the last call",
         axes: ("tasks", "seconds from the full hour to the last call"),
     };
-    let hourly = all.iter().filter(|figures| figures.scenario == HOURLY);
-    let named: Vec<(String, (f64, f64))> = hourly
+    let named: Vec<(String, (f64, f64))> = all
+        .iter()
         .map(|figures| (format!("{} Targets", figures.targets), (figures.tasks as f64, figures.last_call_s)))
         .collect();
     let lines = by_name(named.iter().map(|(name, point)| (name.as_str(), *point)));
     simulated::publish(&all, &tables(&all), labels, &lines, &options.common, output)
 }
 
-const HOURLY: &str = "hourly";
+/// They come for so long, in seconds: all of them before the hour.
+const COMING_S: u64 = 600;
 
 async fn measure(targets: usize, setting: &Setting) -> Result<Figures> {
-    let scenario = if setting.hourly { HOURLY } else { "at once" };
-    let outcome = simulated::run(scenario, setting.load.expected_tasks(), setting).await?;
-    let closed_at = if setting.hourly { UNTIL_THE_HOUR } else { Duration::ZERO };
-    let (first_call_s, half_called_s, last_call_s) = called(&outcome, closed_at);
+    let outcome = simulated::run("hourly", setting.load.expected_tasks(), setting).await?;
+    let (first_call_s, half_called_s, last_call_s) = called(&outcome, UNTIL_THE_HOUR);
     let bill = Bill::of(&outcome);
     Ok(Figures {
-        scenario: scenario.to_owned(),
         targets,
         tasks: outcome.tasks,
         calls: outcome.calls.len(),

@@ -27,7 +27,7 @@ use crate::steps::{CONCURRENCY, Error};
 
 /// Entries of one page.
 const PAGE: usize = 500;
-/// After this many tasks their leaders are asked for, also for those of few tasks: they should not wait for a whole sweep.
+/// Once this many tasks are unasked, leaders are asked for all of them, so that none waits for a whole sweep.
 const MOST_UNASKED: usize = 20_000;
 
 /// Tasks that have fallen due, and for which no leader is asked yet.
