@@ -95,8 +95,9 @@ def test_a_batch_waits_for_a_queue_that_the_stack_may_not_use_until_it_may(settl
     stack.send([json.dumps({"id": "handed-forbidden", "payload": {"type": "handed", "to": "forbidden", "depot": "d"}})])
 
     def said() -> str:
-        return stack.groupage("--json", "status", "routes")
+        return stack.groupage("status", "task", "handed-forbidden")
 
+    stack.eventually("its task to be registered", lambda: stack.status("handed-forbidden") is not None, list)
     stack.eventually("the call to be refused", lambda: "AccessDenied" in said(), said)
     assert stack.status("handed-forbidden") not in ("failed", "succeeded")
     [role] = [role for role in stack.roles() if "BatchHandler" in role]

@@ -53,7 +53,7 @@ pub const ROWS: [Row; 25] = [
         "a body for a queue, a bus, or a function that is not waited for; for a state machine",
         "{} bytes; {} KiB",
         &[
-            (Constant("shared/core/src/routes/downstream/mod.rs", "MAX_MESSAGE_BODY_BYTES"), 1),
+            (Constant("shared/core/src/routes/downstream/kind.rs", "MAX_MESSAGE_BODY_BYTES"), 1),
             (Constant("shared/core/src/routes/downstream/step_functions.rs", "MAX_INPUT_BYTES"), 1024),
         ],
     ),
