@@ -236,7 +236,8 @@ async fn drive_on(steps: &AwsStack, data: &Path, is_lost: bool) -> Result<Revive
     })
 }
 
-/// Functions, buses, state machines and secrets that routes name are those of the user's own AWS account, if there is one here.
+/// Functions, buses, state machines and secrets that routes name are those of the user's own AWS account, if there is
+/// one here.
 async fn downstream_config(stack: &embedded::Stack) -> SdkConfig {
     if has_aws() {
         groupage_aws::load_config().await

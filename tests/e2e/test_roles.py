@@ -8,7 +8,7 @@ import pytest
 import roles
 from local import local_stack
 from stack import ROOT
-from template import PARAMETERS, STACK, Template, functions, parsed, people
+from template import DOWNSTREAMS, PARAMETERS, STACK, Template, functions, parsed, people
 
 TABLES = "AWS::DynamoDB::Table"
 QUEUES = "AWS::SQS::Queue"
@@ -117,16 +117,10 @@ def test_only_an_eraser_erases(template):
 
 def test_only_the_handler_reads_secrets_and_only_it_calls_downstreams(template):
     everybody = {**functions(template), **people(template)}
-    for action, parameter in [
-        ("secretsmanager:GetSecretValue", "SecretArns"),
-        ("lambda:InvokeFunction", "DownstreamFunctionArns"),
-        ("sqs:SendMessage", "DownstreamQueueArns"),
-        ("events:PutEvents", "DownstreamBusArns"),
-        ("states:StartExecution", "DownstreamStateMachineArns"),
-    ]:
-        [arn] = PARAMETERS[parameter]
-        assert [n for n, role in everybody.items() if role.may(action, arn)] == ["BatchHandler"], parameter
-        assert not [n for n, role in everybody.items() if role.may(action, f"{arn}-other")], parameter
+    [secret] = PARAMETERS["SecretArns"]
+    for action, arn in [("secretsmanager:GetSecretValue", secret), *DOWNSTREAMS.values()]:
+        assert [n for n, role in everybody.items() if role.may(action, arn)] == ["BatchHandler"], action
+        assert not [n for n, role in everybody.items() if role.may(action, f"{arn}-other")], action
 
 
 def test_no_statement_for_things_beside_the_stack_goes_unasked():

@@ -21,7 +21,7 @@ const HOUR_S: u64 = 3_600;
 const MIB: u64 = 1024 * 1024;
 
 /// All rows.
-pub const ROWS: [Row; 24] = [
+pub const ROWS: [Row; 25] = [
     (
         "a task message",
         "{} bytes; on a list, with the id that it waits under",
@@ -47,6 +47,14 @@ pub const ROWS: [Row; 24] = [
             (Field("Http", "timeout_ms"), 1_000),
             (Constant("shared/core/src/routes/body.rs", "MAX_BODY_BYTES"), MIB),
             (Constant("shared/core/src/ports/downstream.rs", "MAX_ANSWER_BYTES"), MIB),
+        ],
+    ),
+    (
+        "a body for a queue, a bus, or a function that is not waited for; for a state machine",
+        "{} bytes; {} KiB",
+        &[
+            (Constant("shared/core/src/routes/downstream/kind.rs", "MAX_MESSAGE_BODY_BYTES"), 1),
+            (Constant("shared/core/src/routes/downstream/step_functions.rs", "MAX_INPUT_BYTES"), 1024),
         ],
     ),
     ("a reason", "64 letters, digits and `_-.:`", &[]),

@@ -15,8 +15,8 @@ use super::sdk::{Lazy, accepted, within};
 const STRING: &str = "String";
 const NUMBER: &str = "Number";
 
-/// Sends one message. A FIFO queue drops what comes again within five minutes; any other queue has the batch's id beside
-/// each copy.
+/// Sends one message. A FIFO queue drops what comes again within five minutes; any other queue has the batch's id
+/// beside each copy.
 pub(crate) async fn call(
     client: &Lazy<Client>,
     sqs: &Sqs,

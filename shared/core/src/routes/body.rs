@@ -223,6 +223,29 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_is_too_large_for_its_downstream_is_not_made() {
+        let of = |downstream: &str, bytes: usize| {
+            let yaml = format!("version: 1\nroutes: [{{ name: r, target: t, downstream: {{ {downstream} }} }}]");
+            let routes = Routes::parse(&yaml).unwrap();
+            let (key, target) = place();
+            let around =
+                routes.get(&RouteName::new("r")).unwrap().body(&key, &target, &items(&["\"\""])).unwrap().len();
+            let payload = serde_json::to_string(&"x".repeat(bytes - around)).unwrap();
+            routes.get(&RouteName::new("r")).unwrap().body(&key, &target, &items(&[&payload])).map(|body| body.len())
+        };
+        for (downstream, most) in [
+            ("lambda: { function: f }", MAX_BODY_BYTES),
+            ("lambda: { function: f, mode: async }", 1_000_000),
+            ("sqs: { queue: 'https://sqs.eu-west-1.amazonaws.com/1/q' }", 1_000_000),
+            ("eventbridge: { bus: b }", 1_000_000),
+            ("step_functions: { state_machine: 'arn:aws:states:eu-west-1:1:stateMachine:m' }", 262_144),
+        ] {
+            assert_eq!(of(downstream, most), Ok(most), "{downstream}");
+            assert_eq!(of(downstream, most + 1), Err(Unmade::TooLarge), "{downstream}");
+        }
+    }
+
+    #[test]
     fn only_members_on_which_a_template_fails_are_broken() {
         let (key, target) = place();
         let route = route("{% for i in items %}{{ i.payload.n }}{% endfor %}");

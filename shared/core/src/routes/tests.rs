@@ -66,6 +66,24 @@ fn shards_are_a_number_or_follow_the_load() {
 }
 
 #[test]
+fn a_downstream_that_nobody_could_call_is_refused_in_words() {
+    let lambda = "lambda: { function: load-rest }";
+    for (to, says) in [
+        ("sqs: { queue: loads }", "https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"),
+        ("step_functions: { state_machine: load }", "arn:aws:states:REGION:ACCOUNT:stateMachine:NAME"),
+        ("eventbridge: { bus: b, source: aws.ec2 }", "only AWS's own events"),
+        ("eventbridge: { bus: b, detail_type: '' }", "from 1 to 128 bytes"),
+        ("lambda: { function: f, mode: later }", "async"),
+        ("http: { url: 'https://{target}.example/' }", "path and query only"),
+        ("http: { url: 'https://a.example/', compress: br }", "gzip"),
+    ] {
+        let error = error(lambda, to);
+        assert!(error.what.contains(says), "{to}: {error}");
+        assert_eq!(error.line, 13, "{to}: {error}");
+    }
+}
+
+#[test]
 fn two_routes_of_one_name_and_a_file_without_routes_are_refused() {
     assert!(error("name: rest", "name: parcels").what.contains("two routes"));
     assert!(Routes::parse("version: 1\nroutes: []\n").unwrap_err().what.contains("empty"));

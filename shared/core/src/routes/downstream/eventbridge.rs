@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
-use super::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
+use super::kind::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
 use crate::routes::template::Template;
 
 /// An event on an EventBridge bus. Every member succeeds as soon as the bus has it.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::filled::Address;
-use super::{Kind, Timeout, default_timeout};
+use super::kind::{Kind, Timeout, default_timeout};
 use crate::routes::answer::ResponseMapping;
 use crate::routes::template::Template;
 
@@ -138,10 +138,6 @@ impl Kind for Http {
 
     fn needs_aws(&self) -> bool {
         false
-    }
-
-    fn http(&self) -> Option<&Http> {
-        Some(self)
     }
 }
 

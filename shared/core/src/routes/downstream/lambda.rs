@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
+use super::kind::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
 use crate::routes::answer::ResponseMapping;
 use crate::routes::body::MAX_BODY_BYTES;
 

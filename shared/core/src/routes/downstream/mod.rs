@@ -1,11 +1,12 @@
 //! Where a route's calls go, as the routes file says it.
 //!
-//! Everything that the core asks of a kind of downstream is a question of [`Kind`], and most have an answer that fits
+//! Everything that the core asks of a kind of downstream is a question of `Kind`, and most have an answer that fits
 //! most kinds. A new kind is a file here, a variant of [`Downstream`], and the adapter that calls it.
 
 mod eventbridge;
 mod filled;
 mod http;
+mod kind;
 mod lambda;
 mod sqs;
 mod step_functions;
@@ -17,12 +18,12 @@ pub use self::eventbridge::EventBridge;
 pub(super) use self::filled::unknown;
 pub use self::filled::{Address, Filling, Unfillable, header};
 pub use self::http::{Compression, HeaderValue, Http, Method, Secret};
+use self::kind::Kind;
 pub use self::lambda::{Lambda, Mode};
 pub use self::sqs::Sqs;
 pub use self::step_functions::StepFunctions;
 use super::answer::ResponseMapping;
 use super::body::MAX_BODY_BYTES;
-use super::limited::Limited;
 use super::template::Template;
 
 /// Where a call goes.
@@ -43,45 +44,6 @@ pub enum Downstream {
     /// Nowhere: batches wait until a worker (`groupage work`) claims them.
     Pull,
 }
-
-/// What the core asks of a kind of downstream that is called.
-trait Kind {
-    /// What it is, and which one.
-    fn named(&self) -> (&'static str, &str);
-
-    /// How long one call may take, in milliseconds.
-    fn timeout_ms(&self) -> u64;
-
-    /// How its answers are read.
-    fn response(&self) -> &ResponseMapping {
-        &ResponseMapping::OWN
-    }
-
-    /// The body, if it is not the default JSON.
-    fn body(&self) -> Option<&Template> {
-        None
-    }
-
-    /// The largest body that it takes, in bytes.
-    fn max_body_bytes(&self) -> usize {
-        MAX_BODY_BYTES
-    }
-
-    /// Whether only AWS, or an emulator of it, has it: a laptop's own stack has queues, and reaches HTTP APIs.
-    fn needs_aws(&self) -> bool {
-        true
-    }
-
-    /// Itself, if it is reached over HTTP: where it is, and which secrets it gets, is for the stack to allow. Of the
-    /// others the functions' role says which may be called.
-    fn http(&self) -> Option<&Http> {
-        None
-    }
-}
-
-/// The largest body of a message, an event or an event for a function that is not waited for, in bytes. AWS takes
-/// 1 MiB, with the attributes and names beside the body.
-pub const MAX_MESSAGE_BODY_BYTES: usize = 1_000_000;
 
 impl Downstream {
     /// What it is as a kind; `None` if its batches wait for workers that pull them.
@@ -134,20 +96,14 @@ impl Downstream {
         self.kind().is_some_and(Kind::needs_aws)
     }
 
-    /// The HTTP API that it is, if it is one.
+    /// The HTTP API that it is, if it is one. Where that is, and which secrets it gets, is for the stack to allow; of
+    /// the others the functions' role says which may be called.
     #[must_use]
     pub fn http(&self) -> Option<&Http> {
-        self.kind()?.http()
+        if let Self::Http(http) = self { Some(http) } else { None }
     }
 
     pub(super) fn body(&self) -> Option<Template> {
         self.kind()?.body().cloned()
     }
-}
-
-/// How long one call may take, in milliseconds.
-type Timeout = Limited<1, 30_000>;
-
-const fn default_timeout() -> Timeout {
-    Limited(10_000)
 }

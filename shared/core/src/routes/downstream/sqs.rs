@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
-use super::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
+use super::kind::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
 use crate::routes::template::Template;
 
 /// A message to an SQS queue. Every member succeeds as soon as the queue has it.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
-use super::{Kind, Timeout, default_timeout};
+use super::kind::{Kind, Timeout, default_timeout};
 use crate::routes::template::Template;
 
 /// An execution of a state machine, named by the batch. Every member succeeds as soon as it has begun.
