@@ -114,7 +114,7 @@ fn a_leader_takes_a_batch_from_a_page_of_the_index(bencher: Bencher) {
     bencher.counter(ItemsCount::new(ITEMS)).with_inputs(|| candidates(2 * ITEMS)).bench_values(|page| {
         let mut drain: Drain<()> = Drain::new([], [target.clone()], false);
         drain.add_page(&target, page, None);
-        drain.take(limits.room())
+        drain.take(&limits.room())
     });
 }
 
