@@ -222,6 +222,9 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         | Code::ListClosed
         | Code::NoRoute
         | Code::BadTarget
+        | Code::BadWeight
+        | Code::BadPriority
+        | Code::BadCollapse
         | Code::BadOrder
         | Code::BadSequence
         | Code::IdConflict

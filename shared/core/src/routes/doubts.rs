@@ -310,12 +310,17 @@ mod tests {
             ("limits: { in_flight: 20, calls_per_second: 10 }", "limits.in_flight"),
             ("limits: { in_flight_per_target: 3, share: { by: target } }", "limits.share"),
             ("retry: { base_ms: 61000 }", "retry.base_ms"),
+            ("batch: { max_items: 10, max_weight: 10 }", "batch.max_weight"),
+            ("batch: { weight: w }", "batch.weight"),
+            ("batch: { max_items: 1, close_when: last }", "batch.close_when"),
         ] {
             let found = doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fields}\n"));
             assert!(found.len() == 1 && found[0].1 == field, "{fields}: {found:?}");
         }
         for fine in [
             "batch: { max_items: 1 }",
+            "batch: { max_items: 10, max_weight: 5, close_when: last }",
+            "batch: { weight: w, max_weight: 1000 }",
             "limits: { in_flight: 10, calls_per_second: 10, in_flight_per_target: 10 }",
             "limits: { in_flight: auto, calls_per_second: 1 }",
             "limits: { in_flight: 3, share: { by: target } }",

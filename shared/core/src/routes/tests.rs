@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::outcome::{Failure, Fault, Reply, Said};
+use crate::domain::traits::Collapse;
 use crate::domain::{BatchId, LaneId, NotificationQueue, Reason, TaskId, Turn};
 
 const GOOD: &str = r#"version: 1
@@ -118,6 +119,46 @@ fn a_payload_that_cannot_be_grouped_says_why_without_quoting_it() {
         assert_eq!(rejection.code, code);
         assert!(!rejection.detail.contains("4111"));
     }
+}
+
+fn traits(fields: &str, payload: &str) -> Result<Traits, Code> {
+    let yaml = format!("version: 1\nroutes:\n  - name: a\n    target: t\n    downstream: pull\n{fields}");
+    Routes::parse(&yaml).unwrap().assign(payload).map(|assigned| assigned.traits).map_err(|rejection| {
+        assert!(!rejection.detail.contains("4111"), "a value is repeated: {rejection}");
+        rejection.code
+    })
+}
+
+#[test]
+fn a_route_reads_weight_end_priority_and_key_out_of_a_payload() {
+    let fields = "    batch: { weight: w, max_weight: 50, close_when: last }\n    collapse: k\n    priority: p\n";
+    let of = |payload| traits(fields, payload);
+    let usual = Traits::default();
+    assert_eq!(traits("", r#"{"t":"x","w":7,"last":true,"k":"7","p":3}"#), Ok(usual), "it asks for none");
+    assert_eq!(of(r#"{"t":"x","w":1}"#), Ok(usual));
+    let keyed = of(r#"{"t":"x","w":0,"last":true,"k":"7","p":9}"#).unwrap();
+    assert_eq!(keyed, Traits { weight: 0, closes: true, priority: 9, collapse: Some(Collapse::of("7")) });
+    assert_eq!(of(r#"{"t":"x","w":50,"last":false,"k":null,"p":null}"#), Ok(Traits { weight: 50, ..usual }));
+    for (payload, code) in [
+        (r#"{"t":"x"}"#, Code::BadWeight),
+        (r#"{"t":"x","w":4111}"#, Code::BadWeight),
+        (r#"{"t":"x","w":-1}"#, Code::BadWeight),
+        (r#"{"t":"x","w":1.5}"#, Code::BadWeight),
+        (r#"{"t":"x","w":"4111"}"#, Code::BadWeight),
+        (r#"{"t":"x","w":1,"k":4111}"#, Code::BadCollapse),
+        (r#"{"t":"x","w":1,"k":""}"#, Code::BadCollapse),
+        (r#"{"t":"x","w":1,"p":10}"#, Code::BadPriority),
+        (r#"{"t":"x","w":1,"p":"4111"}"#, Code::BadPriority),
+    ] {
+        assert_eq!(of(payload), Err(code), "{payload}");
+    }
+}
+
+#[test]
+fn no_task_of_an_ordered_route_replaces_another() {
+    let error = ordered("    ordered_by: account\n    collapse: account\n").unwrap_err();
+    assert!(error.what.contains("`collapse`") && error.line == 3, "{error}");
+    assert!(ordered("    ordered_by: account\n    priority: p\n").is_ok());
 }
 
 fn ordered(lines: &str) -> Result<Routes, Error> {

@@ -170,21 +170,24 @@ impl Room {
     pub fn take(&self, queue: &mut VecDeque<Candidate>) -> (Vec<Candidate>, bool) {
         let mut room = self.clone();
         let mut taken = Vec::new();
-        while let Some(next) = queue.pop_front() {
-            if !room.fits(&next) {
-                queue.push_front(next);
-                if self.limits.collapses {
-                    room.take_along(queue, &mut taken);
-                }
+        loop {
+            while queue.front().is_some_and(|next| room.fits(next)) {
+                let next = queue.pop_front();
+                next.iter().for_each(|next| room.load.add(next));
+                taken.extend(next);
+            }
+            if queue.is_empty() {
+                return (taken, room.is_full());
+            }
+            if !(self.limits.collapses && room.take_along(queue, &mut taken)) {
                 return (taken, true);
             }
-            room.load.add(&next);
-            taken.push(next);
         }
-        (taken, room.is_full())
     }
 
-    fn take_along(&mut self, queue: &mut VecDeque<Candidate>, taken: &mut Vec<Candidate>) {
+    /// Takes those that need no place of their own; says whether there were any. The batch may be lighter then.
+    fn take_along(&mut self, queue: &mut VecDeque<Candidate>, taken: &mut Vec<Candidate>) -> bool {
+        let before = taken.len();
         for next in std::mem::take(queue) {
             if self.load.meets(&next) && self.fits(&next) {
                 self.load.add(&next);
@@ -193,6 +196,7 @@ impl Room {
                 queue.push_back(next);
             }
         }
+        taken.len() > before
     }
 
     /// A batch without a member takes one task of any size, so that a limit which was lowered after a task's
