@@ -201,8 +201,9 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             }
             Bidden::Lost { signalled, anew } => {
                 let closes = election.tasks.iter().any(|task| task.traits.closes);
-                let wakes =
-                    anew.filter(|_| closes).map(|term| Lead { wakes: true, ..leads(term, election.tasks.clone(), Copies::NONE) });
+                let wakes = anew
+                    .filter(|_| closes)
+                    .map(|term| Lead { wakes: true, ..leads(term, election.tasks.clone(), Copies::NONE) });
                 let (again, delay_ms) = self.once_more(Election { signalled, ..election });
                 let again = Successor::Again(again, delay_ms);
                 Ok((Outcome::Lost, wakes.map(Successor::Lead).into_iter().chain([again]).collect()))
