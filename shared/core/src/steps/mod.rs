@@ -39,7 +39,7 @@ pub mod work;
 use crate::domain::json::sendable;
 use crate::domain::message::{Elect, Group, Handle};
 use crate::domain::task::Status;
-use crate::domain::{Candidate, Retryable, RouteName, Target};
+use crate::domain::{Candidate, Retryable, RouteName};
 use crate::ports::{self, Destination, Env, Freshness, Outgoing, Tasks};
 
 /// A step or a call could not finish: its message comes again, or it may be repeated. Mostly a port did not answer,

@@ -26,7 +26,7 @@ use crate::domain::batch::Limits;
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
 use crate::domain::task::Status;
-use crate::domain::{BatchId, Shard, Target, Timestamp};
+use crate::domain::{BatchId, Target, Timestamp};
 use crate::ports::{Destination, Env, Inbox, Outbox, Outgoing, send_all};
 use crate::steps::Error;
 
