@@ -154,7 +154,7 @@ impl Locks for Dynamo {
             Written::Done(_) => Ok(Acquired::Yes),
             Written::Refused(old) => Ok(match seen(old)? {
                 // Our own write, whose answer was lost: nobody else writes this workflow under this fence.
-                Some(old) if old.is_but_for_signals(next) => Acquired::Yes,
+                Some(old) if old.is_apart_from_signals(next) => Acquired::Yes,
                 other => Acquired::No(other),
             }),
         }

@@ -1,8 +1,8 @@
 //! Over how many shards one process spreads the tasks of a Target whose number of shards follows its load.
 //!
 //! A throttled put is the evidence, and the only one. A partition of the index says itself what it bears: that is more
-//! than 1,000 write units a second after a quiet time, and less if two keys share it. A pace that is measured here would
-//! be that of one process out of many, and a leader's pace is that of what reaches it.
+//! than 1,000 write units a second after a quiet time, and less if two keys share it. A pace that is measured here
+//! would be that of one process out of many, and a leader's pace is that of what reaches it.
 //!
 //! No process asks another, and none reads anything. Each doubles its number when it is throttled, and halves it after
 //! each quiet minute. They need not agree: home's leader comes to all shards that any of them uses.

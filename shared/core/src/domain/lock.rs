@@ -117,8 +117,8 @@ pub struct Asks {
 /// Decides how a workflow bids for a lock that it would hold as `bidder`.
 ///
 /// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's
-/// old image comes back with the failure and is `seen` in the next decision. `shards` is how many the leader must come to
-/// for the bidder's tasks, if that is to be asked for.
+/// old image comes back with the failure and is `seen` in the next decision. `shards` is how many the leader must come
+/// to for the bidder's tasks, if that is to be asked for.
 pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, shards: Option<u8>, now: Timestamp) -> Bid {
     let reach = seen.and_then(|lock| lock.reach);
     let next = |fence: Fence, open: Option<BatchId>, signals: u64| Lock {
@@ -155,8 +155,8 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
     }
 
-    /// Whether this is that lock but for what signals change: their number, and its reach.
-    pub fn is_but_for_signals(&self, other: &Self) -> bool {
+    /// Whether this is that lock, apart from what signals change: their number, and its reach.
+    pub fn is_apart_from_signals(&self, other: &Self) -> bool {
         let Self { holder, fence, seq, open, signals: _, reach: _ } = self;
         *holder == other.holder && *fence == other.fence && *seq == other.seq && *open == other.open
     }

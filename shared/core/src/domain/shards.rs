@@ -65,8 +65,8 @@ impl Shards {
         }
     }
 
-    /// To how many home's leader comes before it gives up a lock with this reach: whoever asked for them may have a
-    /// clock that differs.
+    /// To how many home's leader comes before it gives up a lock with this reach: the workflow that asked for them may
+    /// have a clock that differs.
     pub fn promised(self, reach: Option<Reach>) -> u8 {
         self.followed(reach, Timestamp(0))
     }
@@ -184,8 +184,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_has_asked_is_followed(
-            before in proptest::option::of((0_u32..=4, 0_u64..2_000_000)), shard in 0_u8..MOST_BY_LOAD, now in 0_u64..2_000_000,
+        fn a_shard_that_was_asked_for_is_followed(
+            before in proptest::option::of((0_u32..=4, 0_u64..2_000_000)),
+            shard in 0_u8..MOST_BY_LOAD,
+            now in 0_u64..2_000_000,
         ) {
             let before = before.map(|(power, until)| Reach { shards: 1 << power, until: Timestamp(until) });
             let (now, shard) = (Timestamp(now), Shard(shard));

@@ -18,13 +18,13 @@ impl Locks for MemoryStore {
                 old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
             }
             // A signal that came meanwhile changes nothing for the workflow that takes over.
-            lock::Assumes::Unchanged(seen) => old.is_some_and(|old| old.is_but_for_signals(seen)),
+            lock::Assumes::Unchanged(seen) => old.is_some_and(|old| old.is_apart_from_signals(seen)),
         };
         let signals = old.map_or(0, |old| old.signals);
         let next = Lock { signals, ..acquisition.next.clone() };
         if !holds {
             // The lock as this very acquisition leaves it: the answer to an earlier try was lost.
-            let is_mine = old.is_some_and(|old| old.is_but_for_signals(&next));
+            let is_mine = old.is_some_and(|old| old.is_apart_from_signals(&next));
             return Ok(if is_mine { Acquired::Yes } else { Acquired::No(old.cloned()) });
         }
         tables.locks.insert(target.clone(), next);

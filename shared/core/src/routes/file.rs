@@ -51,8 +51,8 @@ struct RouteEntry {
     target: Expression,
     /// How many shards each Target of this route has: a number, or `auto`, which gives a Target as many as its load
     /// needs, up to 16. More than one is for Targets that get over 500 tasks a second, which is what one partition of
-    /// the index and one leader take. Waiting tasks are spread over the shards, and these get leaders of their own while
-    /// there is much to do. Not for ordered routes.
+    /// the index and one leader take. Waiting tasks are spread over the shards. While there is much to do, shards get
+    /// leaders of their own. Not for ordered routes.
     #[serde(default)]
     shards: shards::Written,
     /// How urgent a task is: JMESPath over the payload that gives a whole number from 0 to 9, or null for 0. The more

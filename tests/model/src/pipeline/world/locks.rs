@@ -19,13 +19,13 @@ impl World {
                 old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
             }
             Assumes::Unchanged(seen) => {
-                let unchanged = old.is_some_and(|old| old.is_but_for_signals(seen));
+                let unchanged = old.is_some_and(|old| old.is_apart_from_signals(seen));
                 unchanged || !laws.keeps(Rule::AcquireUnchanged)
             }
         };
         let mut next = Lock { signals: old.map_or(0, |old| old.signals), ..acquisition.next.clone() };
         if !holds {
-            return if old.is_some_and(|old| old.is_but_for_signals(&next)) {
+            return if old.is_some_and(|old| old.is_apart_from_signals(&next)) {
                 Acquired::Yes
             } else {
                 Acquired::No(old.cloned())
