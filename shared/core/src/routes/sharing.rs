@@ -58,3 +58,40 @@ impl Route {
         self.in_flight.in_all.is_some() || self.gap_ms.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::gate::Share;
+    use crate::domain::{RouteName, Target};
+    use crate::routes::Routes;
+
+    fn routes(limits: &str) -> Result<Routes, crate::routes::Error> {
+        let http = "downstream: { http: { url: 'https://x' } }";
+        Routes::parse(&format!("version: 1\nroutes:\n  - name: a\n    target: t\n    {http}\n    limits: {limits}\n"))
+    }
+
+    fn share(limits: &str, target: &str) -> Option<Share> {
+        let (routes, name) = (routes(limits).unwrap(), RouteName::new("a"));
+        routes.get(&name).unwrap().share(&Target::of(&name, target))
+    }
+
+    #[test]
+    fn a_targets_weight_is_what_the_expression_says_of_its_value_and_else_one() {
+        let limits =
+            "{ in_flight: 2, share: { by: target, weight: \"target == 'big' && `10` || target == 'odd' && `0`\" } }";
+        for (target, weight) in [("big", 10), ("odd", 1), ("small", 1)] {
+            let whole = Target::of(&RouteName::new("a"), target);
+            assert_eq!(share(limits, target), Some(Share::of(&whole, weight)), "{target}");
+        }
+        let equal = share("{ calls_per_second: 2, share: { by: target } }", "big");
+        assert_eq!(equal, Some(Share::of(&Target::of(&RouteName::new("a"), "big"), 1)));
+    }
+
+    #[test]
+    fn nobody_shares_what_is_not_limited_or_where_the_file_does_not_say_so() {
+        assert_eq!(share("{ in_flight_per_target: 2, share: { by: target } }", "big"), None);
+        assert_eq!(share("{ in_flight: 2 }", "big"), None);
+        assert!(routes("{ in_flight: 2, share: {} }").unwrap_err().what.contains("by"));
+        assert!(routes("{ in_flight: 2, share: { by: customer } }").unwrap_err().what.contains("target"));
+    }
+}

@@ -331,8 +331,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                             return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
                         }
                         asks = number.map_or(asks, Asks::With);
-                        // It may be sooner: a place that waits is lost, a look is not much.
-                        self.env.sleep((at.since(now) / 2).max(LOOK_MS)).await;
+                        self.env.sleep(at.since(now).max(LOOK_MS)).await;
                         continue;
                     }
                 }
