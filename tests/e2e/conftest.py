@@ -77,7 +77,7 @@ def stack(emulator, downstream, hostile, handed, collector) -> Stack:
             "Architecture": "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64",
             "NotificationQueueArns": attributes["Attributes"]["QueueArn"],
             "SecretArns": secret,
-            "DownstreamFunctionArns": function,
+            "DownstreamFunctionArns": f"{function},{handed.later}",
             **handed.parameters(),
             "SecretHosts": f"127.0.0.1={secret}",
             "PrivateHosts": "127.0.0.1",

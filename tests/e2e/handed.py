@@ -6,6 +6,7 @@ import io
 import json
 import threading
 import zipfile
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from emulator import Emulator
@@ -55,7 +56,7 @@ class Handed:
             Code={"ZipFile": code.getvalue()},
         )["FunctionArn"]
         self.queue_arns = [standard, fifo]
-        self.calls: list[tuple[str, dict, dict]] = []
+        self.calls: list[tuple[str, Message, dict]] = []
         handler = type("Handler", (_Tenants,), {"calls": self.calls})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -106,7 +107,7 @@ class _Tenants(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert self.headers["Content-Encoding"] == "gzip"
-        self.calls.append((self.path, dict(self.headers), json.loads(gzip.decompress(body))))
+        self.calls.append((self.path, self.headers, json.loads(gzip.decompress(body))))
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -1,5 +1,6 @@
 //! Bodies made smaller. What a body becomes follows from it alone: each attempt sends the same bytes.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
@@ -9,11 +10,11 @@ use groupage_core::routes::downstream::Compression;
 use tracing::warn;
 
 /// A body as it goes over the wire. The largest takes a tenth of a second, in which other calls must go on.
-pub(crate) async fn compressed(body: &str, by: Option<Compression>) -> Result<Vec<u8>, NoAnswer> {
+pub(crate) async fn compressed(body: &str, by: Option<Compression>) -> Result<Cow<'_, [u8]>, NoAnswer> {
+    let Some(by) = by else { return Ok(Cow::Borrowed(body.as_bytes())) };
     let body = body.as_bytes().to_vec();
-    let Some(by) = by else { return Ok(body) };
     let made = tokio::task::spawn_blocking(move || compress(&body, by)).await.map_err(io::Error::other);
-    made.flatten().map_err(|error| {
+    made.flatten().map(Cow::Owned).map_err(|error| {
         warn!(%error, "a body cannot be compressed");
         NoAnswer::Other(Reason::new("body_uncompressible"))
     })

@@ -4,6 +4,7 @@
 //! environment. What the stack does not allow a route to call is not called. The answer is read to its end or to
 //! [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -66,14 +67,14 @@ impl HttpCaller {
         }
     }
 
-    async fn send(&self, request: &Request, headers: HeaderMap, timeout: Duration) -> Result<Answer, NoAnswer> {
+    async fn send(&self, request: &Request<'_>, headers: HeaderMap, timeout: Duration) -> Result<Answer, NoAnswer> {
         let client = self.client.get_or_try_init(async || connect(Arc::clone(&self.allowed))).await?;
         let method = match request.method {
             Method::Post => reqwest::Method::POST,
             Method::Put => reqwest::Method::PUT,
             Method::Patch => reqwest::Method::PATCH,
         };
-        let request = client.request(method, request.url.clone()).headers(headers).body(request.body.clone());
+        let request = client.request(method, request.url.clone()).headers(headers).body(request.body.to_vec());
         tokio::time::timeout(timeout, async { read(request.send().await.map_err(no_answer)?).await })
             .await
             .unwrap_or(Err(NoAnswer::Timeout))
@@ -109,10 +110,10 @@ impl HttpCaller {
 }
 
 /// What is sent, beside its headers.
-struct Request {
+struct Request<'a> {
     url: Url,
     method: Method,
-    body: Vec<u8>,
+    body: Cow<'a, [u8]>,
 }
 
 fn filling<'a>(call: &'a Call<'_>) -> Filling<'a> {
