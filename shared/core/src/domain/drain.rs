@@ -242,7 +242,7 @@ mod tests {
         let room = Limits { max_items: 3, urgent_first: true, ..Limits::default() }.room();
         let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
         drain.add_urgent(["u", "v", "w"].map(urgent));
-        assert_eq!(drain.wants(&room, 1), [], "one in ten is none of three yet");
+        assert_eq!(drain.wants(&room, 1), [], "one is there for the place that is left");
         assert_eq!(drain.take(&room), (["u", "v", "w"].map(urgent).to_vec(), true));
         drain.add_urgent(["u", "x"].map(urgent));
         assert_eq!(drain.take(&room), (vec![urgent("x"), candidate("a", 0)], false), "each comes once");
