@@ -16,7 +16,8 @@ fn world() -> World {
     World::new(Setting { latency_ms: 4, ..Setting::default() }, ROUTES, Scripted::accepting())
 }
 
-/// Which task had which place, in the order in which the batches were made. Whose call begins first is the gates' affair.
+/// Which task had which place, in the order in which the batches were made. Whose call begins first is the affair of
+/// the gates.
 fn places(world: &World) -> Vec<usize> {
     let mut batches = world.tables().batches();
     batches.sort_by_key(|batch| batch.created_at);

@@ -1,8 +1,8 @@
 //! In which order candidates fill a batch of a route with priorities.
 //!
-//! The more urgent ones go first. But of ten places one is left for the others: those that are less urgent than the most
-//! urgent candidate, in the order in which their leader came to know them. So nobody starves: one with `n` of these
-//! before it is taken after at most ten times `n + 1` places, however many urgent ones come.
+//! The more urgent ones go first. But of ten places one is left for the others: those that are less urgent than the
+//! most urgent candidate, in the order in which their leader came to know them. So nobody starves: one with `n` of
+//! these before it is taken after at most ten times `n + 1` places, however many urgent ones come.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
