@@ -22,7 +22,7 @@ pub struct Drain<C> {
     /// Whether candidates are read before they are moved: a read costs a fifth of a refused write. A move that was
     /// refused shows that the index is stale, candidates that all prove to be waiting show that it is not.
     verify: bool,
-    /// Where tasks have priorities: how many places have gone by urgency since the oldest had one.
+    /// Where tasks have priorities: how many places have gone by urgency since one was left for others.
     passed: usize,
 }
 
@@ -71,7 +71,7 @@ impl<C: Clone> Drain<C> {
         let has_enough = self.queue.len() >= wants && {
             // Else the urgent alone would fill all batches.
             let usual = || self.queue.iter().filter(|queued| queued.traits.priority == 0).count();
-            !room.urgent_first() || usual() >= urgency::for_oldest(wants)
+            !room.urgent_first() || usual() >= urgency::for_others(wants)
         };
         if room.is_full() || has_enough {
             return Vec::new();
@@ -97,10 +97,11 @@ impl<C: Clone> Drain<C> {
             return room.take(&mut self.queue);
         }
         let turns = urgency::in_turn(std::mem::take(&mut self.queue), self.passed);
-        let places: HashMap<TaskId, usize> = turns.iter().map(|(place, known)| (known.id.clone(), *place)).collect();
-        let mut ordered = turns.into_iter().map(|(_, known)| known).collect();
+        let places: HashMap<TaskId, usize> = turns.iter().map(|turn| (turn.candidate.id.clone(), turn.place)).collect();
+        let passed: Vec<usize> = turns.iter().map(|turn| turn.passed).collect();
+        let mut ordered = turns.into_iter().map(|turn| turn.candidate).collect();
         let (taken, full) = room.take(&mut ordered);
-        self.passed = urgency::passed(self.passed, taken.len());
+        self.passed = taken.len().checked_sub(1).and_then(|last| passed.get(last)).copied().unwrap_or(self.passed);
         // What is left stays in the order in which it came to be known.
         self.queue = ordered;
         self.queue.make_contiguous().sort_by_key(|left| places.get(&left.id).copied());
@@ -250,7 +251,7 @@ mod tests {
         let room = Limits { max_items: 3, urgent_first: true, ..Limits::default() }.room();
         let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
         drain.add_urgent(["u", "v", "w"].map(urgent));
-        assert_eq!(drain.wants(&room, 1), [], "one in ten is none of three yet");
+        assert_eq!(drain.wants(&room, 1), [], "one is there for the place that is left");
         assert_eq!(drain.take(&room), (["u", "v", "w"].map(urgent).to_vec(), true));
         drain.add_urgent(["u", "x"].map(urgent));
         assert_eq!(drain.take(&room), (vec![urgent("x"), candidate("a", 0)], false), "each comes once");
@@ -259,7 +260,7 @@ mod tests {
         drain.add_page(&home(), [candidate("b", 0)], None);
         assert_eq!(drain.wants(&room, 1), []);
         let taken: Vec<_> = (0..7).flat_map(|_| drain.take(&room).0).collect();
-        assert_eq!((taken.len(), taken.last()), (21, Some(&candidate("b", 0))));
+        assert_eq!((taken.len(), taken.iter().position(|taken| *taken == candidate("b", 0))), (21, Some(4)));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! elect-leader: makes one workflow the leader of its Target; the others signal and come back.
 //!
-//! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden
-//! messages would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that
-//! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
-//! more. A loser with a task that closes a batch also wakes the leader, whose own message may wait with an open batch for
-//! long: by a message of its term, as a repeat of that one would be. A message may carry the elections of several Targets. The step only says what their successors are: its caller
-//! for all messages of an event sends theirs at once and packs them anew, since SQS is paid by the request.
+//! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden messages
+//! would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that came is
+//! acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no more. A
+//! loser with a task that closes a batch also wakes the leader, whose own message may wait with an open batch for long:
+//! by a message of its term, as a repeat of that one would be. A message may carry the elections of several Targets.
+//! The step only says what their successors are: its caller for all messages of an event sends theirs at once and packs
+//! them anew, since SQS is paid by the request.
 
 use std::collections::BTreeMap;
 

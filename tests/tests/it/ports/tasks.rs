@@ -25,6 +25,8 @@ conformance![
     nothing_joins_where_there_is_no_task,
     a_member_that_is_put_back_waits_in_its_next_round,
     a_repeated_put_back_recognises_itself,
+    traits_are_shown_by_the_index_and_outlast_every_way_back,
+    urgent_tasks_are_found_apart_the_most_urgent_first,
     a_put_back_by_another_batch_changes_nothing,
     a_put_back_of_a_task_that_moved_on_changes_nothing,
     nothing_is_put_back_where_there_is_no_task,
@@ -206,6 +208,53 @@ async fn a_member_that_is_put_back_waits_in_its_next_round(store: impl Fixture) 
     assert_eq!(task.status, Status::Created { target: target("a") });
     store.index_settles().await;
     assert_eq!(walk(&*store, "a", 10).await, [Candidate { round: Round(1), ..candidate }]);
+}
+
+fn some_traits() -> Traits {
+    Traits { priority: 2, collapse: Some(traits::Collapse::of("7")), weight: 40, closes: true }
+}
+
+async fn traits_are_shown_by_the_index_and_outlast_every_way_back(store: impl Fixture) {
+    let (a, batch) = (target("a"), BatchId::new("b1"));
+    let with = task("t", &a).with_traits(some_traits());
+    store.register(&with).await.unwrap();
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, [with.candidate()]);
+    assert_eq!(store.join(&with.id, Round(0), &batch).await.unwrap(), Joined::Yes);
+    assert_eq!(store.join(&with.id, Round(0), &batch).await.unwrap(), Joined::Yes);
+    assert_eq!(now(&*store, &with.id).await.traits, some_traits());
+    assert_eq!(back(&*store, &with.candidate(), &batch, 1, AT).await, PutBack::Waits);
+    assert_eq!(back(&*store, &with.candidate(), &batch, 1, AT).await, PutBack::Waits);
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, [Candidate { round: Round(1), ..with.candidate() }]);
+    let ending = failure(&a, "cancelled");
+    assert!(store.end(&with.id, Round(1), &ending, AT).await.unwrap().is_some(), "it waits");
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, []);
+    let later = task("s", &a).with_traits(some_traits()).scheduled(AT);
+    store.register(&later).await.unwrap();
+    let fell = store.fall_due((&later.id, some_traits()), &a, AT).await.unwrap().unwrap();
+    assert_eq!(fell.candidate.traits, some_traits());
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, [fell.candidate]);
+}
+
+async fn urgent_tasks_are_found_apart_the_most_urgent_first(store: impl Fixture) {
+    let a = target("a");
+    for (id, priority) in [("p0", 0), ("p1", 1), ("p9", 9), ("p5", 5), ("x5", 5)] {
+        let weight = if id == "x5" { 7 } else { 1 };
+        let task = task(id, &a).with_traits(Traits { priority, weight, ..Traits::default() });
+        store.register(&task).await.unwrap();
+    }
+    let heavy = task("w", &a).with_traits(Traits { weight: 7, ..Traits::default() });
+    store.register(&heavy).await.unwrap();
+    store.register(&task("other", &target("b")).with_traits(some_traits())).await.unwrap();
+    store.index_settles().await;
+    let of = async |limit| store.urgent(&a, limit).await.unwrap();
+    let priorities = |urgent: &[Candidate]| urgent.iter().map(|one| one.traits.priority).collect::<Vec<_>>();
+    assert_eq!(priorities(&of(10).await), [9, 5, 5, 1]);
+    assert_eq!(priorities(&of(2).await), [9, 5]);
+    assert_eq!(walk(&*store, "a", 2).await.len(), 6, "the walk shows all");
 }
 
 async fn a_repeated_put_back_recognises_itself(store: impl Fixture) {

@@ -1,8 +1,8 @@
 //! Of the members with one collapse key only the newest is called; the batch is called without the others.
 //!
 //! It is decided with the write that makes the members final, over those that have joined. So a task is superseded only
-//! by one that will be called in its place, in the same batch. A newer one that comes later is called as well. Never is
-//! neither.
+//! by one that will be called in its place, in the same batch. A newer one that comes later is called as well. So one
+//! of them is called or both, never neither.
 
 use std::collections::HashMap;
 

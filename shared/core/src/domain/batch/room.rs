@@ -74,8 +74,8 @@ impl Limits {
         }
     }
 
-    /// How long a batch with this load waits for more, to which the latest task came at `last`, and whose window is over
-    /// at `until`.
+    /// How long a batch with this load waits for more, to which the latest task came at `last`, and whose window is
+    /// over at `until`.
     pub fn waits_until(&self, load: &Load, last: Timestamp, until: Timestamp) -> Timestamp {
         let joined = load.called();
         if load.closes() {
@@ -91,8 +91,8 @@ impl Limits {
         }
     }
 
-    /// For how long a task may wait for others before a leader is elected for it, in milliseconds. Where a task concerns
-    /// all that wait, they wait where a leader finds them.
+    /// For how long a task may wait for others before a leader is elected for it, in milliseconds. Where a task
+    /// concerns all that wait, they wait where a leader finds them.
     pub fn patience_ms(&self) -> u64 {
         if self.closes || self.collapses {
             return 0;

@@ -1,47 +1,50 @@
 //! In which order candidates fill a batch of a route with priorities.
 //!
-//! The more urgent ones go first. But of ten tasks one is the one that its leader has known longest, so that the rest
-//! does not starve: whichever it is, a task with `n` others known before it is taken after ten times `n` at the latest.
+//! The more urgent ones go first. But of ten places one is left for the others: those that are less urgent than the
+//! most urgent candidate, in the order in which their leader came to know them. So nobody starves: one with `n` of
+//! these before it is taken after at most ten times `n + 1` places, however many urgent ones come.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use crate::domain::task::Candidate;
 
-/// This many places in a row go to the most urgent, and the next one to the oldest.
+/// This many places in a row go by urgency, and the next one to the others.
 const IN_A_ROW: usize = 9;
 
-/// Candidates in the order in which they fill a batch, each with its place among those that a leader knows. `passed`
-/// says how many places have gone by urgency since the oldest had one.
-pub fn in_turn(known: VecDeque<Candidate>, mut passed: usize) -> Vec<(usize, Candidate)> {
-    let count = known.len();
+/// A candidate's turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InTurn {
+    /// Whose.
+    pub candidate: Candidate,
+    /// Its place among those that the leader knows.
+    pub place: usize,
+    /// How many places have gone by urgency then since one was left for the others.
+    pub passed: usize,
+}
+
+/// Candidates in the order in which they fill a batch, after `passed` places in a row have gone by urgency.
+pub fn in_turn(known: VecDeque<Candidate>, mut passed: usize) -> Vec<InTurn> {
+    let priorities: Vec<u8> = known.iter().map(|candidate| candidate.traits.priority).collect();
+    let most = priorities.iter().max().copied().unwrap_or_default();
+    let mut by_urgency: Vec<(usize, u8)> = priorities.iter().copied().enumerate().collect();
+    let others: Vec<usize> = by_urgency.iter().filter(|(_, own)| *own < most).map(|(place, _)| *place).collect();
+    by_urgency.sort_by_key(|(_, own)| Reverse(*own));
+    let (mut urgent, mut others) = (by_urgency.into_iter().map(|(place, _)| place), others.into_iter());
     let mut left: Vec<Option<Candidate>> = known.into_iter().map(Some).collect();
-    let priority = |place: &usize| left.get(*place).and_then(Option::as_ref).map(|known| known.traits.priority);
-    let mut by_urgency: Vec<usize> = (0..count).collect();
-    by_urgency.sort_by_key(|place| Reverse(priority(place)));
-    let (mut urgent, mut oldest) = (by_urgency.into_iter(), 0..count);
-    let mut turns = Vec::with_capacity(count);
-    while turns.len() < count {
-        let is_for_oldest = passed >= IN_A_ROW;
-        passed = if is_for_oldest { 0 } else { passed + 1 };
-        let next = if is_for_oldest { oldest.next() } else { urgent.next() };
-        let taken = next.and_then(|place| Some((place, left.get_mut(place)?.take()?)));
-        match taken {
-            Some(turn) => turns.push(turn),
-            // It had its turn the other way.
-            None => passed = if is_for_oldest { IN_A_ROW } else { passed - 1 },
-        }
+    let mut turns = Vec::with_capacity(left.len());
+    loop {
+        let waits = |place: &usize| left.get(*place).is_some_and(Option::is_some);
+        let is_left_for = if passed >= IN_A_ROW { others.find(waits) } else { None };
+        passed = if is_left_for.is_some() { 0 } else { (passed + 1).min(IN_A_ROW) };
+        let Some(place) = is_left_for.or_else(|| urgent.find(waits)) else { return turns };
+        let candidate = left.get_mut(place).and_then(Option::take);
+        turns.extend(candidate.map(|candidate| InTurn { candidate, place, passed }));
     }
-    turns
 }
 
-/// How many places have gone by urgency since the oldest had one, after `taken` more have.
-pub const fn passed(before: usize, taken: usize) -> usize {
-    (before + taken) % (IN_A_ROW + 1)
-}
-
-/// How many of so many places go to the oldest, at most.
-pub const fn for_oldest(places: usize) -> usize {
+/// How many of so many places are left for the others, at most.
+pub const fn for_others(places: usize) -> usize {
     places.div_ceil(IN_A_ROW + 1)
 }
 
@@ -62,7 +65,7 @@ mod tests {
     }
 
     fn places(priorities: &[u8], passed: usize) -> Vec<usize> {
-        in_turn(known(priorities), passed).into_iter().map(|(place, _)| place).collect()
+        in_turn(known(priorities), passed).into_iter().map(|turn| turn.place).collect()
     }
 
     #[test]
@@ -72,25 +75,27 @@ mod tests {
     }
 
     #[test]
-    fn one_place_in_ten_goes_to_the_oldest() {
+    fn one_place_in_ten_is_left_for_the_others() {
         let mut priorities = [9; 40];
-        priorities[0] = 0;
-        priorities[1] = 0;
-        let places = places(&priorities, 0);
-        assert_eq!((places[9], places[19]), (0, 1));
-        assert_eq!(self::places(&priorities, 9)[0], 0, "nine have gone before");
-        assert_eq!((passed(0, 9), passed(9, 1), passed(3, 27)), (9, 0, 0));
+        (priorities[38], priorities[39]) = (0, 5);
+        let of = |passed| places(&priorities, passed);
+        assert_eq!((of(0)[9], of(0)[19]), (38, 39), "not for those that are known longest");
+        assert_eq!(of(9)[0], 38, "nine have gone before");
+        let passed = |passed| in_turn(known(&priorities), passed).into_iter().map(|turn| turn.passed);
+        assert_eq!(passed(7).take(4).collect::<Vec<_>>(), [8, 9, 0, 1]);
+        assert_eq!(in_turn(known(&[9; 12]), 5).last().map(|turn| turn.passed), Some(9), "there were no others");
     }
 
     proptest! {
         #[test]
-        fn everybody_has_a_turn_within_ten_times_its_place(
+        fn everybody_has_a_turn_and_the_others_one_in_ten(
             priorities in proptest::collection::vec(0_u8..4, 0..80), before in 0_usize..10,
         ) {
-            let turns = in_turn(known(&priorities), before);
-            let mut seen: Vec<usize> = turns.iter().map(|(place, _)| *place).collect();
-            for (turn, place) in seen.iter().enumerate() {
-                prop_assert!(turn < 10 * (place + 1), "the one in place {} has turn {}", place, turn);
+            let most = priorities.iter().max().copied().unwrap_or_default();
+            let mut seen = places(&priorities, before);
+            for (turn, place) in seen.iter().enumerate().filter(|(_, place)| priorities[**place] < most) {
+                let others = priorities[..*place].iter().filter(|own| **own < most).count();
+                prop_assert!(turn < 10 * (others + 1), "the one in place {} has turn {}", place, turn);
             }
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..priorities.len()).collect::<Vec<_>>());

@@ -174,7 +174,8 @@ proptest! {
         }).collect();
         prop_assert!(called.len() <= max_items);
         prop_assert!(called.iter().map(|c| u64::from(c.bytes)).sum::<u64>() <= max_bytes);
-        prop_assert!(max_weight.is_none_or(|most| called.iter().map(|c| u64::from(c.traits.weight)).sum::<u64>() <= most));
+        let weight = called.iter().map(|c| u64::from(c.traits.weight)).sum::<u64>();
+        prop_assert!(max_weight.is_none_or(|most| weight <= most));
         prop_assert_eq!(taken.len() + queue.len(), before);
         let beside = limits.room().beside(&taken);
         prop_assert_eq!(beside.load.called(), called.len());
