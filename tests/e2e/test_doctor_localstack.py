@@ -1,6 +1,6 @@
 """`groupage doctor` on a stack whose queues are LocalStack's: well at first, and then each planted fault is found by
-the name of its check. Functions, mappings and alarms are AWS's, so faults of those make no sense here; a lock that was left
-is handed on by `groupage steps` within a second."""
+the name of its check. Functions, mappings and alarms are AWS's, so faults of those make no sense here; a lock that was
+left is handed on by `groupage steps` within a second."""
 
 import pytest
 
