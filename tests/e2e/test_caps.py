@@ -14,7 +14,7 @@ TASKS, TARGETS = (10_000 if LONG else 400), 8
 
 @contextmanager
 def cap(stack, most: int):
-    """No queue has more than so many invocations under way meanwhile."""
+    """No queue has more invocations under way than this meanwhile."""
     functions = stack.client("lambda")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
     assert len(mappings) == len(stack.STEP_QUEUES)
