@@ -62,20 +62,9 @@ fn every_behaviour_of_aws_has_a_test_or_says_that_it_has_none() {
     let sources: String = tree.files(".rs").chain(tree.files(".py")).map(read).collect();
     let page = read("docs/design/aws.md");
     let (mut rows, mut named) = (0, 0);
-<<<<<<< HEAD
-    let mut tells = false;
-    for row in page.lines() {
-        let (is_row, is_header) = (row.starts_with("| "), row.ends_with("| shown by |"));
-        // A table of figures is no table of behaviours.
-        tells = is_header || tells && row.starts_with('|');
-        if !is_row || is_header || !tells {
-            continue;
-        }
-=======
     let tables =
         page.split("\n\n").filter(|part| part.lines().next().is_some_and(|line| line.ends_with("| shown by |")));
     for row in tables.flat_map(|table| table.lines().skip(2)) {
->>>>>>> w/aws
         let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         let tests: Vec<_> = shown_by.split('`').skip(1).step_by(2).collect();
         for test in &tests {
