@@ -14,7 +14,8 @@ def api(run) -> Door:
 
 
 def reindex(id: str, index: str, product: str | None = None, fields: int = 1, **more) -> str:
-    return json.dumps({"id": id, "payload": {"type": "reindex", "index": index, "product": product, "fields": fields, **more}})
+    payload = {"type": "reindex", "index": index, "product": product, "fields": fields, **more}
+    return json.dumps({"id": id, "payload": payload})
 
 
 def calls(downstream, index: str) -> list[list[str]]:
