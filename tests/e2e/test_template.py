@@ -81,9 +81,7 @@ def test_the_runbooks_commands_of_aws_answer_what_it_asks(stack):
     asked = {line: json.loads(_answer(stack, line.replace("SWEEP_FUNCTION_NAME", function))) for line in written}
     [rules] = [answer for line, answer in asked.items() if "list-rules" in line]
     assert [rule["State"] for rule in rules] == ["ENABLED"]
-    [limits] = [answer for line, answer in asked.items() if "get-account-settings" in line]
-    assert limits["AccountLimit"]["ConcurrentExecutions"] > 0
-    assert len(asked) == 3
+    assert len(asked) == 2
 
 
 def _answer(stack, line: str) -> str:

@@ -68,6 +68,7 @@ fn every_behaviour_of_aws_has_a_test_or_says_that_it_has_none() {
         let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         let tests: Vec<_> = shown_by.split('`').skip(1).step_by(2).collect();
         for test in &tests {
+            // A claim of the ports' suites is one of any fixture.
             let defined = [format!("fn {test}("), format!("fn {test}<"), format!("def {test}(")];
             assert!(defined.iter().any(|start| sources.contains(start)), "there is no test `{test}`");
         }
