@@ -18,6 +18,7 @@ mod process;
 mod ranges;
 mod search;
 mod sends;
+mod shares;
 mod simulated;
 mod streams;
 mod throughput;
@@ -58,6 +59,7 @@ enum Benchmark {
     Fill(fill::Args),
     HotKey(hot_key::Args),
     Gates(gates::Args),
+    Shares(shares::Args),
     Adaptive(adaptive::Args),
     Looks(looks::Args),
 }
@@ -90,6 +92,7 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Fill(options) => fill::run(options, output).await,
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
+        Benchmark::Shares(options) => shares::run(options, output).await,
         Benchmark::Adaptive(options) => adaptive::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
     }

@@ -35,4 +35,4 @@ pub use lambda::{Caps, Lambda, Refused};
 pub use report::{GateRequests, Outcome};
 pub use run::{run, run_steps};
 pub use store::Store;
-pub use world::{CallLimits, Function, Real, Setting, Steps};
+pub use world::{CallLimits, Function, Real, Setting, Steps, Weights};

@@ -71,6 +71,29 @@ pub struct CallLimits {
     pub per_second: Option<u32>,
     /// Whether a pause holds back the whole route, and not just a Target.
     pub pauses_route: bool,
+    /// How Targets share it, if they do.
+    pub shared: Option<Weights>,
+}
+
+/// The weights by which Targets share a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weights {
+    /// All have the same.
+    Equal,
+    /// The first ten Targets have 1 to 10.
+    OneToTen,
+}
+
+impl Weights {
+    fn share(self) -> String {
+        let of = |n: usize| format!("target == 't{n}' && `{}`", n + 1);
+        let weight = match self {
+            Self::Equal => String::new(),
+            Self::OneToTen => format!(", weight: \"{}\"", (0..10).map(of).collect::<Vec<_>>().join(" || ")),
+        };
+        format!("share: {{ by: target{weight} }}, ")
+    }
 }
 
 /// What is simulated.
@@ -118,7 +141,7 @@ impl Setting {
             max_items: 100,
             call_ms: 1_000,
             express: false,
-            calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false },
+            calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false, shared: None },
             shards: 1,
             limits: None,
             lambda: Lambda::DEFAULT,
@@ -135,7 +158,8 @@ impl Setting {
             Some(most) => format!("in_flight: {{ at_most: {most} }}, "),
             None => limit("in_flight", self.calls.in_flight),
         };
-        let calls = in_flight + &limit("calls_per_second", self.calls.per_second);
+        let shared = self.calls.shared.map(Weights::share).unwrap_or_default();
+        let calls = in_flight + &limit("calls_per_second", self.calls.per_second) + &shared;
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \

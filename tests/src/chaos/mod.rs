@@ -230,6 +230,8 @@ fn routes(dice: &mut StdRng, pulled: bool, express: bool) -> String {
             "{ in_flight_per_target: 1, in_flight: 2, pause: route }",
             "{ calls_per_second: 2 }",
             "{ calls_per_second: 1, in_flight: 2 }",
+            "{ calls_per_second: 2, share: { by: target } }",
+            "{ in_flight: 1, share: { by: target } }",
         ],
     );
     let reject = one_of(dice, if pulled { &["fail"] } else { &["fail", "bisect"] });

@@ -235,9 +235,15 @@ impl layer::Sessions for Witness {
 }
 
 impl layer::Gates for Witness {
-    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+    async fn take_ticket(
+        &self,
+        scope: &Scope,
+        seen: &Gate,
+        stretch: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Gate>> {
         let old = self.tables.gate(scope).await?;
-        let taken = self.tables.take_ticket(scope, seen, now).await?;
+        let taken = self.tables.take_ticket(scope, seen, stretch, now).await?;
         if let (Some(Mutation::HandsOutTicketsTwice), Some(taken)) = (self.mutation, &taken) {
             let back = Gate { revision: taken.revision.next(), ..old };
             self.tables.store_gate(scope, &back, now).await?;

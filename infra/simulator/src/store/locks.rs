@@ -74,9 +74,15 @@ impl Gates for Store {
         self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }
 
-    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+    async fn take_ticket(
+        &self,
+        scope: &Scope,
+        seen: &Gate,
+        stretch: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Gate>> {
         self.tables.count_gate(|requests| requests.writes += 1);
-        let write = self.inner.take_ticket(scope, seen, now);
+        let write = self.inner.take_ticket(scope, seen, stretch, now);
         self.write(keys(&scope.key()), || self.gate_image(scope), write, Option::is_some).await
     }
 }

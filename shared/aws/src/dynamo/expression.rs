@@ -33,6 +33,8 @@ pub(crate) enum Clause {
     KeyAbsent(String),
     /// The attribute, which some caller's key names, is there.
     KeyPresent(String),
+    /// The attribute is a map that has this key.
+    PresentWithin(&'static str, String),
 }
 
 impl Clause {
@@ -96,6 +98,7 @@ impl Terms {
             }
             Clause::KeyAbsent(attribute) => format!("attribute_not_exists({})", self.name(attribute)),
             Clause::KeyPresent(attribute) => format!("attribute_exists({})", self.name(attribute)),
+            Clause::PresentWithin(map, key) => format!("attribute_exists({})", self.path(&[map, key])),
         }
     }
 
@@ -108,6 +111,12 @@ impl Terms {
         let placeholder = if is_plain { format!("#{attribute}") } else { format!("#n_{}", self.names.len()) };
         self.names.insert(placeholder.clone(), attribute.to_owned());
         placeholder
+    }
+
+    /// The way to what lies in maps within an attribute.
+    fn path(&mut self, path: &[&str]) -> String {
+        let names: Vec<String> = path.iter().map(|part| self.name(part)).collect();
+        names.join(".")
     }
 
     fn value(&mut self, value: AttributeValue) -> String {
@@ -183,6 +192,13 @@ impl Change {
         self
     }
 
+    /// Adds to a number that is there, in maps within an attribute.
+    pub(crate) fn increase_within(mut self, path: [&str; 3], value: AttributeValue) -> Self {
+        let (name, value) = (self.terms.path(&path), self.terms.value(value));
+        self.sets.push(format!("{name} = {name} + {value}"));
+        self
+    }
+
     /// Adds to a number; one that is not there counts as zero.
     pub(crate) fn add(mut self, attribute: &'static str, value: AttributeValue) -> Self {
         let addition = format!("{} {}", self.terms.name(attribute), self.terms.value(value));
@@ -234,6 +250,14 @@ mod tests {
         let change = Change::default().set_to("s:a-b#c", "Taken").increase("Taken", number(3_u64)).remove("s:a-b#c");
         assert_eq!(change.expression(), "SET #n_0 = #Taken, #Taken = #Taken + :v0 REMOVE #n_0");
         assert_eq!(change.terms.names["#n_0"], "s:a-b#c");
+    }
+
+    #[test]
+    fn what_lies_in_maps_is_named_by_its_way() {
+        let change = Change::default().increase_within(["Shares", "12", "N"], number(1_u64));
+        assert_eq!(change.expression(), "SET #Shares.#12.#N = #Shares.#12.#N + :v0");
+        let clause = Clause::PresentWithin("Shares", "12".to_owned());
+        assert_eq!(Terms::default().condition(&[clause]), "attribute_exists(#Shares.#12)");
     }
 
     #[test]

@@ -20,10 +20,16 @@ impl Gates for MemoryStore {
         Ok(Stored::when(is_written))
     }
 
-    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+    async fn take_ticket(
+        &self,
+        scope: &Scope,
+        seen: &Gate,
+        stretch: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Gate>> {
         let mut tables = self.tables();
         let gate = tables.gates.get(scope).filter(|gate| gate.line.gap_ms == seen.line.gap_ms);
-        let taken = gate.and_then(|gate| gate.with_ticket(now));
+        let taken = gate.and_then(|gate| gate.with_ticket(stretch, now));
         if let Some(taken) = &taken {
             tables.gates.insert(scope.clone(), taken.clone());
         }

@@ -15,8 +15,15 @@ port! {
         async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored>;
 
         /// Hands out the next ticket of a line, whatever was written since the gate was `seen`: the gate with it, or
-        /// `None`. Assumes: the line has the same gap and is busy, so that there is nothing to decide. A repeat takes
-        /// another one.
-        async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>>;
+        /// `None`. Where Targets share the line it is the next one of this stretch. Assumes: the line has the same gap and
+        /// is busy, and the stretch is the last of its Target, so that there is nothing to decide. A repeat takes another
+        /// one.
+        async fn take_ticket(
+            &self,
+            scope: &Scope,
+            seen: &Gate,
+            stretch: Option<u64>,
+            now: Timestamp,
+        ) -> Result<Option<Gate>>;
     }
 }

@@ -97,6 +97,10 @@ fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
             found.push(("limits.in_flight", what));
         }
     }
+    if route.shares() && !route.is_limited() {
+        let what = "no calls of different Targets wait for each other without `in_flight` or `calls_per_second`";
+        found.push(("limits.share", what.to_owned()));
+    }
     if route.retry.base_ms > route.retry.cap_ms {
         let what = format!("no pause is longer than `cap_ms`, which is {} ms", route.retry.cap_ms);
         found.push(("retry.base_ms", what));
@@ -254,6 +258,7 @@ mod tests {
             ("batch: { wait_ms: 500, quiet_ms: 500 }", "batch.quiet_ms"),
             ("limits: { in_flight: 2, in_flight_per_target: 3 }", "limits.in_flight_per_target"),
             ("limits: { in_flight: 20, calls_per_second: 10 }", "limits.in_flight"),
+            ("limits: { in_flight_per_target: 3, share: { by: target } }", "limits.share"),
             ("retry: { base_ms: 61000 }", "retry.base_ms"),
         ] {
             let found = doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fields}\n"));
@@ -263,6 +268,7 @@ mod tests {
             "batch: { max_items: 1 }",
             "limits: { in_flight: 10, calls_per_second: 10, in_flight_per_target: 10 }",
             "limits: { in_flight: auto, calls_per_second: 1 }",
+            "limits: { in_flight: 3, share: { by: target } }",
         ] {
             assert_eq!(doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fine}\n")), [], "{fine}");
         }

@@ -11,6 +11,7 @@ use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::places::Places;
+use super::sharing::Sharing;
 use super::{Error, InFlight, Ordered, Route, Routes, mistake};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
@@ -167,7 +168,7 @@ impl Default for Retry {
 }
 
 /// When a call may start.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct CallLimits {
     /// Calls in flight for one Target.
@@ -177,6 +178,9 @@ struct CallLimits {
     in_flight: Option<Places>,
     /// Calls that the whole route starts in a second.
     calls_per_second: Option<Limited<1, 1_000>>,
+    /// Whose calls go first where more wait than a limit of the whole route lets through. Absent: first come, first
+    /// served. `{ by: target }`: Targets take turns, so that one with many batches does not hold up the others.
+    share: Option<Sharing>,
     /// Whose calls a `Retry-After` or an outage holds back: those for the same Target, or all of the route.
     pause: Pause,
 }
@@ -310,6 +314,7 @@ impl RouteEntry {
                 least: self.limits.in_flight.and_then(|places| usize::try_from(places.at_least()?).ok()),
             },
             gap_ms: self.limits.calls_per_second.map(|calls| 1_000_u64.div_ceil(calls.0)),
+            sharing: self.limits.share,
             pause: self.limits.pause,
             on_reject: self.on_reject,
             notify: self.notify,

@@ -14,6 +14,7 @@ mod file;
 mod limited;
 mod mistake;
 mod places;
+mod sharing;
 mod template;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
@@ -24,6 +25,7 @@ pub use doubts::Doubt;
 pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
+use sharing::Sharing;
 
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::batch;
@@ -79,6 +81,7 @@ pub struct Route {
     pub in_flight: InFlight,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
+    sharing: Option<Sharing>,
     /// Whose calls a `Retry-After` holds back.
     pub pause: Pause,
     /// What happens to a batch that is refused as a whole.
@@ -189,7 +192,7 @@ impl Route {
 
     /// What its gate lets through.
     pub const fn limits(&self) -> Limits {
-        Limits { in_flight: self.in_flight.in_all, least: self.in_flight.least, gap_ms: self.gap_ms }
+        Limits { in_flight: self.in_flight.in_all, least: self.in_flight.least, gap_ms: self.gap_ms, share: None }
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.

@@ -307,9 +307,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                         return Ok(Went::Through(Place { start, taken, is_in_trouble, has_news }));
                     }
                 }
-                Admission::LinesUp => {
-                    if let Some(gate) = self.store.take_ticket(scope, &gate, now).await? {
-                        let (number, at) = gate.last_ticket();
+                Admission::LinesUp { stretch } => {
+                    if let Some(gate) = self.store.take_ticket(scope, &gate, stretch, now).await?
+                        && let Some((number, at)) = gate.last_ticket(stretch)
+                    {
                         return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(number)) }));
                     }
                 }
@@ -406,11 +407,8 @@ const GIVE_WAY_MS: u64 = 8;
 /// calls back there; the Target's only if something is limited or paused there.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
     let limits = Limits { in_flight: route.in_flight.per_target, ..Limits::default() };
+    let of_all = Limits { share: route.share(of), ..route.limits() };
     let target = Scope::Target(of.whole());
     let is_asked = limits != Limits::default() || target == route.pause_scope(of);
-    is_asked
-        .then_some((target, limits))
-        .into_iter()
-        .chain([(Scope::Route(route.name.clone()), route.limits())])
-        .collect()
+    is_asked.then_some((target, limits)).into_iter().chain([(Scope::Route(route.name.clone()), of_all)]).collect()
 }
