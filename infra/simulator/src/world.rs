@@ -147,13 +147,9 @@ impl Setting {
             call_ms: 1_000,
             express: false,
             calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false, shared: None },
-<<<<<<< HEAD
             shards: Shards::Fixed(1),
             hourly: false,
             options: ("", ""),
-=======
-            shards: 1,
->>>>>>> w/gates
             limits: None,
             lambda: Lambda::DEFAULT,
             away_s: None,

@@ -13,13 +13,9 @@ use super::expression::Expression;
 use super::limited::Limited;
 use super::places::Places;
 use super::sharing::Sharing;
-<<<<<<< HEAD
 use super::targets::{self, Settings};
 use super::traits::Reads;
 use super::{Error, InFlight, Ordered, Route, Routes, mistake, shards};
-=======
-use super::{Error, InFlight, Ordered, Route, Routes, mistake};
->>>>>>> w/gates
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
 use crate::domain::lane::OnFailure;

@@ -15,13 +15,9 @@ mod file;
 mod limited;
 mod mistake;
 mod places;
-<<<<<<< HEAD
 mod shards;
 mod sharing;
 mod targets;
-=======
-mod sharing;
->>>>>>> w/gates
 mod template;
 mod traits;
 
@@ -35,10 +31,7 @@ pub use downstream::{Downstream, HeaderValue, Http, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
 use sharing::Sharing;
-<<<<<<< HEAD
 pub use targets::Settings;
-=======
->>>>>>> w/gates
 
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::destination::Destination;

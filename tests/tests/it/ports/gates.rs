@@ -146,11 +146,7 @@ async fn a_ticket_of_a_target_is_handed_out_behind_the_others_of_its_stretch_if_
         assert_eq!(store.gate(&route()).await.unwrap(), *gate);
     }
     let taken = store.take_ticket(&route(), &busy, Some(second), NOW).await.unwrap().expect("it is the last");
-<<<<<<< HEAD
     assert!(taken.shares.0[&second].tickets >= 2 && taken.line.next > busy.line.next);
-=======
-    assert!(taken.shares.0[&second].tickets >= 2 && taken.line.next >= busy.line.next + 1);
->>>>>>> w/gates
     assert_eq!((taken.shares.0[&first], taken.shares.0[&other]), (stretch(3), stretch(1)));
     for none in [first, 7 << 44] {
         assert_eq!(store.take_ticket(&route(), &taken, Some(none), NOW).await.unwrap(), None, "{none}");

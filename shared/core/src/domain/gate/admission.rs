@@ -209,7 +209,6 @@ impl Gate {
         if missing == 0 {
             return None;
         }
-<<<<<<< HEAD
         // A ticket's time follows from the last place that was taken, so it says more than the pace from now on. Once it is
         // past, a place may be free at any moment.
         let far_ms = missing.saturating_mul(self.line.gap_ms);
@@ -219,9 +218,6 @@ impl Gate {
             Turn::New | Turn::Now => now.plus_ms(far_ms),
         };
         Some(self.clone().waits(turn, not_before, limits, now))
-=======
-        Some(self.clone().waits(turn, now.plus_ms(missing.saturating_mul(self.line.gap_ms)), limits, now))
->>>>>>> w/gates
     }
 
     /// A batch goes away: a new one with a ticket of its own.
