@@ -209,15 +209,7 @@ impl Gate {
         if missing == 0 {
             return None;
         }
-        // A ticket's time follows from the last place that was taken, so it says more than the pace from now on. Once it is
-        // past, a place may be free at any moment.
-        let far_ms = missing.saturating_mul(self.line.gap_ms);
-        let not_before = match turn {
-            Turn::Of { slot, .. } if self.line.time(slot).is_some_and(|at| at > now) => now,
-            Turn::Of { .. } => now.plus_ms(far_ms / 2),
-            Turn::New | Turn::Now => now.plus_ms(far_ms),
-        };
-        Some(self.clone().waits(turn, not_before, limits, now))
+        Some(self.clone().waits(turn, now.plus_ms(missing.saturating_mul(self.line.gap_ms)), limits, now))
     }
 
     /// A batch goes away: a new one with a ticket of its own.
