@@ -35,6 +35,8 @@ pub(crate) enum Clause {
     KeyPresent(String),
     /// The attribute is a map that has this key.
     PresentWithin(&'static str, String),
+    /// The attribute is a map that has this key, with this number or a lower one.
+    AtMostWithin(&'static str, String, AttributeValue),
 }
 
 impl Clause {
@@ -98,6 +100,9 @@ impl Terms {
             }
             Clause::KeyAbsent(attribute) => format!("attribute_not_exists({})", self.name(attribute)),
             Clause::KeyPresent(attribute) => format!("attribute_exists({})", self.name(attribute)),
+            Clause::AtMostWithin(map, key, value) => {
+                format!("{} <= {}", self.path(&[map, key]), self.value(value.clone()))
+            }
             Clause::PresentWithin(map, key) => format!("attribute_exists({})", self.path(&[map, key])),
         }
     }
@@ -210,6 +215,13 @@ impl Change {
     pub(crate) fn remove(mut self, attribute: &str) -> Self {
         let name = self.terms.name(attribute);
         self.removes.push(name);
+        self
+    }
+
+    /// Takes away what lies in a map.
+    pub(crate) fn remove_within(mut self, path: [&str; 2]) -> Self {
+        let path = self.terms.path(&path);
+        self.removes.push(path);
         self
     }
 

@@ -18,6 +18,7 @@ const REVISION: &str = "Revision";
 const NEXT_CALL: &str = "NextCall";
 const NEXT_TICKET: &str = "NextTicket";
 const GAP_MS: &str = "GapMs";
+const IN_FLIGHT: &str = "InFlight";
 const SHARES: &str = "Shares";
 /// There only if there is something to tell.
 pub(crate) const HEALTH: &str = "Health";
@@ -232,6 +233,14 @@ impl Gates for Dynamo {
             Written::Done(None) => Err(Error::Broken { what: WHAT, why: "the answer has no item".to_owned() }),
             Written::Refused(_) => Ok(None),
         }
+    }
+
+    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+        let key = scope.key();
+        let change = Change::default().remove_within([IN_FLIGHT, batch.as_str()]).add(REVISION, number(1));
+        let assumes = [Clause::AtMostWithin(IN_FLIGHT, batch.as_str().to_owned(), number(lease.0))];
+        let written = self.update("leave a gate", self.gate_key(&key), change, &assumes, ReturnValue::None).await?;
+        Ok(Stored::when(matches!(written, Written::Done(_))))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::MemoryStore;
 use crate::domain::gate::{Gate, Scope};
+use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 use crate::ports::{Gates, Result, Stored};
 
@@ -34,5 +35,13 @@ impl Gates for MemoryStore {
             tables.gates.insert(scope.clone(), taken.clone());
         }
         Ok(taken)
+    }
+
+    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+        let mut tables = self.tables();
+        let left = tables.gates.get(scope).and_then(|gate| gate.left(batch, lease));
+        let is_written = left.is_some();
+        tables.gates.extend(left.map(|left| (scope.clone(), left)));
+        Ok(Stored::when(is_written))
     }
 }

@@ -3,6 +3,7 @@
 use super::declare::port;
 use super::{Result, Stored};
 use crate::domain::gate::{Gate, Scope};
+use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 
 port! {
@@ -25,5 +26,9 @@ port! {
             stretch: Option<u64>,
             now: Timestamp,
         ) -> Result<Option<Gate>>;
+
+        /// Takes away the place that a batch has until `lease` or earlier, whatever was written since the gate was read.
+        /// A later lease is another worker's: then, and if there is none, nothing is written.
+        async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored>;
     }
 }

@@ -153,7 +153,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer.
     pub async fn leave(&self, scopes: &[Scope], batch: &BatchId, lease: Timestamp) -> Result<(), Error> {
         for scope in scopes {
-            self.change(scope, |gate| (gate.left(batch, lease), ())).await?;
+            // Nothing has to be read for that, and nobody has to try twice.
+            self.store.give_back(scope, batch, lease).await?;
         }
         Ok(())
     }
@@ -170,6 +171,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         fared: Option<Fared>,
     ) -> Result<(), Error> {
         for (scope, limits) in gates(route, &batch.target).into_iter().filter(|(scope, _)| scopes.contains(scope)) {
+            if limits.least.is_none() {
+                self.store.give_back(&scope, &batch.id, lease).await?;
+                continue;
+            }
             let left = |gate: &Gate| (gate.left_after(&batch.id, lease, limits, fared, self.env.now()), ());
             self.change(&scope, left).await?;
         }

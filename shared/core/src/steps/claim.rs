@@ -240,10 +240,11 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         start: Timestamp,
         keeper: &Keeper<'_, S, E>,
     ) -> Result<Prepared, Error> {
-        if keeper.name(&batch.id).await?.is_err() {
+        let (named, tasks) = futures::join!(keeper.name(&batch.id), members(self.store, batch));
+        if named?.is_err() {
             return Ok(Prepared::Not(Processed::ClaimLost));
         }
-        let tasks = members(self.store, batch).await?;
+        let tasks = tasks?;
         self.env.sleep(start.since(self.env.now())).await;
         // A pause may have begun since the batch was let through.
         match self.gatekeeper().says_now(route, batch).await? {

@@ -16,6 +16,7 @@ conformance![
     the_gate_of_a_target_does_not_touch_its_lock,
     a_ticket_is_handed_out_whatever_was_written_since,
     a_line_that_is_not_busy_hands_out_no_ticket,
+    a_place_is_given_back_whatever_was_written_since_unless_another_worker_has_it,
     a_ticket_of_a_target_is_handed_out_behind_the_others_of_its_stretch_if_that_is_the_last,
 ];
 
@@ -151,4 +152,23 @@ async fn a_ticket_of_a_target_is_handed_out_behind_the_others_of_its_stretch_if_
         assert_eq!(store.take_ticket(&route(), &taken, Some(none), NOW).await.unwrap(), None, "{none}");
     }
     assert_eq!(store.gate(&route()).await.unwrap(), taken);
+}
+
+async fn a_place_is_given_back_whatever_was_written_since_unless_another_worker_has_it(store: impl Fixture) {
+    let one = admit(&Gate::default(), "b1");
+    for gate in [&one, &admit(&one, "b2")] {
+        assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
+    }
+    let (batch, lease) = (BatchId::new("b1"), NOW.plus_ms(30_000));
+    assert_eq!(store.give_back(&route(), &batch, NOW.plus_ms(29_999)).await.unwrap(), Stored::Conflict);
+    assert_eq!(in_flight(&store.gate(&route()).await.unwrap()), ["b1", "b2"]);
+    // A repeat, whose answer says that there was none, does no harm.
+    let _: Stored = store.give_back(&route(), &batch, lease).await.unwrap();
+    let gate = store.gate(&route()).await.unwrap();
+    assert_eq!(in_flight(&gate), ["b2"]);
+    assert!(gate.revision > one.revision.next(), "a write from before is refused");
+    assert_eq!(store.give_back(&route(), &batch, lease).await.unwrap(), Stored::Conflict, "there is none any more");
+    assert_eq!(store.give_back(&Scope::Target(target("a")), &batch, lease).await.unwrap(), Stored::Conflict);
+    let _: Stored = store.give_back(&route(), &BatchId::new("b2"), lease).await.unwrap();
+    assert!(in_flight(&store.gate(&route()).await.unwrap()).is_empty());
 }
