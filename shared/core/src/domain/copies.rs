@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time::Timestamp;
 
-/// By when a message's copies are paid for: each moves it on by [`EACH_MS`].
+/// By when a message's copies are paid for: each moves it on by two seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Copies(Timestamp);

@@ -16,9 +16,9 @@ port! {
         async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored>;
 
         /// Hands out the next ticket of a line, whatever was written since the gate was `seen`: the gate with it, or
-        /// `None`. Where Targets share the line it is the next one of this stretch. Assumes: the line has the same gap and
-        /// is busy, and the stretch is the last of its Target, so that there is nothing to decide. A repeat takes another
-        /// one.
+        /// `None`. Where Targets share the line it is the next one of this stretch. Assumes: the line has the same gap
+        /// and is busy, and the stretch is the last of its Target, so that there is nothing to decide. A repeat takes
+        /// another one.
         async fn take_ticket(
             &self,
             scope: &Scope,
@@ -27,8 +27,8 @@ port! {
             now: Timestamp,
         ) -> Result<Option<Gate>>;
 
-        /// Takes away the place that a batch has until `lease` or earlier, whatever was written since the gate was read.
-        /// A later lease is another worker's: then, and if there is none, nothing is written.
+        /// Takes away the place that a batch has until `lease` or earlier, whatever was written since the gate was
+        /// read. A later lease is another worker's: then, and if there is none, nothing is written.
         async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored>;
     }
 }

@@ -256,8 +256,8 @@ impl Routes {
     /// Finds a payload's route, and computes its Target and its place in an order.
     ///
     /// # Errors
-    /// A [`Rejection`] if no route wants it, its Target or another value that its route asks for is not usable, or it is
-    /// larger than its route's batches.
+    /// A [`Rejection`] if no route wants it, its Target or another value that its route asks for is not usable, or it
+    /// is larger than its route's batches.
     pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
         let data = expression::Data::parse(payload)
             .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;

@@ -16,8 +16,8 @@ pub(super) struct Sharing {
     /// Whose batches take turns.
     #[allow(dead_code, reason = "there is one way so far, and its type checks it")]
     by: By,
-    /// How many turns a Target gets for one of a Target with the weight 1: JMESPath over `{"target": …}`, the value that
-    /// the route's `target` gave, with a whole number from 1 to 1000. Absent, or anything else: 1.
+    /// How many turns a Target gets for one of a Target with the weight 1: JMESPath over `{"target": …}`, the value
+    /// that the route's `target` gave, with a whole number from 1 to 1000. Absent, or anything else: 1.
     pub(super) weight: Option<Expression>,
 }
 

@@ -50,8 +50,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         };
         let begun = self.env.now();
         let called = Caller { processor: *self, route, batch, tasks, deadline: *deadline, in_trouble }.call().await;
-        // If that fails, places are free when their lease is over. A place that another worker has taken meanwhile, with
-        // the batch, has a later lease and stays.
+        // If that fails, places are free when their lease is over. A place that another worker has taken meanwhile,
+        // with the batch, has a later lease and stays.
         match called {
             Ok(Some(called)) => {
                 let fared = called.fared(self.env.now().since(begun));

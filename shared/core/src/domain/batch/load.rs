@@ -7,7 +7,7 @@ use crate::domain::id::TaskId;
 use crate::domain::task::Candidate;
 use crate::domain::traits::{Collapse, Traits};
 
-/// A batch has so many members at most, those that it is called without included: its item must hold their ids.
+/// The most members of a batch, those that it is called without included: its item must hold their ids.
 pub const MAX_MEMBERS: usize = 1_000;
 
 /// What a batch carries.

@@ -43,7 +43,7 @@ pub fn in_turn(known: VecDeque<Candidate>, mut passed: usize) -> Vec<InTurn> {
     }
 }
 
-/// How many of so many places are left for the others, at most.
+/// How many of these places are left for the others, at most.
 pub const fn for_others(places: usize) -> usize {
     places.div_ceil(IN_A_ROW + 1)
 }

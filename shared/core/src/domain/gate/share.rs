@@ -234,7 +234,7 @@ mod tests {
         Share::of(&Target::new(target), weight)
     }
 
-    /// The slots in which each of these Targets has its tickets, if it takes so many, all of one after all of another.
+    /// The slots in which each of these Targets has its tickets, if it takes that many, all of one after another.
     fn slots(all: &[(&str, u64, u64)]) -> Vec<Vec<u64>> {
         let (mut shares, mut next) = (Shares::default(), 1_000);
         let take = |shares: &mut Shares, next: &mut u64, (target, weight, _): (&str, u64, u64)| {
