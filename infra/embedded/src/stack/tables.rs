@@ -112,24 +112,22 @@ async fn ensure(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
         request = request.global_secondary_indexes(index.definition()?);
     }
     match request.send().await {
-        Ok(made) => {
-            let status = made.table_description().and_then(|table| table.table_status()).cloned();
-            until_active(client, shape.name, status).await?;
-        }
+        Ok(_) => until_active(client, shape.name).await?,
         Err(error) if exists(&error) => add_indexes(client, shape).await?,
         Err(error) => return Err(error.into()),
     }
     if shape.expires { expire(client, shape.name).await } else { Ok(()) }
 }
 
-/// Waits until a new table can be used: in this process at once, on AWS after some seconds.
-async fn until_active(client: &Client, table: &str, mut status: Option<TableStatus>) -> Result<(), BoxError> {
-    while status != Some(TableStatus::Active) {
-        tokio::time::sleep(LOOK_EVERY).await;
+/// Waits until a new table can be used: in this process it can at once, on AWS after some seconds.
+async fn until_active(client: &Client, table: &str) -> Result<(), BoxError> {
+    loop {
         let described = client.describe_table().table_name(table).send().await?;
-        status = described.table().and_then(|table| table.table_status()).cloned();
+        if described.table().and_then(|table| table.table_status()) == Some(&TableStatus::Active) {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
-    Ok(())
 }
 
 /// Adds the indexes that a table of an earlier version does not have.
