@@ -28,7 +28,8 @@ def test_of_many_tasks_of_one_key_the_newest_is_called(run, downstream, api):
         stack.send([reindex(id, "wares", "product-7") for id in ids[at:at + 10]])
     others = ["reindex-other", "reindex-free"]
     stack.send([reindex("reindex-other", "wares", "product-8"), reindex("reindex-free", "wares")])
-    stack.eventually("all to wait", lambda: None not in [stack.status(id) for id in [*ids, *others]])
+    waiting = lambda: [stack.status(id) for id in [*ids, *others]]
+    stack.eventually("all to wait", lambda: None not in waiting(), waiting)
     stack.send([reindex("reindex-last", "wares", last=True)])
     shown = lambda: [api.call("GET", f"/tasks/{id}")[1] for id in [*ids, *others, "reindex-last"]]
     states = lambda: [task.get("status") for task in shown()]
@@ -46,12 +47,14 @@ def test_of_many_tasks_of_one_key_the_newest_is_called(run, downstream, api):
 def test_a_task_that_closes_its_batch_ends_the_wait_and_weights_bound_it(run, downstream, api):
     stack = run.stack
     stack.send([reindex(f"page-{n}", "books", fields=4) for n in range(2)])
-    stack.eventually("them to wait", lambda: [stack.status(f"page-{n}") for n in range(2)] == ["batched"] * 2)
+    pages = lambda: [stack.status(f"page-{n}") for n in range(2)]
+    stack.eventually("them to wait", lambda: pages() == ["batched"] * 2, pages)
     assert calls(downstream, "books") == []
     stack.send([reindex("page-last", "books", last=True)])
-    stack.eventually("the batch", lambda: calls(downstream, "books") != [])
+    stack.eventually("the batch", lambda: calls(downstream, "books") != [], pages)
     assert calls(downstream, "books") == [["page-0", "page-1", "page-last"]]
     ids = [f"leaf-{n}" for n in range(4)]
     stack.send([reindex(id, "leaves", fields=10) for id in ids])
-    stack.eventually("all", lambda: [stack.status(id) for id in ids] == ["succeeded"] * 4)
+    leaves = lambda: [stack.status(id) for id in ids]
+    stack.eventually("all", lambda: leaves() == ["succeeded"] * 4, leaves)
     assert sorted(calls(downstream, "leaves")) == [[id] for id in ids], "each weighs all that a call may carry"

@@ -69,7 +69,7 @@ fn hot(name: &'static str) -> Scenario {
 /// The home's leader is at its third batch when the last ones come.
 fn send_much(world: &World) {
     for (n, event) in parcels(10, 1).chunks(2).enumerate() {
-        world.send_later(if n < 3 { 0 } else { 36 }, event);
+        world.send_later(if n < 3 { 0 } else { 44 }, event);
     }
 }
 
