@@ -277,13 +277,20 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         self.change(scope, turn).await
     }
 
-    /// What the gate that the route names for it says right before the call.
+    /// What the gate that the route names for it says right before the call. If the batch has waited in place for its
+    /// time, the route's gate is asked, too: a person may have held calls back there since it let the batch through.
     ///
     /// # Errors
     /// A port did not answer.
-    pub async fn says_now(&self, route: &Route, batch: &Batch) -> Result<Now, Error> {
-        let gate = self.store.gate(&route.pause_scope(&batch.target)).await?;
-        Ok(gate.says_now(&batch.id, self.env.now()))
+    pub async fn says_now(&self, route: &Route, batch: &Batch, has_waited: bool) -> Result<Now, Error> {
+        let (scope, of_all) = (route.pause_scope(&batch.target), Scope::Route(route.name.clone()));
+        let said = self.store.gate(&scope).await?.says_now(&batch.id, self.env.now());
+        if said != Now::Go || !has_waited || scope == of_all {
+            return Ok(said);
+        }
+        let (gate, now) = (self.store.gate(&of_all).await?, self.env.now());
+        let is_held = gate.holds_back(&batch.target.whole(), now).is_some();
+        Ok(if is_held { Now::Closed(None) } else { gate.says_now(&batch.id, now) })
     }
 
     /// Passes one gate, waiting in place for what comes soon.
@@ -331,7 +338,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                             return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
                         }
                         asks = number.map_or(asks, Asks::With);
-                        self.env.sleep(at.since(now).max(LOOK_MS)).await;
+                        // It may be sooner: a place that waits is lost, a look is not much.
+                        self.env.sleep((at.since(now) / 2).max(LOOK_MS)).await;
                         continue;
                     }
                 }

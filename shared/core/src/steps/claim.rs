@@ -245,9 +245,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             return Ok(Prepared::Not(Processed::ClaimLost));
         }
         let tasks = tasks?;
-        self.env.sleep(start.since(self.env.now())).await;
+        let ahead_ms = start.since(self.env.now());
+        self.env.sleep(ahead_ms).await;
         // A pause may have begun since the batch was let through.
-        match self.gatekeeper().says_now(route, batch).await? {
+        match self.gatekeeper().says_now(route, batch, ahead_ms > 0).await? {
             Now::Go => {}
             Now::Closed(Some(until)) => return Ok(Prepared::Not(Processed::Waits(Wait::until(until)))),
             // The gate says for how long when it is asked again.
