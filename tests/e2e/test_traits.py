@@ -14,7 +14,7 @@ def api(run) -> Door:
 
 
 def reindex(id: str, index: str, product: str | None = None, fields: int = 1, **more) -> str:
-    payload = {"type": "reindex", "index": index, "product": product, "fields": fields, **more}
+    payload = {"type": "reindex", "index": index, "product": product, "fields": fields, "weight": 1, **more}
     return json.dumps({"id": id, "payload": payload})
 
 

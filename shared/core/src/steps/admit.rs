@@ -284,13 +284,19 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer.
     pub async fn says_now(&self, route: &Route, batch: &Batch, has_waited: bool) -> Result<Now, Error> {
         let (scope, of_all) = (route.pause_scope(&batch.target), Scope::Route(route.name.clone()));
-        let said = self.store.gate(&scope).await?.says_now(&batch.id, self.env.now());
-        if said != Now::Go || !has_waited || scope == of_all {
-            return Ok(said);
-        }
-        let (gate, now) = (self.store.gate(&of_all).await?, self.env.now());
-        let is_held = gate.holds_back(&batch.target.whole(), now).is_some();
-        Ok(if is_held { Now::Closed(None) } else { gate.says_now(&batch.id, now) })
+        let is_held = async {
+            if !has_waited || scope == of_all {
+                return Ok(None);
+            }
+            let (gate, now) = (self.store.gate(&of_all).await?, self.env.now());
+            Ok::<_, Error>(gate.holds_back(&batch.target.whole(), now).map_or_else(
+                || Some(gate.says_now(&batch.id, now)).filter(|said| *said != Now::Go),
+                |_| Some(Now::Closed(None)),
+            ))
+        };
+        let (gate, held) = futures::join!(self.store.gate(&scope), is_held);
+        let said = gate?.says_now(&batch.id, self.env.now());
+        Ok(if said == Now::Go { held?.unwrap_or(Now::Go) } else { said })
     }
 
     /// Passes one gate, waiting in place for what comes soon.
