@@ -10,6 +10,7 @@
 //! settings that take long, `GROUPAGE_TESTS=largest` those that take hours.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod gates;
 pub mod harness;
 pub mod lanes;
 pub mod lists;

@@ -1,5 +1,6 @@
 //! All rules kept, no promise is broken; any rule removed, one is, and the run that breaks it is found.
 
+use groupage_model::gates::model::Gated;
 use groupage_model::harness::check::{each_rule_keeps_its_promise, keeps_its_promises, unshown};
 use groupage_model::harness::play::Play;
 use groupage_model::pipeline::model::Groupage;
@@ -60,4 +61,14 @@ fn a_tracker_is_completed_once_and_never_too_early() {
 #[test]
 fn each_rule_of_trackers_keeps_the_promise_that_is_written_beside_it() {
     each_rule_keeps_its_promise::<Play<trackers::setting::Setting>>();
+}
+
+#[test]
+fn a_limit_holds_and_everybody_gets_a_turn() {
+    keeps_its_promises::<Gated>();
+}
+
+#[test]
+fn each_rule_of_gates_keeps_the_promise_that_is_written_beside_it() {
+    each_rule_keeps_its_promise::<Gated>();
 }

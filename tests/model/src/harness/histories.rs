@@ -41,6 +41,11 @@ pub trait Calls: Debug {
         false
     }
 
+    /// When an answer was given, in milliseconds, if time goes on.
+    fn time_of(_answer: &Self::Answer) -> Option<u64> {
+        None
+    }
+
     /// A process learns the answer to its I/O.
     fn learn(&self, _learnt: &mut Self::Learnt, _op: &Self::Op, _answer: &Self::Answer) {}
 }
@@ -132,6 +137,9 @@ impl<C: Calls> Known<C> {
         let mut call = pin!(self.calls.call(role.clone(), &ports));
         let mut end = call.as_mut().poll(&mut context);
         for (number, answer) in &log {
+            if let Some(now) = C::time_of(answer) {
+                ports.set_now(now);
+            }
             ports.answer(*number, answer.clone());
             end = call.as_mut().poll(&mut context);
         }
