@@ -1,5 +1,5 @@
-//! Every interleaving of real calls, for small numbers: of the protocol's steps ([`pipeline`]), and of the calls about
-//! lanes, lists, streams and trackers. Each model is its setting, its tables, its rules and its promises; what they
+//! Every interleaving of real calls, for small numbers: of the protocol's steps ([`pipeline`]), of batches that pass
+//! their gates ([`gates`]), and of the calls about lanes, lists, streams and trackers. Each model is its setting, its tables, its rules and its promises; what they
 //! share is in [`harness`].
 //!
 //! stateright visits every state that can be reached, and looks for one that breaks a promise. Each rule can be

@@ -1,9 +1,7 @@
-//! How large a run is, and what may go wrong in it; the promises, and the rules that keep them.
+//! How large a run is, and what may go wrong in it.
 
 use groupage_core::domain::id::Round;
 use groupage_core::domain::{Batch, BatchId, Candidate, RouteName, Target, Task, TaskId, Timestamp};
-
-use crate::harness::claims::{promises, rules};
 
 /// When all runs begin, in milliseconds.
 pub const BEGINS_MS: u64 = 1_000_000;
@@ -167,8 +165,8 @@ const COPY: Mishaps = Mishaps { copies: 1, ..NONE };
 const LATE: Mishaps = Mishaps { lates: 1, ..NONE };
 const LOSS: Mishaps = Mishaps { losses: 1, ..NONE };
 const STALL: Mishaps = Mishaps { stalls: 1, ..NONE };
-const PAUSE: Mishaps = Mishaps { pauses: 1, ..NONE };
-const ERROR: Mishaps = Mishaps { errors: 1, ..NONE };
+pub(super) const PAUSE: Mishaps = Mishaps { pauses: 1, ..NONE };
+pub(super) const ERROR: Mishaps = Mishaps { errors: 1, ..NONE };
 
 const CALM: Setting = Setting {
     name: "no limit",
@@ -189,19 +187,22 @@ const CALM: Setting = Setting {
 };
 
 /// Three batches of two Targets, one call a second.
-const RATE: Setting = Setting { name: "a rate", batches: &[of(0, 0), of(1, 0), of(0, 0)], gap_ms: Some(1_000), ..CALM };
+pub(super) const RATE: Setting =
+    Setting { name: "a rate", batches: &[of(0, 0), of(1, 0), of(0, 0)], gap_ms: Some(1_000), ..CALM };
 /// Three batches and one place.
-const PLACE: Setting = Setting { name: "one place", batches: &[of(0, 0), of(1, 0), of(0, 0)], places: Some(1), ..CALM };
+pub(super) const PLACE: Setting =
+    Setting { name: "one place", batches: &[of(0, 0), of(1, 0), of(0, 0)], places: Some(1), ..CALM };
 /// Three batches and two places.
 const PLACES: Setting = Setting { name: "two places", places: Some(2), ..PLACE };
 /// One place for each Target, and one call a second.
 const BOTH: Setting = Setting { name: "both gates", per_target: Some(1), ..RATE };
 /// A worker dies with its message, and leaves the place to its lease.
-const LEFT: Setting = Setting { name: "a place that is left", mishaps: DEATH, forgets: true, by_ms: 30_000, ..PLACE };
+pub(super) const LEFT: Setting =
+    Setting { name: "a place that is left", mishaps: DEATH, forgets: true, by_ms: 30_000, ..PLACE };
 /// Two places and a rate at one gate.
-const PACED: Setting = Setting { name: "two places and a rate", places: Some(2), ..RATE };
+pub(super) const PACED: Setting = Setting { name: "two places and a rate", places: Some(2), ..RATE };
 /// A call kills its worker each time; another batch waits for the place.
-const KILLS: Setting = Setting {
+pub(super) const KILLS: Setting = Setting {
     name: "a batch that kills its workers",
     batches: &[at(0), at(0)],
     places: Some(1),
@@ -211,7 +212,7 @@ const KILLS: Setting = Setting {
 };
 
 /// The same without another batch; two members of it are innocent.
-const APART: Setting = Setting {
+pub(super) const APART: Setting = Setting {
     name: "a batch that kills its workers, taken apart",
     batches: &[Arrival { target: 0, at_ms: 0, members: 3 }],
     bisects: true,
@@ -219,7 +220,7 @@ const APART: Setting = Setting {
     ..KILLS
 };
 /// Nobody looks at a lost worker's batch but sweep.
-const SWEPT: Setting = Setting {
+pub(super) const SWEPT: Setting = Setting {
     name: "a batch that kills its workers, by sweep alone",
     forgets: true,
     sweeps: 5,
@@ -235,7 +236,7 @@ const fn with(name: &'static str, mishaps: Mishaps, setting: Setting) -> Setting
 }
 
 /// What every check visits.
-pub(super) const QUICK: [Setting; 18] = [
+pub(super) const QUICK: [Setting; 22] = [
     RATE,
     PLACE,
     PLACES,
@@ -244,12 +245,16 @@ pub(super) const QUICK: [Setting; 18] = [
     with("a rate, and a lost ticket", LOSS, RATE),
     with("a rate, and a pause", PAUSE, RATE),
     with("a rate, and a late message", LATE, RATE),
+    with("a rate, and a death", DEATH, RATE),
     with("a place, and an error", ERROR, PLACE),
     with("a place, and a death", DEATH, PLACE),
     with("a place, and a lost ticket", LOSS, PLACE),
     with("a place, and a message twice", COPY, PLACE),
+    with("a place, and a pause", PAUSE, PLACE),
     LEFT,
     with("both gates, and a death", DEATH, BOTH),
+    with("both gates, and a pause", PAUSE, BOTH),
+    with("two places and a rate, and a death", DEATH, PACED),
     KILLS,
     APART,
     SWEPT,
@@ -257,71 +262,27 @@ pub(super) const QUICK: [Setting; 18] = [
 ];
 
 /// What a long check visits as well.
-pub(super) const LONG: [Setting; 14] = [
-    with("a rate, and a death", DEATH, RATE),
+pub(super) const LONG: [Setting; 22] = [
     with("a rate, and one that stands still", STALL, RATE),
     with("a rate, and a message twice", COPY, RATE),
+    with("a rate, a death and a pause", Mishaps { pauses: 1, ..DEATH }, RATE),
     with("a place, and one that stands still", STALL, PLACE),
-    with("a place, and a pause", PAUSE, PLACE),
+    Setting { stall_ms: 15_000, ..with("a place, and one that stands still for a lease", STALL, PLACE) },
     with("a place, and a late message", LATE, PLACE),
+    with("a place, and two deaths", Mishaps { deaths: 2, ..NONE }, PLACE),
+    with("a place, a death and a message twice", Mishaps { copies: 1, ..DEATH }, PLACE),
     with("two places, and a death", DEATH, PLACES),
-    with("both gates, and a pause", PAUSE, BOTH),
+    with("two places, and a message twice", COPY, PLACES),
     with("both gates, and a late message", LATE, BOTH),
     with("both gates, and one that stands still", STALL, BOTH),
     with("both gates, and a lost ticket", LOSS, BOTH),
-    with("two places and a rate, and a death", DEATH, PACED),
-    Setting { name: "four at a rate", batches: &FOUR, ..RATE },
+    with("both gates, and a message twice", COPY, BOTH),
+    with("both gates, and two deaths", Mishaps { deaths: 2, ..NONE }, BOTH),
+    with("two places and a rate, and a pause", PAUSE, PACED),
+    with("two places and a rate, and one that stands still", STALL, PACED),
+    with("an error, while a worker is killed each time", ERROR, KILLS),
+    with("a message twice, while a worker is killed each time", COPY, KILLS),
+    Setting { batches: &FOUR, ..with("four at a rate, and a pause", PAUSE, RATE) },
     Setting { name: "four for a place", batches: &FOUR, ..PLACE },
+    Setting { batches: &FOUR, ..with("four at both gates, and a death", DEATH, BOTH) },
 ];
-
-promises! {
-    /// No more batches are called at once than there are places. A worker that stood still for longer than its place's
-    /// lease after it had the place is left out.
-    PlacesKept: "more calls are in flight than there are places",
-    /// No two calls of a rate are nearer to each other than its gap. A worker that stood still right before its call
-    /// is left out.
-    GapKept: "two calls are nearer to each other than the rate allows",
-    /// No call is made during a pause that was durable before its worker looked last.
-    PauseKept: "a call is made in a pause",
-    /// Those that came first are called first; of those that wait for places, if they came so much earlier.
-    FirstComeFirst: "a batch is overtaken",
-    /// Every batch gets its call, within the time that the setting says.
-    InTime: "a batch gets its call too late",
-    /// When nothing is left to happen, every batch has ended whose message was not lost.
-    NothingLost: "a batch never ends",
-    /// When nothing is left to happen and nobody has died, no place is held.
-    PlacesReturned: "a place is held though all calls have ended",
-    /// A batch's attempts are the calls that were made of it, and the claims whose worker was lost right before.
-    AttemptsAreCalls: "an attempt is counted that was no call",
-    /// A batch is called as often as its route allows, however many workers it loses, and each of its parts once.
-    CalledAsAllowed: "a batch is called more often than its route allows",
-    /// A member fails only if its calls kill their workers, or if its batch is not taken apart.
-    BlameIsRight: "a member fails for what it has not done",
-}
-
-rules! { Setting;
-    /// A gate is written over what was read.
-    GateAsRead: PLACE => PlacesKept,
-    /// A ticket is handed out once.
-    TicketOnce: RATE => GapKept,
-    /// A place of a dead worker is free when its lease is over.
-    LeaseEnds: LEFT => InTime,
-    /// A place is given back.
-    PlaceGivenBack: PLACE => PlacesReturned,
-    /// The gate is looked at again right before the call.
-    LooksAgain: Setting { mishaps: PAUSE, ..RATE } => PauseKept,
-    /// A pause is written down for all workers.
-    PauseForAll: Setting { mishaps: PAUSE, ..RATE } => PauseKept,
-    /// Beside places the rate's next time is taken with the place.
-    TimeWithPlace: PACED => GapKept,
-    /// The message carries the ticket.
-    TicketTravels: RATE => FirstComeFirst,
-    /// A claim counts as a call, also one that is taken over.
-    ClaimCounts: KILLS => CalledAsAllowed,
-    /// Sweep's nudge gives no attempt back.
-    NudgeKeepsCount: SWEPT => CalledAsAllowed,
-    /// How far a batch that lost its workers is taken apart is written down.
-    PartsNoted: APART => CalledAsAllowed,
-    /// A batch that has not come to its call has used up no attempt.
-    OnlyCallsCount: Setting { mishaps: ERROR, ..PLACE } => AttemptsAreCalls,
-}

@@ -9,8 +9,9 @@ use groupage_core::domain::{BatchId, Beat, Part, Session, SessionId, Task, TaskI
 use groupage_core::ports::{Ended, Renewed, Stored};
 
 use super::ports::{Op, Says};
-use super::process::{CALL_MS, is_claim};
-use super::setting::{Promise, Rule, Setting, batch_id, number};
+use super::process::is_claim;
+use super::promises::{Promise, Rule};
+use super::setting::{Setting, batch_id, number};
 use crate::harness::act::Answer;
 use crate::harness::kept::{Kept, Names};
 
@@ -30,13 +31,13 @@ pub struct World {
     /// Of each batch: claims that were calls, and claims whose worker was lost right before its call.
     pub(super) claims: Vec<(u8, u8)>,
     /// When each batch was first let through or got a ticket, in their order.
-    arrived: Vec<(u8, u64)>,
+    pub(super) arrived: Vec<(u8, u64)>,
     /// Batches with which something went wrong: they may be overtaken. A bit for each.
     pub(super) disturbed: u8,
     /// Batches whose messages are lost. A bit for each.
     pub(super) lost: u8,
     /// When the last pause was written down.
-    paused_at: u64,
+    pub(super) paused_at: u64,
     /// The first promise that was broken.
     pub broken: Option<Promise>,
 }
@@ -56,7 +57,7 @@ pub(super) struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    fn without(&self, rule: Rule) -> bool {
+    pub(super) fn without(&self, rule: Rule) -> bool {
         self.removed == Some(rule)
     }
 }
@@ -236,50 +237,6 @@ impl World {
                 Ended::Yes
             }
         }
-    }
-
-    /// A call begins.
-    fn call(&mut self, key: &BatchId, items: &[TaskId], asker: Asker<'_>) {
-        let (now, n, of) = (self.now, number(key), asker.of);
-        let Some(batch) = self.batches.get(usize::from(n)).cloned() else { return };
-        let gate_of = |scope: &Scope| self.gates.get(scope).map_or(0, |gate| gate.paused_until.0);
-        let paused_until = gate_of(&Scope::Route(batch.target.route()));
-        let is_open = paused_until <= now || self.paused_at == now || asker.is_late;
-        self.promise(is_open, Promise::PauseKept);
-        if !(asker.is_late && of.stall_ms >= of.lease_ms()) {
-            let others =
-                self.calls.iter().filter(|(key, times)| number(key) != n && times.iter().any(|at| at + CALL_MS > now));
-            let others: Vec<u8> = others.map(|(key, _)| number(key)).collect();
-            let target = |n: &u8| of.batches.get(usize::from(*n)).map(|arrival| arrival.target);
-            let of_target = others.iter().filter(|other| target(other) == target(&n)).count();
-            let fits = |places: Option<u8>, others: usize| places.is_none_or(|places| others < usize::from(places));
-            self.promise(fits(of.places, others.len()) && fits(of.per_target, of_target), Promise::PlacesKept);
-        }
-        if let Some(gap_ms) = of.gap_ms.filter(|_| !asker.is_late) {
-            let is_far = self.calls.values().flatten().all(|at| now - at >= gap_ms);
-            self.promise(is_far, Promise::GapKept);
-        }
-        self.promise(!self.overtakes(n, of), Promise::FirstComeFirst);
-        if !asker.has_called {
-            self.claims[usize::from(n)].0 += 1;
-        }
-        let times = self.calls.entry(key.clone()).or_default();
-        times.push(now);
-        let most = if items.len() == batch.members.len() { of.attempts } else { 1 };
-        let is_allowed = times.len() <= usize::from(most);
-        self.promise(is_allowed || of.poison.is_none(), Promise::CalledAsAllowed);
-    }
-
-    /// Whether a batch is called before one of its Target that came before it.
-    fn overtakes(&self, n: u8, of: &Setting) -> bool {
-        let Some((_, came)) = self.arrived.iter().find(|(arrived, _)| *arrived == n) else { return false };
-        let is_called = |n: u8| self.calls.keys().any(|key| number(key) == n);
-        let is_before = |(other, before): &&(u8, u64)| {
-            let (own, its) = (of.batches[usize::from(n)].target, of.batches[usize::from(*other)].target);
-            let by_places = of.places.is_none() && of.per_target.is_none() || came - before > of.overtakes_ms;
-            own == its && by_places && !is_called(*other) && (self.disturbed | self.lost) & (1 << other) == 0
-        };
-        !is_called(n) && self.arrived.iter().take_while(|(other, _)| *other != n).any(|other| is_before(&other))
     }
 
     /// Whether a batch has ended and all that follows is done.
