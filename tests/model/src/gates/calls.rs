@@ -1,6 +1,5 @@
 //! What a call breaks, at the moment in which it begins.
 
-use groupage_core::domain::gate::Scope;
 use groupage_core::domain::{BatchId, TaskId};
 
 use super::process::CALL_MS;
@@ -13,9 +12,7 @@ impl World {
     pub(super) fn call(&mut self, key: &BatchId, items: &[TaskId], asker: Asker<'_>) {
         let (now, n, of) = (self.now, number(key), asker.of);
         let Some(batch) = self.batches.get(usize::from(n)).cloned() else { return };
-        let gate_of = |scope: &Scope| self.gates.get(scope).map_or(0, |gate| gate.paused_until.0);
-        let paused_until = gate_of(&Scope::Route(batch.target.route()));
-        let is_open = paused_until <= now || self.paused_at == now || asker.is_late;
+        let is_open = self.paused_until <= now || self.paused_at == now || asker.is_late;
         self.promise(is_open, Promise::PauseKept);
         if !(asker.is_late && of.stall_ms >= of.lease_ms()) {
             let others =
@@ -44,12 +41,16 @@ impl World {
     /// Whether a batch is called before one of its Target that came before it.
     fn overtakes(&self, n: u8, of: &Setting) -> bool {
         let Some((_, came)) = self.arrived.iter().find(|(arrived, _)| *arrived == n) else { return false };
-        let is_called = |n: u8| self.calls.keys().any(|key| number(key) == n);
         let is_before = |(other, before): &&(u8, u64)| {
             let (own, its) = (of.batches[usize::from(n)].target, of.batches[usize::from(*other)].target);
             let by_places = of.places.is_none() && of.per_target.is_none() || came - before > of.overtakes_ms;
-            own == its && by_places && !is_called(*other) && (self.disturbed | self.lost) & (1 << other) == 0
+            own == its && by_places && !self.is_called(*other) && (self.disturbed | self.lost) & (1 << other) == 0
         };
-        !is_called(n) && self.arrived.iter().take_while(|(other, _)| *other != n).any(|other| is_before(&other))
+        !self.is_called(n) && self.arrived.iter().take_while(|(other, _)| *other != n).any(|other| is_before(&other))
+    }
+
+    /// Whether a call of a batch was made.
+    pub(super) fn is_called(&self, n: u8) -> bool {
+        self.calls.keys().any(|key| number(key) == n)
     }
 }

@@ -15,11 +15,12 @@
 //! | `GateAsRead` | more calls are in flight than there are places |
 //! | `TicketOnce`, `TimeWithPlace` | two calls are nearer to each other than the rate allows |
 //! | `LooksAgain`, `PauseForAll` | a call is made in a pause |
-//! | `TicketTravels` | a batch is overtaken |
-//! | `LeaseEnds` | a batch gets its call too late |
+//! | `TurnKept` | a batch is overtaken |
+//! | `LeaseEnds`, `TicketTravels` | a batch gets its call too late |
+//! | `WaitersComeBack` | a batch never ends |
 //! | `PlaceGivenBack` | a place is held though all calls have ended |
-//! | `OnlyCallsCount` | an attempt is counted that was no call |
-//! | `ClaimCounts`, `NudgeKeepsCount`, `PartsNoted` | a batch is called more often than its route allows |
+//! | `OnlyCallsCount`, `ClaimCounts`, `NudgeKeepsCount` | attempts are not the calls that were made |
+//! | `PartsNoted` | a batch is called more often than its route allows |
 //!
 //! What only one batch's process can tell happens at once, unless the process may die of it or another delivery of the
 //! batch is about: its own item, its session, its members, sweep's look through an index.
@@ -30,7 +31,7 @@ mod calls;
 pub mod model;
 mod ports;
 mod process;
-mod promises;
+pub mod promises;
 mod setting;
 mod state;
 mod turn;

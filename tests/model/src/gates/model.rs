@@ -184,7 +184,6 @@ impl Checked for Gated {
     const LONG: &'static [Setting] = &LONG;
 
     fn of(setting: Setting, removed: Option<Rule>) -> Self {
-        eprintln!("DEBUG over by {}", MAX.swap(0, std::sync::atomic::Ordering::Relaxed));
         let routes = Routes::parse(&setting.routes()).unwrap_or_else(|why| unreachable!("{why}"));
         Self { setting, removed, steps: Known::new(Steps::new(routes)) }
     }
@@ -212,5 +211,3 @@ impl Checked for Gated {
         }
     }
 }
-
-pub(super) static MAX: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);

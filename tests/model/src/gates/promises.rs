@@ -1,6 +1,6 @@
 //! What must hold, and the rules that keep it.
 
-use super::setting::{APART, ERROR, KILLS, LEFT, PACED, PAUSE, PLACE, RATE, SWEPT, Setting};
+use super::setting::{APART, ERROR, FOUR, KILLS, LEFT, PACED, PAUSE, PLACE, RATE, SWEPT, Setting};
 use crate::harness::claims::{promises, rules};
 
 promises! {
@@ -21,7 +21,7 @@ promises! {
     /// When nothing is left to happen and nobody has died, no place is held.
     PlacesReturned: "a place is held though all calls have ended",
     /// A batch's attempts are the calls that were made of it, and the claims whose worker was lost right before.
-    AttemptsAreCalls: "an attempt is counted that was no call",
+    AttemptsAreCalls: "attempts are not the calls that were made",
     /// A batch is called as often as its route allows, however many workers it loses, and each of its parts once.
     CalledAsAllowed: "a batch is called more often than its route allows",
     /// A member fails only if its calls kill their workers, or if its batch is not taken apart.
@@ -32,9 +32,13 @@ rules! { Setting;
     /// A gate is written over what was read.
     GateAsRead: PLACE => PlacesKept,
     /// A ticket is handed out once.
-    TicketOnce: RATE => GapKept,
+    TicketOnce: Setting { batches: &FOUR, ..RATE } => GapKept,
     /// A place of a dead worker is free when its lease is over.
     LeaseEnds: LEFT => InTime,
+    /// A place is kept for those that have waited for it.
+    TurnKept: Setting { batches: &FOUR, ..PLACE } => FirstComeFirst,
+    /// Who waits leaves a message that comes back.
+    WaitersComeBack: RATE => NothingLost,
     /// A place is given back.
     PlaceGivenBack: PLACE => PlacesReturned,
     /// The gate is looked at again right before the call.
@@ -44,11 +48,11 @@ rules! { Setting;
     /// Beside places the rate's next time is taken with the place.
     TimeWithPlace: PACED => GapKept,
     /// The message carries the ticket.
-    TicketTravels: RATE => FirstComeFirst,
+    TicketTravels: RATE => InTime,
     /// A claim counts as a call, also one that is taken over.
-    ClaimCounts: KILLS => CalledAsAllowed,
+    ClaimCounts: KILLS => AttemptsAreCalls,
     /// Sweep's nudge gives no attempt back.
-    NudgeKeepsCount: SWEPT => CalledAsAllowed,
+    NudgeKeepsCount: SWEPT => AttemptsAreCalls,
     /// How far a batch that lost its workers is taken apart is written down.
     PartsNoted: APART => CalledAsAllowed,
     /// A batch that has not come to its call has used up no attempt.

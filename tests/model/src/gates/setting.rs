@@ -157,7 +157,7 @@ const fn of(target: u8, at_ms: u64) -> Arrival {
     Arrival { target, at_ms, members: 1 }
 }
 
-const FOUR: [Arrival; 4] = [of(0, 0), of(1, 0), of(0, 250), of(1, 250)];
+pub(super) const FOUR: [Arrival; 4] = [of(0, 0), of(1, 0), of(0, 250), of(1, 250)];
 
 const NONE: Mishaps = Mishaps { deaths: 0, copies: 0, lates: 0, losses: 0, stalls: 0, pauses: 0, errors: 0 };
 const DEATH: Mishaps = Mishaps { deaths: 1, ..NONE };
@@ -188,7 +188,7 @@ const CALM: Setting = Setting {
 
 /// Three batches of two Targets, one call a second.
 pub(super) const RATE: Setting =
-    Setting { name: "a rate", batches: &[of(0, 0), of(1, 0), of(0, 0)], gap_ms: Some(1_000), ..CALM };
+    Setting { name: "a rate", batches: &[of(0, 0), of(1, 0), of(0, 0)], gap_ms: Some(1_000), by_ms: 3_000, ..CALM };
 /// Three batches and one place.
 pub(super) const PLACE: Setting =
     Setting { name: "one place", batches: &[of(0, 0), of(1, 0), of(0, 0)], places: Some(1), ..CALM };
@@ -231,8 +231,9 @@ pub(super) const SWEPT: Setting = Setting {
 const FOUND: Setting =
     Setting { name: "a lost message, found by sweep", mishaps: LOSS, sweeps: 4, by_ms: 300_000, ..PLACE };
 
+/// What goes wrong takes time.
 const fn with(name: &'static str, mishaps: Mishaps, setting: Setting) -> Setting {
-    Setting { name, mishaps, ..setting }
+    Setting { name, mishaps, by_ms: 120_000, ..setting }
 }
 
 /// What every check visits.
@@ -242,7 +243,7 @@ pub(super) const QUICK: [Setting; 22] = [
     PLACES,
     BOTH,
     PACED,
-    with("a rate, and a lost ticket", LOSS, RATE),
+    Setting { by_ms: 3_000, ..with("a rate, and a lost ticket", LOSS, RATE) },
     with("a rate, and a pause", PAUSE, RATE),
     with("a rate, and a late message", LATE, RATE),
     with("a rate, and a death", DEATH, RATE),

@@ -3,7 +3,7 @@
 use groupage_core::domain::message::Handle;
 use groupage_core::domain::outcome::WORKER_LOST;
 
-use super::model::{Action, Comes, Gated, MAX, STEP_MS};
+use super::model::{Action, Comes, Gated, STEP_MS};
 use super::ports::{Op, Says, Told};
 use super::process::{Does, is_claim};
 use super::promises::{Promise, Rule};
@@ -53,7 +53,9 @@ impl Gated {
         let mut running = state.running.remove(n);
         let (call, op) = running.process.next_io().cloned()?;
         let says = if let Comes::Saying(says) = comes { says } else { Says::Accepted };
-        if let Op::Send(messages) = &op {
+        if let Op::Send(messages) = &op
+            && self.keeps(Rule::WaitersComeBack)
+        {
             for (body, delay_ms) in messages {
                 let body = if self.keeps(Rule::TicketTravels) {
                     body.clone()
@@ -196,7 +198,6 @@ impl Gated {
             state.world.promise(!is_swept, Promise::NothingLost);
             return;
         }
-        MAX.fetch_max(state.world.now - BEGINS_MS, std::sync::atomic::Ordering::Relaxed);
         let has_died = of.poison.is_some() || state.left.deaths < of.mishaps.deaths;
         let returned = has_died || state.world.lost != 0 || !state.world.holds_places();
         state.world.promise(returned, Promise::PlacesReturned);

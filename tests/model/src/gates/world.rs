@@ -38,6 +38,8 @@ pub struct World {
     pub(super) lost: u8,
     /// When the last pause was written down.
     pub(super) paused_at: u64,
+    /// Until when.
+    pub(super) paused_until: u64,
     /// The first promise that was broken.
     pub broken: Option<Promise>,
 }
@@ -77,6 +79,7 @@ impl World {
             disturbed: 0,
             lost: 0,
             paused_at: 0,
+            paused_until: 0,
             broken: None,
         }
     }
@@ -153,9 +156,16 @@ impl World {
         let mut next = (**gate).clone();
         if next.paused_until > old.paused_until {
             self.paused_at = self.now;
+            self.paused_until = next.paused_until.0;
+            // Those that were told a time in its first seconds may overtake each other.
+            let waiting = self.arrived.iter().filter(|(n, _)| !self.is_called(*n));
+            self.disturbed = waiting.fold(self.disturbed, |all, (n, _)| all | 1 << n);
             if asker.without(Rule::PauseForAll) {
                 next.paused_until = old.paused_until;
             }
+        }
+        if asker.without(Rule::TurnKept) {
+            next.turn = u64::MAX;
         }
         if asker.without(Rule::TimeWithPlace) {
             next.next_start = Timestamp(0);
