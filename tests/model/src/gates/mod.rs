@@ -6,8 +6,8 @@
 //! write. A message comes twice, late or never. A call is answered with a `Retry-After`. A read of members fails.
 //!
 //! Time goes on when nobody has anything to do: to the next moment at which somebody wakes up, a message comes or
-//! sweep begins. Such moments are rounded up to steps of 250 ms, so who wakes up may do so a little late. A process
-//! that stands still while others go on is a mishap. Each answer tells its process what time it is. All runs are over after
+//! sweep begins. Such moments are rounded up to steps of 250 ms, so who wakes up may do so a little late. That a process
+//! stands still while others go on is a mishap. Each answer tells its process what time it is. All runs are over after
 //! some minutes, which is a promise, so the space is finite.
 //!
 //! | rule removed | what a run then does |
