@@ -163,7 +163,13 @@ pub async fn send<B: Backend>(
         let (message, body) =
             message(task.get(), &fresh_id, caller).map_err(|why| refusal(position, task.get(), &why))?;
         Times::of(&message, now).check(false, now).map_err(|why| refusal(position, task.get(), &why))?;
-        messages.push(Outgoing { to: intake(routes.as_deref(), &message), body, delay_ms: 0, attributes: Vec::new() });
+        messages.push(Outgoing {
+            to: intake(routes.as_deref(), &message),
+            body,
+            delay_ms: 0,
+            attributes: Vec::new(),
+            tenant: tenant(routes.as_deref(), &message),
+        });
         ids.push(message.id);
     }
     send_all(&stack.queues, messages).await?;
@@ -173,6 +179,11 @@ pub async fn send<B: Backend>(
 /// The queue that a task is sent to. Without routes nothing is in order.
 fn intake(routes: Option<&Routes>, message: &TaskMessage) -> Destination {
     routes.map_or(Destination::Tasks, |routes| routes.intake(message))
+}
+
+/// A task's Target, among which the task queue is fair. One that no route wants is refused later.
+fn tenant(routes: Option<&Routes>, message: &TaskMessage) -> Option<String> {
+    routes?.assign(&message.payload).ok().map(|assigned| assigned.target.whole().to_string())
 }
 
 /// The message of a task that says its id, whether or not the sender did.
@@ -211,6 +222,9 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         | Code::ListClosed
         | Code::NoRoute
         | Code::BadTarget
+        | Code::BadWeight
+        | Code::BadPriority
+        | Code::BadCollapse
         | Code::BadOrder
         | Code::BadSequence
         | Code::IdConflict
@@ -242,6 +256,8 @@ pub enum TaskState {
     Cancelled,
     /// Ended before a call, since nobody wanted it any more.
     Expired,
+    /// Ended before a call, since a newer task with the same collapse key is called in its place.
+    Superseded,
 }
 
 impl From<Shown> for TaskState {
@@ -256,6 +272,7 @@ impl From<Shown> for TaskState {
             Shown::Failed => Self::Failed,
             Shown::Cancelled => Self::Cancelled,
             Shown::Expired => Self::Expired,
+            Shown::Superseded => Self::Superseded,
         }
     }
 }
@@ -280,6 +297,10 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     reason: Option<String>,
+    /// The newer task that is called in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    superseded_by: Option<TaskId>,
     /// How often it has returned to waiting.
     returned: u32,
     /// The tracker's item that is acked when it settles.
@@ -336,6 +357,7 @@ impl Task {
     /// A task, with its batch if it is or was in one that is still there.
     pub fn of(task: task::Task, batch: Option<Batch>) -> Self {
         let status = Shown::of(&task, batch.as_ref()).into();
+        let superseded_by = batch.as_ref().and_then(|batch| batch.superseder(&task)).cloned();
         let task::Task { id, status: stored, round, created_at, item, expires_at, .. } = task;
         let not_before = match &stored {
             Status::Scheduled { due, .. } => Some(due.shown()),
@@ -357,6 +379,7 @@ impl Task {
             target: target.map(|target| target.whole().to_string()),
             batch: stored.batch().cloned(),
             reason,
+            superseded_by,
             returned: round.0,
             item,
             registered_at: created_at.shown(),

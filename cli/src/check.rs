@@ -26,7 +26,7 @@ pub enum Error {
     Unreadable { file: PathBuf, source: io::Error },
     #[error("{}{}: {}", file.display(), place(error), error.what)]
     Wrong { file: PathBuf, error: routes::Error },
-    #[error("{}: {refused}", file.display())]
+    #[error("{}:{}: {refused}", file.display(), refused.line)]
     Refused { file: PathBuf, refused: routes::Refused },
 }
 

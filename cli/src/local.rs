@@ -161,6 +161,9 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
         Err(Error::NoRoutes(_)) if options.no_steps => Revived::default(),
         revived => revived?,
     };
+    if !options.no_steps {
+        warn_of_aws(&steps, *output).await;
+    }
     let stop = Stop::listen(None);
     let pipeline = match options.no_steps {
         true => None,
@@ -189,7 +192,10 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
 
 /// Starts the steps in this process.
 async fn start_steps(stack: &embedded::Stack, steps: &Arc<AwsStack>, allowed: Allowed) -> Result<Pipeline, Error> {
-    let downstream = Downstreams::new(&downstream_config(stack).await, allowed);
+    let mut downstream = Downstreams::new(&downstream_config(stack).await, allowed).with_queues(stack.sdk_config());
+    if !has_aws() {
+        downstream = downstream.without_aws();
+    }
     let downstream = Arc::new(Traced::new(downstream, steps.spans.clone()));
     let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
     Ok(Pipeline::start(&sqs, stack.queues(), Processes::One, steps, &downstream)?)
@@ -230,15 +236,34 @@ async fn drive_on(steps: &AwsStack, data: &Path, is_lost: bool) -> Result<Revive
     })
 }
 
-/// Functions and secrets that routes name are those of the user's own AWS account, if there is one here.
+/// Functions, buses, state machines and secrets that routes name are those of the user's own AWS account, if there is
+/// one here.
 async fn downstream_config(stack: &embedded::Stack) -> SdkConfig {
-    let configured = ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"];
-    if configured.iter().any(|name| std::env::var_os(name).is_some()) {
+    if has_aws() {
         groupage_aws::load_config().await
     } else {
         // Asking the machine's metadata service for a region would hold up the start for seconds.
         stack.sdk_config().clone()
     }
+}
+
+/// Says which routes wait because this process knows of no AWS.
+async fn warn_of_aws(steps: &AwsStack, output: Output) {
+    let Ok(routes) = steps.routes.current().await else { return };
+    for route in routes.iter().filter(|route| !has_aws() && route.downstream.needs_aws()) {
+        let (what, which) = route.downstream.named();
+        output.warning(&format!(
+            "route `{}`: {what} `{}` is in AWS, of which nothing is known here, so its batches wait: set AWS_REGION and \
+             credentials, or the endpoint of an emulator, and start again",
+            route.name,
+            which.unwrap_or_default()
+        ));
+    }
+}
+
+/// Whether this process was told of an AWS account, or of an emulator.
+fn has_aws() -> bool {
+    ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// Says where everything is, once it is there.

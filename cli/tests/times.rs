@@ -52,6 +52,30 @@ fn a_task_is_not_printed_before_its_time_nor_after_its_end_nor_once_it_is_cancel
     assert_eq!(refused.status.code(), Some(1));
 }
 
+/// The clock closes the window within a minute.
+#[test]
+fn labels_of_one_printer_wait_for_their_window_and_those_of_another_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let targets =
+        "    targets: [{ match: 'night-*', batch: { close_at: '* * * * *', max_items: 2, wait_ms: 1000 } }]\n";
+    let stand = Stand::start(folder.path(), &format!("{ROUTES}{targets}"), &[]);
+    let at_night = |n: usize| format!("{}\n", json!({ "id": format!("n{n}"), "payload": { "printer": "night-1" } }));
+    assert_eq!(stand.send(&(label("now", json!({})) + &(0..4).map(at_night).collect::<String>())), 0);
+    let _worker = stand.spawn(&["work", "--route", "labels", "--exec", "cat >>printed; echo >>printed"], &[]);
+    stand.wait_until("now", "succeeded");
+    for n in 0..4 {
+        stand.wait_until(&format!("n{n}"), "succeeded");
+    }
+    let printed = std::fs::read_to_string(folder.path().join("printed")).unwrap();
+    let batches = printed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let sizes: Vec<usize> = batches
+        .filter(|batch| batch["target"] == "night-1")
+        .map(|batch| batch["items"].as_array().map_or(0, Vec::len))
+        .collect();
+    // Who registers them may meet the end of a minute.
+    assert!(sizes.iter().sum::<usize>() == 4 && sizes.iter().all(|size| *size <= 2), "{printed}");
+}
+
 #[test]
 fn the_tasks_of_a_tracker_are_cancelled_and_its_sender_hears_of_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,6 +21,7 @@ pub const fn task(shown: Shown) -> &'static str {
         Shown::Failed => "failed",
         Shown::Cancelled => "cancelled",
         Shown::Expired => "expired",
+        Shown::Superseded => "superseded by a newer task",
     }
 }
 
@@ -93,15 +94,17 @@ mod tests {
     };
 
     use super::*;
+    use groupage_core::domain::Traits;
 
     #[test]
     fn each_member_says_what_became_of_it() {
-        let candidate = |id: &str| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1 };
+        let candidate =
+            |id: &str| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1, traits: Traits::default() };
         let candidates = ["a", "b", "c"].map(candidate);
         let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates, Timestamp(1));
         assert_eq!(outcome(&batch, &batch.members[0]), "not settled");
         let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 2 };
-        let returned = Exception::Returned { attempts: 1, delay_ms: 2_000, bytes: 1 };
+        let returned = Exception::Returned { attempts: 1, delay_ms: 2_000, bytes: 1, traits: Traits::default() };
         let results = Results::from([(TaskId::new("b"), failed), (TaskId::new("c"), returned)]);
         let settled = batch.settled(results, Timestamp(5));
         let said: Vec<String> = settled.members.iter().map(|member| outcome(&settled, member)).collect();

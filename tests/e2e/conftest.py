@@ -15,6 +15,7 @@ import hostile as corpus
 from collector import Collector
 from downstream import API_KEY, Downstream
 from emulator import Emulator
+from handed import Handed
 from recovery import Recovery
 from stack import Stack, client
 from work import Run, Work
@@ -49,6 +50,13 @@ def hostile():
 
 
 @pytest.fixture(scope="session")
+def handed(emulator):
+    handed = Handed(emulator)
+    yield handed
+    handed.stop()
+
+
+@pytest.fixture(scope="session")
 def collector():
     collector = Collector()
     yield collector
@@ -56,7 +64,7 @@ def collector():
 
 
 @pytest.fixture(scope="session")
-def stack(emulator, downstream, hostile, collector) -> Stack:
+def stack(emulator, downstream, hostile, handed, collector) -> Stack:
     """The stack with everything a route may name beside it, and the routes in place."""
     secret = client(emulator, "secretsmanager").create_secret(Name="truck-api-key", SecretString=API_KEY)["ARN"]
     success_queue = client(emulator, "sqs").create_queue(QueueName="letters-sorted")["QueueUrl"]
@@ -69,7 +77,8 @@ def stack(emulator, downstream, hostile, collector) -> Stack:
             "Architecture": "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64",
             "NotificationQueueArns": attributes["Attributes"]["QueueArn"],
             "SecretArns": secret,
-            "DownstreamFunctionArns": function,
+            "DownstreamFunctionArns": f"{function},{handed.later}",
+            **handed.parameters(),
             "SecretHosts": f"127.0.0.1={secret}",
             "PrivateHosts": "127.0.0.1",
             # As much as can be asked for: what must not be logged is not logged even so.
@@ -84,7 +93,7 @@ def stack(emulator, downstream, hostile, collector) -> Stack:
         downstream=downstream.url, secret=secret, success_queue=success_queue, function=function
     )
     file = emulator.log.with_name("routes.yaml")
-    file.write_text(routes + hostile.routes())
+    file.write_text(routes + hostile.routes() + handed.routes())
     stack.groupage("push", file)
     return stack
 

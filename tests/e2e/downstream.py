@@ -3,7 +3,9 @@
 import json
 import socket
 import threading
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -40,6 +42,8 @@ class Ledger:
 
     def __init__(self, calls: list[Call] = ()):
         self._lock = threading.Lock()
+        self._under_way: Counter = Counter()
+        self._most_at_once: Counter = Counter()
         self._calls: list[Call] = list(calls)
 
     def copy(self) -> "Ledger":
@@ -64,6 +68,23 @@ class Ledger:
                 accepted[item].append(call.key)
         return accepted
 
+    def most_at_once(self, crowd: str) -> int:
+        """The most calls of a crowd that were under way at one time."""
+        with self._lock:
+            return self._most_at_once[crowd]
+
+    @contextmanager
+    def under_way(self, crowd: str):
+        """A call of a crowd is answered meanwhile."""
+        with self._lock:
+            self._under_way[crowd] += 1
+            self._most_at_once[crowd] = max(self._under_way[crowd], self._most_at_once[crowd])
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way[crowd] -= 1
+
     def enter(self, decide) -> Call:
         """Adds the call that `decide` makes of the ledger so far."""
         with self._lock:
@@ -79,6 +100,7 @@ class Downstream:
     - `flaky`: cuts the connection of a batch's first call, unanswered.
     - `deadly`: leaves a batch's first call unanswered until its caller is gone.
     - `gone`: answers the first five calls 503: it counts as away after them.
+    - `crowd-NAME-…`: takes half a second, and it is noted how many calls of a name are under way at one time.
     - any other: loads. A parcel heavier than 1,000 is refused for good; a fragile one is told once to come back.
 
     `/pay` refuses what is declined, and tells a slow payment once to come back. `/sort` answers in AWS's own form:
@@ -124,6 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
         self.ledger.enter(decide)
+        if body["target"].startswith("crowd-"):
+            with self.ledger.under_way(body["target"].split("-")[1]):
+                time.sleep(0.5)
         self._reply(**answer)
 
     def _answer(self, body: dict, earlier: list[Call]) -> tuple[int, dict | None]:

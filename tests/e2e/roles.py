@@ -3,7 +3,7 @@
 `python tests/e2e/roles.py > docs/reference/roles.md` writes the page anew.
 """
 
-from template import ACCOUNT, PARAMETERS, REGION, STACK, Role, Template, functions, parsed, people
+from template import ACCOUNT, DOWNSTREAMS, PARAMETERS, REGION, STACK, Role, Template, functions, parsed, people
 
 ACTIONS = {
     "AWS::DynamoDB::Table": [
@@ -32,6 +32,10 @@ SERVICES = {
     "AWS::Logs::LogGroup": "logs", "secret": "secretsmanager", "functions": "lambda", "metrics": "cloudwatch",
     "stack": "cloudformation",
 }
+
+for parameter, (action, _) in DOWNSTREAMS.items():
+    SERVICES[parameter], name = action.split(":")
+    ACTIONS[parameter] = [name]
 
 KEYS = {
     "SessionTable": ("labels", "parcels"),
@@ -70,7 +74,7 @@ def resources(template: Template) -> list[tuple[str, str, str, dict]]:
         keyed.append((name, kind, arn, {"dynamodb_LeadingKeys": [own]}))
         keyed.append((f"{name}, another route", kind, arn, {"dynamodb_LeadingKeys": [other]}))
     keyed.append(("somebody else's queue", "AWS::SQS::Queue", PARAMETERS["NotificationQueueArns"][0], {}))
-    keyed.append(("somebody else's function", "AWS::Serverless::Function", PARAMETERS["DownstreamFunctionArns"][0], {}))
+    keyed += [(f"one of `{name}`", name, arn, {}) for name, (_, arn) in DOWNSTREAMS.items()]
     keyed.append(("a secret of `SecretArns`", "secret", PARAMETERS["SecretArns"][0], {}))
     keyed.append(("the account's functions", "functions", "*", {}))
     keyed.append(("the account's metrics and alarms", "metrics", "*", {}))

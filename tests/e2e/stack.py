@@ -234,9 +234,13 @@ class Stack:
 
 def _for_the_emulator() -> Path:
     """The built template without what refuses plain HTTP, which is all that the emulator speaks, and without alarms
-    that do arithmetic, which it does not know. `test_data.py` tries that refusal on a queue of its own, and
-    `test_alarms.py` does the arithmetic."""
+    that do arithmetic, which it does not know; and with caps that are numbers, as in `tests/functions`. `test_data.py`
+    tries that refusal on a queue of its own, and `test_alarms.py` does the arithmetic."""
     template = yaml_parse(BUILT.read_text())
+    for resource in template["Resources"].values():
+        for event in resource["Properties"].get("Events", {}).values():
+            if "ScalingConfig" in event["Properties"]:
+                event["Properties"]["ScalingConfig"] = {"MaximumConcurrency": 5}
     document = template["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]
     document["Statement"] = [statement for statement in document["Statement"] if statement["Sid"] != "OnlyWithTls"]
     for name, resource in template["Resources"].items():

@@ -11,12 +11,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ACCOUNT, REGION, STACK = "111122223333", "eu-north-1", "groupage"
 
+DOWNSTREAMS = {
+    "DownstreamFunctionArns": ("lambda:InvokeFunction", f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:downstream"),
+    "DownstreamQueueArns": ("sqs:SendMessage", f"arn:aws:sqs:{REGION}:{ACCOUNT}:downstream"),
+    "DownstreamBusArns": ("events:PutEvents", f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/downstream"),
+    "DownstreamStateMachineArns": (
+        "states:StartExecution", f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:downstream"
+    ),
+}
+"""The parameters that allow a kind of downstream: with what batch-handler may do, and to what."""
+
 PARAMETERS = {
     "NotificationQueueArns": [f"arn:aws:sqs:{REGION}:{ACCOUNT}:somebody-elses"],
     "SecretArns": [f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:downstream-key"],
-    "DownstreamFunctionArns": [f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:downstream"],
     "WorkerRoutes": ["labels"],
-}
+} | {name: [arn] for name, (_, arn) in DOWNSTREAMS.items()}
 """Parameters of a stack that uses everything. The others have their defaults, each list one of strings."""
 
 ARNS = {

@@ -28,7 +28,7 @@ NOT_RUN = {
     "aws": "needs a stack on AWS",
     "containers": "needs a container engine, which `tests/sam-local` has",
     "emulator": "belongs to a walk through an emulator, which `test_emulators.py` makes",
-    "localstack": "needs LocalStack, which is too large for the tests",
+    "localstack": "needs LocalStack on its own port: `test_doctor_localstack.py` runs a stack with its queues",
     "work": "needs work that is under way: the stack is idle by then",
 }
 """Why a console block is not run."""

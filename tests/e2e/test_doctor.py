@@ -11,6 +11,7 @@ import pytest
 
 from emulator import Emulator
 from local import local_stack
+from localstack import mixed_stack
 from stack import GROUPAGE, PATIENCE_S, ROOT, Stack, client
 
 ROUTES = """\
@@ -146,16 +147,19 @@ def test_an_alarm_of_a_stack_whose_name_begins_alike_is_none_of_this_one(patient
         cloudwatch.delete_alarms(AlarmNames=[name])
 
 
-def test_canaries_settle_once_each_on_a_laptop_and_deployed_and_leave_nothing_that_waits(patient, tmp_path):
-    """Both at once: each takes more than two minutes."""
+def test_canaries_settle_once_each_on_every_engine_and_leave_nothing_that_waits(patient, tmp_path):
+    """On a laptop, deployed, and with LocalStack's queues. All at once: each takes more than two minutes."""
     iam = patient.client("iam")
     for policy in ("Sender", "Worker"):
         iam.attach_user_policy(UserName="the-doctor", PolicyArn=patient.outputs[f"{policy}PolicyArn"])
-    with local_stack(tmp_path, ROUTES % "x") as laptop:
+    (tmp_path / "laptop").mkdir()
+    (tmp_path / "mixed").mkdir()
+    with local_stack(tmp_path / "laptop", ROUTES % "x") as laptop, mixed_stack(tmp_path / "mixed", ROUTES % "x") as mixed:
         # The route's secret is none of a laptop's.
         at_home = start(laptop, "--exercise", "--skip", "secrets")
+        on_localstack = start(mixed.environment, "--exercise", "--skip", "secrets")
         deployed = start(patient.doctor, "--stack", patient.name, "--exercise")
-        for code, report in (ended(at_home), ended(deployed)):
+        for code, report in (ended(at_home), ended(on_localstack), ended(deployed)):
             found = {finding["of"][0]: finding for finding in report["findings"] if finding["check"] == "exercise"}
             assert list(found) == ["burst", "refused", "retried", "trickle", "cost"]
             assert (code, [f for f in report["findings"] if f["verdict"] != "well"]) == (0, [])
@@ -174,19 +178,23 @@ def number(value):
     return {"N": str(value)}
 
 
+LOCK = {
+    "Target": {"S": "labels:left"}, "LockHolder": {"S": "w"}, "WaitsSince": number(LONG_AGO_MS),
+    "LeaseUntil": number(LONG_AGO_MS), "Fence": number(1), "Seq": number(0), "Signals": number(0),
+}
+TASK = {
+    "Id": {"S": "left"}, "Target": {"S": "gone:left"}, "Status": {"S": "CREATED"}, "Round": number(0),
+    "Bytes": number(2), "WaitsSince": number(LONG_AGO_MS), "CreatedAt": number(LONG_AGO_MS),
+    "Payload": {"S": "{}"}, "Digest": {"S": "0"},
+}
+
+
 def lock(patient):
-    patient.put("BatchLock", {
-        "Target": {"S": "labels:left"}, "LockHolder": {"S": "w"}, "WaitsSince": number(LONG_AGO_MS),
-        "LeaseUntil": number(LONG_AGO_MS), "Fence": number(1), "Seq": number(0), "Signals": number(0),
-    })
+    patient.put("BatchLock", LOCK)
 
 
 def task(patient):
-    patient.put("Task", {
-        "Id": {"S": "left"}, "Target": {"S": "gone:left"}, "Status": {"S": "CREATED"}, "Round": number(0),
-        "Bytes": number(2), "WaitsSince": number(LONG_AGO_MS), "CreatedAt": number(LONG_AGO_MS),
-        "Payload": {"S": "{}"}, "Digest": {"S": "0"},
-    })
+    patient.put("Task", TASK)
 
 
 def routes(patient):

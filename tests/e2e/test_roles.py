@@ -8,7 +8,7 @@ import pytest
 import roles
 from local import local_stack
 from stack import ROOT
-from template import PARAMETERS, STACK, Template, functions, parsed, people
+from template import DOWNSTREAMS, PARAMETERS, STACK, Template, functions, parsed, people
 
 TABLES = "AWS::DynamoDB::Table"
 QUEUES = "AWS::SQS::Queue"
@@ -115,11 +115,12 @@ def test_only_an_eraser_erases(template):
     assert not eraser.may("sqs:ReceiveMessage", template.arn("TaskQueue"))
 
 
-def test_only_the_handler_reads_secrets_and_only_it_calls_downstream_functions(template):
-    [secret], [function] = PARAMETERS["SecretArns"], PARAMETERS["DownstreamFunctionArns"]
+def test_only_the_handler_reads_secrets_and_only_it_calls_downstreams(template):
     everybody = {**functions(template), **people(template)}
-    assert [n for n, role in everybody.items() if role.may("secretsmanager:GetSecretValue", secret)] == ["BatchHandler"]
-    assert [n for n, role in everybody.items() if role.may("lambda:InvokeFunction", function)] == ["BatchHandler"]
+    [secret] = PARAMETERS["SecretArns"]
+    for action, arn in [("secretsmanager:GetSecretValue", secret), *DOWNSTREAMS.values()]:
+        assert [n for n, role in everybody.items() if role.may(action, arn)] == ["BatchHandler"], action
+        assert not [n for n, role in everybody.items() if role.may(action, f"{arn}-other")], action
 
 
 def test_no_statement_for_things_beside_the_stack_goes_unasked():

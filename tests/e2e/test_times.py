@@ -63,6 +63,25 @@ def test_a_task_waits_for_its_time_and_may_be_cancelled_before(run, downstream, 
     assert (states()[2], sorted(loaded(downstream, "planned"))) == ("cancelled", ["soon-1", "soon-2"])
 
 
+def test_tasks_of_some_targets_wait_until_the_clock_closes_their_window_and_have_limits_of_their_own(
+    run, downstream, api
+):
+    stack, bus = run.stack, [f"bus-{n}" for n in range(5)]
+    tasks = [*(parcel(id, "bus-9") for id in bus), parcel("coach-1", "coach-3"), parcel("tram-1", "tram")]
+    assert api.call("POST", "/tasks", {"tasks": tasks})[0] == 202
+    coach = lambda: api.call("GET", "/tasks/coach-1")[1]
+    stack.eventually("the coach to wait for the new year", lambda: coach().get("status") == "scheduled", coach)
+    assert coach()["not_before"].endswith("-12-31T23:00:00.000Z"), coach()
+    states = lambda: shown(api, [*bus, "tram-1"])
+    stack.eventually("all but the coach", lambda: states() == ["succeeded"] * 6, states)
+    sizes = [len(call.members) for call in downstream.ledger.calls("/load") if call.target == "bus-9"]
+    assert sum(sizes) == 5 and max(sizes) <= 3, sizes
+    # Who registers them may meet the end of a minute.
+    assert len(sizes) <= 3, sizes
+    assert coach()["status"] == "scheduled"
+    assert api.call("POST", "/tasks/cancellations", {"ids": ["coach-1"]})[1]["done"] == ["coach-1"]
+
+
 def test_members_of_a_batch_that_waits_are_cancelled(run, downstream, api):
     stack, ids = run.stack, ["flood-3", "flood-1", "flood-2"]
     stack.groupage("pause", "--target", "parcels:hold", "--reason", "a flood")

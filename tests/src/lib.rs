@@ -8,6 +8,7 @@ pub use simulator::clock;
 pub mod crowd;
 pub mod downstream;
 pub mod effort;
+pub mod engine;
 pub mod fan;
 pub mod faulty;
 pub mod fuzz;

@@ -50,7 +50,7 @@ fn too_many_at_once(world: &World) -> Vec<String> {
         for (target, peak) in world.downstream.most_in_flight() {
             let limit = match &target {
                 None => route.in_flight.in_all,
-                Some(_) => route.in_flight.per_target,
+                Some(value) => route.for_target(&Target::of(&route.name, value)).in_flight,
             };
             if limit.is_some_and(|limit| peak > limit) {
                 broken.push(format!("limits hold: {peak} calls in flight for {target:?}"));

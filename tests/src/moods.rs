@@ -79,6 +79,8 @@ impl Moods {
                 "in_flight: { at_most: 3 }, ",
                 "in_flight_per_target: 1, ",
                 "calls_per_second: 2, ",
+                "calls_per_second: 2, share: { by: target }, ",
+                "in_flight: 1, share: { by: target }, ",
             ],
         );
         let reject = one_of(&mut dice, &["fail", "bisect"]);

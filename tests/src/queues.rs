@@ -1,9 +1,11 @@
-//! Queues in memory by the virtual clock, which may lose a message or deliver it twice.
+//! Queues in memory by the virtual clock, which may lose a message or deliver it twice, or make it one of a version to
+//! come.
 
 use std::sync::{Mutex, PoisonError};
 
 use groupage_core::memory::{Delivery, MemoryQueues};
 use groupage_core::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
@@ -14,14 +16,19 @@ pub struct Queues {
     inner: MemoryQueues,
     env: TestEnv,
     loss: f64,
+    newer: f64,
+    /// Dice of their own, so that the rest of a seed stays what it is.
+    newer_dice: TestEnv,
     lost: Mutex<Vec<Outgoing>>,
     changed: Notify,
 }
 
 impl Queues {
     /// Empty queues that lose a message between the steps with this chance, as if it had ended in a dead-letter queue.
-    pub fn new(env: TestEnv, loss: f64) -> Self {
-        Self { inner: MemoryQueues::new(), env, loss, lost: Mutex::default(), changed: Notify::new() }
+    /// Another has as great a chance as `newer` to be sent by a function of the next version.
+    pub fn new(env: TestEnv, loss: f64, newer: f64) -> Self {
+        let (inner, newer_dice) = (MemoryQueues::new(), env.with_seed(0x4E37));
+        Self { inner, env, loss, newer, newer_dice, lost: Mutex::default(), changed: Notify::new() }
     }
 
     /// The queues themselves, at the present time.
@@ -74,10 +81,35 @@ impl Outbox for Queues {
                 self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(message);
                 answers.push(Ok(()));
             } else {
+                let is_newer = between_steps && self.newer > 0.0 && self.newer_dice.chance(self.newer);
+                let message = if is_newer { of_next_version(message) } else { message };
                 answers.extend(self.now().send(vec![message]).await);
             }
         }
         answers
+    }
+}
+
+/// A message between steps as a version to come may write it: each of its structures has one more field.
+fn of_next_version(mut message: Outgoing) -> Outgoing {
+    let Ok(mut body) = serde_json::from_str::<Value>(&message.body) else { return message };
+    match (&message.to, &mut body) {
+        // The only field says which message it is: another one would be another message.
+        (Destination::Elect | Destination::Group, Value::Object(kind)) => kind.values_mut().for_each(add_field),
+        (_, body) => add_field(body),
+    }
+    message.body = body.to_string();
+    message
+}
+
+fn add_field(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(add_field);
+            fields.insert("of_next_version".to_owned(), json!({ "any": ["thing"] }));
+        }
+        Value::Array(values) => values.iter_mut().for_each(add_field),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

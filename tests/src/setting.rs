@@ -24,6 +24,8 @@ pub struct Setting {
     pub skew_ms: u64,
     /// The chance that a message between steps is lost.
     pub loss: f64,
+    /// The chance that a message between steps comes from a function of the next version.
+    pub newer: f64,
     /// The chance that a message is delivered twice at once.
     pub twice: f64,
     /// Whether messages of the task queue come several at once, and again in other company.
@@ -36,6 +38,9 @@ pub struct Setting {
     pub retries: usize,
     /// The chance that a person cancels a task that waits, each time that somebody looks.
     pub cancels: f64,
+    /// Over how many shards processes spread the tasks of routes whose shards follow the load: as if they had been
+    /// throttled before.
+    pub spread: u8,
     /// A rule that is not kept.
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
@@ -56,12 +61,14 @@ impl Default for Setting {
             latency_ms: 0,
             skew_ms: 0,
             loss: 0.0,
+            newer: 0.0,
             twice: 0.0,
             mixes: false,
             sweeps: false,
             workers: None,
             retries: 0,
             cancels: 0.0,
+            spread: 1,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,

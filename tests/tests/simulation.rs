@@ -60,6 +60,25 @@ fn no_seed_breaks_a_promise() {
     assert!(shard_batches > runs.len() / 10, "only {shard_batches} batches of shards: no Target is hot");
 }
 
+/// This many upgrades are tried in a quick run, and in a long one.
+const UPGRADES: u64 = 100;
+const UPGRADES_IF_LONG: u64 = 1_000;
+
+#[test]
+fn no_upgrade_breaks_a_promise() {
+    let seeds: Vec<u64> = match effort::number("GROUPAGE_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..effort::number("GROUPAGE_SEEDS").unwrap_or_else(|| effort::either(UPGRADES, UPGRADES_IF_LONG)))
+            .collect(),
+    };
+    let runs = fan::each(&seeds, |seed| (*seed, Chaos::of(*seed).upgrading().run(false).broken));
+    let broken: Vec<_> = runs.iter().filter(|(_, broken)| !broken.is_empty()).collect();
+    println!("{} upgrades, of which {} break a promise", runs.len(), broken.len());
+    let shown: Vec<_> =
+        broken.iter().take(5).map(|(seed, broken)| format!("GROUPAGE_SEED={seed}: {broken:?}")).collect();
+    assert!(broken.is_empty(), "{} of {} upgrades:\n{}", broken.len(), runs.len(), shown.join("\n"));
+}
+
 /// This many seeds of a downstream with moods are tried in a quick run, and in a long one.
 const MOODS: u64 = 200;
 const MOODS_IF_LONG: u64 = 10_000;

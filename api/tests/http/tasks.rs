@@ -1,5 +1,6 @@
 //! Tasks and batches.
 
+use groupage_core::domain::Traits;
 use groupage_core::domain::batch::{Assumes, Batch};
 use groupage_core::domain::{BatchId, Candidate, Fence, Round, Target, Task, TaskId, Timestamp};
 use groupage_core::ports::{Batches as _, Tasks as _};
@@ -42,6 +43,8 @@ async fn tasks_of_an_ordered_route_reach_the_intake_that_keeps_order() {
         .collect();
     assert_eq!(numbers, [json!(1), json!(2)]);
     assert_eq!((desk.in_order("payments:y").len(), desk.intake().len()), (1, 1));
+    let tenant = desk.in_order("payments:y").pop().and_then(|message| message.tenant);
+    assert_eq!(tenant.as_deref(), Some("payments:b"), "the queue is fair among Targets");
 }
 
 #[tokio::test]
@@ -146,8 +149,9 @@ async fn what_waits_is_cancelled_and_what_is_in_a_batch_is_not() {
 #[tokio::test]
 async fn a_batch_is_shown_with_its_members() {
     let desk = Desk::open().await;
-    let members: Vec<Candidate> =
-        ["a", "b"].map(|id| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1 }).into();
+    let members: Vec<Candidate> = ["a", "b"]
+        .map(|id| Candidate { id: TaskId::new(id), round: Round(0), bytes: 1, traits: Traits::default() })
+        .into();
     let batch = Batch::open(BatchId::new(BATCH), Target::new("r:t"), Fence(1), &members, Timestamp(7), 0);
     desk.stack.store.store(&batch, Assumes::Absent).await.unwrap();
     let shown = desk.get(&format!("/batches/{BATCH}")).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use groupage_core::domain::Target;
 use groupage_core::routes::Route;
 
 /// Calls so far, each of which lasts as long.
@@ -51,16 +52,17 @@ impl Calls {
     }
 
     /// When the next call begins, whose batch has ended then; batches come in the order of their ends.
-    pub fn begin(&mut self, route: &Route, target: &str, from: u64) -> u64 {
+    pub fn begin(&mut self, route: &Route, target: &Target, from: u64) -> u64 {
         // Nobody knows how fast workers pull.
         if route.is_pulled() {
             return from;
         }
         let of_route = self.routes.entry(route.name.to_string()).or_default();
-        let of_target = self.targets.entry(target.to_owned()).or_default();
+        let of_target = self.targets.entry(target.to_string()).or_default();
+        let most_for_target = route.for_target(target).in_flight;
         let mut at = from;
         loop {
-            let next = of_target.free(at, None, route.in_flight.per_target);
+            let next = of_target.free(at, None, most_for_target);
             let next = of_route.free(next, route.gap_ms, route.in_flight.in_all);
             if next == at {
                 break;
@@ -85,7 +87,8 @@ mod tests {
         let yaml = format!("version: 1\nroutes:\n  - {{ name: a, target: t, {http}, limits: {{ {limits} }} }}\n");
         let routes = Routes::parse(&yaml).unwrap();
         let mut calls = Calls::lasting(100);
-        targets.iter().map(|target| calls.begin(routes.iter().next().unwrap(), target, 0)).collect()
+        let target = |name: &&str| Target::new(*name);
+        targets.iter().map(target).map(|target| calls.begin(routes.iter().next().unwrap(), &target, 0)).collect()
     }
 
     #[test]

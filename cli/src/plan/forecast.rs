@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use groupage_core::domain::task::payload_bytes;
-use groupage_core::domain::{Candidate, Round, Target, TaskId, Timestamp, batch::Limits};
+use groupage_core::domain::batch::{Limits, Load, Room};
+use groupage_core::domain::{Candidate, Round, Target, TaskId, Timestamp, Traits};
 use groupage_core::routes::Route;
 use serde::Serialize;
 
@@ -11,11 +11,15 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Batch {
     pub route: String,
-    pub target: String,
+    pub target: Target,
     pub tasks: usize,
-    /// Of their payloads.
+    /// Of these, those that a newer one replaces.
+    pub superseded: usize,
+    /// Of the payloads of the others.
     pub bytes: u64,
     /// When its first task came, in milliseconds after the first of all.
+    pub came_ms: u64,
+    /// When that one began to wait for others: later, if it waited for its time or for its window to close.
     pub began_ms: u64,
     /// When it takes no more tasks.
     pub ended_ms: u64,
@@ -37,6 +41,10 @@ pub enum Why {
     Bytes,
     /// It has `min_items`, and nothing else waits.
     Enough,
+    /// The next task would be over `max_weight`, or nothing is left of it.
+    Weight,
+    /// It has a task for which `close_when` holds.
+    Closed,
     /// Nothing came for `quiet_ms`.
     Quiet,
     /// It has waited for `wait_ms`.
@@ -49,6 +57,8 @@ impl Why {
             Self::Full => "it has max_items",
             Self::Bytes => "the next task would be over max_bytes",
             Self::Enough => "it has min_items, and nothing else waits",
+            Self::Weight => "it has max_weight, or the next task would be over it",
+            Self::Closed => "close_when holds for a task of it",
             Self::Quiet => "nothing came for quiet_ms",
             Self::Window => "wait_ms is over",
         }
@@ -62,38 +72,61 @@ struct Open {
     limits: Limits,
     express: bool,
     tasks: usize,
-    bytes: u64,
+    load: Load,
+    came: Timestamp,
     began: Timestamp,
     last: Timestamp,
+}
+
+/// A task that comes, or whose time does.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming<'a> {
+    pub route: &'a Route,
+    pub target: &'a Target,
+    /// Of its payload.
+    pub bytes: u32,
+    pub traits: Traits,
+    /// When it was sent.
+    pub came: Timestamp,
+    /// When it begins to wait for others.
+    pub at: Timestamp,
 }
 
 /// Batches that form as tasks come.
 #[derive(Debug, Default)]
 pub struct Forecast {
     open: BTreeMap<Target, Open>,
+    /// Tasks so far.
+    came: u64,
     ended: Vec<Batch>,
 }
 
 impl Forecast {
     /// A task comes, not before those that came earlier.
-    pub fn add(&mut self, at_ms: u64, route: &Route, target: &Target, payload: &str) {
-        let now = Timestamp(at_ms);
+    pub fn add(&mut self, coming: Coming<'_>) {
+        let Coming { target, bytes, traits, came, at: now, .. } = coming;
+        self.came += 1;
         if let Some((at, why)) = self.open.get(target).and_then(|open| open.ends_before(now)) {
             self.end(target, at, why);
         }
-        let mut queue =
-            VecDeque::from([Candidate { id: TaskId::new("next"), round: Round(0), bytes: payload_bytes(payload) }]);
-        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(route, now));
-        let room = open.limits.room_beside(open.tasks, open.bytes);
-        if room.take(&mut queue).0.is_empty() {
-            self.end(target, now, Why::Bytes);
+        let (id, traits) = (TaskId::new("next"), traits.came(Timestamp(self.came), 0));
+        let next = Candidate { id, round: Round(0), bytes, traits };
+        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(coming));
+        if open.room().take(&mut VecDeque::from([next.clone()])).0.is_empty() {
+            let why = open.full_by(&next);
+            self.end(target, now, why);
         }
-        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(route, now));
+        let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(coming));
         open.tasks += 1;
-        open.bytes += u64::from(payload_bytes(payload));
+        open.load.add(&next);
+        open.came = open.came.min(came);
+        // What has waited for its time is elected.
+        open.express &= came == now;
         open.last = now;
-        if open.tasks >= open.limits.max_items {
-            self.end(target, now, Why::Full);
+        // Others with the key of one that it has need no place: a leader takes those that wait already.
+        if open.room().is_full() && !open.limits.collapses {
+            let why = open.full_by(&next);
+            self.end(target, now, why);
         }
     }
 
@@ -111,14 +144,19 @@ impl Forecast {
     }
 
     fn end(&mut self, target: &Target, at: Timestamp, why: Why) {
-        let Some(Open { route, express, tasks, bytes, began, last, .. }) = self.open.remove(target) else { return };
-        let is_express = express && began == last && matches!(why, Why::Full | Why::Bytes | Why::Enough);
-        let (began_ms, ended_ms, target) = (began.0, at.0, target.to_string());
+        let Some(Open { route, express, tasks, load, came, began, last, .. }) = self.open.remove(target) else {
+            return;
+        };
+        let is_express = express && began == last && matches!(why, Why::Full | Why::Bytes | Why::Weight | Why::Enough);
+        let (superseded, bytes) = (tasks - load.called(), load.bytes());
+        let (came_ms, began_ms, ended_ms) = (came.0, began.0, at.0);
         self.ended.push(Batch {
             route,
-            target,
+            target: target.clone(),
             tasks,
+            superseded,
             bytes,
+            came_ms,
             began_ms,
             ended_ms,
             why,
@@ -129,16 +167,34 @@ impl Forecast {
 }
 
 impl Open {
-    fn new(route: &Route, now: Timestamp) -> Self {
-        let (name, limits, express) = (route.name.to_string(), route.batch, route.express && !route.is_ordered());
-        Self { route: name, limits, express, tasks: 0, bytes: 0, began: now, last: now }
+    fn new(Coming { route, target, came, at, .. }: Coming<'_>) -> Self {
+        let (name, limits) = (route.name.to_string(), route.for_target(target).batch);
+        let express = route.express && !route.is_ordered() && !limits.collapses;
+        Self { route: name, limits, express, tasks: 0, load: Load::default(), came, began: at, last: at }
+    }
+
+    fn room(&self) -> Room {
+        self.limits.room_beside(self.load.clone())
+    }
+
+    /// What leaves no room for a candidate.
+    fn full_by(&self, next: &Candidate) -> Why {
+        match () {
+            () if self.load.called() >= self.limits.max_items => Why::Full,
+            () if self.load.beside(next).0 > self.limits.max_bytes => Why::Bytes,
+            () => Why::Weight,
+        }
     }
 
     /// When it ends if nothing more comes, and why.
     fn ends(&self) -> (Timestamp, Why) {
+        if self.room().is_full() {
+            return (self.last, if self.load.called() >= self.limits.max_items { Why::Full } else { Why::Weight });
+        }
         let window = self.began.plus_ms(self.limits.wait_ms);
-        let at = self.limits.waits_until(self.tasks, self.last, window);
+        let at = self.limits.waits_until(&self.load, self.last, window);
         let why = match () {
+            () if self.load.closes() => Why::Closed,
             () if at == window => Why::Window,
             () if self.limits.quiet_ms.is_some() => Why::Quiet,
             () => Why::Enough,
@@ -154,20 +210,27 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::routes::Routes;
+    use groupage_core::routes::{Assigned, Routes};
 
     use super::*;
+
+    /// Adds a task with this payload, counted as one of two bytes.
+    fn add(forecast: &mut Forecast, routes: &Routes, payload: &str, at_ms: u64) {
+        let Assigned { route, target, traits, .. } = routes.assign(payload).unwrap();
+        let at = Timestamp(at_ms);
+        forecast.add(Coming { route, target: &target, bytes: 2, traits, came: at, at });
+    }
 
     /// Tasks, bytes, time of the end and reason of each batch of one Target, to which tasks of two bytes come at these
     /// times.
     fn batches(fields: &str, comes: &[u64]) -> Vec<(usize, u64, u64, Why)> {
-        let yaml =
-            format!("version: 1\nroutes:\n  - {{ name: a, target: t, downstream: pull, batch: {{ {fields} }} }}\n");
+        let yaml = format!(
+            "version: 1\nroutes:\n  - {{ name: a, target: \"'t'\", downstream: pull, batch: {{ {fields} }} }}\n"
+        );
         let routes = Routes::parse(&yaml).unwrap();
-        let route = routes.iter().next().unwrap();
         let mut forecast = Forecast::default();
         for at_ms in comes {
-            forecast.add(*at_ms, route, &Target::new("a:t"), "{}");
+            add(&mut forecast, &routes, "{}", *at_ms);
         }
         let told = |batch: Batch| (batch.tasks, batch.bytes, batch.ended_ms, batch.why);
         forecast.ended().into_iter().map(told).collect()
@@ -181,6 +244,9 @@ mod tests {
         assert_eq!(batches("min_items: 2", &[0, 0, 0]), [(3, 6, 0, Why::Enough)]);
         assert_eq!(batches("quiet_ms: 50", &[0, 40, 90]), [(2, 4, 90, Why::Quiet), (1, 2, 140, Why::Quiet)]);
         assert_eq!(batches("wait_ms: 60, quiet_ms: 50", &[0, 40, 59]), [(3, 6, 60, Why::Window)]);
+        let weighing = "weight: '`4`', max_weight: 10";
+        assert_eq!(batches(weighing, &[0, 10, 20]), [(2, 4, 20, Why::Weight), (1, 2, 1_020, Why::Window)]);
+        assert_eq!(batches("close_when: '`true`'", &[0, 0, 9]), [(2, 4, 0, Why::Closed), (1, 2, 9, Why::Closed)]);
         assert_eq!(batches("wait_ms: 0", &[0, 0, 1]), [(2, 4, 0, Why::Window), (1, 2, 1, Why::Window)]);
     }
 
@@ -189,9 +255,35 @@ mod tests {
         let yaml = "version: 1\nroutes:\n  - { name: a, target: t, downstream: pull, batch: { max_items: 2 } }\n";
         let routes = Routes::parse(yaml).unwrap();
         let mut forecast = Forecast::default();
-        for (at_ms, target) in [(0, "a:t"), (0, "a:t"), (0, "a:u"), (5, "a:u")] {
-            forecast.add(at_ms, routes.iter().next().unwrap(), &Target::new(target), "{}");
+        for (at_ms, target) in [(0, "t"), (0, "t"), (0, "u"), (5, "u")] {
+            add(&mut forecast, &routes, &format!(r#"{{"t":"{target}"}}"#), at_ms);
         }
         assert_eq!(forecast.ended().iter().map(|batch| batch.is_express).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn a_batch_is_as_large_as_its_target_may_have_it() {
+        let yaml = "version: 1\nroutes:\n  - { name: a, target: t, downstream: pull, batch: { max_items: 2 }, \
+                    targets: [{ match: 'b*', batch: { max_items: 3 } }] }\n";
+        let (routes, mut forecast) = (Routes::parse(yaml).unwrap(), Forecast::default());
+        for target in ["t", "b1", "t", "b1", "t", "b1"] {
+            add(&mut forecast, &routes, &format!(r#"{{"t":"{target}"}}"#), 0);
+        }
+        let ended = forecast.ended();
+        let sizes: Vec<_> = ended.iter().map(|batch| (batch.target.as_str(), batch.tasks)).collect();
+        assert_eq!(sizes, [("a:t", 2), ("a:b1", 3), ("a:t", 1)]);
+    }
+
+    #[test]
+    fn of_tasks_with_one_collapse_key_the_newest_is_called() {
+        let fields = "target: t, downstream: pull, collapse: k, batch: { max_items: 2 }";
+        let routes = Routes::parse(&format!("version: 1\nroutes:\n  - {{ name: a, {fields} }}\n")).unwrap();
+        let mut forecast = Forecast::default();
+        for (at_ms, key) in [(0, "7"), (10, "7"), (20, "8"), (30, "7"), (30, "9")] {
+            add(&mut forecast, &routes, &format!(r#"{{"t":"t","k":"{key}"}}"#), at_ms);
+        }
+        let told = |batch: Batch| (batch.tasks, batch.superseded, batch.ended_ms, batch.why);
+        let ended: Vec<_> = forecast.ended().into_iter().map(told).collect();
+        assert_eq!(ended, [(3, 1, 20, Why::Full), (2, 0, 30, Why::Full)]);
     }
 }

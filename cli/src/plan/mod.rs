@@ -8,7 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
 use anyhow::{Context, Result};
-use groupage_core::routes::{Assigned, Routes};
+use groupage_aws::System;
+use groupage_core::domain::task::payload_bytes;
+use groupage_core::domain::times::Times;
+use groupage_core::domain::{Target, Timestamp, Traits};
+use groupage_core::ports::Env;
+use groupage_core::routes::{Assigned, Route, Routes};
 use serde::Serialize;
 
 use crate::check;
@@ -18,7 +23,7 @@ use crate::send::lines::{Content, Line, Lines};
 use crate::sheet::{Cell, Sheet, Tone};
 pub use args::Args;
 use calls::Calls;
-use forecast::{Batch, Forecast};
+use forecast::{Batch, Coming, Forecast};
 
 /// What would become of the tasks of a file.
 #[derive(Debug, Serialize)]
@@ -48,7 +53,9 @@ struct OfRoute {
     tasks: usize,
     targets: usize,
     batches: usize,
-    /// Tasks in a batch, on average.
+    /// Tasks that a newer one replaces.
+    superseded: usize,
+    /// Tasks in a call, on average.
     fill: f64,
     /// When its last call begins, in milliseconds after the first task.
     last_call_ms: u64,
@@ -77,15 +84,28 @@ const EXPRESS: f64 = 1.63;
 pub fn run(options: &Args, output: &Output) -> Result<Ending> {
     let routes = check::routes(&options.routes, *output)?;
     let reader = Input::open(&options.file)?.into_reader();
-    let plan = plan(&routes, reader, options).with_context(|| format!("cannot read {}", options.file.display()))?;
+    let first = options.at.unwrap_or_else(|| System.now());
+    let plan =
+        plan(&routes, reader, options, first).with_context(|| format!("cannot read {}", options.file.display()))?;
     output.sheet(&plan, || sheet(&plan, options.batches));
     Ok(if plan.refused.is_empty() { Ending::Well } else { Ending::Badly })
 }
 
-fn plan(routes: &Routes, reader: impl BufRead, options: &Args) -> std::io::Result<Plan> {
+/// A task of the file that is taken.
+struct Taken<'a> {
+    route: &'a Route,
+    target: Target,
+    bytes: u32,
+    traits: Traits,
+    came: Timestamp,
+    at: Timestamp,
+}
+
+/// Plans for tasks of which the first comes at the time `first`.
+fn plan(routes: &Routes, reader: impl BufRead, options: &Args, first: Timestamp) -> std::io::Result<Plan> {
     let (mut tasks, mut repeated) = (0, 0);
     let mut refused: BTreeMap<String, Refused> = BTreeMap::new();
-    let mut forecast = Forecast::default();
+    let mut taken: Vec<Taken<'_>> = Vec::new();
     for line in Lines::new(reader) {
         let Line { number, content, .. } = line?;
         let told = match content {
@@ -95,10 +115,15 @@ fn plan(routes: &Routes, reader: impl BufRead, options: &Args) -> std::io::Resul
             }
             Content::Bad(why) => Err(why),
             Content::Task(message) => match routes.assign(&message.payload) {
-                Ok(Assigned { route, target, .. }) => {
-                    let at_ms = options.per_second.map_or(0, |rate| tasks * 1_000 / u64::from(rate.get()));
-                    forecast.add(at_ms, route, &target, &message.payload);
-                    Ok(())
+                Ok(Assigned { route, target, order, traits }) => {
+                    let came =
+                        first.plus_ms(options.per_second.map_or(0, |rate| tasks * 1_000 / u64::from(rate.get())));
+                    let times = Times::of(&message, came);
+                    times.check(order.is_some(), came).map_err(|rejection| rejection.to_string()).map(|()| {
+                        let at = route.for_target(&target).due(times.not_before, came).unwrap_or(came);
+                        let bytes = payload_bytes(&message.payload);
+                        taken.push(Taken { route, target, bytes, traits, came, at });
+                    })
                 }
                 Err(rejection) => Err(rejection.to_string()),
             },
@@ -110,6 +135,13 @@ fn plan(routes: &Routes, reader: impl BufRead, options: &Args) -> std::io::Resul
                 refused.entry(code).or_insert(Refused { lines: 0, first_line: number, why }).lines += 1;
             }
         }
+    }
+    // A stable sort: of tasks whose time comes at once, those that came first stay in front.
+    taken.sort_by_key(|task| task.at);
+    let mut forecast = Forecast::default();
+    for Taken { route, target, bytes, traits, came, at } in &taken {
+        let (came, at) = (Timestamp(came.since(first)), Timestamp(at.since(first)));
+        forecast.add(Coming { route, target, bytes: *bytes, traits: *traits, came, at });
     }
     let mut batches = forecast.ended();
     let mut calls = Calls::lasting(options.call_ms);
@@ -126,15 +158,16 @@ fn of_routes(routes: &Routes, batches: &[Batch]) -> BTreeMap<String, OfRoute> {
     let mut targets: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for batch in batches {
         let route = of.entry(batch.route.clone()).or_default();
-        targets.entry(&batch.route).or_default().insert(&batch.target);
+        targets.entry(&batch.route).or_default().insert(batch.target.as_str());
         route.tasks += batch.tasks;
+        route.superseded += batch.superseded;
         route.batches += 1;
         route.last_call_ms = route.last_call_ms.max(batch.called_ms);
-        route.longest_wait_ms = route.longest_wait_ms.max(batch.called_ms.saturating_sub(batch.began_ms));
+        route.longest_wait_ms = route.longest_wait_ms.max(batch.called_ms.saturating_sub(batch.came_ms));
     }
     for (name, route) in &mut of {
         route.targets = targets.get(name.as_str()).map_or(0, BTreeSet::len);
-        route.fill = route.tasks as f64 / route.batches as f64;
+        route.fill = (route.tasks - route.superseded) as f64 / route.batches as f64;
         route.ordered = routes.iter().any(|other| other.name.to_string() == *name && other.is_ordered());
     }
     of
@@ -172,7 +205,7 @@ fn sheet(plan: &Plan, shown: usize) -> Sheet {
             batch.target.as_str().into(),
             Cell::number(batch.tasks as u64),
             Cell::number(batch.bytes),
-            seconds(batch.began_ms).into(),
+            seconds(batch.came_ms).into(),
             seconds(batch.ended_ms).into(),
             batch.why.in_words().into(),
         ]
@@ -191,6 +224,34 @@ fn sheet(plan: &Plan, shown: usize) -> Sheet {
         let text = format!("route {name} is ordered: that its tasks wait for those before them is left out here");
         sheet = sheet.with_line(Cell::new(text, Tone::Wary));
     }
+    for (name, OfRoute { superseded, .. }) in plan.routes.iter().filter(|(_, route)| route.superseded > 0) {
+        sheet = sheet.with_line(format!("route {name}: {superseded} tasks end as superseded, in no call"));
+    }
     let Cost { dollars, dollars_per_million } = plan.cost;
     sheet.with_line(format!("about ${dollars:.6} on AWS, ${dollars_per_million:.2} for a million such tasks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_wait_for_their_time_and_for_their_window_and_are_together_then() {
+        let yaml = "version: 1\nroutes:\n  - { name: a, target: t, downstream: pull, \
+                    batch: { max_items: 2, close_at: '0 * * * *' } }\n";
+        let tasks = r#"{"id": "1", "payload": {"t": "x"}}
+            {"id": "2", "payload": {"t": "x"}, "not_before": "2026-11-25T21:00:01Z"}
+            {"id": "3", "payload": {"t": "x"}}
+            {"id": "4", "payload": {"t": "x"}}"#;
+        let at = Timestamp::parse("2026-11-25T20:30:00Z").unwrap();
+        let (file, routes) = ("tasks.ndjson".into(), "routes.yaml".into());
+        let options = Args { file, routes, per_second: None, at: Some(at), call_ms: 200, batches: 20 };
+        let plan = plan(&Routes::parse(yaml).unwrap(), tasks.as_bytes(), &options, at).unwrap();
+        const UNTIL_NINE_MS: u64 = 30 * 60_000;
+        let told: Vec<_> = plan.batches.iter().map(|batch| (batch.tasks, batch.began_ms, batch.ended_ms)).collect();
+        let [nine, ten] = [UNTIL_NINE_MS, UNTIL_NINE_MS + 3_600_000];
+        assert_eq!(told, [(2, nine, nine), (1, nine, nine + 1_000), (1, ten, ten + 1_000)]);
+        assert!(plan.batches.iter().all(|batch| batch.came_ms == 0 && !batch.is_express));
+        assert_eq!(plan.routes["a"].longest_wait_ms, ten + 1_000);
+    }
 }

@@ -170,6 +170,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use groupage_core::domain::Traits;
 
     fn json_of(batch: Batch) -> Value {
         serde_json::to_value(shown(batch)).unwrap()
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_batch_shows_who_has_it_until_when_it_pauses_and_what_is_left_to_do() {
-        let candidate = Candidate { id: TaskId::new("t"), round: Round(0), bytes: 1 };
+        let candidate = Candidate { id: TaskId::new("t"), round: Round(0), bytes: 1, traits: Traits::default() };
         let open = Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[candidate], Timestamp(7), 0);
         let claimed = open.frozen(open.members.clone()).claimed(Claim { session: SessionId::new("r/s1") });
         assert_eq!(

@@ -26,6 +26,9 @@ struct TaskStatus {
     batch: Option<BatchId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The newer task that is called in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<TaskId>,
     returned: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<String>,
@@ -60,6 +63,7 @@ impl TaskStatus {
                 | Status::Batched { .. }
                 | Status::Succeeded { .. } => None,
             },
+            superseded_by: batch.as_ref().and_then(|batch| batch.superseder(task)).cloned(),
             returned: task.round.0,
             item: task.item.as_ref().map(ToString::to_string),
             registered_at_ms: task.created_at.0,
@@ -82,6 +86,7 @@ impl TaskStatus {
         ];
         rows.extend(one.why.as_ref().map(|reason| ("waits for", Cell::new(why(reason, now), Tone::Wary))));
         rows.extend(self.reason.as_ref().map(|reason| ("reason", Cell::new(reason, Tone::Bad))));
+        rows.extend(self.superseded_by.as_ref().map(|by| ("superseded by", by.as_str().into())));
         rows.extend(self.target.as_ref().map(|target| ("target", target.as_str().into())));
         rows.extend(self.batch.as_ref().map(|batch| ("batch", batch.as_str().into())));
         if self.returned > 0 {
@@ -100,6 +105,7 @@ const fn tone(shown: Shown) -> Tone {
         Shown::Scheduled | Shown::Queued | Shown::Created | Shown::Batched | Shown::InProgress => Tone::Wary,
         Shown::Succeeded => Tone::Good,
         Shown::Failed | Shown::Cancelled | Shown::Expired => Tone::Bad,
+        Shown::Superseded => Tone::Soft,
     }
 }
 

@@ -133,7 +133,7 @@ fn failure(status: ExitStatus) -> Option<Reason> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use groupage_core::domain::id::{BatchId, Fence};
+    use groupage_core::domain::id::{BatchId, Fence, Target};
     use groupage_core::domain::trace::{CallOf, CallTrace};
     use groupage_core::routes;
 
@@ -154,7 +154,8 @@ mod tests {
         trace: Option<CallTrace>,
     ) -> Result<Answer, NoAnswer> {
         let (batch, body, downstream) = (BatchId::new("b1"), body.to_owned(), routes::Downstream::Pull);
-        let call = Call { downstream: &downstream, batch: &batch, fence: Fence(17), attempt: 3, body, trace };
+        let target = &Target::new("r:t1");
+        let call = Call { downstream: &downstream, batch: &batch, target, fence: Fence(17), attempt: 3, body, trace };
         Exec::new(command, timeout).call(&call).await
     }
 

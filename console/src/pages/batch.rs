@@ -54,7 +54,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
 /// How full it is, against what its route allows.
 pub fn filling(visit: &Visit<'_>, batch: &Batch) -> Option<(&'static str, Markup)> {
     let route = visit.routes.as_ref()?.get(&batch.target.route())?;
-    let (members, most) = (batch.members.len(), route.batch.max_items);
+    let (members, most) = (batch.members.len(), route.for_target(&batch.target).batch.max_items);
     Some(("tasks", html! { (bar(members, most, "tasks")) " " (page::count(members)) " of " (page::count(most)) }))
 }
 

@@ -3,7 +3,7 @@
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::gate::Scope;
 use groupage_core::domain::why::Seen;
-use groupage_core::routes::{Downstream, Route};
+use groupage_core::routes::{Route, Settings};
 use maud::{Markup, html};
 
 use super::target::{places, rate, standing};
@@ -72,35 +72,48 @@ fn gate(seen: &Seen, now: Timestamp) -> [(&'static str, Markup); 3] {
 }
 
 fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
-    let downstream = match &route.downstream {
-        Downstream::Http(http) => html! { "HTTP " (id(&http.url)) },
-        Downstream::Lambda(lambda) => html! { "Lambda function " (id(&lambda.function)) },
-        Downstream::Pull => html! { "workers that pull" },
-    };
-    let batch = &route.batch;
+    let (what, which) = route.downstream.named();
+    let downstream = html! { (what) @if let Some(which) = which { " " (id(which)) } };
     let mut rows = vec![
         ("downstream", downstream),
-        (
-            "batch",
-            html! {
-                "at most " (batch.max_items) " tasks and " (batch.max_bytes) " bytes; waits " (span(batch.wait_ms))
-                " to be full"
-                @if !route.express { "; tasks that fill one wait their turn" }
-            },
-        ),
+        ("batch", html! { (batch(route.usual())) @if !route.express { "; tasks that fill one wait their turn" } }),
         ("retries", html! { (retries(route)) }),
         ("failed tasks are kept", html! { (span(route.keep_failed_ms)) }),
     ];
-    if let Some(most) = route.in_flight.per_target {
+    if let Some(most) = route.usual().in_flight {
         rows.push(("calls in flight for one Target", html! { "at most " (most) }));
     }
-    if route.shards > 1 {
+    let exceptions: Vec<_> = route.exceptions().collect();
+    if !exceptions.is_empty() {
+        rows.push((
+            "some Targets have their own",
+            html! {
+                @for (names, settings) in exceptions {
+                    div {
+                        (id(&names)) ": " (batch(settings))
+                        @if let Some(most) = settings.in_flight { "; at most " (most) " calls in flight" }
+                    }
+                }
+            },
+        ));
+    }
+    if route.shards.most() > 1 {
         rows.push(("shards", html! { (route.shards) }));
     }
     if route.is_ordered() {
         rows.push(("order", html! { "tasks of one key follow each other" }));
     }
     rows
+}
+
+/// How much one call carries, and when a batch ends that is not full.
+fn batch(settings: &Settings) -> Markup {
+    let batch = &settings.batch;
+    html! {
+        "at most " (batch.max_items) " tasks and " (batch.max_bytes) " bytes; waits " (span(batch.wait_ms))
+        " to be full"
+        @if let Some(closing) = &settings.closing { "; windows close at " code { (closing.to_string()) } }
+    }
 }
 
 /// How often a call is made, and the longest pauses in between.

@@ -47,7 +47,8 @@ pub fn listed(crowd: &Crowd, most: usize, visit: &Visit<'_>) -> Markup {
 
 fn row(group: &Group, visit: &Visit<'_>) -> Vec<Markup> {
     let now = visit.now;
-    let most = visit.routes.as_ref().and_then(|routes| Some(routes.get(&group.target.route())?.batch.max_items));
+    let route = visit.routes.as_ref().and_then(|routes| routes.get(&group.target.route()));
+    let most = route.map(|route| route.for_target(&group.target).batch.max_items);
     vec![
         page::target(&group.target),
         html! { (page::count(group.tasks())) },

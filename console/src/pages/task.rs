@@ -88,6 +88,9 @@ fn life(one: &OneTask) -> Vec<(Timestamp, Markup)> {
 }
 
 fn outcome(task: &Task, batch: &Batch) -> Option<(Timestamp, Markup)> {
+    if let Some(by) = batch.superseder(task) {
+        return Some((batch.created_at, html! { "superseded by task " (page::task(by)) ", called in its place" }));
+    }
     let calls = states::calls(batch.attempts);
     match &batch.status {
         batch::Status::Settled { at, .. } => {

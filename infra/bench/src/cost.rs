@@ -75,6 +75,9 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     for (name, setting) in trickles(options) {
         measured.push(measure(Box::new(Real), &name, &setting).await?);
     }
+    for (name, setting) in with_options(options) {
+        measured.push(measure(Box::new(Real), &name, &setting).await?);
+    }
     let idle = Idle::of(&simulated::run("idle", 0, &idle(options)).await?, 1);
     let labels =
         Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
@@ -107,6 +110,22 @@ fn trickles(options: &Args) -> impl Iterator<Item = (String, Setting)> {
         let load = Load::Trickle { per_second, seconds: options.trickle_s, targets: 1 };
         let name = format!("{per_second} a second{}", path(express));
         (name, Setting { seed: options.common.seed, express, ..Setting::of(load) })
+    })
+}
+
+/// The same burst without and with the options that give tasks traits.
+fn with_options(options: &Args) -> impl Iterator<Item = (String, Setting)> {
+    let load = Load::Burst { tasks: 1_000, targets: 1 };
+    [
+        ("no option", ("", "")),
+        ("weights", ("weight: \"`2`\", max_weight: 200, ", "")),
+        ("close_when, for none", ("close_when: \"parcel < `0`\", ", "")),
+        ("collapse, a key each", ("", "    collapse: to_string(parcel)\n")),
+        ("collapse, one key", ("", "    collapse: truck\n")),
+    ]
+    .into_iter()
+    .map(move |(name, fields)| {
+        (format!("1 Target, {name}"), Setting { seed: options.common.seed, options: fields, ..Setting::of(load) })
     })
 }
 

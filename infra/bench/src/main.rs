@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod adaptive;
+mod closing;
 mod cost;
 mod delay;
 mod fill;
@@ -10,6 +11,7 @@ mod gates;
 mod hot_key;
 mod lists;
 mod looks;
+mod overload;
 mod paper;
 mod plan;
 mod plot;
@@ -18,6 +20,7 @@ mod process;
 mod ranges;
 mod search;
 mod sends;
+mod shares;
 mod simulated;
 mod streams;
 mod throughput;
@@ -58,8 +61,11 @@ enum Benchmark {
     Fill(fill::Args),
     HotKey(hot_key::Args),
     Gates(gates::Args),
+    Shares(shares::Args),
     Adaptive(adaptive::Args),
+    Closing(closing::Args),
     Looks(looks::Args),
+    Overload(overload::Args),
 }
 
 #[tokio::main]
@@ -90,8 +96,11 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Fill(options) => fill::run(options, output).await,
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
+        Benchmark::Shares(options) => shares::run(options, output).await,
         Benchmark::Adaptive(options) => adaptive::run(options, output).await,
+        Benchmark::Closing(options) => closing::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
+        Benchmark::Overload(options) => overload::run(options, output).await,
     }
 }
 

@@ -5,7 +5,6 @@ use groupage_aws::{Place, dollars};
 use groupage_core::domain::id::Part;
 use serde::Serialize;
 
-use crate::mapping::settings;
 use crate::queues::Step;
 use crate::report::{Invocations, Outcome, billed_ms};
 
@@ -112,7 +111,7 @@ impl Bill {
         let all = |of: fn(&Invocations) -> u64| outcome.functions.values().map(of).sum::<u64>() as f64 / tasks;
         let (invocations, lambda_ms) = (all(|function| function.count), all(Invocations::billed_ms));
         let mb_ms = |(step, function): (&Step, &Invocations)| {
-            function.billed_ms() as f64 * f64::from(settings(*step).memory_mb)
+            function.billed_ms() as f64 * f64::from(step.settings().memory_mb)
         };
         let gb_seconds = outcome.functions.iter().map(mb_ms).sum::<f64>() / 1_024.0 / 1_000.0 / tasks;
         let mut dollars = Dollars {

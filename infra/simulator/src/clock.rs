@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
 /// The virtual moment at which every run begins, in milliseconds.
-const BEGINNING: u64 = 1_000_000_000;
+pub(crate) const BEGINNING: u64 = 1_000_000_000;
 
 /// Runs something on a runtime of its own whose clock is paused: the same every time.
 ///

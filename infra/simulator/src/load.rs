@@ -18,6 +18,13 @@ pub enum Load {
         /// Targets among which they are dealt out in turn.
         targets: usize,
     },
+    /// This many tasks of one Target at once, as a burst, and later one task of another.
+    AndOne {
+        /// Tasks of the one Target.
+        tasks: usize,
+        /// When the other's comes, in seconds.
+        after_s: u64,
+    },
     /// Single tasks at random moments.
     Trickle {
         /// Tasks a second, on average, to all Targets together.
@@ -51,6 +58,7 @@ impl Load {
     pub fn expected_tasks(self) -> u64 {
         match self {
             Self::Burst { tasks, .. } => tasks as u64,
+            Self::AndOne { tasks, .. } => tasks as u64 + 1,
             Self::Trickle { per_second, seconds, .. } | Self::Stream { per_second, seconds, .. } => {
                 (per_second * seconds as f64) as u64
             }
@@ -68,6 +76,11 @@ impl Load {
                 for (number, some) in all.chunks(TENS).enumerate() {
                     senders[number % SENDERS].push(Sending { at: Duration::ZERO, targets: some.to_vec() });
                 }
+                senders
+            }
+            Self::AndOne { tasks, after_s } => {
+                let mut senders = Self::Burst { tasks, targets: 1 }.senders(dice);
+                senders.push(vec![Sending { at: Duration::from_secs(after_s), targets: vec![1] }]);
                 senders
             }
             Self::Trickle { per_second, seconds, targets } => {
@@ -101,7 +114,7 @@ pub(crate) fn message(number: usize, target: usize) -> (String, Outgoing) {
     // Random order, as of UUIDs.
     let id = digest(&["task", &number.to_string()]);
     let body = format!(r#"{{"id":"{id}","payload":{{"truck":"t{target}","parcel":{number}}}}}"#);
-    (id, Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() })
+    (id, Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new(), tenant: None })
 }
 
 /// The id in a message that hands a batch on.

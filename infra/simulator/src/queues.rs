@@ -14,72 +14,15 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::TestEnv;
+use crate::fair::Fair;
 use crate::latency::Hop;
 use crate::machine::Machine;
+pub use crate::message::{Chain, Message, Step};
 
 /// SQS delays a message for 15 minutes at most.
 const MAX_DELAY_S: u64 = 900;
 /// A receive brings this many messages at most, and a delete takes as many.
 pub const MESSAGES_AT_ONCE: usize = 10;
-
-/// The queues between senders and steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// The task queue.
-    RegisterTask,
-    /// The FIFO task queue.
-    RegisterInOrder,
-    /// The elect queue.
-    ElectLeader,
-    /// The group queue.
-    GroupBatch,
-    /// The handle queue.
-    BatchHandler,
-}
-
-impl Step {
-    /// All of them, in a task's order.
-    pub const ALL: [Self; 5] =
-        [Self::RegisterTask, Self::RegisterInOrder, Self::ElectLeader, Self::GroupBatch, Self::BatchHandler];
-
-    /// The function's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RegisterTask => "register-task",
-            Self::RegisterInOrder => "register-task, FIFO",
-            Self::ElectLeader => "elect-leader",
-            Self::GroupBatch => "group-batch",
-            Self::BatchHandler => "batch-handler",
-        }
-    }
-
-    const fn of(to: &Destination) -> Option<Self> {
-        match to {
-            Destination::Tasks => Some(Self::RegisterTask),
-            Destination::InOrder(_) | Destination::Gather(_) => Some(Self::RegisterInOrder),
-            Destination::Elect => Some(Self::ElectLeader),
-            Destination::Group => Some(Self::GroupBatch),
-            Destination::Handle => Some(Self::BatchHandler),
-            Destination::Rejected | Destination::Notification(_) => None,
-        }
-    }
-}
-
-/// A message as a poller has it.
-#[derive(Clone, Debug)]
-pub struct Message {
-    /// For deleting or postponing it.
-    pub receipt: u64,
-    /// The body.
-    pub body: String,
-    /// How often it was received, this time included.
-    pub received: u32,
-    /// When it could first be received.
-    pub visible_at: Instant,
-    /// Its message group, on the FIFO queue: as long as one of a group is in somebody's hands, the others wait.
-    group: Option<String>,
-}
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -88,6 +31,9 @@ struct Queue {
     hidden: BTreeMap<(Instant, u64), Message>,
     /// Where those in somebody's hands are.
     in_hand: HashMap<u64, Instant>,
+    /// How many are in its dead-letter queue.
+    dead: usize,
+    fair: Fair,
 }
 
 /// All queues.
@@ -104,11 +50,13 @@ impl Queue {
     fn catch_up(&mut self, now: Instant) {
         while let Some(entry) = self.hidden.first_entry().filter(|entry| entry.key().0 <= now) {
             let message = entry.remove();
-            self.in_hand.remove(&message.receipt);
-            // A group's keep their order: what comes again comes before those that were sent after it.
-            let behind = message.group.as_ref().map_or(self.ready.len(), |_| {
-                self.ready.iter().position(|other| other.receipt > message.receipt).unwrap_or(self.ready.len())
-            });
+            if self.in_hand.remove(&message.receipt).is_some() {
+                self.fair.given_back(&message);
+            }
+            // Lanes keep their order: what comes again comes before those that were sent after it.
+            let before = |other: &Message| other.receipt > message.receipt;
+            let behind = if message.keeps_order { self.ready.iter().position(before) } else { None };
+            let behind = behind.unwrap_or(self.ready.len());
             self.ready.insert(behind, message);
         }
     }
@@ -131,8 +79,7 @@ impl Queue {
     /// one group after the other (developer guide, *FIFO queue delivery logic*: as many of one group as there are).
     fn take(&mut self, step: Step, most: usize) -> Vec<Message> {
         if step != Step::RegisterInOrder {
-            let count = self.ready.len().min(most);
-            return self.ready.drain(..count).collect();
+            return self.fair.take(&mut self.ready, most, self.in_hand.len());
         }
         let held = self.held();
         let groups = self.ready.iter().filter_map(|message| message.group.as_deref());
@@ -190,7 +137,12 @@ impl Queues {
         queue.has_free(step)
     }
 
-    fn put(&self, message: Outgoing) {
+    /// Messages in dead-letter queues, which nobody reads.
+    pub fn dead(&self) -> BTreeMap<Step, usize> {
+        self.queues().1.iter().filter(|(_, queue)| queue.dead > 0).map(|(step, queue)| (*step, queue.dead)).collect()
+    }
+
+    fn put(&self, message: Outgoing, chain: Chain) {
         // Nobody here reads the others.
         let Some(step) = Step::of(&message.to) else { return };
         let now = Instant::now();
@@ -199,8 +151,9 @@ impl Queues {
         queues.0 += 1;
         let receipt = queues.0;
         let queue = queues.1.entry(step).or_default();
-        let group = message.to.group();
-        let message = Message { receipt, body: message.body, received: 0, visible_at, group };
+        let keeps_order = step == Step::RegisterInOrder;
+        let group = if keeps_order { message.to.group() } else { message.tenant };
+        let message = Message { receipt, body: message.body, received: 0, visible_at, group, keeps_order, chain };
         if visible_at > now {
             queue.hidden.insert((visible_at, receipt), message);
         } else {
@@ -222,9 +175,16 @@ impl Queues {
                 let queue = queues.1.entry(step).or_default();
                 queue.catch_up(Instant::now());
                 let mut taken = queue.take(step, most.min(MESSAGES_AT_ONCE));
+                let found = taken.len();
+                taken.retain(|message| message.received < step.settings().max_receives);
+                queue.dead += found - taken.len();
+                if taken.is_empty() && found > 0 {
+                    continue;
+                }
                 let until = Instant::now() + visibility;
                 for message in &mut taken {
                     message.received += 1;
+                    queue.fair.handed_out(message);
                     queue.hidden.insert((until, message.receipt), message.clone());
                     queue.in_hand.insert(message.receipt, until);
                 }
@@ -263,8 +223,10 @@ impl Queues {
             let mut queues = self.queues();
             let queue = queues.1.entry(step).or_default();
             for receipt in some {
-                if let Some(until) = queue.in_hand.remove(receipt) {
-                    queue.hidden.remove(&(until, *receipt));
+                if let Some(until) = queue.in_hand.remove(receipt)
+                    && let Some(message) = queue.hidden.remove(&(until, *receipt))
+                {
+                    queue.fair.given_back(&message);
                 }
             }
         }
@@ -281,7 +243,7 @@ impl Queues {
         for (messages, bytes) in requests(messages) {
             self.count(Some(Step::RegisterTask), SqsRequest::Send, bytes);
             sleep_until(Instant::now() + Hop::Request.draw(dice)).await;
-            messages.into_iter().for_each(|message| self.put(message));
+            messages.into_iter().for_each(|message| self.put(message, Chain::default()));
         }
     }
 }
@@ -293,6 +255,8 @@ pub struct Wired {
     pub queues: Arc<Queues>,
     /// The environment.
     pub machine: Machine,
+    /// That of its invocation.
+    pub chain: Chain,
 }
 
 impl Outbox for Wired {
@@ -308,7 +272,7 @@ impl Outbox for Wired {
         let sent = requests.map(|(step, messages, bytes)| async move {
             self.queues.count(step, SqsRequest::Send, bytes);
             self.machine.call(Hop::Request).await;
-            messages.into_iter().for_each(|message| self.queues.put(message));
+            messages.into_iter().for_each(|message| self.queues.put(message, self.chain));
         });
         stream::iter(sent).buffer_unordered(REQUESTS_IN_FLIGHT).collect::<()>().await;
         (0..count).map(|_| Ok(())).collect()

@@ -9,8 +9,9 @@ use groupage_aws::entry::{Counts, Metric};
 use tokio::time::Instant;
 
 use crate::downstream::Seen;
+use crate::lambda::Refused;
 use crate::load::{batch_of, task_of};
-use crate::queues::{Message, Step};
+use crate::message::{Message, Step};
 
 /// What a function's invocations came to.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +74,10 @@ pub struct Outcome {
     pub counts: Counts,
     /// Requests that a partition refused.
     pub throttled: u64,
+    /// What Lambda refused.
+    pub refused: Refused,
+    /// Messages in dead-letter queues.
+    pub dead: BTreeMap<Step, usize>,
 }
 
 /// What is noted while a world runs.

@@ -10,9 +10,10 @@ use groupage_core::routes::Routes;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::clock::{TestEnv, in_virtual_time};
+use crate::clock::{BEGINNING, TestEnv, in_virtual_time};
 use crate::downstream::Accepting;
 use crate::lag::{Lag, Lagging};
+use crate::lambda::Running;
 use crate::limits::Capacity;
 use crate::mapping;
 use crate::queues::{Queues, Step};
@@ -38,6 +39,9 @@ pub enum Error {
 
 /// The world's clock is so far ahead of the beginning of virtual time that its numbers are as long as real ones.
 const AHEAD_MS: i64 = 1_800_000_000_000;
+/// A run begins so long before a full hour.
+pub const UNTIL_THE_HOUR: Duration = Duration::from_millis(HOUR_MS - (BEGINNING + AHEAD_MS.unsigned_abs()) % HOUR_MS);
+const HOUR_MS: u64 = 3_600_000;
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Runs what is simulated to its end, in virtual time, on a runtime of its own; `progress` hears of settled tasks.
@@ -72,6 +76,7 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         downstream: Accepting::after(Duration::from_millis(setting.call_ms)).away(setting.away_s.map(span)).bearing(
             setting.bears.iter().map(|(from_s, a_second)| (span((*from_s, 0)).start, f64::from(*a_second))).collect(),
         ),
+        lambda: Running::new(setting.lambda),
         steps,
     });
     let (begun, senders) = (Instant::now(), setting.load.senders(&world.env));
@@ -88,8 +93,9 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         first += sender.iter().map(|sending| sending.targets.len()).sum::<usize>();
         running.spawn(Arc::clone(&world).send(sender, numbers, begun));
     }
-    let patience = PATIENCE + setting.away_s.map_or(Duration::ZERO, |(_, seconds)| Duration::from_secs(seconds));
     let stop_after = setting.stop_after_s.map(Duration::from_secs);
+    let away = setting.away_s.map_or(Duration::ZERO, |(_, seconds)| Duration::from_secs(seconds));
+    let patience = PATIENCE + away + stop_after.unwrap_or_default();
     let took = until_done(&world, tasks, patience, stop_after, progress).await?;
     let notes = std::mem::take(&mut *world.report.notes());
     Ok(Outcome {
@@ -105,6 +111,8 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         gates: world.tables.gate_requests(),
         counts: notes.counts,
         throttled: capacity.map_or(0, |capacity| capacity.throttled()),
+        refused: world.lambda.refused(),
+        dead: world.queues.dead(),
     })
 }
 

@@ -128,6 +128,14 @@ pub fn share_used(setting: &Setting, outcome: &Outcome) -> Option<f64> {
     of_rate.into_iter().chain(of_places).reduce(f64::max)
 }
 
+/// For how long the tasks of this Target waited for their calls, each since it came.
+#[must_use]
+pub fn waits_of(outcome: &Outcome, target: &str) -> Vec<Duration> {
+    let calls = outcome.calls.iter().filter(|call| call.target == target);
+    let waited = |at: Instant, item: &String| Some(at.saturating_duration_since(outcome.tasks_at.get(item)?.0));
+    calls.flat_map(|call| call.items.iter().filter_map(move |item| waited(call.at, item))).collect()
+}
+
 /// By how many batches that came to batch-handler after it each batch was overtaken.
 #[must_use]
 pub fn overtaken(outcome: &Outcome) -> Vec<usize> {
@@ -166,6 +174,7 @@ mod tests {
     use groupage_aws::entry::Counts;
 
     use super::*;
+    use crate::lambda::Refused;
     use crate::load::Load;
     use crate::report::GateRequests;
 
@@ -193,6 +202,8 @@ mod tests {
             gates: GateRequests::default(),
             counts: Counts::default(),
             throttled: 0,
+            refused: Refused::default(),
+            dead: BTreeMap::new(),
         }
     }
 

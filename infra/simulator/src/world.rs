@@ -9,15 +9,18 @@ use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
 use groupage_aws::entry::{self, Handled, RouteSource, Stack};
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
+use groupage_core::domain::shards::Shards;
 use groupage_core::routes::Routes;
 use groupage_core::steps::track::Lifetimes;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::clock::TestEnv;
 use crate::downstream::Accepting;
+use crate::lambda::{Lambda, Running};
 use crate::limits::Limits;
 use crate::load::{Load, Sending, message};
 use crate::machine::Machine;
+use crate::message::Chain;
 use crate::queues::{Queues, Step, Wired};
 use crate::report::Report;
 use crate::store::{Store, Tables};
@@ -69,6 +72,29 @@ pub struct CallLimits {
     pub per_second: Option<u32>,
     /// Whether a pause holds back the whole route, and not just a Target.
     pub pauses_route: bool,
+    /// How Targets share it, if they do.
+    pub shared: Option<Weights>,
+}
+
+/// The weights by which Targets share a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weights {
+    /// All have the same.
+    Equal,
+    /// The first ten Targets have 1 to 10.
+    OneToTen,
+}
+
+impl Weights {
+    fn share(self) -> String {
+        let of = |n: usize| format!("target == 't{n}' && `{}`", n + 1);
+        let weight = match self {
+            Self::Equal => String::new(),
+            Self::OneToTen => format!(", weight: \"{}\"", (0..10).map(of).collect::<Vec<_>>().join(" || ")),
+        };
+        format!("share: {{ by: target{weight} }}, ")
+    }
 }
 
 /// What is simulated.
@@ -91,9 +117,15 @@ pub struct Setting {
     /// What the route's gate lets through.
     pub calls: CallLimits,
     /// How many shards each Target has.
-    pub shards: u8,
+    pub shards: Shards,
+    /// Whether tasks wait for the next full hour ([`UNTIL_THE_HOUR`](crate::UNTIL_THE_HOUR)).
+    pub hourly: bool,
+    /// Fields of the route's `batch` beside those, and lines of the route; empty without any.
+    pub options: (&'static str, &'static str),
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
+    /// How Lambda is set.
+    pub lambda: Lambda,
     /// When the downstream goes away, and for how long, in seconds.
     pub away_s: Option<(u64, u64)>,
     /// From which second on the downstream bears how many calls a second; nothing said: it bears all.
@@ -114,9 +146,12 @@ impl Setting {
             max_items: 100,
             call_ms: 1_000,
             express: false,
-            calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false },
-            shards: 1,
+            calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false, shared: None },
+            shards: Shards::Fixed(1),
+            hourly: false,
+            options: ("", ""),
             limits: None,
+            lambda: Lambda::DEFAULT,
             away_s: None,
             bears: Vec::new(),
             stop_after_s: None,
@@ -124,18 +159,20 @@ impl Setting {
     }
 
     pub(crate) fn routes(&self) -> String {
-        let Self { max_items, wait_ms, express, shards, .. } = self;
+        let Self { max_items, wait_ms, express, shards, options: (fields, lines), .. } = self;
+        let closes = if self.hourly { ", close_at: '0 * * * *'" } else { "" };
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
         let in_flight = match self.calls.in_flight.filter(|_| self.calls.adapts) {
             Some(most) => format!("in_flight: {{ at_most: {most} }}, "),
             None => limit("in_flight", self.calls.in_flight),
         };
-        let calls = in_flight + &limit("calls_per_second", self.calls.per_second);
+        let shared = self.calls.shared.map(Weights::share).unwrap_or_default();
+        let calls = in_flight + &limit("calls_per_second", self.calls.per_second) + &shared;
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
-             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
-             downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n"
+             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, {fields}express: {express}{closes} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
+             downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n{lines}"
         )
     }
 }
@@ -147,6 +184,7 @@ pub(crate) struct World {
     pub(crate) tables: Tables,
     pub(crate) routes: Arc<Routes>,
     pub(crate) downstream: Accepting,
+    pub(crate) lambda: Running,
     pub(crate) steps: Box<dyn Steps>,
 }
 
@@ -174,11 +212,11 @@ impl World {
         Machine::of_memory(self.env.clone(), memory_mb)
     }
 
-    fn function(&self, machine: Machine) -> Function {
+    fn function(&self, machine: Machine, chain: Chain) -> Function {
         Stack {
             store: self.tables.seen_by(machine.clone()),
             rations: machine.rations(),
-            queues: Wired { queues: Arc::clone(&self.queues), machine },
+            queues: Wired { queues: Arc::clone(&self.queues), machine, chain },
             env: self.env.clone(),
             timing: Timing::default(),
             lifetimes: Lifetimes::default(),
@@ -190,18 +228,20 @@ impl World {
         }
     }
 
-    /// One invocation on this environment; says which messages stay.
-    pub(crate) async fn handle(&self, machine: &Machine, step: Step, event: SqsEvent) -> Vec<String> {
-        let function = self.function(machine.clone());
+    /// One invocation on this environment, in this chain; says which messages stay.
+    pub(crate) async fn handle(&self, machine: &Machine, step: Step, chain: Chain, event: SqsEvent) -> Vec<String> {
+        let function = self.function(machine.clone(), chain);
         let handled = self.steps.handle(&function, &self.downstream, step, event).await;
         self.report.notes().counts.merge(&handled.counts);
         handled.response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
     }
 
     pub(crate) async fn sweep(self: Arc<Self>) {
-        let function = self.function(self.machine(MEMORY_MB));
+        // Its schedule begins a chain each time.
+        let function = self.function(self.machine(MEMORY_MB), Chain::default());
         loop {
             sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
+            let Some(_place) = self.lambda.place() else { continue };
             let begun = Instant::now();
             // What it could not do is the next one's.
             let (swept, _) = Box::pin(entry::sweep(&function, SWEEP_EVERY_MS)).await;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use groupage_aws::{Capacity, Place};
+use groupage_core::domain::Shards;
 use simulator::load::Load;
 use simulator::timing::fewest_calls;
 use simulator::{Outcome, Setting, run};
@@ -13,7 +14,15 @@ struct Most {
     requests: f64,
 }
 
+/// A burst, whose calls are as few as they can be.
 fn check(setting: &Setting, most: &Most) {
+    let outcome = costs(setting, most);
+    let (calls, fewest) = (outcome.calls.len(), fewest_calls(setting, &outcome));
+    let is_few = calls as f64 <= (fewest as f64 * 1.01).ceil();
+    assert!(is_few, "{calls} calls are more than a hundredth over the fewest, {fewest}");
+}
+
+fn costs(setting: &Setting, most: &Most) -> Outcome {
     let outcome: Outcome = run(setting, &|_| {}).unwrap();
     let a_task = |count: f64| count / outcome.tasks as f64;
     let Capacity { read, write } = outcome.usage.capacity();
@@ -39,11 +48,10 @@ fn check(setting: &Setting, most: &Most) {
             function.billed_ms()
         );
     }
-    let fewest = fewest_calls(setting, &outcome);
-    assert!(calls as f64 <= (fewest as f64 * 1.01).ceil(), "{what}: more calls than a hundredth over the fewest");
     assert!(write <= most.write_units, "{what}: over {} write units", most.write_units);
     assert!(read <= most.read_units, "{what}: over {} read units", most.read_units);
     assert!(requests <= most.requests, "{what}: over {} requests", most.requests);
+    outcome
 }
 
 fn burst(tasks: usize, targets: usize) -> Setting {
@@ -84,4 +92,26 @@ fn what_the_events_of_a_small_burst_leave_over_comes_together() {
 fn what_they_leave_over_of_many_targets_comes_together_too() {
     let setting = Setting { express: true, ..burst(10_000, 100) };
     check(&setting, &Most { write_units: 2.25, read_units: 0.55, requests: 0.43 });
+}
+
+/// Ten tasks a second, each sent alone.
+#[test]
+fn a_trickle_keeps_its_price() {
+    let setting = Setting::of(Load::Trickle { per_second: 10.0, seconds: 120, targets: 1 });
+    costs(&setting, &Most { write_units: 5.65, read_units: 2.03, requests: 3.71 });
+}
+
+#[test]
+fn a_quiet_target_whose_shards_follow_its_load_costs_what_one_with_one_shard_does() {
+    let trickle = Load::Stream { per_second: 10.0, seconds: 60, targets: 1 };
+    for load in [trickle, Load::Burst { tasks: 1_000, targets: 1 }, Load::Burst { tasks: 1_000, targets: 100 }] {
+        for express in [false, true] {
+            let [one, by_load] = [Shards::Fixed(1), Shards::ByLoad].map(|shards| {
+                let outcome = run(&Setting { shards, express, ..Setting::of(load) }, &|_| {}).unwrap();
+                let functions: Vec<_> = outcome.functions.values().map(|function| function.billed_ms()).collect();
+                (outcome.usage.capacity(), outcome.usage.sqs.total(), outcome.calls.len(), functions)
+            });
+            assert_eq!(by_load, one, "{load:?}, express: {express}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use simulator::load::Load;
-use simulator::timing::{overtaken, share_used};
-use simulator::{CallLimits, GateRequests, Setting, run};
+use simulator::timing::{overtaken, share_used, waits_of};
+use simulator::{CallLimits, GateRequests, Setting, Weights, run};
 
 const BATCHES: usize = 300;
 
@@ -47,4 +47,54 @@ fn places_in_flight_are_handed_on_at_a_flat_price_in_the_order_of_arrival() {
     assert!(requests <= 15.5, "{requests} reads and writes of gates a call");
     assert!(share >= 0.78, "{share} of the places");
     assert!(most_overtaken <= 60.0, "overtaken by {most_overtaken}");
+}
+
+/// For how many seconds the one task of another Target waits that comes after 600 of one Target, at 10 calls a second;
+/// and the requests for the gate a call.
+fn wait_of_one(shared: Option<Weights>) -> (f64, f64) {
+    let calls = CallLimits { per_second: Some(10), pauses_route: true, shared, ..CallLimits::default() };
+    let load = Load::AndOne { tasks: 600, after_s: 15 };
+    let setting = Setting { calls, max_items: 1, express: true, ..Setting::of(load) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    assert_eq!(outcome.calls.len(), 601, "each batch is called once");
+    let [wait] = waits_of(&outcome, "t1")[..] else { panic!("one call of the other's") };
+    let GateRequests { reads, writes } = outcome.gates;
+    (wait.as_secs_f64(), (reads + writes) as f64 / 601.0)
+}
+
+#[test]
+fn the_one_batch_of_a_target_does_not_wait_for_all_of_another_and_nobody_pays_for_it() {
+    let (before, price) = wait_of_one(None);
+    let (after, shared_price) = wait_of_one(Some(Weights::Equal));
+    println!("{before:.1} s, {price:.1} requests; where Targets share {after:.1} s, {shared_price:.1} requests");
+    assert!(before > 40.0, "{before} s behind all others");
+    assert!(after < 8.0, "{after} s");
+    assert!(shared_price < price + 0.3, "{shared_price} requests, not {price}");
+}
+
+#[test]
+fn ten_targets_share_a_rate_by_their_weights() {
+    let calls = CallLimits {
+        per_second: Some(10),
+        pauses_route: true,
+        shared: Some(Weights::OneToTen),
+        ..CallLimits::default()
+    };
+    let load = Load::Burst { tasks: 5_000, targets: 10 };
+    let setting = Setting { calls, max_items: 1, express: true, stop_after_s: Some(240), ..Setting::of(load) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    let first = outcome.calls.iter().map(|call| call.at).min().unwrap();
+    // From then on all have lined up; the largest Target has batches for long enough.
+    let within = |target: &str| {
+        let calls = outcome.calls.iter().filter(|call| call.target == target);
+        calls.filter(|call| (60..230).contains(&call.at.duration_since(first).as_secs())).count() as f64
+    };
+    let counts: Vec<f64> = (0..10).map(|n| within(&format!("t{n}"))).collect();
+    let all: f64 = counts.iter().sum();
+    println!("{counts:?}");
+    assert!(all > 1_600.0, "{all} of 1,700 calls");
+    for (weight, count) in (1..).zip(&counts) {
+        let (share, due) = (count / all, f64::from(weight) / 55.0);
+        assert!((share / due - 1.0).abs() < 0.05, "{weight}: {share:.4} of {due:.4}");
+    }
 }

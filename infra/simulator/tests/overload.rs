@@ -1,6 +1,8 @@
 //! More tasks of one Target come than its partition of the index bears.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use groupage_aws::entry::Metric;
+use groupage_core::domain::Shards;
 use simulator::limits::Limits;
 use simulator::load::Load;
 use simulator::timing::{Flow, flow};
@@ -14,19 +16,33 @@ const LIMIT: f64 = WRITE_UNITS / 2.0;
 /// Runs differ: of one seed ten times the limit leaves 53 % of it, of another 100 %.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
 
-/// Tasks a second that reach the downstream in the second half of a run, on average.
-fn reached(offered: f64, seconds: u64) -> f64 {
+/// Tasks a second that come, and those that reach the downstream, in the second half of a run; on average.
+fn flows(offered: f64, seconds: u64, shards: Shards) -> (f64, f64) {
     let limits = Limits { partitions: 64, isolated: true, write_units: WRITE_UNITS, ..Limits::default() };
     let load = Load::Stream { per_second: offered, seconds, targets: 1 };
-    let of_seed = |seed| {
-        let setting =
-            Setting { seed, express: false, limits: Some(limits), stop_after_s: Some(seconds), ..Setting::of(load) };
+    let (mut came, mut called) = (0.0, 0.0);
+    for seed in SEEDS {
+        let setting = Setting { seed, shards, limits: Some(limits), stop_after_s: Some(seconds), ..Setting::of(load) };
         let outcome = run(&setting, &|_| {}).unwrap();
+        assert_eq!(outcome.counts.get(Metric::MessagesBraked), 0, "a leader that is throttled is not held up");
         let Flow { offered, reached, left } = flow(&outcome, seconds);
-        println!("of {offered:.0} tasks a second {reached:.0} reached the downstream, {left} were left");
-        reached
-    };
-    SEEDS.map(of_seed).sum::<f64>() / SEEDS.count() as f64
+        let calls = outcome.calls.len();
+        println!(
+            "of {offered:.0} tasks a second {reached:.0} reached the downstream in {calls} calls, {left} were left"
+        );
+        came += offered;
+        called += reached;
+    }
+    let seeds = SEEDS.count() as f64;
+    (came / seeds, called / seeds)
+}
+
+fn is_long() -> bool {
+    std::env::var("GROUPAGE_TESTS").is_ok_and(|tests| tests == "long")
+}
+
+fn reached(offered: f64, seconds: u64) -> f64 {
+    flows(offered, seconds, Shards::Fixed(1)).1
 }
 
 #[test]
@@ -37,6 +53,15 @@ fn offered_twice_its_limit_a_target_keeps_nine_tenths_of_it() {
 #[test]
 fn offered_ten_times_its_limit_a_target_keeps_four_fifths_of_it() {
     // A backlog of five minutes takes long to simulate.
-    let seconds = if std::env::var("GROUPAGE_TESTS").is_ok_and(|tests| tests == "long") { 300 } else { 60 };
+    let seconds = if is_long() { 300 } else { 60 };
     assert!(reached(10.0 * LIMIT, seconds) >= 0.8 * LIMIT);
+}
+
+#[test]
+fn a_target_whose_shards_follow_its_load_carries_what_one_partition_does_not() {
+    // Ten times the limit needs all shards there are: within a minute they have not quite caught up.
+    for (times, share) in [(2.0, 0.9), (10.0, 0.75)].into_iter().take(if is_long() { 2 } else { 1 }) {
+        let (came, called) = flows(times * LIMIT, 60, Shards::ByLoad);
+        assert!(called >= share * came, "{times} times the limit: {called:.0} of {came:.0}");
+    }
 }

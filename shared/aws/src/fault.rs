@@ -3,6 +3,9 @@
 use std::error::Error as StdError;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::error::{
+    ProvisionedThroughputExceededException, RequestLimitExceeded, ThrottlingException,
+};
 use groupage_core::ports::Error;
 
 /// Codes of a service that has more to do than it bears. Most come with a 4xx status.
@@ -32,7 +35,7 @@ const PASSING: [&str; 6] = [
 ];
 
 /// Whether the service was asked more than it bears.
-fn is_throttling(code: &str, status: u16) -> bool {
+pub(crate) fn is_throttling(code: &str, status: u16) -> bool {
     status == 429 || THROTTLING.contains(&code)
 }
 
@@ -52,6 +55,7 @@ where
         SdkError::ServiceError(service) => {
             let code = service.err().code().unwrap_or("unknown");
             let why = format!("{code}: {}", service.err().message().unwrap_or("no message"));
+            let why = reasons(service.err().source()).map_or(why.clone(), |reasons| format!("{why} ({reasons})"));
             match service.raw().status().as_u16() {
                 status if is_throttling(code, status) => Error::Throttled { what, why },
                 status if passes(code, status) => Error::Unavailable { what, why },
@@ -63,6 +67,21 @@ where
         // The SDK's enum may grow; what it could not tell is worth a repeat.
         _ => Error::Unavailable { what, why: chain(&error) },
     }
+}
+
+/// Why DynamoDB throttles, as far as it says: `IndexWriteKeyRangeThroughputExceeded` is one hot key of an index.
+fn reasons(refusal: Option<&(dyn StdError + 'static)>) -> Option<String> {
+    let refusal = refusal?;
+    let throughput = refusal.downcast_ref().map(ProvisionedThroughputExceededException::throttling_reasons);
+    let throttling = || refusal.downcast_ref().map(ThrottlingException::throttling_reasons);
+    let limit = || refusal.downcast_ref().map(RequestLimitExceeded::throttling_reasons);
+    let reasons = throughput.or_else(throttling).or_else(limit)?;
+    let told = reasons.iter().map(|of| {
+        // The table, and the index behind it.
+        let resource = of.resource().and_then(|arn| arn.rsplit(':').next()).unwrap_or("?");
+        format!("{} of {resource}", of.reason().unwrap_or("?"))
+    });
+    Some(told.collect::<Vec<_>>().join(", ")).filter(|told| !told.is_empty())
 }
 
 /// An error and its causes on one line, each once: some errors repeat their cause in their own words.
@@ -81,6 +100,7 @@ pub fn chain(error: &dyn StdError) -> String {
 mod tests {
     use aws_sdk_dynamodb::error::ConnectorError;
     use aws_sdk_dynamodb::operation::put_item::PutItemError;
+    use aws_sdk_dynamodb::types::ThrottlingReason;
 
     use super::*;
 
@@ -91,6 +111,20 @@ mod tests {
         let error = failed("write", error);
         assert!(matches!(error, Error::Unavailable { .. }));
         assert_eq!(error.to_string(), "write: dispatch failure: io error: nobody listens");
+    }
+
+    #[test]
+    fn a_throttled_write_says_which_part_of_which_index_is_hot() {
+        let arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/groupage-task/index/waiting";
+        let reason = ThrottlingReason::builder().reason("IndexWriteKeyRangeThroughputExceeded").resource(arn).build();
+        let hot = ProvisionedThroughputExceededException::builder().throttling_reasons(reason).build();
+        let told = reasons(PutItemError::ProvisionedThroughputExceededException(hot).source());
+        let expected = "IndexWriteKeyRangeThroughputExceeded of table/groupage-task/index/waiting";
+        assert_eq!(told.as_deref(), Some(expected));
+        let silent = ProvisionedThroughputExceededException::builder().build();
+        assert_eq!(reasons(PutItemError::ProvisionedThroughputExceededException(silent).source()), None);
+        let other = std::io::Error::other("no throttling");
+        assert_eq!(reasons(Some(&other)), None);
     }
 
     #[test]

@@ -126,10 +126,10 @@ pub fn read(bytes: u64, freshness: Freshness) -> Units {
 
 /// The size of a waiting task's entry in the index.
 pub fn waiting_bytes(target: &Target, candidate: &Candidate, since: Timestamp) -> u64 {
-    let Candidate { id, round, bytes } = candidate;
+    let Candidate { id, round, bytes, traits } = candidate;
     item::size(&Item::from([
         ("Target".to_owned(), text(target.as_str())),
-        ("Status".to_owned(), text(groupage_core::domain::task::CREATED)),
+        ("Status".to_owned(), text(traits.waiting_word())),
         ("Id".to_owned(), text(id.as_str())),
         ("Round".to_owned(), number(round)),
         ("Bytes".to_owned(), number(bytes)),

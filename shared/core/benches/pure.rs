@@ -5,12 +5,13 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use groupage_core::domain::Traits;
 use groupage_core::domain::batch::Limits;
 use groupage_core::domain::drain::Drain;
 use groupage_core::domain::message::{Elect, Election};
 use groupage_core::domain::task_message::{self, TaskMessage};
 use groupage_core::domain::tracker::{Mark, Node, NodeId};
-use groupage_core::domain::{BatchId, Candidate, Round, RouteName, Target, TaskId, Timestamp, WorkflowId};
+use groupage_core::domain::{BatchId, Candidate, Copies, Round, RouteName, Target, TaskId, Timestamp, WorkflowId};
 use groupage_core::routes::{Item, Routes};
 use serde_json::value::RawValue;
 
@@ -51,7 +52,14 @@ fn message() -> TaskMessage {
 }
 
 fn candidates(count: usize) -> Vec<Candidate> {
-    (0..count).map(|n| Candidate { id: TaskId::new(format!("order-{n:08}")), round: Round(0), bytes: 200 }).collect()
+    (0..count)
+        .map(|n| Candidate {
+            id: TaskId::new(format!("order-{n:08}")),
+            round: Round(0),
+            bytes: 200,
+            traits: Traits::default(),
+        })
+        .collect()
 }
 
 #[divan::bench]
@@ -84,6 +92,7 @@ fn an_election_is_written(bencher: Bencher) {
         since: Timestamp(0),
         attempt: 0,
         signalled: None,
+        copies: Copies::NONE,
     });
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::to_string(&election));
 }
@@ -93,8 +102,8 @@ fn an_election_is_read(bencher: Bencher) {
     let routes = Routes::parse(ROUTES).unwrap();
     let target = routes.assign(&message().payload).unwrap().target;
     let workflow = WorkflowId::new("0123456789abcdef0123456789abcdef");
-    let election =
-        Election { workflow, target, tasks: candidates(ITEMS), since: Timestamp(0), attempt: 0, signalled: None };
+    let (tasks, since, copies) = (candidates(ITEMS), Timestamp(0), Copies::NONE);
+    let election = Election { workflow, target, tasks, since, attempt: 0, signalled: None, copies };
     let text = serde_json::to_string(&Elect::Waiting(election)).unwrap();
     bencher.counter(ItemsCount::new(ITEMS)).bench(|| serde_json::from_str::<Elect>(&text));
 }
@@ -106,7 +115,7 @@ fn a_leader_takes_a_batch_from_a_page_of_the_index(bencher: Bencher) {
     bencher.counter(ItemsCount::new(ITEMS)).with_inputs(|| candidates(2 * ITEMS)).bench_values(|page| {
         let mut drain: Drain<()> = Drain::new([], [target.clone()], false);
         drain.add_page(&target, page, None);
-        drain.take(limits.room())
+        drain.take(&limits.room())
     });
 }
 

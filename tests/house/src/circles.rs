@@ -4,8 +4,10 @@
 //! parts of a module, uses form no circle:
 //!
 //! - Siblings use each other in one direction only, whichever files below them do it.
-//! - A child calls no function of its parent's file if that file uses the child in turn, directly or through a sibling.
-//!   It may name the parent's types and constants, for one type may be written in several files: the parent's holds its
+//! - A child calls no function of its parent's file if that file uses the child in turn, directly or through a
+//! sibling.
+//!   It may name the parent's types and constants, for one type may be written in several files: the parent's holds
+//! its
 //!   fields, each child implements one port for it.
 //! - In a root module not even that: what the commands share with `main.rs` lies beside them.
 //!

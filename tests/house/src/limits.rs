@@ -21,7 +21,7 @@ const HOUR_S: u64 = 3_600;
 const MIB: u64 = 1024 * 1024;
 
 /// All rows.
-pub const ROWS: [Row; 24] = [
+pub const ROWS: [Row; 25] = [
     (
         "a task message",
         "{} bytes; on a list, with the id that it waits under",
@@ -49,6 +49,14 @@ pub const ROWS: [Row; 24] = [
             (Constant("shared/core/src/ports/downstream.rs", "MAX_ANSWER_BYTES"), MIB),
         ],
     ),
+    (
+        "a body for a queue, a bus, or a function that is not waited for; for a state machine",
+        "{} bytes; {} KiB",
+        &[
+            (Constant("shared/core/src/routes/downstream/kind.rs", "MAX_MESSAGE_BODY_BYTES"), 1),
+            (Constant("shared/core/src/routes/downstream/step_functions.rs", "MAX_INPUT_BYTES"), 1024),
+        ],
+    ),
     ("a reason", "64 letters, digits and `_-.:`", &[]),
     ("attempts of a task", "{}", &[(Field("Retry", "attempts"), 1)]),
     (
@@ -62,7 +70,11 @@ pub const ROWS: [Row; 24] = [
         "{} calls in flight, {} calls a second; in practice some dozens of calls a second",
         &[(Field("CallLimits", "in_flight_per_target"), 1), (Field("CallLimits", "calls_per_second"), 1)],
     ),
-    ("shards of a Target", "{}", &[(Field("Route", "shards"), 1)]),
+    (
+        "shards of a Target",
+        "{}; with `auto` {}",
+        &[(Field("Route", "shards"), 1), (Constant("shared/core/src/domain/shards.rs", "MOST_BY_LOAD"), 1)],
+    ),
     (
         "a number that orders a route's tasks",
         "{} ahead of the one whose turn it is",
@@ -126,7 +138,11 @@ pub fn table(constant: impl Fn(&str, &str) -> Option<u64>, schema: &Value) -> Op
         for (bound, divided_by) in *bounds {
             let number = match bound {
                 Constant(file, name) => constant(file, name)?,
-                Field(of, name) => schema["$defs"][of]["properties"][name]["maximum"].as_u64()?,
+                Field(of, name) => {
+                    let field = &schema["$defs"][of]["properties"][name];
+                    // A number, or a word in its place.
+                    field["maximum"].as_u64().or_else(|| field["anyOf"][0]["maximum"].as_u64())?
+                }
             };
             limit = limit.replacen("{}", &grouped(number / divided_by), 1);
         }

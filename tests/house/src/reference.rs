@@ -3,6 +3,7 @@
 //! A page holds a part between `<!-- generated: NAME -->` and `<!-- end -->`. The test compares it with what is made
 //! here, and writes it if `GROUPAGE_REWRITE` is set. So a field cannot be missing in the reference.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -33,11 +34,51 @@ fn row(cells: &[&str]) -> String {
 
 /// A section for each type of a JSON Schema, the root first.
 pub fn schema(schema: &Value) -> String {
-    let mut written = section(schema);
-    for (name, definition) in schema["$defs"].as_object().into_iter().flatten() {
+    sections(schema, section(schema), |_| true)
+}
+
+/// The same on two pages: the second, which is `page`, has the type `under` and what only that needs.
+pub fn schema_on_two_pages(schema: &Value, under: &str, page: &str, first: &str) -> (String, String) {
+    let rest = needed(schema, schema, under);
+    let (of_first, of_second) = (|name: &str| rest.contains(name), |name: &str| !rest.contains(name));
+    let link = |mut text: String, there: &dyn Fn(&str) -> bool, page: &str| {
+        for name in schema["$defs"].as_object().into_iter().flatten().map(|(name, _)| name).filter(|name| there(name)) {
+            let anchor = format!("](#{})", name.to_lowercase());
+            text = text.replace(&anchor, &format!("]({page}{}", &anchor[2..]));
+        }
+        text
+    };
+    let one = link(sections(schema, section(schema), of_first), &of_second, page);
+    (one, link(sections(schema, String::new(), of_second), &of_first, first))
+}
+
+fn sections(schema: &Value, mut written: String, has: impl Fn(&str) -> bool) -> String {
+    for (name, definition) in schema["$defs"].as_object().into_iter().flatten().filter(|(name, _)| has(name)) {
         let _ = write!(written, "\n## {name}\n\n{}\n\n{}", wrapped(&text(definition)), section(definition));
     }
     written
+}
+
+/// The types that a part of a schema needs, except those that only the type `without` needs.
+fn needed(schema: &Value, part: &Value, without: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut parts = vec![part];
+    while let Some(part) = parts.pop() {
+        match part {
+            Value::Object(fields) => {
+                parts.extend(fields.iter().filter(|(name, _)| *name != "$defs").map(|(_, one)| one))
+            }
+            Value::Array(all) => parts.extend(all),
+            Value::String(text) => {
+                let name = text.strip_prefix("#/$defs/").filter(|name| *name != without);
+                if let Some(name) = name.filter(|name| found.insert((*name).to_owned())) {
+                    parts.push(&schema["$defs"][name]);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    found
 }
 
 fn section(definition: &Value) -> String {

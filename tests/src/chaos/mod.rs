@@ -7,6 +7,8 @@ mod list;
 mod order;
 mod shards;
 mod stream;
+mod targets;
+mod traits;
 
 pub(crate) use list::naming;
 
@@ -91,12 +93,14 @@ impl Chaos {
             latency_ms: one_of(&mut dice, &[1, 5, 50]),
             skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
             loss: [0.0, 0.0, 0.01, 0.05][dice.random_range(0..4)],
+            newer: 0.0,
             twice: [0.0, 0.02, 0.1][dice.random_range(0..3)],
             mixes: false,
             sweeps: true,
             workers,
             retries: 0,
             cancels: 0.0,
+            spread: 1,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,
@@ -172,9 +176,14 @@ impl Chaos {
         setting.retries = if dice.random_bool(0.4) { dice.random_range(1..=2) } else { 0 };
         setting.cancels = if dice.random_bool(0.3) { [0.1, 0.4][dice.random_range(0..2)] } else { 0.0 };
         // A queue that keeps order gives records back in order, too.
+        setting.spread = shards.map_or(1, shards::Random::count);
         setting.mixes = express.mixes && order.is_none();
+        let traits = traits::of(&mut StdRng::seed_from_u64(seed ^ 0x0007_4A17));
+        routes = traits.options(&routes, order.is_some());
         routes.push_str(&order.map(order::Random::route).unwrap_or_default());
         routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
+        let mut dice = StdRng::seed_from_u64(seed ^ 0x007A_26E7);
+        routes.push_str(&targets::of(&mut dice, order.is_none()).unwrap_or_default());
         Self { setting, routes, events, fan_out, callers, stream, temper, held_at, sent }
     }
 
@@ -182,6 +191,12 @@ impl Chaos {
     pub fn with(mut self, mutation: Mutation) -> Self {
         // Without its rule a run may go round in circles; no run with all of them makes a tenth of that many calls.
         self.setting = Setting { mutation: Some(mutation), most_calls: 100_000, ..self.setting };
+        self
+    }
+
+    /// The same while a new version is deployed: half of the messages between steps are of the next one.
+    pub fn upgrading(mut self) -> Self {
+        self.setting.newer = 0.5;
         self
     }
 
@@ -223,6 +238,8 @@ fn routes(dice: &mut StdRng, pulled: bool, express: bool) -> String {
             "{ in_flight_per_target: 1, in_flight: 2, pause: route }",
             "{ calls_per_second: 2 }",
             "{ calls_per_second: 1, in_flight: 2 }",
+            "{ calls_per_second: 2, share: { by: target } }",
+            "{ in_flight: 1, share: { by: target } }",
         ],
     );
     let reject = one_of(dice, if pulled { &["fail"] } else { &["fail", "bisect"] });

@@ -12,6 +12,7 @@ pub(super) fn broken(world: &World) -> Vec<String> {
     let mut broken = the_ended_are_in_no_batch(world);
     broken.extend(the_omitted_are_in_no_call(world));
     broken.extend(nothing_expires_early(world));
+    broken.extend(the_superseded_are_replaced(world));
     broken
 }
 
@@ -63,6 +64,33 @@ fn the_omitted_are_in_no_call(world: &World) -> Vec<String> {
         let Some(items) = called.get(batch.id.as_str()) else { continue };
         let omitted = batch.omitted_ids().into_iter().filter(|id| items.contains(id.as_str()));
         broken.extend(omitted.map(|id| format!("the ended are not called: {} carried {id}", batch.id)));
+    }
+    broken
+}
+
+/// A task is superseded by a newer one with its key, which is a member of the same batch and not superseded itself.
+fn the_superseded_are_replaced(world: &World) -> Vec<String> {
+    let tasks: BTreeMap<TaskId, Task> =
+        world.tables().tasks().into_iter().map(|task| (task.id.clone(), task)).collect();
+    let key = |id: &TaskId| tasks.get(id)?.traits.collapse;
+    let mut broken = Vec::new();
+    for batch in world.tables().batches() {
+        for (position, member) in batch.members.iter().enumerate() {
+            let is_superseded = batch.omission(position).is_some_and(|omission| omission.ended == Ended::Superseded);
+            // An erased task does not say its key any more.
+            if !is_superseded || key(&member.id).is_none() {
+                continue;
+            }
+            let by = batch.superseded_by(position).filter(|by| {
+                let newer =
+                    key(by).zip(key(&member.id)).is_some_and(|(by_key, own)| by_key.replaces(by, (&own, &member.id)));
+                let position = batch.members.iter().position(|other| other.id == **by);
+                newer && position.is_some_and(|position| batch.superseded_by(position).is_none())
+            });
+            if by.is_none() {
+                broken.push(format!("newest wins: {} is superseded by nobody in {}", member.id, batch.id));
+            }
+        }
     }
     broken
 }

@@ -12,6 +12,7 @@ mod outages;
 mod scheduled;
 mod shards;
 mod streams;
+mod traits;
 mod windows;
 
 use futures::FutureExt;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Scenario> {
         scheduled::all(),
         shards::all(),
         streams::all(),
+        traits::all(),
         windows::all(),
         lists::all(),
     ]
@@ -69,6 +71,11 @@ fn calls() -> Vec<Scenario> {
         Scenario::new("a call per second", 6, six_of_one).route("limits: { calls_per_second: 1 }"),
         Scenario::new("turns at a rate", 6, six_targets).route("limits: { calls_per_second: 1 }"),
         Scenario::new("turns for one place", 6, six_targets).route("limits: { in_flight: 1 }").taking(1_500),
+        Scenario::new("turns of Targets that share a rate", 10, many_and_one)
+            .route("limits: { calls_per_second: 1, share: { by: target } }"),
+        Scenario::new("turns of Targets that share one place", 10, many_and_one)
+            .route("limits: { in_flight: 1, share: { by: target } }")
+            .taking(1_500),
         Scenario::new("turns at a rate and for a place", 6, six_of_one)
             .route("limits: { in_flight_per_target: 1, in_flight: 2, calls_per_second: 1 }"),
         Scenario::new("a pause for the whole route", 6, six).route("limits: { pause: route }").answering(
@@ -162,6 +169,12 @@ fn six_targets(world: &World) {
 fn six_of_one(world: &World) {
     world.send(&parcels(6, 1)[..3]);
     world.send(&parcels(6, 1)[3..]);
+}
+
+/// Nine of one Target, in three events, and one of another: four batches.
+fn many_and_one(world: &World) {
+    parcels(9, 1).chunks(3).for_each(|three| world.send(three));
+    world.send(&[parcel(9, 1)]);
 }
 
 fn four_of_one(world: &World) {

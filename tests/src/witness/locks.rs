@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::lock::{self, Acquisition, Held, Term};
+use groupage_core::domain::lock::{self, Acquisition, Asks, Held, Term};
 use groupage_core::domain::task::{self, Candidate};
-use groupage_core::domain::{Seq, Shard, Target, Timestamp};
+use groupage_core::domain::{Seq, Shard, Shards, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Locks, Released, Result, Signalled, layer};
 
 use super::Witness;
@@ -16,14 +16,17 @@ use crate::mutation::Mutation;
 pub(super) type Asked = BTreeMap<Target, Vec<(Target, Candidate)>>;
 
 impl Witness {
-    /// Everybody who waits for a Target, in shards that have no leader of their own.
-    async fn waiting_for_home(&self, home: &Target) -> Result<Vec<(Target, Candidate)>> {
-        let shards = self.shards.get(&home.route()).copied().unwrap_or(1);
+    /// Everybody who waits for a Target once its leader has this signal, in shards that it comes to and that have no
+    /// leader of their own.
+    async fn waiting_for_home(&self, home: &Target, asks: Option<Asks>) -> Result<Vec<(Target, Candidate)>> {
+        let shards = self.shards.get(&home.route()).copied().unwrap_or(Shards::Fixed(1));
+        let followed =
+            shards.promised(asks.map(|asks| asks.next).or(self.tables.lock(home).await?.and_then(|lock| lock.reach)));
         let mut waiting = Vec::new();
         for task in self.tables.tasks() {
             if let task::Status::Created { target } = &task.status
                 && target.whole() == *home
-                && (target == home || !target.stands_alone(shards))
+                && (target == home || !target.stands_alone(followed))
                 && (target == home || self.tables.lock(target).await?.is_none_or(|lock| lock.holder.is_none()))
             {
                 waiting.push((target.clone(), task.candidate()));
@@ -71,14 +74,17 @@ impl layer::Locks for Witness {
 
     async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
         // A shard's leader leaves what fills no batch to the home's.
-        if self.sees_all && target.shard() == Shard::HOME {
-            let waiting = self.waiting_for_home(target).await?;
+        let is_watched = self.sees_all && target.shard() == Shard::HOME;
+        let waiting = if is_watched { Some(self.waiting_for_home(target, held.asks).await?) } else { None };
+        let signalled = match self.mutation {
+            Some(Mutation::LosersDoNotSignal) => Signalled::Yes,
+            Some(_) | None => self.tables.signal(target, held).await?,
+        };
+        // One that is refused asks for nothing.
+        if let (Some(waiting), Signalled::Yes) = (waiting, &signalled) {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(target.clone(), waiting);
         }
-        if self.mutation == Some(Mutation::LosersDoNotSignal) {
-            return Ok(Signalled::Yes);
-        }
-        self.tables.signal(target, held).await
+        Ok(signalled)
     }
 
     async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::{BatchId, Exception, RouteName, Session, SessionId, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Exception, RouteName, Session, SessionId, Shards, TaskId, Timestamp};
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
 use groupage_core::routes::Routes;
@@ -36,7 +36,7 @@ pub struct Witness {
     pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
     /// Gates that a person held: which, when that was durable, and when it ended.
     holds: Mutex<Vec<(Scope, Instant, Option<Instant>)>>,
-    shards: BTreeMap<RouteName, u8>,
+    shards: BTreeMap<RouteName, Shards>,
     /// Who is to be found by the holder of each home's lock.
     asked: Mutex<locks::Asked>,
     /// Whether the index shows everything at once, so that a leader that looks again finds it.
@@ -235,9 +235,15 @@ impl layer::Sessions for Witness {
 }
 
 impl layer::Gates for Witness {
-    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+    async fn take_ticket(
+        &self,
+        scope: &Scope,
+        seen: &Gate,
+        stretch: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Gate>> {
         let old = self.tables.gate(scope).await?;
-        let taken = self.tables.take_ticket(scope, seen, now).await?;
+        let taken = self.tables.take_ticket(scope, seen, stretch, now).await?;
         if let (Some(Mutation::HandsOutTicketsTwice), Some(taken)) = (self.mutation, &taken) {
             let back = Gate { revision: taken.revision.next(), ..old };
             self.tables.store_gate(scope, &back, now).await?;

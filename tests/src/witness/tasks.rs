@@ -1,7 +1,7 @@
 //! Tasks under observation: each is settled once, by the batch that it is in.
 
 use groupage_core::domain::task::{Candidate, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, Traits};
 use groupage_core::ports::{
     Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, WayBack, layer,
 };
@@ -35,8 +35,8 @@ impl layer::Tasks for Witness {
         self.tables.join(id, round, batch).await
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
-        let taken = self.tables.take_turn(id, target, now).await?;
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
+        let taken = self.tables.take_turn((id, traits), target, now).await?;
         if taken == PutBack::Waits {
             self.comes_in_order(id).await?;
         }

@@ -54,6 +54,8 @@ pub struct World {
     pub env: TestEnv,
     /// The routes.
     pub routes: Routes,
+    /// The routes as processes go by them that register tasks.
+    pub(crate) registrars_routes: Routes,
     /// The routes as leaders know them.
     pub(crate) leaders_routes: Routes,
     /// Where calls go.
@@ -94,16 +96,15 @@ impl World {
     ///
     /// # Panics
     /// The routes are no routes.
-    #[allow(clippy::expect_used, reason = "a test's set-up")]
     pub fn new(setting: Setting, routes: &str, downstream: Scripted) -> Self {
         let env = TestEnv::new(setting.seed);
-        let leaders_routes = Routes::parse(&as_leaders_know_them(routes, setting.mutation)).expect("good routes");
-        let routes = Routes::parse(routes).expect("good routes");
+        let [routes, registrars_routes, leaders_routes] = in_force(routes, &setting);
         let witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &routes);
         Self {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),
-            queues: Queues::new(env.clone(), setting.loss),
+            queues: Queues::new(env.clone(), setting.loss, setting.newer),
             routes,
+            registrars_routes,
             leaders_routes,
             downstream,
             fate: Arc::new(
@@ -123,6 +124,14 @@ impl World {
             cancelled: Mutex::default(),
             to_erase: Mutex::default(),
         }
+    }
+
+    /// Puts other routes in force for all that is done from now on.
+    ///
+    /// # Panics
+    /// The routes are no routes.
+    pub fn push(&mut self, routes: &str) {
+        [self.routes, self.registrars_routes, self.leaders_routes] = in_force(routes, &self.setting);
     }
 
     /// The tables themselves.
@@ -436,6 +445,14 @@ impl World {
         let ahead_ms = i64::try_from(self.env.pick(0..=2 * self.setting.skew_ms)).unwrap_or_default() - skew_ms;
         Process::new(step, self.env.ahead_by(ahead_ms), Arc::clone(&self.fate), self.setting.latency_ms)
     }
+}
+
+/// Routes as all know them, as processes do that register tasks, and as leaders do.
+#[allow(clippy::expect_used, reason = "a test's set-up")]
+fn in_force(routes: &str, setting: &Setting) -> [Routes; 3] {
+    let spread = routes.replace("shards: auto", &format!("shards: {}", setting.spread));
+    let known = [routes.to_owned(), spread, as_leaders_know_them(routes, setting.mutation)];
+    known.map(|routes| Routes::parse(&routes).expect("good routes"))
 }
 
 /// The routes file as leaders know it: not as it is, if they overlook shards.

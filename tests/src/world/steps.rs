@@ -39,7 +39,7 @@ const IDLE_MS: u64 = 2_000;
 
 impl World {
     pub(crate) async fn register_as(&self, process: &Process, records: Vec<Record>) -> Report {
-        self.register_under(&self.routes, process, records).await
+        self.register_under(&self.registrars_routes, process, records).await
     }
 
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {

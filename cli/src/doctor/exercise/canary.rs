@@ -125,8 +125,8 @@ fn unfit(route: &Route) -> Option<&'static str> {
         (tells, "tells somebody of its tasks; it must say `notify: { failure: none, success: none }`"),
         (route.is_ordered(), "is ordered; it must not be"),
         (route.express, "makes batches without a leader; it must say `express: false`"),
-        (route.batch.max_items != FULL, "must say `max_items: 100`"),
-        (route.batch.wait_ms != WAIT_MS, "must say `wait_ms: 120000`: a leader waits by messages then"),
+        (route.usual().batch.max_items != FULL, "must say `max_items: 100`"),
+        (route.usual().batch.wait_ms != WAIT_MS, "must say `wait_ms: 120000`: a leader waits by messages then"),
     ];
     faults.into_iter().find_map(|(is_so, wrong)| is_so.then_some(wrong))
 }

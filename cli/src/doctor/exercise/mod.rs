@@ -187,6 +187,7 @@ impl Exercise {
             body: canary.message(),
             delay_ms: 0,
             attributes: Vec::new(),
+            tenant: None,
         };
         let messages = canaries.iter().map(message).collect();
         send_all(&self.queues, messages).await?;

@@ -6,6 +6,7 @@ use anyhow::{Error, Result};
 use embedded::Stack;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::{Dynamo, Sqs, System};
+use groupage_core::domain::Traits;
 use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::failed::Failure;
 use groupage_core::domain::stream::Offset;
@@ -123,8 +124,9 @@ impl<'a> Crowd<'a> {
         for route in 0..self.options.routes {
             for n in 0..BATCHES {
                 let member = |m: u64| TaskId::new(format!("b-{route}-{n}-{m}"));
-                let members: Vec<Candidate> =
-                    (0..MEMBERS).map(|m| Candidate { id: member(m), round: Round(0), bytes: 200 }).collect();
+                let members: Vec<Candidate> = (0..MEMBERS)
+                    .map(|m| Candidate { id: member(m), round: Round(0), bytes: 200, traits: Traits::default() })
+                    .collect();
                 let target = Target::new(format!("r{route}:t{n}"));
                 let mut batch = Batch::express(BatchId::new(batch_id(route, n)), target, &members, System.now());
                 batch.pulled = route % 2 == 0;
@@ -156,8 +158,9 @@ impl<'a> Crowd<'a> {
     async fn largest(&self) -> Result<()> {
         let now = System.now();
         let (target, id) = (Target::new("r0:largest"), BatchId::new(batch_id(0, LARGEST)));
-        let members: Vec<Candidate> =
-            (0..MOST_MEMBERS).map(|n| Candidate { id: TaskId::new(long_id(n)), round: Round(0), bytes: 200 }).collect();
+        let members: Vec<Candidate> = (0..MOST_MEMBERS)
+            .map(|n| Candidate { id: TaskId::new(long_id(n)), round: Round(0), bytes: 200, traits: Traits::default() })
+            .collect();
         let reason = Reason::new("x".repeat(64));
         let failed = Exception::Failed { reason: reason.clone(), attempts: 50 };
         let results = members.iter().map(|member| (member.id.clone(), failed.clone())).collect();

@@ -119,7 +119,7 @@ impl Invocation<'_> {
 
     async fn send(&self, to: Destination, message: &Message, delay_ms: u64) {
         let body = serde_json::to_string(message).unwrap_or_default();
-        let _ = self.queues.send(vec![Outgoing { to, body, delay_ms, attributes: Vec::new() }]).await;
+        let _ = self.queues.send(vec![Outgoing { to, body, delay_ms, attributes: Vec::new(), tenant: None }]).await;
     }
 
     /// Writes a task down; returns its election message.
@@ -129,7 +129,7 @@ impl Invocation<'_> {
         let (task, target) = (message.id.as_str().to_owned(), assigned.target.as_str().to_owned());
         self.tables.register(self.store, &task, &target, &message.payload).await?;
         let body = serde_json::to_string(&Message::Elect { task, target, again: false }).unwrap_or_default();
-        Ok(Some(Outgoing { to: Destination::Elect, body, delay_ms: 0, attributes: Vec::new() }))
+        Ok(Some(Outgoing { to: Destination::Elect, body, delay_ms: 0, attributes: Vec::new(), tenant: None }))
     }
 
     async fn elect(&self, task: String, target: String, again: bool) -> Result<()> {
@@ -147,7 +147,7 @@ impl Invocation<'_> {
     }
 
     async fn group(&self, batch: String, target: String, task: &str) -> Result<()> {
-        let most = self.routes.iter().next().map_or(100, |route| route.batch.max_items);
+        let most = self.routes.iter().next().map_or(100, |route| route.usual().batch.max_items);
         let mut members = self.tables.waiting(self.store, &target, most).await?;
         // The index may not show the winner's own task yet.
         if !members.iter().any(|member| member == task) && members.len() < most {
@@ -180,7 +180,8 @@ impl Invocation<'_> {
         let body = serde_json::json!({ "target": target, "items": items }).to_string();
         if let Some(route) = self.routes.iter().next() {
             let (id, fence) = (groupage_core::domain::id::BatchId::new(batch), groupage_core::domain::id::Fence(0));
-            let call = Call { downstream: &route.downstream, batch: &id, fence, attempt: 1, body, trace: None };
+            let target = &groupage_core::domain::id::Target::of(&route.name, target);
+            let call = Call { downstream: &route.downstream, batch: &id, target, fence, attempt: 1, body, trace: None };
             // It accepts everything.
             let _ = self.downstream.call(&call).await;
         }

@@ -53,6 +53,7 @@ async fn send(senders: &Sqs, tasks: u64, targets: u64) -> Result<()> {
             body: body(number, targets),
             delay_ms: 0,
             attributes: Vec::new(),
+            tenant: None,
         };
         let request = senders.send(numbers.map(message).collect());
         request.map(|sent| sent.into_iter().collect::<ports::Result<()>>())

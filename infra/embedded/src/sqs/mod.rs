@@ -21,6 +21,7 @@ use rustack_sqs_core::provider::RustackSqs;
 use rustack_sqs_http::dispatch::SqsHandler;
 use rustack_sqs_http::service::{SqsHttpConfig, SqsHttpService};
 use rustack_sqs_model::operations::SqsOperation;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -133,11 +134,34 @@ enum Handler {
 
 impl SqsHandler for Handler {
     fn handle_operation(&self, operation: SqsOperation, body: Bytes) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+        let body = match operation {
+            SqsOperation::SendMessage | SqsOperation::SendMessageBatch => without_tenants(body),
+            _ => body,
+        };
         match self {
             Self::Volatile(handler) => handler.handle_operation(operation, body),
             Self::Kept(handler) => handler.handle_operation(operation, body),
         }
     }
+}
+
+/// A standard queue of AWS takes message groups, and is fair among them. Those here hand messages out as they came, and
+/// refuse groups: so the groups are taken away.
+fn without_tenants(body: Bytes) -> Bytes {
+    const GROUP: &str = "MessageGroupId";
+    if !body.windows(GROUP.len()).any(|bytes| bytes == GROUP.as_bytes()) {
+        return body;
+    }
+    let Ok(Value::Object(mut input)) = serde_json::from_slice(&body) else { return body };
+    if input.get("QueueUrl").and_then(Value::as_str).is_none_or(|url| url.ends_with(".fifo")) {
+        return body;
+    }
+    input.remove(GROUP);
+    let entries = input.get_mut("Entries").and_then(Value::as_array_mut).into_iter().flatten();
+    for entry in entries.filter_map(Value::as_object_mut) {
+        entry.remove(GROUP);
+    }
+    Value::Object(input).to_string().into()
 }
 
 fn provider(port: u16, region: &str) -> Arc<RustackSqs> {

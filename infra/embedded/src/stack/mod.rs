@@ -17,8 +17,11 @@ use crate::guard::{Door, Guard, Key};
 use crate::place::REGION;
 use crate::sqs::Sqs;
 
-mod queues;
-mod tables;
+pub mod queues;
+pub mod tables;
+
+/// What the names of its tables and queues begin with.
+const NAME: &str = "groupage";
 
 /// Where tables and queues live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +71,8 @@ impl Stack {
             }
         };
         let config = sdk_config(&key, Endpoints { dynamo: dynamo.url(), sqs: sqs.url() });
-        let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config)).await?;
-        let queues = queues::create(&aws_sdk_sqs::Client::new(&config)).await?;
+        let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config), NAME).await?;
+        let queues = queues::create(&aws_sdk_sqs::Client::new(&config), NAME).await?;
         Ok(Self { dynamo, sqs, connection: Connection { config, tables, queues }, key })
     }
 

@@ -7,7 +7,7 @@ use aws_sdk_sqs::{
 };
 use groupage_aws::config::Queues;
 
-use crate::{Error, place::arn};
+use crate::Error;
 
 type Attributes = HashMap<Name, String>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -42,27 +42,27 @@ const GROUP: Step =
 const HANDLE: Step =
     Step { name: "handle", visibility_s: 75 + SPARE_S, max_receives: 100, max_bytes: 262_144, is_fifo: false };
 
-/// Creates every queue, each step's with its dead-letter queue.
-pub(super) async fn create(client: &Client) -> Result<Queues, Error> {
+/// Creates every queue, each step's with its dead-letter queue; their names begin with `prefix`.
+pub async fn create(client: &Client, prefix: &str) -> Result<Queues, Error> {
     let kept = || Attributes::from([(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned())]);
     Ok(Queues {
-        tasks: create_step(client, &TASK).await?,
-        in_order: create_step(client, &IN_ORDER).await?,
-        elect: create_step(client, &ELECT).await?,
-        group: create_step(client, &GROUP).await?,
-        handle: create_step(client, &HANDLE).await?,
-        rejected: create_queue(client, "groupage-rejected".to_owned(), kept()).await?,
-        notifications: create_queue(client, "groupage-notification".to_owned(), kept()).await?,
+        tasks: create_step(client, prefix, &TASK).await?,
+        in_order: create_step(client, prefix, &IN_ORDER).await?,
+        elect: create_step(client, prefix, &ELECT).await?,
+        group: create_step(client, prefix, &GROUP).await?,
+        handle: create_step(client, prefix, &HANDLE).await?,
+        rejected: create_queue(client, format!("{prefix}-rejected"), kept()).await?,
+        notifications: create_queue(client, format!("{prefix}-notification"), kept()).await?,
     })
 }
 
-async fn create_step(client: &Client, step: &Step) -> Result<String, Error> {
+async fn create_step(client: &Client, prefix: &str, step: &Step) -> Result<String, Error> {
     let (suffix, fifo) = if step.is_fifo { (".fifo", fifo()) } else { ("", Attributes::new()) };
     let mut kept = fifo.clone();
     kept.insert(Name::MessageRetentionPeriod, FOURTEEN_DAYS_S.to_owned());
-    let dead = create_queue(client, format!("groupage-{}-dead{suffix}", step.name), kept).await?;
+    let dead = create_queue(client, format!("{prefix}-{}-dead{suffix}", step.name), kept).await?;
     let redrive = serde_json::json!({
-        "deadLetterTargetArn": arn(&dead),
+        "deadLetterTargetArn": arn_of(client, &dead).await?,
         "maxReceiveCount": step.max_receives,
     });
     let mut attributes = fifo;
@@ -72,7 +72,17 @@ async fn create_step(client: &Client, step: &Step) -> Result<String, Error> {
         (Name::MaximumMessageSize, step.max_bytes.to_string()),
         (Name::RedrivePolicy, redrive.to_string()),
     ]);
-    create_queue(client, format!("groupage-{}{suffix}", step.name), attributes).await
+    create_queue(client, format!("{prefix}-{}{suffix}", step.name), attributes).await
+}
+
+/// The ARN of a queue.
+async fn arn_of(client: &Client, url: &str) -> Result<String, Error> {
+    let asked = client.get_queue_attributes().queue_url(url).attribute_names(Name::QueueArn).send().await;
+    let named = asked.map_err(BoxError::from).and_then(|answer| {
+        let arn = answer.attributes().and_then(|attributes| attributes.get(&Name::QueueArn)).cloned();
+        arn.ok_or_else(|| "the answer has no ARN".into())
+    });
+    named.map_err(|source| Error::Create { what: format!("the redrive policy to {url}"), source })
 }
 
 /// What makes a queue keep the order of each message group. A message that is sent twice within five minutes comes

@@ -1,12 +1,14 @@
 //! The tables, as `template.yaml` defines them.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex,
     GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
-    TimeToLiveSpecification, TimeToLiveStatus,
+    TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
 };
 use groupage_aws::config::Tables;
 
@@ -14,6 +16,9 @@ use crate::Error;
 
 /// The attribute that says when an item may go, in seconds since 1970.
 const TTL_ATTRIBUTE: &str = "Ttl";
+
+/// How often a new table is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -35,18 +40,18 @@ struct Index {
     carries: &'static [&'static str],
 }
 
-/// Creates the tables that are not there.
-pub(super) async fn create(client: &Client) -> Result<Tables, Error> {
+/// Creates the tables that are not there; their names begin with `prefix`.
+pub async fn create(client: &Client, prefix: &str) -> Result<Tables, Error> {
     let tables = Tables {
-        tasks: "groupage-tasks".to_owned(),
-        locks: "groupage-locks".to_owned(),
-        batches: "groupage-batches".to_owned(),
-        sessions: "groupage-sessions".to_owned(),
-        trackers: "groupage-trackers".to_owned(),
-        lists: "groupage-lists".to_owned(),
-        lanes: "groupage-lanes".to_owned(),
-        streams: "groupage-streams".to_owned(),
-        routes: "groupage-routes".to_owned(),
+        tasks: format!("{prefix}-tasks"),
+        locks: format!("{prefix}-locks"),
+        batches: format!("{prefix}-batches"),
+        sessions: format!("{prefix}-sessions"),
+        trackers: format!("{prefix}-trackers"),
+        lists: format!("{prefix}-lists"),
+        lanes: format!("{prefix}-lanes"),
+        streams: format!("{prefix}-streams"),
+        routes: format!("{prefix}-routes"),
     };
     let waiting = Index {
         name: Tables::WAITING_INDEX,
@@ -107,11 +112,22 @@ async fn ensure(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
         request = request.global_secondary_indexes(index.definition()?);
     }
     match request.send().await {
-        Ok(_) => {}
+        Ok(_) => until_active(client, shape.name).await?,
         Err(error) if exists(&error) => add_indexes(client, shape).await?,
         Err(error) => return Err(error.into()),
     }
     if shape.expires { expire(client, shape.name).await } else { Ok(()) }
+}
+
+/// Waits until a new table can be used: in this process it can at once, on AWS after some seconds.
+async fn until_active(client: &Client, table: &str) -> Result<(), BoxError> {
+    loop {
+        let described = client.describe_table().table_name(table).send().await?;
+        if described.table().and_then(|table| table.table_status()) == Some(&TableStatus::Active) {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Adds the indexes that a table of an earlier version does not have.

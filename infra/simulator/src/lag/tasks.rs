@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
     Entries, Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
     Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
@@ -118,6 +118,14 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(Page::of(index.visible.get(target), after, limit))
     }
 
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        // The inner index is read as well, so that its cost is counted.
+        self.inner.urgent(target, limit).await?;
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.catch_up(self.clock.now());
+        Ok(Page::urgent(index.visible.get(target), limit))
+    }
+
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         // What has waited for long was there long ago, whatever the lag.
         self.inner.waiting_long(look).await
@@ -142,17 +150,22 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         self.inner.unsettled_of(tracker, after, limit).await
     }
 
-    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+    async fn fall_due(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<Option<Waiting>> {
         let was = self.inner.read(std::slice::from_ref(id), Freshness::Latest).await?.pop();
-        let waiting = self.inner.fall_due(id, target, now).await?;
+        let waiting = self.inner.fall_due((id, traits), target, now).await?;
         if waiting.is_some() && was.is_some_and(|task| matches!(task.status, Status::Scheduled { .. })) {
             self.waits_again(id, target).await?;
         }
         Ok(waiting)
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
-        let taken = self.inner.take_turn(id, target, now).await?;
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
+        let taken = self.inner.take_turn((id, traits), target, now).await?;
         if taken == PutBack::Waits {
             self.waits_again(id, target).await?;
         }

@@ -4,7 +4,7 @@ use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
-use groupage_core::domain::{Seq, Target, Timestamp};
+use groupage_core::domain::{BatchId, Seq, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Gates, Locks, Released, Result, Signalled, Stored};
 
 use super::Store;
@@ -74,9 +74,22 @@ impl Gates for Store {
         self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }
 
-    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+    async fn take_ticket(
+        &self,
+        scope: &Scope,
+        seen: &Gate,
+        stretch: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Gate>> {
         self.tables.count_gate(|requests| requests.writes += 1);
-        let write = self.inner.take_ticket(scope, seen, now);
+        let write = self.inner.take_ticket(scope, seen, stretch, now);
         self.write(keys(&scope.key()), || self.gate_image(scope), write, Option::is_some).await
+    }
+
+    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+        self.tables.count_gate(|requests| requests.writes += 1);
+        let write = self.inner.give_back(scope, batch, lease);
+        let did = |stored: &Stored| *stored == Stored::Yes;
+        self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }
 }

@@ -1,9 +1,10 @@
 //! Tasks, with their prices.
 
 use groupage_aws::price::{self, Image};
-use groupage_aws::{ATTEMPTS, Place};
-use groupage_core::domain::task::{Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
+use groupage_aws::{ATTEMPTS, Place, Units};
+use groupage_core::domain::id::Part;
+use groupage_core::domain::task::{Candidate, Status, Task, Ties};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
     Entries, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment, Settlement,
     Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
@@ -37,10 +38,24 @@ impl Store {
         let registered = self.inner.register(task).await?;
         let image = self.task_image(&task.id).await?;
         match registered {
-            Registered::New => self.wrote(keys, None, image.as_ref()),
+            Registered::New => {
+                self.wrote(keys, None, image.as_ref());
+                if is_scheduled(Some(task)) {
+                    self.indexed_what_is_due(&task.id);
+                }
+            }
             Registered::Existing(_) => self.refused(keys, image.as_ref()),
         }
         Ok(registered)
+    }
+
+    /// Counts an entry that comes to the index of what is due, or leaves it. Its units are told with those of the index
+    /// of waiting tasks.
+    fn indexed_what_is_due(&self, id: &TaskId) {
+        let (part, units) = (Part::of_task(id).due_key(), (Units::default(), Units::whole(1)));
+        let keys = Keys::of(Place::Tasks, id.as_str(), Some(&part));
+        self.tables.meter.charge_write(keys.place(), units);
+        self.consume(keys, Hop::Write, units.0, units.1);
     }
 
     /// Makes a write of one task and counts it, by whether it `did` change the task.
@@ -78,6 +93,10 @@ fn target_of(task: &Task) -> Option<Target> {
         | Status::Succeeded { .. }
         | Status::Failed { .. } => None,
     }
+}
+
+fn is_scheduled(task: Option<&Task>) -> bool {
+    task.is_some_and(|task| matches!(task.status, Status::Scheduled { .. }))
 }
 
 fn waited(task: Option<&Task>) -> bool {
@@ -120,6 +139,15 @@ impl Tasks for Store {
         Ok(page)
     }
 
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        let keys = Keys::of(Place::Tasks, target.as_str(), Some(target.as_str()));
+        self.call(Hop::Page, keys).await?;
+        let urgent = self.inner.urgent(target, limit).await?;
+        let now = self.now();
+        self.paged(keys, urgent.iter().map(|candidate| price::waiting_bytes(target, candidate, now)).sum());
+        Ok(urgent)
+    }
+
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         let keys = Keys::of(Place::Tasks, "", None);
         self.call(Hop::Page, keys).await?;
@@ -148,16 +176,26 @@ impl Tasks for Store {
         Ok(sought)
     }
 
-    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+    async fn fall_due(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<Option<Waiting>> {
         let is_due = |_: &Option<Waiting>, task: Option<&Task>| {
             task.is_some_and(|task| matches!(task.status, Status::Scheduled { due, .. } if due <= now))
         };
-        self.change(id, self.inner.fall_due(id, target, now), is_due).await
+        let was_scheduled = is_scheduled(self.task_now(id).await?.as_ref());
+        let waits = self.change(id, self.inner.fall_due((id, traits), target, now), is_due).await?;
+        if was_scheduled && waits.is_some() {
+            self.indexed_what_is_due(id);
+        }
+        Ok(waits)
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let queued = |_: &PutBack, task: Option<&Task>| task.is_some_and(|task| task.status == Status::Queued);
-        self.change(id, self.inner.take_turn(id, target, now), queued).await
+        self.change(id, self.inner.take_turn((id, traits), target, now), queued).await
     }
 
     async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {

@@ -99,9 +99,10 @@ fn id_of(body: &str) -> Option<String> {
 mod tests {
     use groupage_core::domain::message::Election;
     use groupage_core::domain::rest::Stage;
-    use groupage_core::domain::{BatchId, Candidate, Round, Shard, Target, TaskId, Timestamp, WorkflowId};
+    use groupage_core::domain::{BatchId, Candidate, Copies, Round, Shard, Target, TaskId, Timestamp, WorkflowId};
 
     use super::*;
+    use groupage_core::domain::Traits;
 
     #[test]
     fn a_message_is_named_by_its_batch_or_its_first_tasks() {
@@ -130,16 +131,17 @@ mod tests {
         let election = Election {
             workflow: WorkflowId::new("w"),
             target: Target::new("r/3:t"),
-            tasks: vec![Candidate { id: TaskId::new("a"), round: Round(0), bytes: 1 }],
+            tasks: vec![Candidate { id: TaskId::new("a"), round: Round(0), bytes: 1, traits: Traits::default() }],
             since: Timestamp(1),
             attempt: 0,
             signalled: None,
+            copies: Copies::NONE,
         };
         let body = serde_json::to_string(&Elect::Waiting(election)).unwrap();
         let about = About::of("elect-dlq", &body, Some("m-1"));
         assert_eq!((about.tasks, about.targets), (vec!["a".to_owned()], vec!["r:t".to_owned()]));
         let (batch, target) = (BatchId::new("b"), Target::new("r:t"));
-        let handle = Handle { batch, target, waits: 0, nudge: 0, ticket: None };
+        let handle = Handle { batch, target, waits: 0, nudge: 0, ticket: None, copies: Copies::NONE };
         let body = serde_json::to_string(&handle).unwrap();
         assert_eq!(About::of("handle-dlq", &body, None).batch.as_deref(), Some("b"));
         assert_eq!(tasks("handle-dlq", "broken"), ["m-1"]);

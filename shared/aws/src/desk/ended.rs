@@ -153,11 +153,12 @@ impl Desk {
     async fn send_one_again(&self, queue: &Queue, message: Message, bodies: Vec<String>) -> Result<(), Error> {
         let source = source(queue, &self.queues.notifications, &message);
         let source = source.as_str();
+        // On a standard queue it is the message's tenant, and keeps no order.
         let group = system_attribute(&message, &MessageSystemAttributeName::MessageGroupId);
         // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart.
-        let group = group.filter(|_| source.ends_with(".fifo"));
+        let keeps_order = group.is_some() && source.ends_with(".fifo");
         for body in bodies {
-            let fresh = group.is_some().then(|| System.fresh_id());
+            let fresh = keeps_order.then(|| System.fresh_id());
             let request = self.client.send_message().queue_url(source).message_body(body);
             let request = request.set_message_group_id(group.clone()).set_message_deduplication_id(fresh);
             request.send().await.map_err(|error| Error::of("sending again from", &queue.name, error))?;

@@ -4,19 +4,22 @@
 //! environment. What the stack does not allow a route to call is not called. The answer is read to its end or to
 //! [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
-use groupage_core::routes::{self, Allowed, Http, Method};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, redirect};
+use groupage_core::routes::downstream::{Filling, Method, header};
+use groupage_core::routes::{self, Allowed, Http};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, Url, redirect};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::OnceCell;
 use tracing::warn;
 
+use crate::downstreams::compression::compressed;
 use crate::downstreams::lookup::{self, Guarded};
 use crate::downstreams::secrets::Secrets;
 
@@ -50,32 +53,28 @@ impl HttpCaller {
             warn!(%forbidden, "a call is not allowed");
             NoAnswer::Misconfigured(Reason::new(forbidden.reason()))
         })?;
+        let url = http.url.filled(filling(call)).map_err(|_| NoAnswer::Refused(Reason::new("target_not_in_url")))?;
         let headers = self.headers(http, call).await?;
-        let answer = self.send(http, call, headers.clone(), timeout).await?;
+        let request = Request { url, method: http.method, body: compressed(&call.body, http.compress).await? };
+        let answer = self.send(&request, headers.clone(), timeout).await?;
         if !matches!(answer.status, UNAUTHORIZED | FORBIDDEN) {
             return Ok(answer);
         }
-        self.secrets.forget(http.headers.values().filter_map(routes::HeaderValue::secret)).await;
+        self.secrets.forget(http.secrets().map(|(_, secret)| secret)).await;
         match self.headers(http, call).await {
-            Ok(renewed) if renewed != headers => self.send(http, call, renewed, timeout).await,
+            Ok(renewed) if renewed != headers => self.send(&request, renewed, timeout).await,
             Ok(_) | Err(_) => Ok(answer),
         }
     }
 
-    async fn send(
-        &self,
-        http: &Http,
-        call: &Call<'_>,
-        headers: HeaderMap,
-        timeout: Duration,
-    ) -> Result<Answer, NoAnswer> {
+    async fn send(&self, request: &Request<'_>, headers: HeaderMap, timeout: Duration) -> Result<Answer, NoAnswer> {
         let client = self.client.get_or_try_init(async || connect(Arc::clone(&self.allowed))).await?;
-        let method = match http.method {
+        let method = match request.method {
             Method::Post => reqwest::Method::POST,
             Method::Put => reqwest::Method::PUT,
             Method::Patch => reqwest::Method::PATCH,
         };
-        let request = client.request(method, &http.url).headers(headers).body(call.body.clone());
+        let request = client.request(method, request.url.clone()).headers(headers).body(request.body.to_vec());
         tokio::time::timeout(timeout, async { read(request.send().await.map_err(no_answer)?).await })
             .await
             .unwrap_or(Err(NoAnswer::Timeout))
@@ -87,10 +86,15 @@ impl HttpCaller {
         for (name, value) in &http.headers {
             let unusable = || NoAnswer::Misconfigured(Reason::new("header_unusable"));
             let value = match value {
-                routes::HeaderValue::Text(text) => HeaderValue::from_str(text).map_err(|_| unusable())?,
+                routes::HeaderValue::Text(text) => {
+                    HeaderValue::from_str(&header(text, filling(call))).map_err(|_| unusable())?
+                }
                 routes::HeaderValue::Secret { secret } => self.secrets.header(secret).await?,
             };
             headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable())?, value);
+        }
+        if let Some(by) = http.compress {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(by.as_str()));
         }
         // Last, since what these say must be true whatever the route says.
         let batch = HeaderValue::from_str(call.batch.as_str());
@@ -103,6 +107,17 @@ impl HttpCaller {
         }
         Ok(headers)
     }
+}
+
+/// What is sent, beside its headers.
+struct Request<'a> {
+    url: Url,
+    method: Method,
+    body: Cow<'a, [u8]>,
+}
+
+fn filling<'a>(call: &'a Call<'_>) -> Filling<'a> {
+    Filling { batch: call.batch, target: call.target }
 }
 
 /// Makes the client, which connects to allowed addresses only.

@@ -1,12 +1,17 @@
-//! The downstream batch APIs: a call goes over HTTP or to a Lambda function, as its route says.
+//! The downstream batch APIs: a call goes where its route says, one file for each kind.
 //!
 //! One call here is one call there: nothing on the way repeats it. What to repeat, and when, is the route's retry
 //! policy.
 
+mod compression;
+mod eventbridge;
 mod http;
 mod lambda;
 mod lookup;
+mod sdk;
 mod secrets;
+mod sqs;
+mod step_functions;
 
 use std::time::Duration;
 
@@ -14,34 +19,68 @@ use aws_config::SdkConfig;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use groupage_core::routes::{self, Allowed};
+use tracing::warn;
 
 use self::http::HttpCaller;
 pub(crate) use self::http::tls;
-use self::lambda::LambdaCaller;
+use self::sdk::Lazy;
 use self::secrets::Secrets;
 
 /// The port `Downstream`. Nothing is connected, or even loaded, before the first call that needs it.
 #[derive(Debug)]
 pub struct Downstreams {
     http: HttpCaller,
-    lambda: LambdaCaller,
+    lambda: Lazy<aws_sdk_lambda::Client>,
+    sqs: Lazy<aws_sdk_sqs::Client>,
+    eventbridge: Lazy<aws_sdk_eventbridge::Client>,
+    step_functions: Lazy<aws_sdk_sfn::Client>,
+    /// Whether there is an AWS, or an emulator of it.
+    has_aws: bool,
 }
 
 impl Downstreams {
-    /// Downstreams whose secrets and functions are reached with this configuration. No other call is made, and no other
-    /// secret sent, than is `allowed`.
+    /// Downstreams whose secrets, functions, queues, buses and state machines are reached with this configuration. No
+    /// other call is made over HTTP, and no other secret sent, than is `allowed`.
     pub fn new(config: &SdkConfig, allowed: Allowed) -> Self {
-        let http = HttpCaller::new(Secrets::new(config.clone()), allowed);
-        Self { http, lambda: LambdaCaller::new(config.clone()) }
+        Self {
+            http: HttpCaller::new(Secrets::new(config.clone()), allowed),
+            lambda: Lazy::new(config),
+            sqs: Lazy::new(config),
+            eventbridge: Lazy::new(config),
+            step_functions: Lazy::new(config),
+            has_aws: true,
+        }
+    }
+
+    /// The same with queues that are reached with another configuration: a laptop's own.
+    #[must_use]
+    pub fn with_queues(self, config: &SdkConfig) -> Self {
+        Self { sqs: Lazy::new(config), ..self }
+    }
+
+    /// The same where there is no AWS: what only AWS has is not called, and its batches wait.
+    #[must_use]
+    pub fn without_aws(self) -> Self {
+        Self { has_aws: false, ..self }
     }
 }
 
 impl Downstream for Downstreams {
     async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
         let timeout = Duration::from_millis(call.downstream.timeout_ms().unwrap_or_default());
+        if !self.has_aws && call.downstream.needs_aws() {
+            let (what, which) = call.downstream.named();
+            warn!(what, which, "this needs AWS or an emulator of it: set AWS_REGION and credentials, and start again");
+            return Err(NoAnswer::Misconfigured(Reason::new("needs_aws")));
+        }
         match call.downstream {
             routes::Downstream::Http(http) => self.http.call(http, call, timeout).await,
-            routes::Downstream::Lambda(lambda) => self.lambda.call(lambda, call, timeout).await,
+            routes::Downstream::Lambda(function) => lambda::call(&self.lambda, function, call, timeout).await,
+            routes::Downstream::Sqs(queue) => sqs::call(&self.sqs, queue, call, timeout).await,
+            routes::Downstream::EventBridge(bus) => eventbridge::call(&self.eventbridge, bus, call, timeout).await,
+            routes::Downstream::StepFunctions(machine) => {
+                step_functions::call(&self.step_functions, machine, call, timeout).await
+            }
             // Nobody hands such a batch on; its workers have a downstream of their own.
             routes::Downstream::Pull => Err(NoAnswer::Misconfigured(Reason::new("route_is_pulled"))),
         }

@@ -15,6 +15,8 @@ pub(crate) enum Clause {
     Equals(&'static str, AttributeValue),
     /// The attribute has one of these values.
     OneOf(&'static str, Vec<AttributeValue>),
+    /// The attribute, a text, begins with this, or has one of these values, if there are any.
+    Begins(&'static str, AttributeValue, Vec<AttributeValue>),
     /// The attribute is there.
     Present(&'static str),
     /// The attribute is not there or has this value.
@@ -33,6 +35,10 @@ pub(crate) enum Clause {
     KeyAbsent(String),
     /// The attribute, which some caller's key names, is there.
     KeyPresent(String),
+    /// The attribute is a map that has this key.
+    PresentWithin(&'static str, String),
+    /// The attribute is a map that has this key, with this number or a lower one.
+    AtMostWithin(&'static str, String, AttributeValue),
 }
 
 impl Clause {
@@ -79,6 +85,15 @@ impl Terms {
                 let values: Vec<String> = values.iter().map(|value| self.value(value.clone())).collect();
                 format!("{} IN ({})", self.name(attribute), values.join(", "))
             }
+            Clause::Begins(attribute, beginning, values) => {
+                let (name, beginning) = (self.name(attribute), self.value(beginning.clone()));
+                let begins = format!("begins_with({name}, {beginning})");
+                let values: Vec<String> = values.iter().map(|value| self.value(value.clone())).collect();
+                match values.is_empty() {
+                    true => begins,
+                    false => format!("({begins} OR {name} IN ({}))", values.join(", ")),
+                }
+            }
             Clause::AbsentOrEquals(attribute, value) => {
                 let (name, value) = (self.name(attribute), self.value(value.clone()));
                 format!("(attribute_not_exists({name}) OR {name} = {value})")
@@ -96,6 +111,10 @@ impl Terms {
             }
             Clause::KeyAbsent(attribute) => format!("attribute_not_exists({})", self.name(attribute)),
             Clause::KeyPresent(attribute) => format!("attribute_exists({})", self.name(attribute)),
+            Clause::AtMostWithin(map, key, value) => {
+                format!("{} <= {}", self.path(&[map, key]), self.value(value.clone()))
+            }
+            Clause::PresentWithin(map, key) => format!("attribute_exists({})", self.path(&[map, key])),
         }
     }
 
@@ -108,6 +127,12 @@ impl Terms {
         let placeholder = if is_plain { format!("#{attribute}") } else { format!("#n_{}", self.names.len()) };
         self.names.insert(placeholder.clone(), attribute.to_owned());
         placeholder
+    }
+
+    /// The way to what lies in maps within an attribute.
+    fn path(&mut self, path: &[&str]) -> String {
+        let names: Vec<String> = path.iter().map(|part| self.name(part)).collect();
+        names.join(".")
     }
 
     fn value(&mut self, value: AttributeValue) -> String {
@@ -183,6 +208,13 @@ impl Change {
         self
     }
 
+    /// Adds to a number that is there, in maps within an attribute.
+    pub(crate) fn increase_within(mut self, path: [&str; 3], value: AttributeValue) -> Self {
+        let (name, value) = (self.terms.path(&path), self.terms.value(value));
+        self.sets.push(format!("{name} = {name} + {value}"));
+        self
+    }
+
     /// Adds to a number; one that is not there counts as zero.
     pub(crate) fn add(mut self, attribute: &'static str, value: AttributeValue) -> Self {
         let addition = format!("{} {}", self.terms.name(attribute), self.terms.value(value));
@@ -194,6 +226,13 @@ impl Change {
     pub(crate) fn remove(mut self, attribute: &str) -> Self {
         let name = self.terms.name(attribute);
         self.removes.push(name);
+        self
+    }
+
+    /// Takes away what lies in a map.
+    pub(crate) fn remove_within(mut self, path: [&str; 2]) -> Self {
+        let path = self.terms.path(&path);
+        self.removes.push(path);
         self
     }
 
@@ -234,6 +273,14 @@ mod tests {
         let change = Change::default().set_to("s:a-b#c", "Taken").increase("Taken", number(3_u64)).remove("s:a-b#c");
         assert_eq!(change.expression(), "SET #n_0 = #Taken, #Taken = #Taken + :v0 REMOVE #n_0");
         assert_eq!(change.terms.names["#n_0"], "s:a-b#c");
+    }
+
+    #[test]
+    fn what_lies_in_maps_is_named_by_its_way() {
+        let change = Change::default().increase_within(["Shares", "12", "N"], number(1_u64));
+        assert_eq!(change.expression(), "SET #Shares.#12.#N = #Shares.#12.#N + :v0");
+        let clause = Clause::PresentWithin("Shares", "12".to_owned());
+        assert_eq!(Terms::default().condition(&[clause]), "attribute_exists(#Shares.#12)");
     }
 
     #[test]

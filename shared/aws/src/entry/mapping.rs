@@ -15,6 +15,10 @@ pub struct Settings {
     pub visibility_s: u64,
     /// The function's memory, in MB, which its share of a processor grows with.
     pub memory_mb: u32,
+    /// The most invocations under way at once.
+    pub max_concurrency: usize,
+    /// How often a message is received before it goes to the dead-letter queue.
+    pub max_receives: u32,
 }
 
 impl Settings {
@@ -26,19 +30,34 @@ impl Settings {
 }
 
 /// The task queue.
-pub const TASKS: Settings =
-    Settings { batch_size: 1_000, window_s: 2, timeout_s: 30, visibility_s: 240, memory_mb: GROUPING_MEMORY_MB };
+pub const TASKS: Settings = Settings {
+    batch_size: 1_000,
+    window_s: 2,
+    timeout_s: 30,
+    visibility_s: 240,
+    memory_mb: GROUPING_MEMORY_MB,
+    max_concurrency: 250,
+    max_receives: 10,
+};
 /// The FIFO task queue, of what keeps an order and of what events leave over: its mapping takes tens, and has no
 /// window.
-pub const IN_ORDER: Settings = Settings { batch_size: FULL_EVENT, window_s: 0, ..TASKS };
+pub const IN_ORDER: Settings = Settings { batch_size: FULL_EVENT, window_s: 0, max_concurrency: 100, ..TASKS };
 /// The elect queue.
 pub const ELECT: Settings =
-    Settings { batch_size: 10, window_s: 0, timeout_s: 15, visibility_s: 90, memory_mb: GROUPING_MEMORY_MB };
+    Settings { batch_size: 10, window_s: 0, timeout_s: 15, visibility_s: 90, max_concurrency: 150, ..TASKS };
 /// The group queue.
 pub const GROUP: Settings =
-    Settings { batch_size: 1, window_s: 0, timeout_s: 60, visibility_s: 360, memory_mb: GROUPING_MEMORY_MB };
-/// The handle queue.
-pub const HANDLE: Settings = Settings { batch_size: 1, window_s: 0, timeout_s: 75, visibility_s: 450, memory_mb: 256 };
+    Settings { batch_size: 1, window_s: 0, timeout_s: 60, visibility_s: 360, max_concurrency: 200, ..TASKS };
+/// The handle queue. Every retry of a call is a receive.
+pub const HANDLE: Settings = Settings {
+    batch_size: 1,
+    window_s: 0,
+    timeout_s: 75,
+    visibility_s: 450,
+    memory_mb: 256,
+    max_concurrency: 250,
+    max_receives: 100,
+};
 /// What is between a task and its call works through tasks one by one; batch-handler waits, and is billed meanwhile.
 const GROUPING_MEMORY_MB: u32 = 1_024;
 /// Memory of the other functions, in MB.
@@ -78,6 +97,10 @@ mod tests {
             assert_eq!(within(&format!("  {queue}"), "VisibilityTimeout"), settings.visibility_s, "{queue}");
             let memory = word(&format!("\n  {function}:\n"), "MemorySize: !Ref");
             assert_eq!(number(&format!("\n  {memory}:\n"), "Default"), u64::from(settings.memory_mb), "{function}");
+            let cap = word(&format!("\n        {mapping}:\n"), "MaximumConcurrency: !Ref");
+            let cap = number(&format!("\n  {cap}:\n"), "Default");
+            assert_eq!(cap, settings.max_concurrency as u64, "{mapping}");
+            assert_eq!(within(&format!("  {queue}"), "maxReceiveCount"), u64::from(settings.max_receives), "{queue}");
         }
         assert_eq!(number("\n  IntakeWindow:\n", "Default"), TASKS.window_s);
         assert_eq!(number("\n  MemorySize:\n", "Default"), u64::from(MEMORY_MB));

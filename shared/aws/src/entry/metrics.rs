@@ -22,6 +22,8 @@ pub enum Metric {
     TasksGathered,
     /// Tasks that went back to the task queue, since the index of their Target is throttled.
     TasksYielded,
+    /// Targets, or shards, whose part of the index took no more tasks. The log names the first of an event.
+    TargetsThrottled,
     /// Registrations that found their task there.
     TasksRepeated,
     /// Messages sent to the rejected queue.
@@ -56,6 +58,8 @@ pub enum Metric {
     TasksReturned,
     /// Records, and elections that share one, that will come again because of an error, or for lack of time.
     RecordsFailed,
+    /// Messages that copied themselves too fast for too long: each copy waits for a quarter of an hour from then on.
+    MessagesBraked,
     /// Sessions that sweep found over.
     SessionsExpired,
     /// Batches that sweep sent on.

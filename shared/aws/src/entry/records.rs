@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use groupage_core::domain::batch::Pace;
     use groupage_core::domain::message::{Election, Lead};
-    use groupage_core::domain::{Fence, Target, Term, Timestamp, WorkflowId};
+    use groupage_core::domain::{Copies, Fence, Target, Term, Timestamp, WorkflowId};
     use groupage_core::ports::{self, Outgoing};
 
     fn record(id: &str, body: &str) -> SqsMessage {
@@ -187,13 +187,23 @@ mod tests {
 
     fn election(n: usize) -> Election {
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election { workflow, target, tasks: Vec::new(), since: Timestamp(0), attempt: 1, signalled: None }
+        Election {
+            workflow,
+            target,
+            tasks: Vec::new(),
+            since: Timestamp(0),
+            attempt: 1,
+            signalled: None,
+            copies: Copies::NONE,
+        }
     }
 
     fn leader(n: usize) -> Successor {
         let Election { workflow, target, .. } = election(n);
         let term = Term { target, workflow, fence: Fence(1) };
-        Successor::Lead(Lead { term, tasks: Vec::new(), verify: false, pace: Pace::UNKNOWN, resume: None })
+        let (tasks, copies) = (Vec::new(), Copies::NONE);
+        let lead = Lead { term, tasks, verify: false, pace: Pace::UNKNOWN, resume: None, wakes: false, copies };
+        Successor::Lead(lead)
     }
 
     /// Queues that take no message with this in it, and remember the others.

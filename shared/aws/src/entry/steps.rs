@@ -1,6 +1,7 @@
 //! The functions: an SQS event (or a schedule's) in, a partial batch response and counts out.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use groupage_core::domain::message::{Elect, Group, Handle};
@@ -101,9 +102,11 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     counts.add(Metric::TasksYielded, report.yielded);
     counts.add(Metric::RecordsFailed, report.failed.len() + report.sent_back.len());
     match report.overloads.first() {
-        Some(error) => {
+        Some((target, error)) => {
             let targets = report.overloads.len();
-            warn!(tasks = report.yielded, targets, %error, "tasks wait on the queue: too many came");
+            let target = if stack.logs_targets { target.to_string() } else { target.route().to_string() };
+            warn!(tasks = report.yielded, targets, %target, %error, "tasks wait on the queue: too many came");
+            counts.add(Metric::TargetsThrottled, targets);
         }
         None if report.late > 0 => warn!(tasks = report.late, "tasks wait on the queue: no time was left"),
         None if report.yielded > 0 => {
@@ -128,7 +131,9 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
     let step = ElectLeader { store: &stack.store, env: &stack.env, routes: &routes, draw: stack.env.random() };
     let step = &step;
+    let braked = &Braked::default();
     let decided = records::each(event, |received: Received<Elect>| async move {
+        braked.look(received.message.is_braked(stack.env.now()), &received.message_id);
         let (began, message) = (stack.env.now(), stack.spans.are_collected().then(|| received.message.clone()));
         let decided = step.run(received.message, received.received > 1).await?;
         if let Some(message) = message {
@@ -154,7 +159,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
     })
     .await;
     let fates = records::send(&stack.queues, decided).await;
-    summarise(fates, |outcomes, counts| {
+    braked.counted(summarise(fates, |outcomes, counts| {
         for outcome in outcomes {
             match outcome {
                 Ok(elect::Outcome::Won) => counts.add(Metric::ElectionsWon, 1),
@@ -163,7 +168,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
                 Ok(elect::Outcome::PutOff) | Err(_) => counts.add(Metric::RecordsFailed, 1),
             }
         }
-    })
+    }))
 }
 
 /// group-batch.
@@ -172,7 +177,9 @@ pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q
     let deadline = stack.env.now().plus_ms(GROUP.budget_ms());
     let step = GroupBatch { store: &stack.store, queue: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let step = &step;
+    let braked = &Braked::default();
     let fates = records::each(event, |received: Received<Group>| async move {
+        braked.look(received.message.is_braked(stack.env.now()), &received.message_id);
         let target = received.message.target();
         let target = if stack.logs_targets { target.to_string() } else { target.route().to_string() };
         let delivery = Delivery { receipt: &received.receipt, received: received.received };
@@ -190,11 +197,11 @@ pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q
         Ok(Fate::Done(report))
     })
     .await;
-    summarise(fates, |report: group::Report, counts| {
+    braked.counted(summarise(fates, |report: group::Report, counts| {
         counts.add(Metric::BatchesFrozen, report.batches);
         counts.add(Metric::BatchMembers, report.members);
         counts.add(Metric::RecordsFailed, usize::from(report.interrupted.is_some()));
-    })
+    }))
 }
 
 /// batch-handler.
@@ -209,7 +216,9 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     let step =
         HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker, announced: &announced };
     let step = &step;
+    let braked = &Braked::default();
     let fates = records::each(event, |received: Received<Handle>| async move {
+        braked.look(received.message.copies.is_braked(env.now()), &received.message_id);
         let batch = received.message.batch.clone();
         let outcome =
             step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
@@ -258,7 +267,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         Ok(if outcome.keeps_its_message() { Fate::Keep(outcome) } else { Fate::Done(outcome) })
     })
     .await;
-    let mut handled = summarise(fates, |outcome, counts| match outcome {
+    let mut handled = braked.counted(summarise(fates, |outcome, counts| match outcome {
         handle::Outcome::Settled(settled) => counts.add_settled(&settled),
         handle::Outcome::CallAgain { begins_outage, .. } => {
             counts.add(Metric::CallsRetried, 1);
@@ -269,7 +278,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
         handle::Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
         handle::Outcome::Nothing => {}
-    });
+    }));
     let Refused { untold, undeliverable, refusal } = announced.take();
     let refusal = refusal.unwrap_or_default();
     if untold > 0 {
@@ -328,6 +337,27 @@ pub enum SweepFailed {
     /// A port did not answer.
     #[error(transparent)]
     Step(#[from] Error),
+}
+
+/// Counts the messages of an event that copied themselves too fast.
+#[derive(Debug, Default)]
+struct Braked(AtomicUsize);
+
+impl Braked {
+    fn look(&self, is_braked: bool, message_id: &str) {
+        if is_braked {
+            warn!(
+                message_id,
+                "the message copied itself without getting on: it waits for a quarter of an hour each time"
+            );
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn counted(&self, mut handled: Handled) -> Handled {
+        handled.counts.add(Metric::MessagesBraked, self.0.load(Ordering::Relaxed));
+        handled
+    }
 }
 
 fn summarise<T>(fates: Fates<T>, mut count: impl FnMut(T, &mut Counts)) -> Handled {

@@ -61,6 +61,9 @@ fn why(no_answer: &NoAnswer) -> String {
         NoAnswer::Connection => "connection".to_owned(),
         NoAnswer::Timeout => "timeout".to_owned(),
         NoAnswer::TooLarge => "answer_too_large".to_owned(),
-        NoAnswer::Misconfigured(reason) | NoAnswer::Failed(reason) | NoAnswer::Other(reason) => reason.to_string(),
+        NoAnswer::Misconfigured(reason)
+        | NoAnswer::Failed(reason)
+        | NoAnswer::Refused(reason)
+        | NoAnswer::Other(reason) => reason.to_string(),
     }
 }

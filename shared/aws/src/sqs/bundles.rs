@@ -55,7 +55,13 @@ mod tests {
     use groupage_core::ports::Destination;
 
     fn message(body_bytes: usize) -> Outgoing {
-        Outgoing { to: Destination::Elect, body: "x".repeat(body_bytes), delay_ms: 0, attributes: Vec::new() }
+        Outgoing {
+            to: Destination::Elect,
+            body: "x".repeat(body_bytes),
+            delay_ms: 0,
+            attributes: Vec::new(),
+            tenant: None,
+        }
     }
 
     fn packed(sizes: &[usize]) -> Vec<usize> {

@@ -14,6 +14,7 @@ use aws_sdk_sqs::types::{
 };
 use bundles::{Bundle, MAX_ENTRIES, bundles};
 use futures::{StreamExt, stream};
+use groupage_core::domain::id::digest;
 use groupage_core::domain::{LaneId, NotificationQueue};
 use groupage_core::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
 
@@ -28,6 +29,10 @@ const POSTPONE: &str = "postpone messages";
 
 /// How the code ends, by which SQS says that a message is in nobody's hands any more.
 const NOT_IN_HAND: &str = "MessageNotInflight";
+/// How it begins, and what the message says, if the message is gone altogether. The same code says that a receipt is
+/// none, so it does not do alone.
+const NO_SUCH_VALUE: &str = "InvalidParameterValue";
+const GONE: &str = "not available for visibility timeout change";
 
 /// An attribute's type.
 const STRING: &str = "String";
@@ -190,10 +195,16 @@ impl Sqs {
 fn postponed(at: usize, refused: &[BatchResultErrorEntry]) -> Result<()> {
     let id = at.to_string();
     match refused.iter().find(|refused| refused.id() == id) {
-        // Its time ran out, so it comes again by itself, only sooner.
-        Some(refused) if !refused.code().ends_with(NOT_IN_HAND) => Err(refusal(POSTPONE, refused)),
+        Some(refused) if !is_out_of_hand(refused) => Err(refusal(POSTPONE, refused)),
         Some(_) | None => Ok(()),
     }
+}
+
+/// Whether a message's time ran out, so that it comes again by itself, only sooner; or somebody has deleted it.
+fn is_out_of_hand(refused: &BatchResultErrorEntry) -> bool {
+    let is_gone = || refused.message().is_some_and(|message| message.contains(GONE));
+    let code = refused.code();
+    code.ends_with(NOT_IN_HAND) || (code.contains(NO_SUCH_VALUE) && is_gone())
 }
 
 fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
@@ -204,7 +215,11 @@ fn entry(at: usize, message: Outgoing) -> Result<SendMessageBatchRequestEntry> {
         // SQS drops what it has seen in the last five minutes, by its content if nothing else tells it apart; repeats
         // are recognised by their tasks' ids instead.
         Some(group) => entry.message_group_id(group).message_deduplication_id(uuid::Uuid::new_v4().to_string()),
-        None => entry.delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX)),
+        // On a standard queue a group keeps no order: it says among whom the queue is fair. A digest, since SQS takes
+        // no names of over 128 characters, and not all characters.
+        None => entry
+            .delay_seconds(i32::try_from(delay_s).unwrap_or(i32::MAX))
+            .set_message_group_id(message.tenant.map(|tenant| digest(&["tenant", &tenant]))),
     };
     for (name, value) in message.attributes {
         let value = MessageAttributeValue::builder().data_type(STRING).string_value(value).build().map_err(broken)?;
@@ -239,7 +254,13 @@ mod tests {
     use super::*;
 
     fn message(body_bytes: usize) -> Outgoing {
-        Outgoing { to: Destination::Elect, body: "x".repeat(body_bytes), delay_ms: 0, attributes: Vec::new() }
+        Outgoing {
+            to: Destination::Elect,
+            body: "x".repeat(body_bytes),
+            delay_ms: 0,
+            attributes: Vec::new(),
+            tenant: None,
+        }
     }
 
     #[test]
@@ -253,11 +274,43 @@ mod tests {
     }
 
     #[test]
+    fn a_tenant_is_a_group_of_a_standard_queue_that_keeps_no_order() {
+        let of = |to: Destination, tenant: Option<&str>| {
+            entry(0, Outgoing { to, tenant: tenant.map(str::to_owned), ..message(1) }).unwrap()
+        };
+        let [one, same, other] = ["r:a", "r:a", "r:b"].map(|tenant| of(Destination::Elect, Some(tenant)));
+        assert_eq!(one.message_group_id().map(str::len), Some(32), "whatever the Target is called");
+        assert_eq!(one.message_group_id(), same.message_group_id());
+        assert_ne!(one.message_group_id(), other.message_group_id());
+        assert_eq!((one.message_deduplication_id(), one.delay_seconds()), (None, Some(0)));
+        assert_eq!(of(Destination::Elect, None).message_group_id(), None);
+        let in_order = of(Destination::InOrder(LaneId::new("r:a".to_owned())), Some("r:b"));
+        assert_eq!(in_order.message_group_id(), Destination::InOrder(LaneId::new("r:a".to_owned())).group().as_deref());
+    }
+
+    #[test]
     fn a_delay_is_rounded_up_to_whole_seconds_and_ends_at_fifteen_minutes() {
         for (delay_ms, seconds) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2), (10_000_000, 900)] {
             let entry = entry(0, Outgoing { delay_ms, ..message(1) }).unwrap();
             assert_eq!(entry.delay_seconds(), Some(seconds));
         }
+    }
+
+    #[test]
+    fn a_message_that_is_in_nobodys_hands_is_postponed_and_one_with_a_wrong_receipt_is_not() {
+        let refused = |code: &str, message: &str| {
+            let refused = BatchResultErrorEntry::builder().id("0").code(code).message(message).sender_fault(true);
+            postponed(0, &[refused.build().unwrap()])
+        };
+        let gone = "Value r for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available \
+            for visibility timeout change.";
+        assert!(refused("MessageNotInflight", "").is_ok());
+        assert!(refused("AWS.SimpleQueueService.MessageNotInflight", "").is_ok());
+        assert!(
+            refused("InvalidParameterValue", gone).is_ok() && refused("InvalidParameterValueException", gone).is_ok()
+        );
+        let wrong = "Value r for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
+        assert!(matches!(refused("InvalidParameterValue", wrong), Err(Error::Broken { .. })));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use groupage_core::domain::batch::bisection::Bisection;
 use groupage_core::domain::batch::{Assumes, Batch, Claim, Excused, FollowUp, Left, Member, Omitted, Status};
 use groupage_core::domain::gate::Ticket;
 use groupage_core::domain::outcome::{Exception, Results};
-use groupage_core::domain::{BatchId, Fence, Revision, Round, RouteName, SessionId, Target, TaskId, Timestamp};
+use groupage_core::domain::{BatchId, Fence, Revision, Round, RouteName, SessionId, Target, TaskId, Timestamp, Traits};
 use groupage_core::ports::{Batches, Entries, Look, Result, Stored};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,11 @@ struct StoredBatch {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rounds: BTreeMap<Position, Round>,
     bytes: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    priority: u8,
+    /// Of a batch that is filled: the traits of those candidates that have some.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    traits: BTreeMap<Position, Traits>,
     attempts: u32,
     /// Calls of these that use up no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,6 +96,7 @@ struct StoredBatch {
 impl StoredBatch {
     fn of(batch: &Batch, retention_ms: u64) -> Self {
         let later = |member: &Member| (member.round > Round(0)).then_some(member.round);
+        let traits = |member: &Member| batch.traits.as_ref()?.get(&member.id).copied();
         let mut stored = Self {
             batch_id: batch.id.clone(),
             target: batch.target.clone(),
@@ -100,6 +106,8 @@ impl StoredBatch {
             members: batch.members.iter().map(|member| member.id.clone()).collect(),
             rounds: by_position(&batch.members, later),
             bytes: batch.bytes,
+            priority: batch.priority,
+            traits: by_position(&batch.members, traits),
             attempts: batch.attempts,
             excused: batch.excused,
             omitted: batch.omitted.clone(),
@@ -141,6 +149,11 @@ impl StoredBatch {
     fn into_batch(self) -> Result<Batch> {
         let status = self.status()?;
         let round = |position: usize| self.rounds.get(&position.to_string()).copied().unwrap_or_default();
+        let traits = self.traits.iter().filter_map(|(position, traits)| {
+            let position: usize = position.parse().ok()?;
+            Some((self.members.get(position)?.clone(), *traits))
+        });
+        let traits = (!self.traits.is_empty()).then(|| Box::new(traits.collect()));
         let members = self.members.into_iter().enumerate();
         Ok(Batch {
             id: self.batch_id,
@@ -150,6 +163,8 @@ impl StoredBatch {
             status,
             members: members.map(|(position, id)| Member { id, round: round(position) }).collect(),
             bytes: self.bytes,
+            priority: self.priority,
+            traits,
             attempts: self.attempts,
             excused: self.excused,
             omitted: self.omitted,
@@ -211,9 +226,8 @@ impl StoredBatch {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// What there is to say of some members, by their positions.
@@ -301,6 +315,8 @@ mod tests {
             status,
             members: vec![member("c", 0), member("a", 2), member("b", 0)],
             bytes: 1_234,
+            priority: 2,
+            traits: None,
             attempts: 2,
             excused: None,
             omitted: None,
@@ -317,7 +333,7 @@ mod tests {
 
     fn all() -> [Status; 10] {
         let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
-        let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17 };
+        let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17, traits: Traits::default() };
         let results = Results::from([(TaskId::new("a"), failed), (TaskId::new("b"), returned)]);
         [
             Status::Open { until: Timestamp(9) },
@@ -380,6 +396,16 @@ mod tests {
         let omitting = omitting.leaving_out([(1, 0)], Ended::Cancelled, Timestamp(8));
         let item = encode(TABLE, "", &StoredBatch::of(&omitting, 1_000)).unwrap();
         assert_eq!(batch_of(item).unwrap(), omitting);
+    }
+
+    #[test]
+    fn what_is_known_of_candidates_survives_storage_and_costs_nothing_else() {
+        let open = batch(Status::Open { until: Timestamp(9) });
+        assert!(!encode(TABLE, "", &StoredBatch::of(&open, 0)).unwrap().contains_key("Traits"));
+        let traits = Traits { weight: 7, closes: true, ..Traits::default() };
+        let open = Batch { traits: Some(Box::new([(TaskId::new("a"), traits)].into())), ..open };
+        let item = encode(TABLE, "", &StoredBatch::of(&open, 1_000)).unwrap();
+        assert_eq!(batch_of(item).unwrap(), open);
     }
 
     #[test]

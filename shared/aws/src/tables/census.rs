@@ -30,7 +30,7 @@ impl Census for Dynamo {
     }
 
     async fn unsettled_tasks(&self) -> Result<Vec<Task>> {
-        let unsettled = Clause::OneOf(STATUS, vec![text(task::CREATED), text(task::BATCHED)]);
+        let unsettled = Clause::Begins(STATUS, text(task::CREATED), vec![text(task::BATCHED)]);
         let items = self.scan("scan the tasks", &self.tables.tasks, Place::Tasks, &unsettled).await?;
         items.into_iter().map(task_of).collect()
     }

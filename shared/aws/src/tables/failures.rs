@@ -45,7 +45,7 @@ impl StoredFailure {
 /// The change by which a failed task waits again. Nothing of its failure is left.
 fn again(retry: &Retry) -> Change {
     let change = Change::default()
-        .set(STATUS, text(task::CREATED))
+        .set(STATUS, text(retry.traits.waiting_word()))
         .set(TARGET, text(retry.target.as_str()))
         .set(ROUND, number(retry.failed_in.next()))
         .set(ATTEMPTS, number(0))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::gate::{Adaptive, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shift};
+use groupage_core::domain::gate::{Adaptive, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch};
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ const REVISION: &str = "Revision";
 const NEXT_CALL: &str = "NextCall";
 const NEXT_TICKET: &str = "NextTicket";
 const GAP_MS: &str = "GapMs";
+const IN_FLIGHT: &str = "InFlight";
+const SHARES: &str = "Shares";
 /// There only if there is something to tell.
 pub(crate) const HEALTH: &str = "Health";
 
@@ -41,6 +43,12 @@ struct StoredGate {
     gap_ms: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     shifts: Vec<StoredShift>,
+    /// The stretches that new tickets go to, each by the number of its first ticket.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    shares: BTreeMap<String, StoredStretch>,
+    /// Those that others of the same Target have followed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ended_shares: BTreeMap<String, StoredStretch>,
     #[serde(default, skip_serializing_if = "is_zero")]
     next_start: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -63,6 +71,38 @@ struct StoredGate {
 struct StoredShift {
     from: u64,
     by_ms: u64,
+}
+
+/// Short names: there may be many.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StoredStretch {
+    #[serde(rename = "N")]
+    tickets: u64,
+    #[serde(rename = "F")]
+    from: u64,
+    #[serde(rename = "S")]
+    stride: u64,
+}
+
+/// The number of a stretch's tickets.
+const TICKETS: &str = "N";
+
+impl StoredStretch {
+    fn all_of(shares: &Shares, are_last: bool) -> BTreeMap<String, Self> {
+        let these = shares.0.iter().filter(|(id, _)| shares.is_last(**id) == are_last);
+        let stored = |stretch: &Stretch| {
+            let Stretch { tickets, from, stride } = *stretch;
+            Self { tickets, from, stride }
+        };
+        these.map(|(id, stretch)| (id.to_string(), stored(stretch))).collect()
+    }
+
+    fn read(self, key: &str, id: &str) -> Result<(u64, Stretch)> {
+        let Self { tickets, from, stride } = self;
+        let number = id.parse().map_err(|_| nonsense(TABLE, key, SHARES, "is by no number".to_owned()))?;
+        Ok((number, Stretch { tickets, from, stride }))
+    }
 }
 
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
@@ -90,6 +130,8 @@ impl StoredGate {
                 .iter()
                 .map(|Shift { from, by_ms }| StoredShift { from: *from, by_ms: *by_ms })
                 .collect(),
+            shares: StoredStretch::all_of(&gate.shares, true),
+            ended_shares: StoredStretch::all_of(&gate.shares, false),
             next_start: gate.next_start,
             turn: gate.turn,
             places_taken: gate.pace.entries,
@@ -123,11 +165,14 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
         from: stored.first_ticket,
         shifts: stored.shifts.into_iter().map(|StoredShift { from, by_ms }| Shift { from, by_ms }).collect(),
     };
+    let stretches = stored.shares.into_iter().chain(stored.ended_shares);
+    let shares = stretches.map(|(id, stretch)| stretch.read(key, &id)).collect::<Result<_>>().map(Shares)?;
     Ok(Gate {
         revision: stored.revision,
         in_flight: stored.in_flight,
         paused_until: stored.paused_until,
         line,
+        shares,
         next_start: stored.next_start,
         turn: stored.turn,
         pace: Pace { since: stored.places_since, entries: stored.places_taken },
@@ -161,22 +206,41 @@ impl Gates for Dynamo {
         self.replace("write a gate", self.gate_key(&key), (gate, item), &[clause], |old| gate_of(&key, old)).await
     }
 
-    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+    async fn take_ticket(
+        &self,
+        scope: &Scope,
+        seen: &Gate,
+        stretch: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Gate>> {
         const WHAT: &str = "take a ticket of a gate";
         let key = scope.key();
         let gap_ms = seen.line.gap_ms;
-        let change = Change::default()
+        let mut change = Change::default()
             .add(NEXT_TICKET, number(1))
             .add(NEXT_CALL, number(gap_ms))
             .add(REVISION, number(1))
             .set(TTL, number(StoredGate::of(&key, seen, now).ttl));
         let is_busy = Clause::AtLeast(NEXT_CALL, number(now.plus_ms(IN_PLACE_MS + 1).0));
-        let assumes = [Clause::Equals(GAP_MS, number(gap_ms)), is_busy];
+        let mut assumes = vec![Clause::Equals(GAP_MS, number(gap_ms)), is_busy];
+        if let Some(id) = stretch {
+            let id = id.to_string();
+            change = change.increase_within([SHARES, &id, TICKETS], number(1));
+            assumes.push(Clause::PresentWithin(SHARES, id));
+        }
         match self.update(WHAT, self.gate_key(&key), change, &assumes, ReturnValue::AllNew).await? {
             Written::Done(Some(new)) => gate_of(&key, new).map(Some),
             Written::Done(None) => Err(Error::Broken { what: WHAT, why: "the answer has no item".to_owned() }),
             Written::Refused(_) => Ok(None),
         }
+    }
+
+    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+        let key = scope.key();
+        let change = Change::default().remove_within([IN_FLIGHT, batch.as_str()]).add(REVISION, number(1));
+        let assumes = [Clause::AtMostWithin(IN_FLIGHT, batch.as_str().to_owned(), number(lease.0))];
+        let written = self.update("leave a gate", self.gate_key(&key), change, &assumes, ReturnValue::None).await?;
+        Ok(Stored::when(matches!(written, Written::Done(_))))
     }
 }
 
@@ -194,11 +258,15 @@ mod tests {
         let shifts = vec![Shift { from: 41, by_ms: 100 }, Shift { from: 43, by_ms: 7_000 }];
         let line = Line { next: 44, next_at: Timestamp(8), gap_ms: 100, from: 40, shifts };
         let pace = Pace { since: Timestamp(6), entries: 3 };
+        let stretch = |tickets| Stretch { tickets, from: 5, stride: 7 };
+        let id = 5 << 44;
+        let shares = Shares([(id, stretch(3)), (id + 3, stretch(2)), (7 << 44, stretch(1))].into());
         let gate = Gate {
             revision: Revision(3),
             in_flight,
             paused_until: Timestamp(7),
             line,
+            shares,
             next_start: Timestamp(4),
             turn: 42,
             pace,

@@ -3,6 +3,7 @@
 
 use aws_sdk_dynamodb::types::CancellationReason;
 use groupage_core::domain::lane::{Lane, Queued, State};
+use groupage_core::domain::traits::{Traits, are_usual};
 use groupage_core::domain::{Candidate, LaneId, Revision, Round, RouteName, Target, Task, TaskId, Timestamp, Turn};
 use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored};
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,8 @@ struct StoredQueued {
     task: TaskId,
     target: Target,
     bytes: u32,
+    #[serde(default, skip_serializing_if = "are_usual")]
+    traits: Traits,
 }
 
 fn turn_key(turn: Turn) -> String {
@@ -119,15 +122,16 @@ fn queued_item(lane: &LaneId, queued: &Queued) -> Result<Item> {
         task: queued.candidate.id.clone(),
         target: queued.target.clone(),
         bytes: queued.candidate.bytes,
+        traits: queued.candidate.traits,
     };
     encode(TABLE, lane.as_str(), &stored)
 }
 
 fn queued_of(item: Item) -> Result<Queued> {
-    let StoredQueued { lane_id, turn, task, target, bytes } = decode(TABLE, "", item)?;
+    let StoredQueued { lane_id, turn, task, target, bytes, traits } = decode(TABLE, "", item)?;
     let turn = turn_of(&turn).ok_or_else(|| nonsense(TABLE, lane_id.as_str(), TURN, "is no turn"))?;
     // Only a task that never had its turn waits for it.
-    Ok(Queued { turn, target, candidate: Candidate { id: task, round: Round(0), bytes } })
+    Ok(Queued { turn, target, candidate: Candidate { id: task, round: Round(0), bytes, traits } })
 }
 
 impl Dynamo {

@@ -4,8 +4,8 @@
 //! use, and the next fence is then at least the time in milliseconds, so it does not fall.
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder, Lock, Term};
-use groupage_core::domain::{BatchId, Fence, Seq, Target, Timestamp, WorkflowId};
+use groupage_core::domain::lock::{Acquisition, Asks, Assumes, Held, Holder, Lock, Term};
+use groupage_core::domain::{BatchId, Fence, Reach, Seq, Target, Timestamp, WorkflowId};
 use groupage_core::ports::{Acquired, Advanced, Error, Locks, Released, Result, Signalled};
 use serde::Deserialize;
 
@@ -24,6 +24,8 @@ const FENCE: &str = "Fence";
 const SEQ: &str = "Seq";
 const SIGNALS: &str = "Signals";
 const OPEN_BATCH: &str = "OpenBatch";
+const REACH: &str = "Reach";
+const REACH_UNTIL: &str = "ReachUntil";
 
 /// How long an item of the lock table outlives its last use.
 pub(crate) const IDLE_MS: u64 = 7 * 24 * 60 * 60 * 1000;
@@ -42,6 +44,8 @@ struct StoredLock {
     #[serde(default)]
     signals: u64,
     open_batch: Option<BatchId>,
+    reach: Option<u8>,
+    reach_until: Option<Timestamp>,
 }
 
 /// Reads a lock, and whose it is, out of its item.
@@ -55,8 +59,9 @@ pub(crate) fn lock_of(item: Item) -> Result<(Target, Lock)> {
         (Some(_), _, None) => return Err(nonsense(TABLE, &target, LEASE_UNTIL, "a held lock needs it")),
         (None, _, _) => return Err(nonsense(TABLE, &target, LOCK_HOLDER, "a lease without a holder")),
     };
-    let lock = Lock { holder, fence: stored.fence, seq: stored.seq, signals: stored.signals, open: stored.open_batch };
-    Ok((stored.target, lock))
+    let StoredLock { target, fence, seq, signals, open_batch: open, reach, reach_until, .. } = stored;
+    let reach = reach.zip(reach_until).map(|(shards, until)| Reach { shards, until });
+    Ok((target, Lock { holder, fence, seq, signals, open, reach }))
 }
 
 /// A lock's item as the writes below leave it: one that nobody holds was released at `now`.
@@ -71,6 +76,8 @@ pub(crate) fn item_of(target: &Target, lock: &Lock, now: Timestamp) -> Item {
         Some((SEQ, number(lock.seq))),
         Some((SIGNALS, number(lock.signals))),
         lock.open.as_ref().map(|open| (OPEN_BATCH, text(open.as_str()))),
+        lock.reach.map(|reach| (REACH, number(reach.shards))),
+        lock.reach.map(|reach| (REACH_UNTIL, number(reach.until.0))),
         holder.is_none().then(|| (TTL, expiry(now))),
     ];
     attributes.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -109,6 +116,8 @@ fn acquiring(next: &Lock) -> Change {
         .set_or_remove(WAITS_SINCE, holder.map(|holder| number(holder.waits_since.0)))
         .set_or_remove(LEASE_UNTIL, holder.map(|holder| number(holder.lease_until.0)))
         .set_or_remove(OPEN_BATCH, next.open.as_ref().map(|open| text(open.as_str())))
+        .set_or_remove(REACH, next.reach.map(|reach| number(reach.shards)))
+        .set_or_remove(REACH_UNTIL, next.reach.map(|reach| number(reach.until.0)))
         .set(FENCE, number(next.fence))
         .set(SEQ, number(next.seq))
         // A release compares the number, so there must be one.
@@ -145,15 +154,20 @@ impl Locks for Dynamo {
             Written::Done(_) => Ok(Acquired::Yes),
             Written::Refused(old) => Ok(match seen(old)? {
                 // Our own write, whose answer was lost: nobody else writes this workflow under this fence.
-                Some(old) if Lock { signals: next.signals, ..old.clone() } == *next => Acquired::Yes,
+                Some(old) if old.is_apart_from_signals(next) => Acquired::Yes,
                 other => Acquired::No(other),
             }),
         }
     }
 
     async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
-        let change = Change::default().add(SIGNALS, number(1));
-        let assumes = led_by(&held.workflow, held.fence);
+        let mut change = Change::default().add(SIGNALS, number(1));
+        let mut assumes = Vec::from(led_by(&held.workflow, held.fence));
+        if let Some(Asks { seen, next }) = held.asks {
+            change = change.set(REACH, number(next.shards)).set(REACH_UNTIL, number(next.until.0));
+            assumes.push(Clause::unchanged(REACH, seen.map(|reach| number(reach.shards))));
+            assumes.push(Clause::unchanged(REACH_UNTIL, seen.map(|reach| number(reach.until.0))));
+        }
         match self.update("signal a lock's holder", self.lock_key(target), change, &assumes, ReturnValue::None).await? {
             // One signal too many, of a write that was repeated, costs the holder one more look.
             Written::Done(_) => Ok(Signalled::Yes),
@@ -197,7 +211,7 @@ impl Locks for Dynamo {
         match self.update("release a lock", self.lock_key(&term.target), change, &assumes, ReturnValue::None).await? {
             Written::Done(_) => Ok(Released::Yes),
             Written::Refused(old) => Ok(match seen(old)? {
-                Some(old) if old.is_led_by(term) && old.seq == seq => Released::Signalled(old.signals),
+                Some(old) if old.is_led_by(term) && old.seq == seq => Released::Signalled(old),
                 // Released already, by us: another holder would have raised the fence.
                 Some(old) if old.holder.is_none() && old.fence == term.fence => Released::Yes,
                 Some(_) | None => Released::Lost,
@@ -229,11 +243,13 @@ mod tests {
             (SEQ, number(2)),
             (SIGNALS, number(4)),
             (OPEN_BATCH, text("b")),
+            (REACH, number(4)),
+            (REACH_UNTIL, number(8)),
             (TTL, number(1)),
         ]);
         let holder = Holder { workflow: WorkflowId::new("w"), waits_since: Timestamp(5), lease_until: Timestamp(9) };
-        let held =
-            Lock { holder: Some(holder), fence: Fence(7), seq: Seq(2), signals: 4, open: Some(BatchId::new("b")) };
+        let (open, reach) = (Some(BatchId::new("b")), Some(Reach { shards: 4, until: Timestamp(8) }));
+        let held = Lock { holder: Some(holder), fence: Fence(7), seq: Seq(2), signals: 4, open, reach };
         assert_eq!(lock_of(stored.clone()).unwrap(), (Target::new("r:t"), held.clone()));
         assert_eq!(lock_of(item_of(&Target::new("r:t"), &held, Timestamp(3))).unwrap().1, held);
         for gone in [LOCK_HOLDER, WAITS_SINCE, LEASE_UNTIL, OPEN_BATCH] {

@@ -30,6 +30,8 @@ pub enum NoAnswer {
     Misconfigured(Reason),
     /// The called side says that it failed, and nothing of the members: a command's exit code.
     Failed(Reason),
+    /// This call is refused for good, before or by the downstream, which has no status to say so.
+    Refused(Reason),
     /// Anything else.
     Other(Reason),
 }

@@ -73,6 +73,7 @@ impl Batch {
             return match omission.ended {
                 Ended::Cancelled => Ok(Leaves::Before),
                 Ended::Expired => Err(Refused::Settled("expired")),
+                Ended::Superseded => Err(Refused::Settled("superseded")),
             };
         }
         if task.status.is_settled() {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::batch::Room;
+use super::batch::{Room, urgency};
 use super::id::{Round, Target, TaskId};
 use super::task::Candidate;
 
@@ -22,6 +22,8 @@ pub struct Drain<C> {
     /// Whether candidates are read before they are moved: a read costs a fifth of a refused write. A move that was
     /// refused shows that the index is stale, candidates that all prove to be waiting show that it is not.
     verify: bool,
+    /// Where tasks have priorities: how many places have gone by urgency since one was left for others.
+    passed: usize,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl<C: Clone> Drain<C> {
         verify: bool,
     ) -> Self {
         let shards = shards.into_iter().map(|shard| (shard, Position::Start)).collect();
-        let mut drain = Self { queue: VecDeque::new(), seen: HashMap::new(), shards, verify };
+        let mut drain = Self { queue: VecDeque::new(), seen: HashMap::new(), shards, verify, passed: 0 };
         drain.offer(own);
         drain
     }
@@ -64,8 +66,14 @@ impl<C: Clone> Drain<C> {
 
     /// The pages to read to have `room` filled, each of another shard and at most `most`: none if enough is queued or
     /// the index has no more.
-    pub fn wants(&self, room: Room, most: usize) -> Vec<NextPage<C>> {
-        if self.queue.len() >= room.items {
+    pub fn wants(&self, room: &Room, most: usize) -> Vec<NextPage<C>> {
+        let wants = room.wants();
+        let has_enough = self.queue.len() >= wants && {
+            // Else the urgent alone would fill all batches.
+            let usual = || self.queue.iter().filter(|queued| queued.traits.priority == 0).count();
+            !room.urgent_first() || usual() >= urgency::for_others(wants)
+        };
+        if room.is_full() || has_enough {
             return Vec::new();
         }
         let next = |(of, position): &(Target, Position<C>)| match position {
@@ -84,8 +92,30 @@ impl<C: Clone> Drain<C> {
     }
 
     /// Takes what fits; also says whether that fills the batch.
-    pub fn take(&mut self, room: Room) -> (Vec<Candidate>, bool) {
-        room.take(&mut self.queue)
+    pub fn take(&mut self, room: &Room) -> (Vec<Candidate>, bool) {
+        if !room.urgent_first() {
+            return room.take(&mut self.queue);
+        }
+        let turns = urgency::in_turn(std::mem::take(&mut self.queue), self.passed);
+        let places: HashMap<TaskId, usize> = turns.iter().map(|turn| (turn.candidate.id.clone(), turn.place)).collect();
+        let passed: Vec<usize> = turns.iter().map(|turn| turn.passed).collect();
+        let mut ordered = turns.into_iter().map(|turn| turn.candidate).collect();
+        let (taken, full) = room.take(&mut ordered);
+        self.passed = taken.len().checked_sub(1).and_then(|last| passed.get(last)).copied().unwrap_or(self.passed);
+        // What is left stays in the order in which it came to be known.
+        self.queue = ordered;
+        self.queue.make_contiguous().sort_by_key(|left| places.get(&left.id).copied());
+        (taken, full)
+    }
+
+    /// The shards that it walks.
+    pub fn shards(&self) -> Vec<Target> {
+        self.shards.iter().map(|(shard, _)| shard.clone()).collect()
+    }
+
+    /// Adds urgent tasks, whatever pages have been read.
+    pub fn add_urgent(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
+        self.offer(candidates);
     }
 
     /// Whether candidates must be read before they are moved.
@@ -101,6 +131,15 @@ impl<C: Clone> Drain<C> {
     /// From now on, moves candidates without reading them first.
     pub const fn trust(&mut self) {
         self.verify = false;
+    }
+
+    /// Goes through these shards too, if they are new. A shard once walked stays.
+    pub fn come_to(&mut self, shards: impl IntoIterator<Item = Target>) {
+        for shard in shards {
+            if self.shards.iter().all(|(known, _)| *known != shard) {
+                self.shards.push_back((shard, Position::Start));
+            }
+        }
     }
 
     /// Walks the index once more from its beginning: new entries may sort before the cursors.
@@ -129,10 +168,12 @@ impl<C: Clone> Drain<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::batch::Limits;
     use crate::domain::id::{RouteName, Shard};
+    use crate::domain::traits::Traits;
 
     fn candidate(id: &str, round: u32) -> Candidate {
-        Candidate { id: TaskId::new(id), round: Round(round), bytes: 1 }
+        Candidate { id: TaskId::new(id), round: Round(round), bytes: 1, traits: Traits::default() }
     }
 
     fn home() -> Target {
@@ -144,49 +185,49 @@ mod tests {
     }
 
     fn room(items: usize) -> Room {
-        Room { items, bytes: 1_000, empty: true }
+        Limits { max_items: items, ..Limits::default() }.room()
     }
 
     #[test]
     fn an_entry_that_was_tried_is_not_tried_again_when_the_index_still_shows_it() {
         let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
         drain.add_page(&home(), [candidate("a", 0), candidate("b", 0)], None);
-        assert_eq!(drain.take(room(9)).0.len(), 2);
+        assert_eq!(drain.take(&room(9)).0.len(), 2);
         drain.start_over();
         drain.add_page(&home(), [candidate("a", 0), candidate("b", 0)], None);
-        assert!(drain.take(room(9)).0.is_empty());
+        assert!(drain.take(&room(9)).0.is_empty());
     }
 
     #[test]
     fn a_task_that_returned_in_its_next_round_is_considered() {
         let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
-        drain.take(room(1));
+        drain.take(&room(1));
         drain.add_page(&home(), [candidate("a", 1)], None);
-        assert_eq!(drain.take(room(1)).0, vec![candidate("a", 1)]);
+        assert_eq!(drain.take(&room(1)).0, vec![candidate("a", 1)]);
     }
 
     #[test]
     fn a_task_is_not_considered_in_a_round_that_it_has_left() {
         let mut drain = Drain::<u8>::new([candidate("a", 1)], [home()], false);
         drain.add_page(&home(), [candidate("a", 0)], None);
-        assert_eq!(drain.take(room(9)).0, vec![candidate("a", 1)]);
+        assert_eq!(drain.take(&room(9)).0, vec![candidate("a", 1)]);
     }
 
     #[test]
     fn tasks_of_a_batch_that_is_taken_up_again_are_not_taken_into_it_twice() {
         let mut drain = Drain::<u8>::new([candidate("a", 0), candidate("b", 1), candidate("c", 0)], [home()], false);
         drain.skip([(TaskId::new("a"), Round(0)), (TaskId::new("b"), Round(0))]);
-        assert_eq!(drain.take(room(9)).0, vec![candidate("b", 1), candidate("c", 0)]);
+        assert_eq!(drain.take(&room(9)).0, vec![candidate("b", 1), candidate("c", 0)]);
     }
 
     #[test]
     fn own_tasks_come_before_the_index() {
         let mut drain = Drain::<u8>::new([candidate("own", 0)], [home()], false);
-        assert_eq!(drain.wants(room(1), 9), []);
-        assert_eq!(drain.wants(room(2), 9), [page(0, None)]);
+        assert_eq!(drain.wants(&room(1), 9), []);
+        assert_eq!(drain.wants(&room(2), 9), [page(0, None)]);
         drain.add_page(&home(), [candidate("other", 0)], Some(7));
         assert_eq!(drain.rest(1), vec![candidate("own", 0)]);
-        assert_eq!(drain.wants(room(3), 9), [page(0, Some(7))]);
+        assert_eq!(drain.wants(&room(3), 9), [page(0, Some(7))]);
     }
 
     #[test]
@@ -202,17 +243,50 @@ mod tests {
     }
 
     #[test]
+    fn urgent_tasks_fill_a_batch_first_and_are_looked_for_beside_usual_ones() {
+        let urgent = |id: &str| {
+            let traits = Traits { priority: 5, ..Traits::default() };
+            Candidate { traits, ..candidate(id, 0) }
+        };
+        let room = Limits { max_items: 3, urgent_first: true, ..Limits::default() }.room();
+        let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
+        drain.add_urgent(["u", "v", "w"].map(urgent));
+        assert_eq!(drain.wants(&room, 1), [], "one is there for the place that is left");
+        assert_eq!(drain.take(&room), (["u", "v", "w"].map(urgent).to_vec(), true));
+        drain.add_urgent(["u", "x"].map(urgent));
+        assert_eq!(drain.take(&room), (vec![urgent("x"), candidate("a", 0)], false), "each comes once");
+        drain.add_urgent((0..20).map(|n| urgent(&format!("y{n:02}"))));
+        assert_eq!(drain.wants(&room, 1), [page(0, None)], "the urgent alone would fill all batches");
+        drain.add_page(&home(), [candidate("b", 0)], None);
+        assert_eq!(drain.wants(&room, 1), []);
+        let taken: Vec<_> = (0..7).flat_map(|_| drain.take(&room).0).collect();
+        assert_eq!((taken.len(), taken.iter().position(|taken| *taken == candidate("b", 0))), (21, Some(4)));
+    }
+
+    #[test]
     fn shards_take_turns_until_each_is_walked() {
         let mut drain = Drain::<u8>::new([], home().shards(3), false);
-        assert_eq!(drain.wants(room(9), 1), [page(0, None)]);
+        assert_eq!(drain.wants(&room(9), 1), [page(0, None)]);
         drain.add_page(&home(), [candidate("a", 0)], Some(1));
-        assert_eq!(drain.wants(room(9), 2), [page(1, None), page(2, None)]);
+        assert_eq!(drain.wants(&room(9), 2), [page(1, None), page(2, None)]);
         drain.add_page(&home().in_shard(Shard(1)), [], None);
         drain.add_page(&home().in_shard(Shard(2)), [], None);
-        assert_eq!(drain.wants(room(9), 9), [page(0, Some(1))]);
+        assert_eq!(drain.wants(&room(9), 9), [page(0, Some(1))]);
         drain.add_page(&home(), [], None);
-        assert_eq!(drain.wants(room(9), 9), []);
+        assert_eq!(drain.wants(&room(9), 9), []);
         drain.start_over();
-        assert_eq!(drain.wants(room(9), 9).len(), 3);
+        assert_eq!(drain.wants(&room(9), 9).len(), 3);
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_it_is_when_it_is_to_come_to_more_shards() {
+        let mut drain = Drain::<u8>::new([], [home()], false);
+        drain.add_page(&home(), [], Some(7));
+        for _ in 0..2 {
+            drain.come_to(home().shards(3));
+            assert_eq!(drain.wants(&room(9), 9), [page(0, Some(7)), page(1, None), page(2, None)]);
+        }
+        drain.come_to([home()]);
+        assert_eq!(drain.wants(&room(9), 9).len(), 3, "it leaves none");
     }
 }

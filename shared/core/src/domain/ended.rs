@@ -18,6 +18,8 @@ pub enum Ended {
     Cancelled,
     /// The time was past until which its sender wanted it.
     Expired,
+    /// A newer task with the same collapse key is called in its place.
+    Superseded,
 }
 
 impl Ended {
@@ -27,6 +29,7 @@ impl Ended {
         match self {
             Self::Cancelled => Reason::new("cancelled"),
             Self::Expired => Reason::new("expired"),
+            Self::Superseded => Reason::new("superseded"),
         }
     }
 

@@ -13,6 +13,7 @@ use super::outcome::Reason;
 use super::task::{Status, Task};
 use super::task_message::Rejection;
 use super::time::Timestamp;
+use super::traits::Traits;
 
 /// For this many days a failed task is listed and can be retried, unless its route says otherwise.
 pub const KEEP_DAYS: u64 = 14;
@@ -132,6 +133,8 @@ pub struct Retry {
     pub target: Target,
     /// Its lane as it is then, if it has one.
     pub lane: Option<Lane>,
+    /// What grouping needs to know of it beside its size.
+    pub traits: Traits,
     /// When.
     pub at: Timestamp,
 }
@@ -182,7 +185,8 @@ impl Task {
                 Some(resumed.ok_or_else(|| Refused::PassedOver(id.clone()))?)
             }
         };
-        Ok(Retry { id: self.id.clone(), failed_in: self.round, target, lane, at: now })
+        let (id, traits) = (self.id.clone(), self.traits);
+        Ok(Retry { id, failed_in: self.round, target, lane, traits, at: now })
     }
 }
 

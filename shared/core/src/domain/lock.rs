@@ -22,6 +22,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::id::{BatchId, Fence, Seq, Target, WorkflowId};
+use super::shards::Reach;
 use super::time::Timestamp;
 
 /// The lock of one Target as its table holds it. Released by removing the holder, not the item.
@@ -37,6 +38,8 @@ pub struct Lock {
     pub signals: u64,
     /// The batch in the making, present from before its item is written until after it is handed on.
     pub open: Option<BatchId>,
+    /// The shards that the leader was asked to come to, if it is a home's and their number follows the load.
+    pub reach: Option<Reach>,
 }
 
 /// A workflow that holds a lock, and until when others leave it alone.
@@ -52,7 +55,6 @@ pub struct Holder {
 
 /// One leadership: carried by the leader's messages and by each of its writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Term {
     /// What it leads.
     pub target: Target,
@@ -99,13 +101,26 @@ pub struct Held {
     pub workflow: WorkflowId,
     /// Its fence.
     pub fence: Fence,
+    /// What the signal asks for beside another look.
+    pub asks: Option<Asks>,
+}
+
+/// Which shards a signal asks a home's leader to come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// The lock's reach as it was seen: it must be the same still.
+    pub seen: Option<Reach>,
+    /// What it is to be.
+    pub next: Reach,
 }
 
 /// Decides how a workflow bids for a lock that it would hold as `bidder`.
 ///
 /// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's
-/// old image comes back with the failure and is `seen` in the next decision.
-pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp) -> Bid {
+/// old image comes back with the failure and is `seen` in the next decision. `shards` is how many the leader must come
+/// to for the bidder's tasks, if that is to be asked for.
+pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, shards: Option<u8>, now: Timestamp) -> Bid {
+    let reach = seen.and_then(|lock| lock.reach);
     let next = |fence: Fence, open: Option<BatchId>, signals: u64| Lock {
         holder: Some(bidder.clone()),
         fence,
@@ -113,6 +128,7 @@ pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp
         signals,
         // A batch that a predecessor left open stays named until its successor has finished it.
         open: open.or_else(|| Some(BatchId::derive(target, fence, Seq(0)))),
+        reach: Reach::inherited(reach, shards, now),
     };
     // Time alone would let the fence fall with a slow clock, a counter alone would fall when an idle item expires.
     let fence_over = |old: Fence| Fence(now.0).max(old.next());
@@ -121,7 +137,11 @@ pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp
     };
     match &lock.holder {
         Some(holder) if holder.workflow == bidder.workflow => Bid::Leads(lock.fence),
-        Some(holder) if lock.is_led(now) => Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence }),
+        Some(holder) if lock.is_led(now) => {
+            let next = shards.and_then(|shards| Reach::asked(reach, shards, now));
+            let asks = next.map(|next| Asks { seen: reach, next });
+            Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence, asks })
+        }
         Some(_) | None => Bid::Acquire(Acquisition {
             next: next(fence_over(lock.fence), lock.open.clone(), lock.signals),
             assumes: Assumes::Unchanged(lock.clone()),
@@ -133,6 +153,12 @@ impl Lock {
     /// Whether somebody leads by it whom others leave alone.
     pub fn is_led(&self, now: Timestamp) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
+    }
+
+    /// Whether this is that lock, apart from what signals change: their number, and its reach.
+    pub fn is_apart_from_signals(&self, other: &Self) -> bool {
+        let Self { holder, fence, seq, open, signals: _, reach: _ } = self;
+        *holder == other.holder && *fence == other.fence && *seq == other.seq && *open == other.open
     }
 
     /// When the window of the term's first batch begins, before the first is made: with its tasks' wait, so that the
@@ -187,18 +213,20 @@ mod tests {
             seq: Seq(3),
             signals: 2,
             open: open.map(BatchId::new),
+            reach: None,
         }
     }
 
     fn bid_at(seen: Option<&Lock>, now: u64) -> Bid {
         let (workflow, now) = (WorkflowId::new("me"), Timestamp(now));
-        bid(seen, &target(), &Holder { workflow, waits_since: now, lease_until: now.plus_ms(100) }, now)
+        bid(seen, &target(), &Holder { workflow, waits_since: now, lease_until: now.plus_ms(100) }, None, now)
     }
 
     #[test]
     fn a_live_lease_is_respected() {
         let seen = lock(Some(("other", 200)), 50, None);
-        assert_eq!(bid_at(Some(&seen), 199), Bid::Held(Held { workflow: WorkflowId::new("other"), fence: Fence(50) }));
+        let held = Held { workflow: WorkflowId::new("other"), fence: Fence(50), asks: None };
+        assert_eq!(bid_at(Some(&seen), 199), Bid::Held(held));
     }
 
     #[test]
@@ -212,6 +240,25 @@ mod tests {
     fn my_own_earlier_success_is_recognised() {
         let seen = lock(Some(("me", 0)), 50, Some("b"));
         assert_eq!(bid_at(Some(&seen), 1_000), Bid::Leads(Fence(50)));
+    }
+
+    #[test]
+    fn a_bid_for_tasks_in_a_shard_asks_the_leader_to_come_to_it_be_it_another_or_itself() {
+        let now = Timestamp(1_000);
+        let bidder = Holder { workflow: WorkflowId::new("me"), waits_since: now, lease_until: now.plus_ms(100) };
+        let bid = |seen: Option<&Lock>, shards| bid(seen, &target(), &bidder, shards, now);
+        let next = Reach::asked(None, 3, now).unwrap();
+        let seen = lock(Some(("other", 2_000)), 50, None);
+        let Bid::Held(held) = bid(Some(&seen), Some(3)) else { panic!("held") };
+        assert_eq!(held.asks, Some(Asks { seen: None, next }));
+        let wide = Lock { reach: Some(next), ..seen };
+        let Bid::Held(held) = bid(Some(&wide), Some(4)) else { panic!("held") };
+        assert_eq!(held.asks, None, "it comes there already");
+        let free = Lock { holder: None, ..wide };
+        for (seen, shards) in [(None, Some(3)), (Some(&free), None), (Some(&free), Some(2))] {
+            let Bid::Acquire(acquisition) = bid(seen, shards) else { panic!("free") };
+            assert_eq!(acquisition.next.reach, Some(next));
+        }
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The messages between the steps.
 //!
-//! Each may come twice, late, or after its sender died. They carry ids and positions, never payloads. Unknown fields
-//! are refused: a message that a newer version wrote waits in its queue for that version.
+//! Each may come twice, late, or after its sender died. They carry ids and positions, never payloads.
+//!
+//! While a stack is deployed, versions read each other's messages. A reader passes over a field that it does not know.
+//! So a new field must be one without which the work is right. What a reader must know is a new kind of message: such
+//! a message stays in its queue for a version that reads it.
 
 use serde::{Deserialize, Serialize};
 
 use super::batch::{Batch, Pace};
+use super::copies::Copies;
 use super::gate::Ticket;
 use super::id::{BatchId, Fence, Revision, Shard, Target, TaskId, WorkflowId};
 use super::lock::Term;
@@ -19,7 +23,7 @@ const MAX_ELECTIONS: usize = 10;
 
 /// To elect-leader: find these tasks a leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Elect {
     /// Tasks that wait for a batch.
     Waiting(Election),
@@ -33,7 +37,6 @@ pub enum Elect {
 
 /// Tasks of one Target, and the workflow that drives them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Election {
     /// Who asks for the lock.
     pub workflow: WorkflowId,
@@ -48,9 +51,35 @@ pub struct Election {
     /// The leader that it has signalled: the shard of its lock, and its fence. Each lock counts fences for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signalled: Option<(Shard, Fence)>,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 impl Elect {
+    /// The Target whose tasks it is about, if it is one.
+    pub fn target(&self) -> Option<Target> {
+        match self {
+            Self::Waiting(election) => Some(election.target.whole()),
+            Self::Several(elections) => {
+                let mut targets = elections.iter().map(|election| election.target.whole());
+                let first = targets.next()?;
+                targets.all(|target| target == first).then_some(first)
+            }
+            Self::Returning(returning) => Some(returning.target.whole()),
+            Self::Due(due) => Some(due.target.whole()),
+        }
+    }
+
+    /// Whether one of its elections copies itself too fast.
+    pub fn is_braked(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Waiting(election) => election.copies.is_braked(now),
+            Self::Several(elections) => elections.iter().any(|election| election.copies.is_braked(now)),
+            Self::Returning(_) | Self::Due(_) => false,
+        }
+    }
+
     /// Elections in as few messages as hold them, in their order; each message with the keys of those in it.
     pub fn packed<K>(elections: impl IntoIterator<Item = (K, Election)>) -> Vec<(Vec<K>, Self)> {
         let mut packs: Vec<(Vec<K>, Vec<Election>)> = Vec::new();
@@ -81,7 +110,6 @@ impl Elect {
 
 /// Members of a settled batch on their way back to waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Return {
     /// The batch that they were members of.
     pub batch: BatchId,
@@ -93,7 +121,6 @@ pub struct Return {
 
 /// Scheduled tasks of one Target, of one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Due {
     /// Their Target.
     pub target: Target,
@@ -105,7 +132,6 @@ pub struct Due {
 
 /// One member on its way back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Returning {
     /// The task, in the round of the batch it was in.
     pub task: Candidate,
@@ -115,7 +141,7 @@ pub struct Returning {
 
 /// To group-batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Group {
     /// Lead: fill batches while tasks wait.
     Lead(Lead),
@@ -131,11 +157,16 @@ impl Group {
             Self::Finish(finish) => &finish.target,
         }
     }
+
+    /// Whether it copies itself too fast.
+    pub fn is_braked(&self, now: Timestamp) -> bool {
+        let (Self::Lead(Lead { copies, .. }) | Self::Finish(Finish { copies, .. })) = self;
+        copies.is_braked(now)
+    }
 }
 
 /// A leader's own message: it lives as long as the leadership and as its tasks wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Lead {
     /// The leadership.
     pub term: Term,
@@ -148,11 +179,17 @@ pub struct Lead {
     pub pace: Pace,
     /// Set when the message comes back to a batch whose window is open.
     pub resume: Option<Resume>,
+    /// Whether it only wakes a leader whose own message waits with an open batch: a task came that closes it. It does
+    /// not wait itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wakes: bool,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 /// What the leader knew when it left its open batch to wait for more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Resume {
     /// The batch. An earlier delivery may have gone on to the next one.
     pub batch: BatchId,
@@ -167,17 +204,18 @@ pub struct Resume {
 
 /// A batch to finish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Finish {
     /// The batch.
     pub batch: BatchId,
     /// Its Target.
     pub target: Target,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 /// To batch-handler: a frozen batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Handle {
     /// The batch.
     pub batch: BatchId,
@@ -191,6 +229,9 @@ pub struct Handle {
     /// Its number in the line of the gate that it waits at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<Ticket>,
+    /// How often it was copied without getting on.
+    #[serde(default, skip_serializing_if = "Copies::is_none")]
+    pub copies: Copies,
 }
 
 impl Handle {
@@ -202,6 +243,7 @@ impl Handle {
             waits: 0,
             nudge: batch.nudges,
             ticket: batch.ticket,
+            copies: Copies::NONE,
         }
     }
 }
@@ -212,11 +254,36 @@ mod tests {
 
     use super::*;
     use crate::domain::id::Round;
+    use crate::domain::traits::Traits;
+
+    #[test]
+    fn elections_of_one_targets_shards_are_those_of_that_target_and_others_of_none() {
+        let of = |shard, n| {
+            let election = election(n, 1);
+            Election { target: election.target.in_shard(Shard(shard)), ..election }
+        };
+        assert_eq!(Elect::Waiting(of(3, 0)).target(), Some(Target::new("parcels:0")));
+        assert_eq!(Elect::Several(vec![of(3, 0), of(0, 0)]).target(), Some(Target::new("parcels:0")));
+        assert_eq!(Elect::Several(vec![of(3, 0), of(3, 1)]).target(), None);
+    }
 
     fn election(n: usize, tasks: usize) -> Election {
-        let task = Candidate { id: TaskId::new(format!("t{n}")), round: Round::default(), bytes: 30 };
+        let task = Candidate {
+            id: TaskId::new(format!("t{n}")),
+            round: Round::default(),
+            bytes: 30,
+            traits: Traits::default(),
+        };
         let (workflow, target) = (WorkflowId::new(format!("w{n}")), Target::new(format!("parcels:{n}")));
-        Election { workflow, target, tasks: vec![task; tasks], since: Timestamp(0), attempt: 0, signalled: None }
+        Election {
+            workflow,
+            target,
+            tasks: vec![task; tasks],
+            since: Timestamp(0),
+            attempt: 0,
+            signalled: None,
+            copies: Copies::NONE,
+        }
     }
 
     proptest! {

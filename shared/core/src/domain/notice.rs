@@ -39,6 +39,9 @@ pub struct OfTask {
     reason: Option<Reason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<u32>,
+    /// The task that is called in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<String>,
 }
 
 /// What a failed task's initiator is told.
@@ -76,11 +79,13 @@ pub struct Settled<'a> {
     pub batch: Option<&'a BatchId>,
     /// The round in which it was settled.
     pub round: Round,
+    /// The newer task that is called in its place, if one is.
+    pub superseded_by: Option<&'a TaskId>,
 }
 
 /// The notice of one settled task; `failure` is `None` if it succeeded.
 pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -> CloudEvent<OfTask> {
-    let Settled { task, target, batch, round } = settled;
+    let Settled { task, target, batch, round, superseded_by } = settled;
     let by = match (batch, round) {
         (Some(batch), _) => batch.to_string(),
         (None, Round(0)) => "queued".to_owned(),
@@ -101,6 +106,7 @@ pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -
             target: target.value().to_owned(),
             reason: failure.map(|failure| failure.reason.clone()),
             attempts: failure.map(|failure| failure.attempts),
+            superseded_by: superseded_by.map(ToString::to_string),
         },
     }
 }
@@ -248,7 +254,8 @@ mod tests {
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {
         let target = Target::of(&RouteName::new("parcels"), "truck-7");
         let (task, batch) = (TaskId::new("t1"), BatchId::new("b1"));
-        let settled = Settled { task: &task, target: &target, batch: Some(&batch), round: Round(2) };
+        let settled =
+            Settled { task: &task, target: &target, batch: Some(&batch), round: Round(2), superseded_by: None };
         let failure = Failure { reason: Reason::new("too_heavy"), attempts: 2 };
         let event = of_task(settled, Some(&failure), Timestamp(1_000));
         let json = serde_json::to_value(&event).unwrap();

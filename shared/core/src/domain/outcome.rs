@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::id::TaskId;
+use super::traits::{Traits, are_usual};
 
 /// Why something failed: a short token such as `http_400` or `too_heavy`, never prose.
 ///
@@ -124,6 +125,9 @@ pub enum Exception {
         delay_ms: u64,
         /// Bytes of its payload, which grouping needs again.
         bytes: u32,
+        /// Its traits, which grouping needs again.
+        #[serde(default, skip_serializing_if = "are_usual")]
+        traits: Traits,
     },
 }
 
@@ -139,6 +143,8 @@ pub struct Attempted {
     pub attempts: u32,
     /// Bytes of its payload.
     pub bytes: u32,
+    /// What else grouping needs to know of it.
+    pub traits: Traits,
 }
 
 /// Turns a reply into an outcome.
@@ -194,7 +200,8 @@ fn again(
     if attempts >= max_attempts {
         Exception::Failed { reason: reason.clone(), attempts }
     } else {
-        Exception::Returned { attempts, delay_ms: delay_ms(attempts, asked_ms), bytes: member.bytes }
+        let Attempted { bytes, traits, .. } = *member;
+        Exception::Returned { attempts, delay_ms: delay_ms(attempts, asked_ms), bytes, traits }
     }
 }
 
@@ -203,7 +210,7 @@ mod tests {
     use super::*;
 
     fn member(id: &str, attempts: u32) -> Attempted {
-        Attempted { id: TaskId::new(id), attempts, bytes: 4 }
+        Attempted { id: TaskId::new(id), attempts, bytes: 4, traits: Traits::default() }
     }
 
     fn down() -> Reply {
@@ -218,7 +225,10 @@ mod tests {
     fn when_one_member_is_exhausted_it_fails_and_the_others_return() {
         let results = judge(down(), &[member("a", 3), member("b", 1)], 3, |_, _| 9);
         assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
-        assert_eq!(results[&TaskId::new("b")], Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4 });
+        assert_eq!(
+            results[&TaskId::new("b")],
+            Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4, traits: Traits::default() }
+        );
     }
 
     #[test]

@@ -9,7 +9,6 @@ use super::time::Timestamp;
 
 /// To register-task: task messages of one Target that fill no batch.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Rest {
     rest: Vec<Box<RawValue>>,
     stage: Stage,

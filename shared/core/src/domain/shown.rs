@@ -28,6 +28,8 @@ pub enum Shown {
     Cancelled,
     /// Ended before a call, since nobody wanted it any more.
     Expired,
+    /// Ended before a call, since a newer task with the same collapse key is called in its place.
+    Superseded,
 }
 
 impl Shown {
@@ -45,6 +47,7 @@ impl Shown {
             Status::Failed { .. } => match ended(task, batch) {
                 Some(Ended::Cancelled) => Self::Cancelled,
                 Some(Ended::Expired) => Self::Expired,
+                Some(Ended::Superseded) => Self::Superseded,
                 None => Self::Failed,
             },
         }

@@ -8,6 +8,8 @@ use super::stream::EventId;
 use super::time::Timestamp;
 use super::trace::{TraceParent, Traces};
 use super::tracker::{ItemId, Outcome};
+pub use super::traits::CREATED;
+use super::traits::{Traits, are_usual};
 
 /// Days a settled task and its batch stay readable; a stack may say otherwise.
 ///
@@ -104,8 +106,6 @@ impl Status {
 pub const SCHEDULED: &str = "scheduled";
 /// The stored word for [`Status::Queued`].
 pub const QUEUED: &str = "queued";
-/// The stored word for [`Status::Created`].
-pub const CREATED: &str = "created";
 /// The stored word for [`Status::Batched`].
 pub const BATCHED: &str = "batched";
 /// The stored word for [`Status::Succeeded`].
@@ -142,6 +142,8 @@ pub struct Task {
     pub expires_at: Option<Timestamp>,
     /// What its sender says that it belongs to.
     pub trace: Option<TraceParent>,
+    /// What its route read out of its payload for the one that groups it.
+    pub traits: Traits,
 }
 
 /// Who must hear that a task is settled.
@@ -173,6 +175,7 @@ impl Task {
             lane: None,
             expires_at: None,
             trace: None,
+            traits: Traits::default(),
         }
     }
 
@@ -198,6 +201,12 @@ impl Task {
     #[must_use]
     pub fn traced(self, trace: Option<TraceParent>) -> Self {
         Self { trace, ..self }
+    }
+
+    /// The same task with these traits.
+    #[must_use]
+    pub fn with_traits(self, traits: Traits) -> Self {
+        Self { traits, ..self }
     }
 
     /// The same task in a lane, where it waits for its turn.
@@ -234,7 +243,8 @@ impl Task {
     /// What grouping needs to know of it.
     #[must_use]
     pub fn candidate(&self) -> Candidate {
-        Candidate { id: self.id.clone(), round: self.round, bytes: payload_bytes(&self.payload) }
+        let bytes = payload_bytes(&self.payload);
+        Candidate { id: self.id.clone(), round: self.round, bytes, traits: self.traits }
     }
 
     /// Whether it waits, in just this round.
@@ -251,7 +261,6 @@ pub fn traces<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Traces {
 
 /// A task that may become a batch's member: carried by messages and by the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Candidate {
     /// The task.
     pub id: TaskId,
@@ -259,6 +268,9 @@ pub struct Candidate {
     pub round: Round,
     /// Bytes of its payload.
     pub bytes: u32,
+    /// What else grouping needs to know of it.
+    #[serde(default, skip_serializing_if = "are_usual")]
+    pub traits: Traits,
 }
 
 /// A payload's size as batch limits count it, in bytes.
@@ -337,6 +349,8 @@ mod tests {
     #[test]
     fn a_candidate_is_as_large_as_its_payload_in_bytes() {
         let again = Task { round: Round(2), ..task() };
-        assert_eq!(again.candidate(), Candidate { id: TaskId::new("a"), round: Round(2), bytes: 10 });
+        let traits = Traits { weight: 3, ..Traits::default() };
+        let candidate = Candidate { id: TaskId::new("a"), round: Round(2), bytes: 10, traits };
+        assert_eq!(again.with_traits(traits).candidate(), candidate);
     }
 }

@@ -163,6 +163,12 @@ pub enum Code {
     BadTarget,
     /// The route's `ordered_by` gave no string for it, or its `sequence` no number.
     BadOrder,
+    /// The route's `batch.weight` gave no whole number for it, or one that is over `max_weight`.
+    BadWeight,
+    /// The route's `priority` gave no whole number from 0 to 9 for it, and not null.
+    BadPriority,
+    /// The route's `collapse` gave neither a string for it nor null.
+    BadCollapse,
     /// Its number in its lane is used, or the lane is numbered otherwise.
     BadSequence,
     /// Larger than a message, or than its route's batches, may be.

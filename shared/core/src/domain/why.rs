@@ -136,7 +136,7 @@ impl Seen {
             return Some(Why::Places { of: *of, most });
         }
         let ticket = batch.and_then(|batch| batch.ticket).filter(|ticket| ticket.of == *of)?;
-        let at = gate.line.time(ticket.number).filter(|at| *at > now)?;
+        let at = gate.time(ticket.number).filter(|at| *at > now)?;
         Some(Why::Rate { of: *of, at })
     }
 }
@@ -204,7 +204,8 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000);
 
     fn open() -> Batch {
-        let candidate = Candidate { id: TaskId::new("t"), round: Round(0), bytes: 1 };
+        let candidate =
+            Candidate { id: TaskId::new("t"), round: Round(0), bytes: 1, traits: crate::domain::Traits::default() };
         Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[candidate], Timestamp(900), 500)
     }
 
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_gate_holds_a_batch_by_its_pause_its_places_or_its_line_in_this_order() {
-        let limits = Limits { in_flight: Some(1), least: None, gap_ms: Some(100) };
+        let limits = Limits { in_flight: Some(1), least: None, gap_ms: Some(100), share: None };
         let line = Line { next: 3, next_at: Timestamp(1_300), gap_ms: 100, ..Line::default() };
         let other = |lease| Gate { line: line.clone(), ..Gate::default() }.with(BatchId::new("other"), lease);
         let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 1, attempts: 0 }), ..frozen() };
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_gate_that_a_person_closed_or_whose_downstream_is_away_holds_whatever_else_is_true() {
-        let limits = Limits { in_flight: Some(1), least: None, gap_ms: None };
+        let limits = Limits { in_flight: Some(1), least: None, gap_ms: None, share: None };
         let held = Gate::default().held(Some("deploy".to_owned()), NOW).unwrap();
         let reason = Some("deploy".to_owned());
         let why = frozen().waits_for(&[seen(Of::Route, limits, held)], NOW);
@@ -287,7 +288,8 @@ mod tests {
     fn waiting_tasks_wait_for_a_leader_or_for_what_it_does() {
         let lock = |lease_until| {
             let holder = Holder { workflow: WorkflowId::new("w"), waits_since: NOW, lease_until };
-            Lock { holder: Some(holder), fence: Fence(1), seq: Seq(0), signals: 0, open: Some(BatchId::new("b")) }
+            let open = Some(BatchId::new("b"));
+            Lock { holder: Some(holder), fence: Fence(1), seq: Seq(0), signals: 0, open, reach: None }
         };
         let (leads, until) = (lock(Timestamp(1_001)), Timestamp(1_001));
         assert_eq!(Why::of_waiting(None, None, NOW), Why::Election);

@@ -2,6 +2,7 @@
 
 use super::MemoryStore;
 use crate::domain::gate::{Gate, Scope};
+use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 use crate::ports::{Gates, Result, Stored};
 
@@ -20,13 +21,27 @@ impl Gates for MemoryStore {
         Ok(Stored::when(is_written))
     }
 
-    async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>> {
+    async fn take_ticket(
+        &self,
+        scope: &Scope,
+        seen: &Gate,
+        stretch: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<Gate>> {
         let mut tables = self.tables();
         let gate = tables.gates.get(scope).filter(|gate| gate.line.gap_ms == seen.line.gap_ms);
-        let taken = gate.and_then(|gate| gate.with_ticket(now));
+        let taken = gate.and_then(|gate| gate.with_ticket(stretch, now));
         if let Some(taken) = &taken {
             tables.gates.insert(scope.clone(), taken.clone());
         }
         Ok(taken)
+    }
+
+    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+        let mut tables = self.tables();
+        let left = tables.gates.get(scope).and_then(|gate| gate.left(batch, lease));
+        let is_written = left.is_some();
+        tables.gates.extend(left.map(|left| (scope.clone(), left)));
+        Ok(Stored::when(is_written))
     }
 }

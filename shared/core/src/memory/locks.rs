@@ -18,15 +18,14 @@ impl Locks for MemoryStore {
                 old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
             }
             // A signal that came meanwhile changes nothing for the workflow that takes over.
-            lock::Assumes::Unchanged(seen) => {
-                old.is_some_and(|old| Lock { signals: seen.signals, ..old.clone() } == *seen)
-            }
+            lock::Assumes::Unchanged(seen) => old.is_some_and(|old| old.is_apart_from_signals(seen)),
         };
         let signals = old.map_or(0, |old| old.signals);
         let next = Lock { signals, ..acquisition.next.clone() };
         if !holds {
             // The lock as this very acquisition leaves it: the answer to an earlier try was lost.
-            return Ok(if old == Some(&next) { Acquired::Yes } else { Acquired::No(old.cloned()) });
+            let is_mine = old.is_some_and(|old| old.is_apart_from_signals(&next));
+            return Ok(if is_mine { Acquired::Yes } else { Acquired::No(old.cloned()) });
         }
         tables.locks.insert(target.clone(), next);
         Ok(Acquired::Yes)
@@ -36,8 +35,9 @@ impl Locks for MemoryStore {
         let mut tables = self.tables();
         let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
         match tables.locks.get_mut(target) {
-            Some(lock) if lock.is_led_by(&term) => {
+            Some(lock) if lock.is_led_by(&term) && held.asks.is_none_or(|asks| asks.seen == lock.reach) => {
                 lock.signals += 1;
+                lock.reach = held.asks.map(|asks| asks.next).or(lock.reach);
                 Ok(Signalled::Yes)
             }
             other => Ok(Signalled::No(other.cloned())),
@@ -65,7 +65,7 @@ impl Locks for MemoryStore {
         let mut tables = self.tables();
         match tables.locks.get_mut(&term.target) {
             Some(lock) if lock.is_led_by(term) && lock.seq != seq => Ok(Released::Lost),
-            Some(lock) if lock.is_led_by(term) && lock.signals != signals => Ok(Released::Signalled(lock.signals)),
+            Some(lock) if lock.is_led_by(term) && lock.signals != signals => Ok(Released::Signalled(lock.clone())),
             Some(lock) if lock.is_led_by(term) => {
                 lock.holder = None;
                 lock.open = None;

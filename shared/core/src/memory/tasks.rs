@@ -8,7 +8,7 @@ use crate::domain::batch::Member;
 use crate::domain::failed::{Failure, Filed};
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Status, Task, Ties};
-use crate::domain::{BatchId, Part, Round, Target, TaskId, Timestamp, TrackerId};
+use crate::domain::{BatchId, Part, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use crate::ports::{
     Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
     Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
@@ -53,6 +53,10 @@ impl Tasks for MemoryStore {
         Ok(Page::of(self.tables().waiting.get(target), after, limit))
     }
 
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        Ok(Page::urgent(self.tables().waiting.get(target), limit))
+    }
+
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
         let Look { part, before, after, limit } = look;
         let tables = self.tables();
@@ -79,7 +83,7 @@ impl Tasks for MemoryStore {
         // Each time from the first: they are few.
         let untold = tables.untold().filter(|(_, id, _, at)| segment_of(id, part.of) == part.index && *at < before);
         let ended = untold.map(|(target, id, round, since)| {
-            let candidate = Candidate { id: id.clone(), round, bytes: 0 };
+            let candidate = Candidate { id: id.clone(), round, bytes: 0, traits: Traits::default() };
             Waiting { target: target.clone(), candidate, since }
         });
         Ok(WaitingPage { tasks, ended: ended.collect(), next })
@@ -96,7 +100,7 @@ impl Tasks for MemoryStore {
         Ok(in_order(of_part.filter_map(entry), look.after, look.limit))
     }
 
-    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+    async fn fall_due(&self, (id, _): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(id) else { return Ok(None) };
         if let Status::Scheduled { due, .. } = task.status
@@ -124,7 +128,7 @@ impl Tasks for MemoryStore {
         Ok(Sought { found: page.iter().filter(is_wanted).map(|task| task.id.clone()).collect(), next })
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+    async fn take_turn(&self, (id, _): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(id) else { return Ok(PutBack::MovedOn) };
         if task.status == Status::Queued {
@@ -201,6 +205,7 @@ impl Tasks for MemoryStore {
             return Ok(Stored::Conflict);
         };
         (task.payload, task.digest, task.lane, task.trace) = (String::new(), String::new(), None, None);
+        task.traits = Traits::default();
         tables.forget_failure(id);
         Ok(Stored::Yes)
     }

@@ -1,7 +1,7 @@
 //! The downstream batch APIs.
 
 use crate::domain::answer::{Answer, NoAnswer};
-use crate::domain::id::{BatchId, Fence};
+use crate::domain::id::{BatchId, Fence, Target};
 use crate::domain::trace::CallTrace;
 use crate::routes;
 
@@ -12,6 +12,8 @@ pub struct Call<'a> {
     pub downstream: &'a routes::Downstream,
     /// `Idempotency-Key`: the batch.
     pub batch: &'a BatchId,
+    /// What its tasks are grouped by.
+    pub target: &'a Target,
     /// The fence of the leader that made the batch; the time in milliseconds if it needed none.
     pub fence: Fence,
     /// Calls made for this batch, this one included.

@@ -3,6 +3,7 @@
 use super::declare::port;
 use super::{Result, Stored};
 use crate::domain::gate::{Gate, Scope};
+use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 
 port! {
@@ -15,8 +16,19 @@ port! {
         async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored>;
 
         /// Hands out the next ticket of a line, whatever was written since the gate was `seen`: the gate with it, or
-        /// `None`. Assumes: the line has the same gap and is busy, so that there is nothing to decide. A repeat takes
+        /// `None`. Where Targets share the line it is the next one of this stretch. Assumes: the line has the same gap
+        /// and is busy, and the stretch is the last of its Target, so that there is nothing to decide. A repeat takes
         /// another one.
-        async fn take_ticket(&self, scope: &Scope, seen: &Gate, now: Timestamp) -> Result<Option<Gate>>;
+        async fn take_ticket(
+            &self,
+            scope: &Scope,
+            seen: &Gate,
+            stretch: Option<u64>,
+            now: Timestamp,
+        ) -> Result<Option<Gate>>;
+
+        /// Takes away the place that a batch has until `lease` or earlier, whatever was written since the gate was
+        /// read. A later lease is another worker's: then, and if there is none, nothing is written.
+        async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored>;
     }
 }

@@ -37,8 +37,8 @@ pub enum Advanced {
 pub enum Released {
     /// Nobody holds the lock, and no batch is open.
     Yes,
-    /// Somebody signalled since: look again. This is the number of signals now.
-    Signalled(u64),
+    /// Somebody signalled since: look again. This is the lock now.
+    Signalled(Lock),
     /// It leads no more, or another delivery of its message is ahead of this one.
     Lost,
 }
@@ -52,7 +52,9 @@ port! {
         /// Makes a workflow the leader. Assumes what the acquisition says.
         async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired>;
 
-        /// Asks a holder to look again. Assumes: the same workflow holds the lock under the same fence.
+        /// Asks a holder to look again, and to come to more shards if it says so. Assumes: the same workflow holds the
+        /// lock under the same fence, and what it asks to be changed is as it was seen. So one that asks may be refused
+        /// because its first try got through.
         async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled>;
 
         /// Names the term's next batch as the open one and renews the lease. Assumes: the term holds the lock and its

@@ -15,6 +15,8 @@ pub struct Outgoing {
     pub delay_ms: u64,
     /// Message attributes, all strings.
     pub attributes: Vec<(&'static str, String)>,
+    /// Its tenant: a Target, a list or a stream. A fair queue lets no tenant's thousands delay another's one.
+    pub tenant: Option<String>,
 }
 
 impl Outgoing {

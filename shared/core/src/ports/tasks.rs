@@ -1,5 +1,6 @@
 //! The tasks and the index of those that wait.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -11,6 +12,7 @@ use crate::domain::failed::Failure;
 use crate::domain::shelf::Position;
 use crate::domain::task::{Candidate, Task, Ties};
 use crate::domain::trace::TraceParent;
+use crate::domain::traits::Traits;
 use crate::domain::{BatchId, Round, Target, TaskId, Timestamp, TrackerId};
 
 /// What a registration found.
@@ -68,6 +70,15 @@ impl Page<TaskId> {
         let candidates: Vec<Candidate> = after.take(limit).map(|(_, candidate)| candidate.clone()).collect();
         let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
         Self { candidates, next }
+    }
+
+    /// Up to `limit` of them that are urgent, the most urgent first.
+    pub fn urgent(waiting: Option<&BTreeMap<TaskId, Candidate>>, limit: usize) -> Vec<Candidate> {
+        let all = waiting.into_iter().flat_map(BTreeMap::values);
+        let mut urgent: Vec<Candidate> = all.filter(|candidate| candidate.traits.priority > 0).cloned().collect();
+        urgent.sort_by_key(|candidate| Reverse(candidate.traits.priority));
+        urgent.truncate(limit);
+        urgent
     }
 }
 
@@ -188,6 +199,9 @@ port! {
             limit: usize,
         ) -> Result<Page<Self::Cursor>>;
 
+        /// Reads up to `limit` tasks of the index that wait for `target` and are urgent, the most urgent ones.
+        async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>>;
+
         /// Reads one page of a segment of the index, in no order: of the entries that it looks at it returns those that
         /// have waited for long.
         async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage>;
@@ -201,10 +215,15 @@ port! {
 
         /// Lets a scheduled task wait for a batch, in the index under `target`. Assumes: it is scheduled, and due by
         /// `now`. Says as what it waits, by this write or an earlier one; `None` if it has moved on, or is not due.
-        async fn fall_due(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>>;
+        async fn fall_due(
+            &self,
+            task: (&TaskId, Traits),
+            target: &Target,
+            now: Timestamp,
+        ) -> Result<Option<Waiting>>;
 
         /// Lets a queued task wait for a batch, in the index under `target`: it has its turn. Assumes: it is queued.
-        async fn take_turn(&self, task: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack>;
+        async fn take_turn(&self, task: (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack>;
 
         /// Writes that a queued task failed: its turn will never come. Assumes: it is queued. Says what it came to if
         /// it failed so, by this write or an earlier one.

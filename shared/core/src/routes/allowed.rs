@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use super::Routes;
 use super::address::Network;
-use super::downstream::{Downstream, HeaderValue, Http, Secret};
+use super::downstream::{Http, Secret};
 
 /// Environment variables that routes may name as secrets begin with this, so that no other variable leaves the process.
 pub const SECRET_PREFIX: &str = "GROUPAGE_SECRET_";
@@ -46,6 +46,9 @@ pub enum Forbidden {
     /// A variable that is no secret for routes.
     #[error("the secret `env: {0}` must be a variable whose name begins with {SECRET_PREFIX}")]
     NotASecret(String),
+    /// A header that is for the next machine only.
+    #[error("the header `{0}` is between two machines on the way, not between a client and its server: leave it out")]
+    HopByHop(String),
     /// The stack does not let this host have this secret.
     #[error("`SecretHosts` does not allow the secret for this host: it would have to hold `{0}`")]
     Secret(String),
@@ -57,6 +60,7 @@ impl Forbidden {
         match self {
             Self::NotHttps(_) => "not_https",
             Self::Address(_) => "address_refused",
+            Self::HopByHop(_) => "header_not_allowed",
             Self::NotASecret(_) | Self::Secret(_) => "secret_not_allowed",
         }
     }
@@ -66,6 +70,8 @@ impl Forbidden {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("route `{route}`: {why}")]
 pub struct Refused {
+    /// Where it begins in the file, counted from 1.
+    pub line: u64,
     /// The route's name.
     pub route: String,
     /// What it may not do.
@@ -115,12 +121,9 @@ impl Allowed {
     /// That route.
     pub fn check(&self, routes: &Routes) -> Result<(), Refused> {
         routes.iter().try_for_each(|route| {
-            let why = |why| Refused { route: route.name.to_string(), why };
-            match &route.downstream {
-                Downstream::Http(http) => self.call(http).map_err(why),
-                // The functions' role says which functions may be called; workers that pull come by themselves.
-                Downstream::Lambda(_) | Downstream::Pull => Ok(()),
-            }
+            let why = |why| Refused { line: route.line, route: route.name.to_string(), why };
+            // Of the others the functions' role says what may be called; workers that pull come by themselves.
+            route.downstream.http().map_or(Ok(()), |http| self.call(http).map_err(why))
         })
     }
 
@@ -131,7 +134,7 @@ impl Allowed {
     /// Why not.
     pub fn call(&self, http: &Http) -> Result<(), Forbidden> {
         // Parsed as the client parses it; the routes file was refused if that fails.
-        let url = url::Url::parse(&http.url).ok();
+        let url = http.url.origin();
         let host = url.as_ref().and_then(url::Url::host_str).unwrap_or_default().to_ascii_lowercase();
         if let Some(address) = literal(&host)
             && !self.address(&host, address)
@@ -139,12 +142,12 @@ impl Allowed {
             return Err(Forbidden::Address(host));
         }
         if url.is_none_or(|url| url.scheme() != "https") && !is_this_machine(&host) {
-            return Err(Forbidden::NotHttps(http.url.clone()));
+            return Err(Forbidden::NotHttps(http.url.as_str().to_owned()));
         }
-        http.headers.values().try_for_each(|value| match value {
-            HeaderValue::Text(_) => Ok(()),
-            HeaderValue::Secret { secret } => self.secret(&host, secret),
-        })
+        if let Some(header) = http.hop_by_hop() {
+            return Err(Forbidden::HopByHop(header.to_owned()));
+        }
+        http.secrets().try_for_each(|(_, secret)| self.secret(&host, secret))
     }
 
     /// Whether a call to this host may go to this address, which is the host's own or what its name was found to mean.
@@ -294,6 +297,22 @@ mod tests {
         }
         let text = Allowed::by_some_stack().check(&routes(aws)).unwrap_err().to_string();
         assert!(text.starts_with("route `r`: the secret `env: AWS_SECRET_ACCESS_KEY`"), "{text}");
+    }
+
+    #[test]
+    fn a_header_that_frames_a_request_is_refused() {
+        for header in ["Connection: close", "transfer-encoding: chunked", "TE: trailers", "Upgrade: h2c"] {
+            let http = format!("url: 'https://a.example/', headers: {{ {header} }}");
+            assert_eq!(refusal(&Allowed::by_some_stack(), &http), Some("header_not_allowed"), "{header}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_filled_in_is_judged_by_its_host() {
+        let named = Allowed::nothing().with_hosts("10.0.0.1");
+        assert_eq!(at(&named, "https://10.0.0.1/{target}?b={batch}"), None);
+        assert_eq!(at(&Allowed::nothing(), "https://10.0.0.1/{target}"), Some("address_refused"));
+        assert_eq!(at(&named, "http://a.example/{target}"), Some("not_https"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub enum Unmade {
     /// The template failed on these members. The reason names the template's line and the kind of its error; the error
     /// itself could quote a payload and is not passed on.
     Template(Reason),
-    /// It would be larger than [`MAX_BODY_BYTES`].
+    /// It would be larger than its downstream takes.
     TooLarge,
 }
 
@@ -60,7 +60,7 @@ pub struct Renderable {
 }
 
 /// The largest body of a call, in bytes: what Lambda takes in one invocation, and a small part of batch-handler's
-/// memory.
+/// memory. Some kinds of downstream take less.
 pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 
 impl Route {
@@ -69,7 +69,7 @@ impl Route {
     /// # Errors
     /// [`Unmade`]: the template failed, or the body is too large. No more than the limit is held in memory either way.
     pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<String, Unmade> {
-        let mut bounded = Bounded::new(MAX_BODY_BYTES);
+        let mut bounded = Bounded::new(self.downstream.max_body_bytes());
         let made = match &self.body {
             None => {
                 let body = Body { batch: key.as_str(), target: target.value(), items };
@@ -220,6 +220,29 @@ mod tests {
         let mut bounded = Bounded::new(3);
         assert!(bounded.write_all(b"abc").is_ok() && bounded.write_all(b"d").is_err());
         assert_eq!(bounded.bytes, b"abc");
+    }
+
+    #[test]
+    fn a_body_that_is_too_large_for_its_downstream_is_not_made() {
+        let of = |downstream: &str, bytes: usize| {
+            let yaml = format!("version: 1\nroutes: [{{ name: r, target: t, downstream: {{ {downstream} }} }}]");
+            let routes = Routes::parse(&yaml).unwrap();
+            let (key, target) = place();
+            let around =
+                routes.get(&RouteName::new("r")).unwrap().body(&key, &target, &items(&["\"\""])).unwrap().len();
+            let payload = serde_json::to_string(&"x".repeat(bytes - around)).unwrap();
+            routes.get(&RouteName::new("r")).unwrap().body(&key, &target, &items(&[&payload])).map(|body| body.len())
+        };
+        for (downstream, most) in [
+            ("lambda: { function: f }", MAX_BODY_BYTES),
+            ("lambda: { function: f, mode: async }", 1_000_000),
+            ("sqs: { queue: 'https://sqs.eu-west-1.amazonaws.com/1/q' }", 1_000_000),
+            ("eventbridge: { bus: b }", 1_000_000),
+            ("step_functions: { state_machine: 'arn:aws:states:eu-west-1:1:stateMachine:m' }", 262_144),
+        ] {
+            assert_eq!(of(downstream, most), Ok(most), "{downstream}");
+            assert_eq!(of(downstream, most + 1), Err(Unmade::TooLarge), "{downstream}");
+        }
     }
 
     #[test]

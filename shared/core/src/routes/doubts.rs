@@ -4,8 +4,9 @@ use jmespath::Rcvar;
 use jmespath::ast::{Ast, Comparator, KeyValuePair};
 use serde::Serialize;
 
-use super::downstream::Secret;
-use super::{Downstream, Expression, Route, Routes};
+use super::body::MAX_BODY_BYTES;
+use super::downstream::{self, HeaderValue, Http, Secret};
+use super::{Expression, Route, Routes, Settings};
 use crate::domain::batch;
 use crate::domain::id::RouteName;
 use crate::domain::task_message::MAX_MESSAGE_BYTES;
@@ -41,11 +42,29 @@ impl Routes {
             for (field, what) in never_reached(route) {
                 doubt(field, what);
             }
-            for (header, variable) in variables(&route.downstream) {
-                if !is_set(variable) {
-                    let field = format!("downstream.http.headers.{header}");
-                    doubt(&field, format!("the environment variable `{variable}` is not set on this machine"));
+            let of_all = never_reached_by(route.usual(), route);
+            for (field, what) in &of_all {
+                doubt(field, what.clone());
+            }
+            for (at, one) in route.targets.iter().enumerate() {
+                let entry = format!("targets.{}", one.names.written());
+                if let Some(first) = route.targets[..at].iter().find(|first| first.names.cover(&one.names)) {
+                    let before = first.names.written();
+                    let what =
+                        format!("no Target comes here: `{before}`, before it, has them all. Put the narrower first");
+                    doubt(&entry, what);
                 }
+                if one.settings == *route.usual() {
+                    doubt(&entry, "it says what the route says of all Targets".to_owned());
+                }
+                for (field, what) in
+                    never_reached_by(&one.settings, route).into_iter().filter(|one| !of_all.contains(one))
+                {
+                    doubt(&format!("{entry}.{field}"), what);
+                }
+            }
+            for (field, what) in route.downstream.http().into_iter().flat_map(|http| of_http(http, &is_set)) {
+                doubt(&format!("downstream.http.{field}"), what);
             }
         }
         doubts
@@ -59,14 +78,19 @@ fn hidden(route: &Route, before: &[Route]) -> Option<String> {
     Some(format!("no task takes this route: `{}`, before it, {why}. Put the narrower route first", first.name))
 }
 
-/// Limits that another limit keeps from ever being reached.
-fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
-    let batch::Limits { max_items, max_bytes, wait_ms, min_items, quiet_ms } = route.batch;
+/// Limits of Targets that another limit keeps from ever being reached.
+fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, String)> {
+    let batch::Limits { max_items, max_bytes, wait_ms, min_items, quiet_ms, max_weight, .. } = settings.batch;
     let usual = batch::Limits::default();
     let mut found = Vec::new();
     let most_bytes = (max_items as u64).saturating_mul(MAX_MESSAGE_BYTES as u64);
     if max_bytes > most_bytes && max_bytes != usual.max_bytes {
         let what = format!("{max_items} tasks of {MAX_MESSAGE_BYTES} bytes, the most that a task may have, are fewer");
+        found.push(("batch.max_bytes", what));
+    }
+    let body = route.downstream.max_body_bytes();
+    if body < MAX_BODY_BYTES && max_bytes > body as u64 {
+        let what = format!("one call of this downstream carries {body} bytes at most: a larger batch goes in halves");
         found.push(("batch.max_bytes", what));
     }
     if max_items == 1 && wait_ms != 0 && wait_ms != usual.wait_ms {
@@ -79,12 +103,28 @@ fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
     if quiet_ms.is_some_and(|quiet_ms| quiet_ms >= wait_ms) {
         found.push(("batch.quiet_ms", format!("a batch waits for {wait_ms} ms at most: see `wait_ms`")));
     }
-    if let (Some(of_one), Some(of_all)) = (route.in_flight.per_target, route.in_flight.in_all)
+    if max_weight.is_some_and(|most| most >= max_items as u64) && !route.weighs() {
+        let what = format!("without `weight` each task weighs 1, and a batch has {max_items} tasks at most");
+        found.push(("batch.max_weight", what));
+    }
+    if max_weight.is_none() && route.weighs() {
+        found.push(("batch.weight", "nothing is limited by it: write `max_weight`".to_owned()));
+    }
+    if max_items == 1 && settings.batch.closes {
+        found.push(("batch.close_when", "a batch of one task is full at once, and waits for no other".to_owned()));
+    }
+    if let (Some(of_one), Some(of_all)) = (settings.in_flight, route.in_flight.in_all)
         && of_one > of_all
     {
         let what = format!("one Target cannot have {of_one} calls in flight where all have {of_all}: see `in_flight`");
         found.push(("limits.in_flight_per_target", what));
     }
+    found
+}
+
+/// Limits of the whole route that another limit keeps from ever being reached.
+fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
     if let (Some(in_all), Some(gap_ms), Some(timeout_ms)) =
         (route.in_flight.in_all, route.gap_ms, route.downstream.timeout_ms())
         && route.in_flight.least.is_none()
@@ -97,6 +137,10 @@ fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
             found.push(("limits.in_flight", what));
         }
     }
+    if route.shares() && !route.is_limited() {
+        let what = "no calls of different Targets wait for each other without `in_flight` or `calls_per_second`";
+        found.push(("limits.share", what.to_owned()));
+    }
     if route.retry.base_ms > route.retry.cap_ms {
         let what = format!("no pause is longer than `cap_ms`, which is {} ms", route.retry.cap_ms);
         found.push(("retry.base_ms", what));
@@ -104,16 +148,26 @@ fn never_reached(route: &Route) -> Vec<(&'static str, String)> {
     found
 }
 
-/// The environment variables that calls need, each with its header.
-fn variables(downstream: &Downstream) -> impl Iterator<Item = (&str, &str)> {
-    let headers = match downstream {
-        Downstream::Http(http) => Some(&http.headers),
-        Downstream::Lambda(_) | Downstream::Pull => None,
-    };
-    headers.into_iter().flatten().filter_map(|(name, value)| match value.secret() {
-        Some(Secret::Env(variable)) => Some((name.as_str(), variable.as_str())),
-        Some(Secret::SecretsManager(_)) | None => None,
-    })
+/// What cannot be meant of an HTTP API: fields of it, each with what is wrong.
+fn of_http(http: &Http, is_set: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let literal =
+        |name: &str| format!("`{{{name}}}` stands for nothing and is sent as it is: write `{{target}}` or `{{batch}}`");
+    found.extend(downstream::unknown(http.url.as_str()).map(|name| ("url".to_owned(), literal(name))));
+    for (name, value) in &http.headers {
+        let what = match value {
+            HeaderValue::Text(_) if http.compress.is_some() && name.eq_ignore_ascii_case("content-encoding") => {
+                Some("`compress` sets this header, and overrides it".to_owned())
+            }
+            HeaderValue::Text(text) => downstream::unknown(text).map(literal),
+            HeaderValue::Secret { secret: Secret::Env(variable) } if !is_set(variable) => {
+                Some(format!("the environment variable `{variable}` is not set on this machine"))
+            }
+            HeaderValue::Secret { secret: Secret::Env(_) | Secret::SecretsManager(_) } => None,
+        };
+        found.extend(what.map(|what| (format!("headers.{name}"), what)));
+    }
+    found
 }
 
 impl Expression {
@@ -254,18 +308,39 @@ mod tests {
             ("batch: { wait_ms: 500, quiet_ms: 500 }", "batch.quiet_ms"),
             ("limits: { in_flight: 2, in_flight_per_target: 3 }", "limits.in_flight_per_target"),
             ("limits: { in_flight: 20, calls_per_second: 10 }", "limits.in_flight"),
+            ("limits: { in_flight_per_target: 3, share: { by: target } }", "limits.share"),
             ("retry: { base_ms: 61000 }", "retry.base_ms"),
+            ("batch: { max_items: 10, max_weight: 10 }", "batch.max_weight"),
+            ("batch: { weight: w }", "batch.weight"),
+            ("batch: { max_items: 1, close_when: last }", "batch.close_when"),
         ] {
             let found = doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fields}\n"));
             assert!(found.len() == 1 && found[0].1 == field, "{fields}: {found:?}");
         }
         for fine in [
             "batch: { max_items: 1 }",
+            "batch: { max_items: 10, max_weight: 5, close_when: last }",
+            "batch: { weight: w, max_weight: 1000 }",
             "limits: { in_flight: 10, calls_per_second: 10, in_flight_per_target: 10 }",
             "limits: { in_flight: auto, calls_per_second: 1 }",
+            "limits: { in_flight: 3, share: { by: target } }",
         ] {
             assert_eq!(doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fine}\n")), [], "{fine}");
         }
+    }
+
+    #[test]
+    fn what_is_said_of_some_targets_is_doubted_like_the_rest() {
+        let of = |fields: &str| of_one(&format!("batch: {{ max_items: 50 }}\n    targets: [{fields}]"));
+        let [(field, what)] = &of("{ match: 'acme-1', batch: { max_items: 5, min_items: 6 } }")[..] else { panic!() };
+        assert_eq!(field, "targets.acme-1.batch.min_items");
+        assert!(what.contains("5 tasks at most"), "{what}");
+        let narrower_last = "{ match: 'a*', batch: { max_items: 5 } }, { match: ab, batch: { max_items: 9 } }";
+        let [(field, what)] = &of(narrower_last)[..] else { panic!() };
+        assert!(field == "targets.ab" && what.contains("`a*`, before it"), "{what}");
+        let [(_, what)] = &of("{ match: ab, batch: { max_items: 50 } }")[..] else { panic!() };
+        assert!(what.contains("says what the route says"), "{what}");
+        assert_eq!(of("{ match: ab, batch: { max_items: 5 } }, { match: 'a*', batch: { max_items: 9 } }"), []);
     }
 
     #[test]
@@ -280,6 +355,41 @@ mod tests {
         let [(_, field, what)] = &of("GROUPAGE_SECRET_LOST")[..] else { panic!() };
         assert_eq!(field, "downstream.http.headers.Authorization");
         assert!(what.contains("`GROUPAGE_SECRET_LOST` is not set"), "{what}");
+    }
+
+    #[test]
+    fn a_placeholder_that_stands_for_nothing_is_told() {
+        let of = |http: &str| {
+            let found = doubts(&format!("  - name: a\n    target: t\n    downstream: {{ http: {{ {http} }} }}\n"));
+            found.into_iter().map(|(_, field, what)| format!("{field}: {what}")).collect::<Vec<_>>()
+        };
+        let [url] = &of("url: 'https://x/{tarrget}'")[..] else { panic!() };
+        assert!(url.starts_with("downstream.http.url: `{tarrget}` stands for nothing"), "{url}");
+        let [header] = &of("url: 'https://x/{target}', headers: { A: '{id}', B: '{batch}' }")[..] else { panic!() };
+        assert!(header.starts_with("downstream.http.headers.A: `{id}`"), "{header}");
+        let [encoding] = &of("url: 'https://x', compress: gzip, headers: { Content-Encoding: br }")[..] else {
+            panic!()
+        };
+        assert!(encoding.contains("overrides it"), "{encoding}");
+    }
+
+    #[test]
+    fn a_batch_that_is_larger_than_a_message_is_told() {
+        let of = |downstream: &str, bytes: u64| {
+            let batch = format!("batch: {{ max_bytes: {bytes} }}");
+            doubts(&format!("  - name: a\n    target: t\n    {batch}\n    downstream: {{ {downstream} }}\n"))
+        };
+        let queue = "sqs: { queue: 'https://sqs.eu-west-1.amazonaws.com/1/q' }";
+        let machine = "step_functions: { state_machine: 'arn:aws:states:eu-west-1:1:stateMachine:m' }";
+        let waited = "lambda: { function: f }";
+        for (downstream, most) in
+            [(queue, 1_000_000), ("lambda: { function: f, mode: async }", 1_000_000), (machine, 262_144)]
+        {
+            assert_eq!(of(downstream, most), [], "{downstream}");
+            let [(_, field, what)] = &of(downstream, most + 1)[..] else { panic!("{downstream}") };
+            assert!(field == "batch.max_bytes" && what.contains(&format!("{most} bytes")), "{what}");
+        }
+        assert_eq!(of(waited, 5_000_000), []);
     }
 
     #[test]

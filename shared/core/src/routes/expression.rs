@@ -41,6 +41,11 @@ impl Data {
         }
     }
 
+    /// Whether it says nothing.
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// As text: a string, or a number as JSON writes it.
     pub fn as_text(&self) -> Option<String> {
         self.0.as_string().cloned().or_else(|| self.0.is_number().then(|| self.0.to_string()))

@@ -7,11 +7,15 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_saphyr::Spanned;
 
 use super::answer::Otherwise;
+use super::closing::Closing;
 use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::places::Places;
-use super::{Error, InFlight, Ordered, Route, Routes, mistake};
+use super::sharing::Sharing;
+use super::targets::{self, Settings};
+use super::traits::Reads;
+use super::{Error, InFlight, Ordered, Route, Routes, mistake, shards};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
 use crate::domain::lane::OnFailure;
@@ -45,11 +49,19 @@ struct RouteEntry {
     when: Option<Expression>,
     /// What a task is grouped by: JMESPath over the payload that gives a string.
     target: Expression,
-    /// How many shards each Target of this route has. More than one is for Targets that get over 500 tasks a second,
-    /// which is what one partition of the index and one leader take. Waiting tasks are spread over the shards, and
-    /// these get leaders of their own while there is much to do. Not for ordered routes.
-    #[serde(default = "one_shard")]
-    shards: Limited<1, 64>,
+    /// How many shards each Target of this route has: a number, or `auto`, which gives a Target as many as its load
+    /// needs, up to 16. More than one is for Targets that get over 500 tasks a second, which is what one partition of
+    /// the index and one leader take. Waiting tasks are spread over the shards. While there is much to do, shards get
+    /// leaders of their own. Not for ordered routes.
+    #[serde(default)]
+    shards: shards::Written,
+    /// How urgent a task is: JMESPath over the payload that gives a whole number from 0 to 9, or null for 0. The more
+    /// urgent fill the next batch of their Target first, and of ten places one is left for the others. Absent: 0.
+    priority: Option<Expression>,
+    /// The collapse key: JMESPath over the payload that gives a string, or null for a task that replaces no other. Of
+    /// waiting tasks with one Target and one key only the newest is called; the others end as `superseded`. Absent:
+    /// every task is called. Not for ordered routes.
+    collapse: Option<Expression>,
     /// The order key: JMESPath over the payload that gives a string. Tasks with the same key reach the downstream one
     /// after the other, in the order in which they were accepted; each waits until the one before it is settled.
     /// Absent: in any order.
@@ -59,6 +71,9 @@ struct RouteEntry {
     /// How much one call carries.
     #[serde(default)]
     batch: BatchLimits,
+    /// Targets of which something else holds; the first entry that names a Target counts.
+    #[serde(default)]
+    targets: Vec<targets::Entry>,
     /// Where the call goes.
     downstream: Downstream,
     /// When and how often to try again, and for how long.
@@ -79,7 +94,7 @@ struct RouteEntry {
 }
 
 /// How much one call carries, and how long a batch waits to be full.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BatchLimits {
     /// Tasks in one call at most.
@@ -94,6 +109,18 @@ struct BatchLimits {
     /// A batch to which no task has come for so long waits for no more, in milliseconds; `wait_ms` stays the longest
     /// wait. Absent: it waits until it is full.
     quiet_ms: Option<Limited<1, 300_000>>,
+    /// When the clock closes the windows: tasks wait until the next such moment, and then become batches as if they had
+    /// all come at once. As crontab has it, with the time zone behind it, UTC if there is none: `0 * * * *` is every
+    /// hour, `0 6 * * 1-5 Europe/Berlin` at six on weekdays. Absent: a window begins with its first task. Not for
+    /// ordered routes.
+    close_at: Option<Closing>,
+    /// What the tasks of one call may weigh together. Absent: any weight.
+    max_weight: Option<Limited<1, 1_000_000_000>>,
+    /// What a task weighs: JMESPath over the payload that gives a whole number from 0 to 1,000,000. Absent: 1.
+    weight: Option<Expression>,
+    /// Which tasks end the wait of their batch: JMESPath over the payload, for example for a file's last page. Such a
+    /// batch waits for no more, and takes all that waits as far as it fits. Absent: none.
+    close_when: Option<Expression>,
     /// Whether tasks that arrive together and fill a batch become one at once. It costs less than half, but such tasks
     /// overtake those that wait: `false` lets the longest waiting go first.
     express: bool,
@@ -104,7 +131,18 @@ impl Default for BatchLimits {
         let batch::Limits { max_items, max_bytes, wait_ms, .. } = batch::Limits::default();
         let (max_bytes, wait_ms) = (Limited(max_bytes), Limited(wait_ms));
         let max_items = Limited(max_items as u64);
-        Self { max_items, max_bytes, wait_ms, min_items: None, quiet_ms: None, express: true }
+        Self {
+            max_items,
+            max_bytes,
+            wait_ms,
+            min_items: None,
+            quiet_ms: None,
+            close_at: None,
+            max_weight: None,
+            weight: None,
+            close_when: None,
+            express: true,
+        }
     }
 }
 
@@ -167,7 +205,7 @@ impl Default for Retry {
 }
 
 /// When a call may start.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct CallLimits {
     /// Calls in flight for one Target.
@@ -177,6 +215,9 @@ struct CallLimits {
     in_flight: Option<Places>,
     /// Calls that the whole route starts in a second.
     calls_per_second: Option<Limited<1, 1_000>>,
+    /// Whose calls go first where more wait than a limit of the whole route lets through. Absent: first come, first
+    /// served. `{ by: target }`: Targets take turns, so that one with many batches does not hold up the others.
+    share: Option<Sharing>,
     /// Whose calls a `Retry-After` or an outage holds back: those for the same Target, or all of the route.
     pause: Pause,
 }
@@ -261,8 +302,18 @@ impl File {
             if entry.ordered_by.is_none() && entry.order.is_some() {
                 return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
             }
-            if entry.ordered_by.is_some() && entry.shards.0 > 1 {
+            if entry.ordered_by.is_some() && entry.shards.0.most() > 1 {
                 let what = "is ordered: its Targets cannot have `shards`, which have leaders that work side by side";
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
+            let closes = || entry.batch.close_at.is_some() || entry.targets.iter().any(targets::Entry::closes);
+            if entry.ordered_by.is_some() && closes() {
+                let what = "is ordered: a task that waits for `close_at` would hold back those behind it";
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
+            if entry.ordered_by.is_some() && entry.collapse.is_some() {
+                let what =
+                    "is ordered: each of its tasks is called in its turn, so none can replace another (`collapse`)";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
             if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
@@ -279,20 +330,36 @@ impl File {
 
 impl RouteEntry {
     fn compile(self, line: u64) -> Route {
-        Route {
-            name: self.name,
-            line,
-            when: self.when.unwrap_or_else(Expression::always),
-            target: self.target,
-            ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
-            shards: u8::try_from(self.shards.0).unwrap_or(u8::MAX),
+        let usual = Settings {
             batch: batch::Limits {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
                 wait_ms: self.batch.wait_ms.0,
                 min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
                 quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
+                max_weight: self.batch.max_weight.map(|most| most.0),
+                closes: self.batch.close_when.is_some(),
+                collapses: self.collapse.is_some(),
+                urgent_first: self.priority.is_some(),
             },
+            closing: self.batch.close_at,
+            in_flight: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
+        };
+        Route {
+            name: self.name,
+            line,
+            when: self.when.unwrap_or_else(Expression::always),
+            target: self.target,
+            ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
+            shards: self.shards.0,
+            reads: Reads {
+                weight: self.batch.weight,
+                close_when: self.batch.close_when,
+                collapse: self.collapse,
+                priority: self.priority,
+            },
+            targets: self.targets.into_iter().map(|one| one.compile(&usual)).collect(),
+            usual,
             express: self.batch.express,
             body: self.downstream.body(),
             downstream: self.downstream,
@@ -305,11 +372,11 @@ impl RouteEntry {
             },
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
             in_flight: InFlight {
-                per_target: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
                 in_all: self.limits.in_flight.and_then(|places| usize::try_from(places.at_most()).ok()),
                 least: self.limits.in_flight.and_then(|places| usize::try_from(places.at_least()?).ok()),
             },
             gap_ms: self.limits.calls_per_second.map(|calls| 1_000_u64.div_ceil(calls.0)),
+            sharing: self.limits.share,
             pause: self.limits.pause,
             on_reject: self.on_reject,
             notify: self.notify,
@@ -336,10 +403,6 @@ const fn keep_failed_days() -> Limited<1, 365> {
 
 fn statuses(statuses: &BTreeSet<Status>) -> BTreeSet<u16> {
     statuses.iter().filter_map(|status| u16::try_from(status.0).ok()).collect()
-}
-
-const fn one_shard() -> Limited<1, 64> {
-    Limited(1)
 }
 
 fn route_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RouteName, D::Error> {

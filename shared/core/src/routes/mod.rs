@@ -7,6 +7,7 @@ mod address;
 mod allowed;
 mod answer;
 mod body;
+mod closing;
 mod doubts;
 pub mod downstream;
 mod expression;
@@ -14,26 +15,34 @@ mod file;
 mod limited;
 mod mistake;
 mod places;
+mod shards;
+mod sharing;
+mod targets;
 mod template;
+mod traits;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
 pub use answer::{Class, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
+pub use closing::Closing;
 pub use doubts::Doubt;
-pub use downstream::{Downstream, HeaderValue, Http, Lambda, Method, Secret};
+pub use downstream::{Downstream, HeaderValue, Http, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
+use sharing::Sharing;
+pub use targets::Settings;
 
 use crate::domain::answer::{Answer, NoAnswer};
-use crate::domain::batch;
 use crate::domain::destination::Destination;
 use crate::domain::gate::{Limits, Scope};
 use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::outcome::Reply;
 use crate::domain::retry;
+use crate::domain::shards::Shards;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
+use crate::domain::traits::Traits;
 
 /// The routes file is wrong: where, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,10 +72,11 @@ pub struct Route {
     when: Expression,
     target: Expression,
     ordered: Option<Ordered>,
+    reads: traits::Reads,
     /// How many shards each of its Targets has; 1 if it is ordered.
-    pub shards: u8,
-    /// How much one call carries, and how long a batch waits.
-    pub batch: batch::Limits,
+    pub shards: Shards,
+    usual: Settings,
+    targets: Vec<targets::Exception>,
     /// Whether full batches that arrive together need no leader.
     pub express: bool,
     /// Where the call goes.
@@ -75,10 +85,11 @@ pub struct Route {
     /// When and how often to try again, and for how long.
     pub retry: retry::Policy,
     otherwise: Otherwise,
-    /// How many calls may be in flight.
+    /// How many of its calls may be in flight.
     pub in_flight: InFlight,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
+    sharing: Option<Sharing>,
     /// Whose calls a `Retry-After` holds back.
     pub pause: Pause,
     /// What happens to a batch that is refused as a whole.
@@ -107,22 +118,23 @@ pub struct Assigned<'a> {
     pub target: Target,
     /// Its place among the tasks of its order key, if the route is ordered.
     pub order: Option<Order>,
+    /// What grouping needs to know of it beside its size.
+    pub traits: Traits,
 }
 
-/// Limits on calls in flight; `None` means no limit.
+/// Limits on a route's calls in flight; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
-    /// For one Target.
-    pub per_target: Option<usize>,
     /// For the whole route.
     pub in_all: Option<usize>,
-    /// If that of the whole route follows how calls fare: it never falls below this.
+    /// If it follows how calls fare: it never falls below this.
     pub least: Option<usize>,
 }
 
 impl Route {
     /// Whether its batches wait for workers that pull them.
-    pub const fn is_pulled(&self) -> bool {
+    #[must_use]
+    pub fn is_pulled(&self) -> bool {
         self.downstream.is_pulled()
     }
 
@@ -189,7 +201,7 @@ impl Route {
 
     /// What its gate lets through.
     pub const fn limits(&self) -> Limits {
-        Limits { in_flight: self.in_flight.in_all, least: self.in_flight.least, gap_ms: self.gap_ms }
+        Limits { in_flight: self.in_flight.in_all, least: self.in_flight.least, gap_ms: self.gap_ms, share: None }
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.
@@ -220,6 +232,11 @@ impl Routes {
         self.get(&target.route()).is_some_and(Route::is_pulled)
     }
 
+    /// When the windows of this Target close, if the clock says so.
+    pub fn closing(&self, target: &Target) -> Option<&Closing> {
+        self.get(&target.route())?.for_target(target).closing.as_ref()
+    }
+
     /// All routes, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter()
@@ -239,8 +256,8 @@ impl Routes {
     /// Finds a payload's route, and computes its Target and its place in an order.
     ///
     /// # Errors
-    /// A [`Rejection`] if no route wants it, its Target or order key is no usable string, or it is larger than its
-    /// route's batches.
+    /// A [`Rejection`] if no route wants it, its Target or another value that its route asks for is not usable, or it
+    /// is larger than its route's batches.
     pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
         let data = expression::Data::parse(payload)
             .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;
@@ -249,14 +266,15 @@ impl Routes {
             .iter()
             .find(|route| route.when.holds(&data))
             .ok_or_else(|| Rejection::new(Code::NoRoute, "no route's `when` holds for the payload"))?;
-        let value = route.text("target", &route.target, &data, Code::BadTarget)?;
+        let target = Target::of(&route.name, &route.text("target", &route.target, &data, Code::BadTarget)?);
         let order = route.order(&data)?;
-        if payload.len() as u64 > route.batch.max_bytes {
-            let detail =
-                format!("the payload is over `max_bytes` of route `{}`, {}", route.name, route.batch.max_bytes);
+        let most = route.for_target(&target).batch.max_bytes;
+        if payload.len() as u64 > most {
+            let detail = format!("the payload is over `max_bytes` of route `{}`, {most}", route.name);
             return Err(Rejection::new(Code::TooLarge, detail));
         }
-        Ok(Assigned { route, target: Target::of(&route.name, &value), order })
+        let traits = route.traits(&target, &data)?;
+        Ok(Assigned { route, target, order, traits })
     }
 }
 

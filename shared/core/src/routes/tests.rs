@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::outcome::{Failure, Fault, Reply, Said};
+use crate::domain::traits::Collapse;
 use crate::domain::{BatchId, LaneId, NotificationQueue, Reason, TaskId, Turn};
 
 const GOOD: &str = r#"version: 1
@@ -31,8 +32,9 @@ fn error(from: &str, to: &str) -> Error {
 fn a_good_file_is_taken_with_its_defaults() {
     let routes = Routes::parse(GOOD).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
-    assert_eq!((route.batch.max_items, route.batch.wait_ms), (10, 1_000));
+    assert_eq!((route.usual().batch.max_items, route.usual().batch.wait_ms), (10, 1_000));
     assert_eq!(route.retry.attempts, 5);
+    assert_eq!(route.shards, Shards::Fixed(1));
     assert_eq!(route.downstream.timeout_ms(), Some(10_000));
     assert_eq!(route.notify.failure, NotificationQueue::Default);
 }
@@ -53,6 +55,32 @@ fn each_mistake_is_reported_with_its_line_and_field() {
         let error = error(from, to);
         assert!(error.what.contains(says), "{to}: {error}");
         assert_eq!(error.line, line, "{to}: {error}");
+    }
+}
+
+#[test]
+fn shards_are_a_number_or_follow_the_load() {
+    for (written, shards) in [("1", Shards::Fixed(1)), ("64", Shards::Fixed(64)), ("auto", Shards::ByLoad)] {
+        let file = GOOD.replacen("target: truck", &format!("target: truck\n    shards: {written}"), 1);
+        assert_eq!(Routes::parse(&file).unwrap().get(&RouteName::new("parcels")).unwrap().shards, shards);
+    }
+}
+
+#[test]
+fn a_downstream_that_nobody_could_call_is_refused_in_words() {
+    let lambda = "lambda: { function: load-rest }";
+    for (to, says) in [
+        ("sqs: { queue: loads }", "https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"),
+        ("step_functions: { state_machine: load }", "arn:aws:states:REGION:ACCOUNT:stateMachine:NAME"),
+        ("eventbridge: { bus: b, source: aws.ec2 }", "only AWS's own events"),
+        ("eventbridge: { bus: b, detail_type: '' }", "from 1 to 128 bytes"),
+        ("lambda: { function: f, mode: later }", "async"),
+        ("http: { url: 'https://{target}.example/' }", "path and query only"),
+        ("http: { url: 'https://a.example/', compress: br }", "gzip"),
+    ] {
+        let error = error(lambda, to);
+        assert!(error.what.contains(says), "{to}: {error}");
+        assert_eq!(error.line, 13, "{to}: {error}");
     }
 }
 
@@ -91,6 +119,46 @@ fn a_payload_that_cannot_be_grouped_says_why_without_quoting_it() {
         assert_eq!(rejection.code, code);
         assert!(!rejection.detail.contains("4111"));
     }
+}
+
+fn traits(fields: &str, payload: &str) -> Result<Traits, Code> {
+    let yaml = format!("version: 1\nroutes:\n  - name: a\n    target: t\n    downstream: pull\n{fields}");
+    Routes::parse(&yaml).unwrap().assign(payload).map(|assigned| assigned.traits).map_err(|rejection| {
+        assert!(!rejection.detail.contains("4111"), "a value is repeated: {rejection}");
+        rejection.code
+    })
+}
+
+#[test]
+fn a_route_reads_weight_end_priority_and_key_out_of_a_payload() {
+    let fields = "    batch: { weight: w, max_weight: 50, close_when: last }\n    collapse: k\n    priority: p\n";
+    let of = |payload| traits(fields, payload);
+    let usual = Traits::default();
+    assert_eq!(traits("", r#"{"t":"x","w":7,"last":true,"k":"7","p":3}"#), Ok(usual), "it asks for none");
+    assert_eq!(of(r#"{"t":"x","w":1}"#), Ok(usual));
+    let keyed = of(r#"{"t":"x","w":0,"last":true,"k":"7","p":9}"#).unwrap();
+    assert_eq!(keyed, Traits { weight: 0, closes: true, priority: 9, collapse: Some(Collapse::of("7")) });
+    assert_eq!(of(r#"{"t":"x","w":50,"last":false,"k":null,"p":null}"#), Ok(Traits { weight: 50, ..usual }));
+    for (payload, code) in [
+        (r#"{"t":"x"}"#, Code::BadWeight),
+        (r#"{"t":"x","w":4111}"#, Code::BadWeight),
+        (r#"{"t":"x","w":-1}"#, Code::BadWeight),
+        (r#"{"t":"x","w":1.5}"#, Code::BadWeight),
+        (r#"{"t":"x","w":"4111"}"#, Code::BadWeight),
+        (r#"{"t":"x","w":1,"k":4111}"#, Code::BadCollapse),
+        (r#"{"t":"x","w":1,"k":""}"#, Code::BadCollapse),
+        (r#"{"t":"x","w":1,"p":10}"#, Code::BadPriority),
+        (r#"{"t":"x","w":1,"p":"4111"}"#, Code::BadPriority),
+    ] {
+        assert_eq!(of(payload), Err(code), "{payload}");
+    }
+}
+
+#[test]
+fn no_task_of_an_ordered_route_replaces_another() {
+    let error = ordered("    ordered_by: account\n    collapse: account\n").unwrap_err();
+    assert!(error.what.contains("`collapse`") && error.line == 3, "{error}");
+    assert!(ordered("    ordered_by: account\n    priority: p\n").is_ok());
 }
 
 fn ordered(lines: &str) -> Result<Routes, Error> {
@@ -140,7 +208,10 @@ fn a_payload_without_an_order_says_why_without_quoting_it() {
 
 #[test]
 fn an_order_without_a_key_is_refused() {
-    assert!(ordered("    ordered_by: account\n    shards: 2\n").unwrap_err().what.contains("cannot have `shards`"));
+    for shards in ["2", "auto"] {
+        let file = format!("    ordered_by: account\n    shards: {shards}\n");
+        assert!(ordered(&file).unwrap_err().what.contains("cannot have `shards`"), "{shards}");
+    }
     assert!(ordered("    order: { on_failure: skip }\n").unwrap_err().what.contains("`ordered_by`"));
     assert!(ordered("    ordered_by: account\n    order: { on_failure: stop }\n").unwrap_err().what.contains("hold"));
 }

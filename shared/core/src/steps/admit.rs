@@ -153,7 +153,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer.
     pub async fn leave(&self, scopes: &[Scope], batch: &BatchId, lease: Timestamp) -> Result<(), Error> {
         for scope in scopes {
-            self.change(scope, |gate| (gate.left(batch, lease), ())).await?;
+            // Nothing has to be read for that, and nobody has to try twice.
+            self.store.give_back(scope, batch, lease).await?;
         }
         Ok(())
     }
@@ -170,6 +171,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         fared: Option<Fared>,
     ) -> Result<(), Error> {
         for (scope, limits) in gates(route, &batch.target).into_iter().filter(|(scope, _)| scopes.contains(scope)) {
+            if limits.least.is_none() {
+                self.store.give_back(&scope, &batch.id, lease).await?;
+                continue;
+            }
             let left = |gate: &Gate| (gate.left_after(&batch.id, lease, limits, fared, self.env.now()), ());
             self.change(&scope, left).await?;
         }
@@ -272,13 +277,26 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         self.change(scope, turn).await
     }
 
-    /// What the gate that the route names for it says right before the call.
+    /// What the gate that the route names for it says right before the call. If the batch has waited in place for its
+    /// time, the route's gate is asked, too: a person may have held calls back there since it let the batch through.
     ///
     /// # Errors
     /// A port did not answer.
-    pub async fn says_now(&self, route: &Route, batch: &Batch) -> Result<Now, Error> {
-        let gate = self.store.gate(&route.pause_scope(&batch.target)).await?;
-        Ok(gate.says_now(&batch.id, self.env.now()))
+    pub async fn says_now(&self, route: &Route, batch: &Batch, has_waited: bool) -> Result<Now, Error> {
+        let (scope, of_all) = (route.pause_scope(&batch.target), Scope::Route(route.name.clone()));
+        let is_held = async {
+            if !has_waited || scope == of_all {
+                return Ok(None);
+            }
+            let (gate, now) = (self.store.gate(&of_all).await?, self.env.now());
+            Ok::<_, Error>(gate.holds_back(&batch.target.whole(), now).map_or_else(
+                || Some(gate.says_now(&batch.id, now)).filter(|said| *said != Now::Go),
+                |_| Some(Now::Closed(None)),
+            ))
+        };
+        let (gate, held) = futures::join!(self.store.gate(&scope), is_held);
+        let said = gate?.says_now(&batch.id, self.env.now());
+        Ok(if said == Now::Go { held?.unwrap_or(Now::Go) } else { said })
     }
 
     /// Passes one gate, waiting in place for what comes soon.
@@ -307,9 +325,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                         return Ok(Went::Through(Place { start, taken, is_in_trouble, has_news }));
                     }
                 }
-                Admission::LinesUp => {
-                    if let Some(gate) = self.store.take_ticket(scope, &gate, now).await? {
-                        let (number, at) = gate.last_ticket();
+                Admission::LinesUp { stretch } => {
+                    if let Some(gate) = self.store.take_ticket(scope, &gate, stretch, now).await?
+                        && let Some((number, at)) = gate.last_ticket(stretch)
+                    {
                         return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(number)) }));
                     }
                 }
@@ -405,12 +424,9 @@ const GIVE_WAY_MS: u64 = 8;
 /// waits there must not keep a place of the route from others. The route's is always asked, since a person may hold
 /// calls back there; the Target's only if something is limited or paused there.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
-    let limits = Limits { in_flight: route.in_flight.per_target, ..Limits::default() };
+    let limits = Limits { in_flight: route.for_target(of).in_flight, ..Limits::default() };
+    let of_all = Limits { share: route.share(of), ..route.limits() };
     let target = Scope::Target(of.whole());
     let is_asked = limits != Limits::default() || target == route.pause_scope(of);
-    is_asked
-        .then_some((target, limits))
-        .into_iter()
-        .chain([(Scope::Route(route.name.clone()), route.limits())])
-        .collect()
+    is_asked.then_some((target, limits)).into_iter().chain([(Scope::Route(route.name.clone()), of_all)]).collect()
 }

@@ -1,7 +1,7 @@
 //! New elections and their messages, for all steps that send for a leader.
 
 use crate::domain::message::{Elect, Election, MAX_TASKS};
-use crate::domain::{Candidate, Target, Timestamp, WorkflowId};
+use crate::domain::{Candidate, Copies, Target, Timestamp, WorkflowId};
 use crate::ports::{Env, Outgoing};
 
 /// The locks whose leaders gather from this shard, the home's first: a workflow with tasks in it may hold either.
@@ -23,9 +23,17 @@ pub(super) fn elections(
         .chunks(MAX_TASKS)
         .map(|tasks| {
             let workflow = WorkflowId::new(env.fresh_id());
-            Election { workflow, target: target.clone(), tasks: tasks.to_vec(), since, attempt, signalled: None }
+            let (target, tasks) = (target.clone(), tasks.to_vec());
+            Election { workflow, target, tasks, since, attempt, signalled: None, copies: Copies::NONE }
         })
         .collect()
+}
+
+/// The messages of elections that follow a leader's message which got on no further.
+pub(super) fn following_messages(elections: Vec<Election>, copies: Copies, now: Timestamp) -> Vec<Outgoing> {
+    let (copies, delay_ms) = copies.and_one(0, now);
+    let keyed = elections.into_iter().map(|election| ((), Election { copies, ..election }));
+    keyed_election_messages(keyed, delay_ms).into_iter().map(|(_, message)| message).collect()
 }
 
 /// The messages of new elections.

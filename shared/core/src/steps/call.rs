@@ -124,6 +124,7 @@ pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
             id: member.id.clone(),
             attempts: task.map_or(0, |task| task.attempts) + batch.calls_of_each(),
             bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
+            traits: task.map(|task| task.traits).unwrap_or_default(),
         }
     };
     let members = batch.members.iter().enumerate().filter(|(position, _)| batch.omission(*position).is_none());
@@ -281,7 +282,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         };
         let trace = self.trace(key, &ids, false);
         let (fence, attempt) = (batch.fence, batch.attempts);
-        let call = Call { downstream: &route.downstream, batch: key, fence, attempt, body, trace };
+        let target = &batch.target;
+        let call = Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, trace };
         let mut answer = processor.downstream.call(&call).await;
         if answer == Err(NoAnswer::Connection)
             && !self.is_in_trouble(in_trouble)

@@ -70,7 +70,7 @@ pub struct Waits<C> {
 impl<C> Waits<C> {
     /// All that wait for this Target. Tasks that wait for their turn are not among them.
     pub fn of(routes: &Routes, target: &Target) -> Self {
-        let shards = routes.get(&target.route()).map_or(1, |route| route.shards);
+        let shards = routes.get(&target.route()).map_or(1, |route| route.shards.most());
         Self { shards: target.whole().shards(shards).collect(), after: None }
     }
 
@@ -275,7 +275,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         let notify = routes.get(&target.route()).map(|route| route.notify.clone()).unwrap_or_default();
         if notify.failure != NotificationQueue::None {
             let failure = notice::Failure { reason: reason.clone(), attempts: 0 };
-            let settled = notice::Settled { task: id, target, batch: None, round };
+            let settled = notice::Settled { task: id, target, batch: None, round, superseded_by: None };
             let event = notice::of_task(settled, Some(&failure), at);
             let to = Destination::Notification(notify.failure.clone());
             send_all(outbox, vec![Outgoing::json(to, &event, 0).traced(trace)]).await?;

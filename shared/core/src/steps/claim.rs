@@ -240,20 +240,21 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         start: Timestamp,
         keeper: &Keeper<'_, S, E>,
     ) -> Result<Prepared, Error> {
-        if keeper.name(&batch.id).await?.is_err() {
+        let (named, tasks) = futures::join!(keeper.name(&batch.id), members(self.store, batch));
+        if named?.is_err() {
             return Ok(Prepared::Not(Processed::ClaimLost));
         }
-        let tasks = members(self.store, batch).await?;
-        self.env.sleep(start.since(self.env.now())).await;
+        let tasks = tasks?;
+        let ahead_ms = start.since(self.env.now());
+        self.env.sleep(ahead_ms).await;
         // A pause may have begun since the batch was let through.
-        match self.gatekeeper().says_now(route, batch).await? {
+        match self.gatekeeper().says_now(route, batch, ahead_ms > 0).await? {
             Now::Go => {}
             Now::Closed(Some(until)) => return Ok(Prepared::Not(Processed::Waits(Wait::until(until)))),
             // The gate says for how long when it is asked again.
             Now::Closed(None) => return Ok(Prepared::Not(Processed::Away(self.env.now().plus_ms(ASK_AGAIN_MS)))),
         }
-        let is_trusted = keeper.is_trusted().await;
-        Ok(if is_trusted { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
+        Ok(if keeper.is_trusted() { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
     }
 
     /// A batch that must stay away comes back later, unless its outage has lasted for as long as its route waits.

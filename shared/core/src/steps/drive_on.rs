@@ -7,6 +7,7 @@ use futures::{StreamExt, stream};
 use super::finish::written;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Batch, Status};
+use crate::domain::copies::Copies;
 use crate::domain::id::{BatchId, Target};
 use crate::domain::message::{Due, Elect, Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task, Ties};
@@ -100,7 +101,8 @@ async fn by_batch(
 ) -> Result<Next, Error> {
     Ok(match &batch.status {
         Status::Open { .. } | Status::Closing if batch.has(task) => {
-            let finish = Group::Finish(Finish { batch: batch.id.clone(), target: batch.target.clone() });
+            let (id, target) = (batch.id.clone(), batch.target.clone());
+            let finish = Group::Finish(Finish { batch: id, target, copies: Copies::NONE });
             Next::Send(Outgoing::group(&finish, 0))
         }
         Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } if batch.has(task) => {

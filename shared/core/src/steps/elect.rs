@@ -1,10 +1,12 @@
 //! elect-leader: makes one workflow the leader of its Target; the others signal and come back.
 //!
-//! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden
-//! messages would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that
-//! came is acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no
-//! more. A message may carry the elections of several Targets. The step only says what their successors are: its caller
-//! for all messages of an event sends theirs at once and packs them anew, since SQS is paid by the request.
+//! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden messages
+//! would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that came is
+//! acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no more. A
+//! loser with a task that closes a batch also wakes the leader, whose own message may wait with an open batch for long:
+//! by a message of its term, as a repeat of that one would be. A message may carry the elections of several Targets.
+//! The step only says what their successors are: its caller for all messages of an event sends theirs at once and packs
+//! them anew, since SQS is paid by the request.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +23,7 @@ use crate::domain::lock::{self, Bid, Holder, Lock, Term};
 use crate::domain::message::{Due, Elect, Election, Group, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
-use crate::domain::{Fence, Shard, Target, Timestamp, WorkflowId};
+use crate::domain::{Copies, Fence, Shard, Target, Timestamp, WorkflowId};
 use crate::ports::{
     self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, WayBack,
 };
@@ -55,7 +57,7 @@ pub struct Decided {
 /// What an election's message is followed by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Successor {
-    /// The leader's own message.
+    /// The leader's own message, or one that wakes it.
     Lead(Lead),
     /// The election again, after this many milliseconds.
     Again(Election, u64),
@@ -86,12 +88,14 @@ enum Bidden {
     Lost {
         /// That one's lock, by its shard, and its fence.
         signalled: Option<(Shard, Fence)>,
+        /// Its term, if it was signalled just now.
+        anew: Option<Term>,
     },
 }
 
 impl Decided {
-    fn one((outcome, successor): (Outcome, Option<Successor>)) -> Self {
-        Self { outcomes: vec![Ok(outcome)], successors: Vec::from_iter(successor) }
+    fn one((outcome, successors): (Outcome, Vec<Successor>)) -> Self {
+        Self { outcomes: vec![Ok(outcome)], successors }
     }
 }
 
@@ -147,18 +151,18 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     }
 
     /// Holds one of several elections, if it does not begin too long after the first.
-    async fn elect_by(&self, begun: Timestamp, election: Election) -> (Held, Option<Successor>) {
+    async fn elect_by(&self, begun: Timestamp, election: Election) -> (Held, Vec<Successor>) {
         if self.env.now().since(begun) > PATIENCE_MS {
             let (later, delay_ms) = self.put_off(election);
-            return (Ok(Outcome::PutOff), Some(Successor::Again(later, delay_ms)));
+            return (Ok(Outcome::PutOff), vec![Successor::Again(later, delay_ms)]);
         }
         match self.elect(election.clone(), false).await {
-            Ok((outcome, successor)) => (Ok(outcome), successor),
+            Ok((outcome, successors)) => (Ok(outcome), successors),
             Err(error) => {
                 let workflow = election.workflow.clone();
                 // It may have won: as a repeat it finds that out.
                 let (again, delay_ms) = self.once_more(election);
-                (Err((workflow, error)), Some(Successor::Alone(again, delay_ms)))
+                (Err((workflow, error)), vec![Successor::Alone(again, delay_ms)])
             }
         }
     }
@@ -166,16 +170,18 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// The next attempt of an election that was lost or failed, and the pause before it.
     fn once_more(&self, election: Election) -> (Election, u64) {
         let delay_ms = election_delay_ms(election.attempt, self.draw);
-        (Election { attempt: election.attempt + 1, ..election }, delay_ms)
+        let (copies, delay_ms) = election.copies.and_one(delay_ms, self.env.now());
+        (Election { attempt: election.attempt.saturating_add(1), copies, ..election }, delay_ms)
     }
 
     /// An election that is not held now, and the shortest pause. An earlier delivery may have held it, so it is a
     /// repeat.
     fn put_off(&self, election: Election) -> (Election, u64) {
-        (Election { attempt: election.attempt.max(1), ..election }, election_delay_ms(0, self.draw))
+        let (copies, delay_ms) = election.copies.and_one(election_delay_ms(0, self.draw), self.env.now());
+        (Election { attempt: election.attempt.max(1), copies, ..election }, delay_ms)
     }
 
-    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Option<Successor>), Error> {
+    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Vec<Successor>), Error> {
         let repeated = redelivered || election.attempt > 0;
         if repeated {
             election.tasks = self.drop_moved_on(election.tasks).await?;
@@ -191,40 +197,45 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 }
                 // The home's leader may have come to a shard's tasks meanwhile.
                 let verify = term.target.shard() != Shard::HOME;
-                let lead = Lead { term, tasks: election.tasks, verify, pace: Pace::UNKNOWN, resume: None };
-                Ok((Outcome::Won, Some(Successor::Lead(lead))))
+                let lead = Lead { verify, ..leads(term, election.tasks, election.copies) };
+                Ok((Outcome::Won, vec![Successor::Lead(lead)]))
             }
-            Bidden::Lost { signalled } => {
+            Bidden::Lost { signalled, anew } => {
+                let closes = election.tasks.iter().any(|task| task.traits.closes);
+                let wakes = anew
+                    .filter(|_| closes)
+                    .map(|term| Lead { wakes: true, ..leads(term, election.tasks.clone(), Copies::NONE) });
                 let (again, delay_ms) = self.once_more(Election { signalled, ..election });
-                Ok((Outcome::Lost, Some(Successor::Again(again, delay_ms))))
+                let again = Successor::Again(again, delay_ms);
+                Ok((Outcome::Lost, wakes.map(Successor::Lead).into_iter().chain([again]).collect()))
             }
         }
     }
 
     /// Ends a workflow whose tasks have all moved on, unless it holds a lock: an earlier delivery may have won and
     /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
-    async fn end(&self, election: &Election) -> Result<(Outcome, Option<Successor>), Error> {
-        let Election { workflow, target, .. } = election;
+    async fn end(&self, election: &Election) -> Result<(Outcome, Vec<Successor>), Error> {
+        let Election { workflow, target, copies, .. } = election;
         for target in within_reach(target) {
             if let Some(Lock { holder: Some(holder), fence, .. }) = self.store.lock(&target).await?
                 && holder.workflow == *workflow
             {
                 let term = Term { target, workflow: workflow.clone(), fence };
-                let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None };
-                return Ok((Outcome::Won, Some(Successor::Lead(lead))));
+                return Ok((Outcome::Won, vec![Successor::Lead(leads(term, Vec::new(), *copies))]));
             }
         }
-        Ok((Outcome::NothingWaits, None))
+        Ok((Outcome::NothingWaits, Vec::new()))
     }
 
     /// Bids for the lock that fits: that of the Target's home, unless the tasks lie in another shard which has a leader
     /// of its own, or should have one.
     async fn seek(&self, election: &Election, repeated: bool) -> Result<Bidden, Error> {
         let Election { workflow, target, .. } = election;
-        if target.stands_alone(self.route(target)?.shards) {
+        let shards = self.route(target)?.shards;
+        if target.stands_alone(shards.most()) {
             // In a burst most lose, and a read costs a fifth of a refused write.
             let seen = self.store.lock(target).await?;
-            return self.bid(target, election, seen).await;
+            return self.bid(target, election, seen, None).await;
         }
         let home = target.whole();
         // The route has shards because its Targets are hot, so the home's lock is probably held.
@@ -235,9 +246,9 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let is_led = own.as_ref().is_some_and(|own| own.is_led(now) || is_mine(own));
         let needs_help = seen.as_ref().is_some_and(|home| home.needs_help(now));
         if is_led || (needs_help && self.fills_a_batch(election, repeated).await?) {
-            self.bid(target, election, own).await
+            self.bid(target, election, own, None).await
         } else {
-            self.bid(&home, election, seen).await
+            self.bid(&home, election, seen, shards.asked_for(target.shard())).await
         }
     }
 
@@ -245,8 +256,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     async fn fills_a_batch(&self, election: &Election, repeated: bool) -> Result<bool, Error> {
         let Election { target, tasks, .. } = election;
         let mut drain = Drain::new(tasks.clone(), [target.clone()], repeated);
-        let room = self.route(target)?.batch.room();
-        Ok(Gathered::gather(self.store, target, &mut drain, room, self.env.now()).await?.full)
+        let room = self.route(target)?.for_target(target).batch.room();
+        Ok(Gathered::gather(self.store, target, &mut drain, &room, self.env.now()).await?.full)
     }
 
     fn route(&self, target: &Target) -> Result<&Route, Error> {
@@ -255,30 +266,40 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     }
 
     /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks
-    /// at all that waits before it lets the lock go.
-    async fn bid(&self, target: &Target, election: &Election, mut seen: Option<Lock>) -> Result<Bidden, Error> {
+    /// at all that waits before it lets the lock go. It must come to this many `shards` to find these tasks; if it does
+    /// not any more, it is asked again.
+    async fn bid(
+        &self,
+        target: &Target,
+        election: &Election,
+        mut seen: Option<Lock>,
+        shards: Option<u8>,
+    ) -> Result<Bidden, Error> {
         let Election { workflow, since, signalled, .. } = election;
-        let lease = lease_ms(self.route(target)?.batch.wait_ms);
+        let lease = lease_ms(self.route(target)?.for_target(target).batch.wait_ms);
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             let now = self.env.now();
             let bidder = Holder { workflow: workflow.clone(), waits_since: *since, lease_until: now.plus_ms(lease) };
-            seen = match lock::bid(seen.as_ref(), target, &bidder, now) {
+            seen = match lock::bid(seen.as_ref(), target, &bidder, shards, now) {
                 Bid::Leads(fence) => return Ok(Bidden::Won(term(fence))),
                 Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
                     Acquired::Yes => return Ok(Bidden::Won(term(acquisition.next.fence))),
                     Acquired::No(lock) => lock,
                 },
-                Bid::Held(held) if *signalled == Some((target.shard(), held.fence)) => {
-                    return Ok(Bidden::Lost { signalled: *signalled });
+                Bid::Held(held) if held.asks.is_none() && *signalled == Some((target.shard(), held.fence)) => {
+                    return Ok(Bidden::Lost { signalled: *signalled, anew: None });
                 }
                 Bid::Held(held) => match self.store.signal(target, &held).await? {
-                    Signalled::Yes => return Ok(Bidden::Lost { signalled: Some((target.shard(), held.fence)) }),
+                    Signalled::Yes => {
+                        let anew = Some(Term { workflow: held.workflow, ..term(held.fence) });
+                        return Ok(Bidden::Lost { signalled: Some((target.shard(), held.fence)), anew });
+                    }
                     Signalled::No(lock) => lock,
                 },
             };
         }
-        Ok(Bidden::Lost { signalled: *signalled })
+        Ok(Bidden::Lost { signalled: *signalled, anew: None })
     }
 
     /// Drops tasks from the front until one that still waits, reading more at a time the longer that takes: while a
@@ -306,10 +327,11 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let workflow = WorkflowId::new(digest(&["due", target.as_str(), first]));
         // This clock may be behind that by which the message was delayed.
         let now = self.env.now().max(at);
-        let falling = tasks.iter().map(|task| self.store.fall_due(&task.id, &target, now)).collect::<Vec<_>>();
+        let falling =
+            tasks.iter().map(|task| self.store.fall_due((&task.id, task.traits), &target, now)).collect::<Vec<_>>();
         let waiting: Vec<_> = stream::iter(falling).buffer_unordered(CONCURRENCY).try_collect().await?;
         let tasks = waiting.into_iter().flatten().map(|waiting| waiting.candidate).collect();
-        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })
+        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
     }
 
     /// Puts a settled batch's returning members back to waiting. A repeat finds them there and elects again.
@@ -336,8 +358,13 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             follow_up::returned(self.store, &settled).await?;
         }
         let tasks = waiting.into_iter().flatten().collect();
-        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None })
+        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
     }
+}
+
+/// The message of a leader in this term that knows of these tasks.
+const fn leads(term: Term, tasks: Vec<Candidate>, copies: Copies) -> Lead {
+    Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, wakes: false, copies }
 }
 
 /// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request.

@@ -4,7 +4,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::finish::{self, drive, stored};
 use super::{CONCURRENCY, Error, still_waiting};
-use crate::domain::batch::{Assumes, Batch, Limits, Member, Pace, Room, Status, next_look_ms};
+use crate::domain::batch::{Assumes, Batch, Limits, Load, Member, Pace, Room, Status, next_look_ms};
 use crate::domain::drain::{Drain, NextPage};
 use crate::domain::message::Resume;
 use crate::domain::{BatchId, Candidate, Revision, Target, TaskId, Timestamp};
@@ -29,19 +29,24 @@ impl Gathered {
         store: &S,
         target: &Target,
         drain: &mut Drain<S::Cursor>,
-        room: Room,
+        room: &Room,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let mut candidates: Vec<Candidate> = Vec::new();
+        if room.urgent_first() {
+            for shard in drain.shards() {
+                drain.add_urgent(urgent(store, target, &shard, room.wants().max(MIN_PAGE), now).await?);
+            }
+        }
         loop {
             let left = room.beside(&candidates);
             // Twice as many shards at a time: few pages are read in vain, and quiet shards cost little time.
             for doublings in 0.. {
-                let wanted = drain.wants(left, 1 << doublings);
+                let wanted = drain.wants(&left, 1 << doublings);
                 if wanted.is_empty() {
                     break;
                 }
-                let limit = left.items.max(MIN_PAGE);
+                let limit = left.wants().max(MIN_PAGE);
                 let pages: Vec<(Target, Page<S::Cursor>)> = stream::iter(wanted)
                     .map(|next| async move {
                         Ok::<_, Error>((next.of.clone(), page(store, target, next, limit, now).await?))
@@ -53,7 +58,7 @@ impl Gathered {
                     drain.add_page(&shard, page.candidates, page.next);
                 }
             }
-            let (taken, full) = drain.take(left);
+            let (taken, full) = drain.take(&left);
             let count = taken.len();
             let kept = if drain.verifies() { still_waiting(store, taken, Freshness::Eventual).await? } else { taken };
             let stale = count - kept.len();
@@ -66,6 +71,20 @@ impl Gathered {
             }
         }
     }
+}
+
+/// The urgent tasks of a shard, for the leader by the lock of `target`: whatever it has read of the index before, they
+/// may have come since.
+async fn urgent<S: Tasks + Locks>(
+    store: &S,
+    target: &Target,
+    of: &Target,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Vec<Candidate>, Error> {
+    let urgent = store.urgent(of, limit).await?;
+    let is_led = of != target && !urgent.is_empty() && store.lock(of).await?.is_some_and(|lock| lock.is_led(now));
+    Ok(if is_led { Vec::new() } else { urgent })
 }
 
 /// Reads a page for the leader by the lock of `target`. What waits in a shard with a leader of its own is left to that:
@@ -90,7 +109,7 @@ pub struct Filling {
     /// Whether the batch has been written at all.
     written: bool,
     joined: Vec<Member>,
-    joined_bytes: u64,
+    load: Load,
     missed: Vec<TaskId>,
     /// When candidates were last found.
     last: Timestamp,
@@ -109,9 +128,9 @@ pub enum Filled {
 
 impl Filling {
     /// A batch that is written with its first candidates.
-    pub const fn new(batch: Batch) -> Self {
+    pub fn new(batch: Batch) -> Self {
         let last = batch.created_at;
-        Self { batch, written: false, joined: Vec::new(), joined_bytes: 0, missed: Vec::new(), last }
+        Self { batch, written: false, joined: Vec::new(), load: Load::default(), missed: Vec::new(), last }
     }
 
     /// An open batch that an earlier delivery began: it left word of its candidates' fates at just this revision, or
@@ -131,7 +150,7 @@ impl Filling {
             None => drive(store, &batch).await?,
         };
         let missed = batch.members.iter().filter(|member| !joined.contains(member)).map(|m| m.id.clone()).collect();
-        Ok(Self { joined_bytes: batch.bytes, batch, written: true, joined, missed, last })
+        Ok(Self { load: Load::of(&batch, &joined), batch, written: true, joined, missed, last })
     }
 
     /// What the next delivery needs to know to go on without reading every candidate.
@@ -153,13 +172,13 @@ impl Filling {
         mut gathered: Option<Gathered>,
     ) -> Result<Filled, Error> {
         loop {
-            let room = limits.room_beside(self.joined.len(), self.joined_bytes);
-            if room.items == 0 {
+            let room = limits.room_beside(self.load.clone());
+            if room.is_full() {
                 return Ok(Filled::Ready);
             }
             let Gathered { candidates, full } = match gathered.take() {
                 Some(gathered) => gathered,
-                None => Gathered::gather(store, &self.batch.target, drain, room, now).await?,
+                None => Gathered::gather(store, &self.batch.target, drain, &room, now).await?,
             };
             if candidates.is_empty() {
                 // If all who were to join turned out to be elsewhere, nobody waits for this batch.
@@ -178,7 +197,7 @@ impl Filling {
 
     /// In how long a batch that waits for more should be looked at again, in milliseconds.
     pub fn look_again_ms(&self, limits: Limits, until: Timestamp, before: Pace, now: Timestamp) -> u64 {
-        let room = limits.room_beside(self.joined.len(), self.joined_bytes).items;
+        let room = limits.room_beside(self.load.clone()).full_in();
         let Pace { members, ms } = self.pace(limits, now);
         next_look_ms(until.since(now), ms, members, room, before)
     }
@@ -186,9 +205,9 @@ impl Filling {
     /// How fast it has filled since its window began: those who came with the leader have come since.
     pub fn pace(&self, limits: Limits, now: Timestamp) -> Pace {
         let Status::Open { until } = self.batch.status else {
-            return Pace { members: self.joined.len(), ms: now.since(self.batch.created_at) };
+            return Pace { members: self.load.called(), ms: now.since(self.batch.created_at) };
         };
-        Pace { members: self.joined.len(), ms: now.plus_ms(limits.wait_ms).since(until) }
+        Pace { members: self.load.called(), ms: now.plus_ms(limits.wait_ms).since(until) }
     }
 
     /// The batch with its final members, and the write's precondition.
@@ -200,7 +219,7 @@ impl Filling {
     fn window(&self, limits: Limits, now: Timestamp) -> Filled {
         match self.batch.status {
             Status::Open { until } => {
-                let until = limits.waits_until(self.joined.len(), self.last, until);
+                let until = limits.waits_until(&self.load, self.last, until);
                 if until > now { Filled::Waits { until } } else { Filled::Ready }
             }
             Status::Closing
@@ -216,7 +235,7 @@ impl Filling {
     /// Writes the candidates into the batch before any of them is moved. Earlier ones have joined, or are elsewhere and
     /// are left out.
     async fn intend<S: Batches>(&mut self, store: &S, candidates: &[Candidate]) -> Result<(), Error> {
-        let next = self.batch.with_candidates(&self.joined, self.joined_bytes, candidates);
+        let next = self.batch.with_candidates(&self.joined, self.load.bytes(), candidates);
         let (next, assumes) = if self.written {
             (next, Assumes::At(self.batch.revision))
         } else {
@@ -244,7 +263,7 @@ impl Filling {
         for (candidate, joined) in fates {
             match joined {
                 Joined::Yes => {
-                    self.joined_bytes += u64::from(candidate.bytes);
+                    self.load.add(&candidate);
                     self.joined.push(Member { id: candidate.id, round: candidate.round });
                 }
                 Joined::Elsewhere => {
@@ -260,6 +279,7 @@ impl Filling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Traits;
     use crate::domain::id::{Fence, Round};
 
     #[test]
@@ -267,8 +287,11 @@ mod tests {
         let (began, wait_ms) = (Timestamp(100_000), 6_000);
         let limits = Limits { wait_ms, ..Limits::default() };
         let batch = Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[], began.plus_ms(5_000), wait_ms);
-        let joined = (0..60).map(|n| Member { id: TaskId::new(format!("t{n}")), round: Round(0) }).collect();
-        let filling = Filling { joined, ..Filling::new(batch.waited_for_since(began, wait_ms)) };
+        let mut filling = Filling::new(batch.waited_for_since(began, wait_ms));
+        for n in 0..60 {
+            let (id, traits) = (TaskId::new(format!("t{n}")), Traits::default());
+            filling.load.add(&Candidate { id, round: Round(0), bytes: 1, traits });
+        }
         assert_eq!(filling.pace(limits, began.plus_ms(5_020)), Pace { members: 60, ms: 5_020 });
     }
 }

@@ -73,7 +73,7 @@ pub fn handing_on(routes: &Routes, batch: &Batch) -> Option<Outgoing> {
 
 /// A batch with its final members as it is to be written.
 pub fn frozen(batch: &Batch, members: Vec<Member>, routes: &Routes, now: Timestamp) -> Batch {
-    offered(batch.frozen(members), routes, now)
+    offered(batch.frozen(members).collapsed(now), routes, now)
 }
 
 /// A frozen batch as it is to be written: one that is pulled may be claimed from now on.

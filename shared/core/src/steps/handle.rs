@@ -156,7 +156,8 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
     /// A delayed copy takes the place of this message. Queues deliver some messages twice, and each delivery leaves a
     /// copy: so now and then a copy supersedes all others.
     async fn come_back(&self, message: Handle, delay_ms: u64) -> Result<(), Error> {
-        let again = Handle { waits: message.waits.saturating_add(1), ..message };
+        let (copies, delay_ms) = message.copies.and_one(delay_ms, self.env.now());
+        let again = Handle { waits: message.waits.saturating_add(1), copies, ..message };
         if again.waits.is_multiple_of(RENEWED_AFTER) {
             return self.renew(again, delay_ms).await;
         }

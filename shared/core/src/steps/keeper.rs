@@ -5,6 +5,7 @@
 //! answer was lost costs nothing, since the next one overwrites it.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::{Either, select};
 use tokio::sync::Mutex;
@@ -26,19 +27,24 @@ pub struct Keeper<'a, S, E> {
     timing: Timing,
     id: SessionId,
     worker: String,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    session: Option<Session>,
-    trusted_until: Timestamp,
+    /// As the table has it.
+    session: Mutex<Option<Session>>,
+    /// In milliseconds. A renewal under way has the session for itself, and nobody waits for that to know this.
+    trusted_until: AtomicU64,
 }
 
 impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     /// A session to be; `worker` says to people who it is.
     pub fn new(store: &'a S, env: &'a E, timing: Timing, id: SessionId, worker: impl Into<String>) -> Self {
-        Self { store, env, timing, id, worker: worker.into(), state: Mutex::default() }
+        Self {
+            store,
+            env,
+            timing,
+            id,
+            worker: worker.into(),
+            session: Mutex::default(),
+            trusted_until: AtomicU64::new(0),
+        }
     }
 
     /// Its id.
@@ -51,7 +57,7 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     /// # Errors
     /// The store did not answer. `Ok(Err(Lost))`: the session is over.
     pub async fn open(&self) -> Result<Result<(), Lost>, ports::Error> {
-        self.write(&mut *self.state.lock().await, |_| {}).await
+        self.write(&mut *self.session.lock().await, |_| {}).await
     }
 
     /// Names a batch among its claims; opens the session if need be. Comes before the claim itself.
@@ -64,24 +70,28 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
                 claims.push(batch.clone());
             }
         };
-        self.write(&mut *self.state.lock().await, name).await
+        self.write(&mut *self.session.lock().await, name).await
     }
 
     /// Whether a batch is among its claims: this worker has it in hand.
     pub async fn names(&self, batch: &BatchId) -> bool {
-        self.state.lock().await.session.as_ref().is_some_and(|session| session.claims.contains(batch))
+        self.session.lock().await.as_ref().is_some_and(|session| session.claims.contains(batch))
     }
 
     /// Forgets a claim that was settled or given up; the next renewal names it no more.
     pub async fn forget(&self, batch: &BatchId) {
-        if let Some(session) = &mut self.state.lock().await.session {
+        if let Some(session) = &mut *self.session.lock().await {
             session.claims.retain(|claim| claim != batch);
         }
     }
 
     /// Whether the worker may still act under its session.
-    pub async fn is_trusted(&self) -> bool {
-        self.env.now() < self.state.lock().await.trusted_until
+    pub fn is_trusted(&self) -> bool {
+        self.env.now() < self.trusted_until()
+    }
+
+    fn trusted_until(&self) -> Timestamp {
+        Timestamp(self.trusted_until.load(Ordering::Acquire))
     }
 
     /// Does `work` and renews the session meanwhile; drops the work where it is when the session is over.
@@ -100,7 +110,7 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
 
     /// Removes the session, so that its claims are free at once. One that cannot be removed expires.
     pub async fn end(&self) {
-        let Some(session) = self.state.lock().await.session.take() else { return };
+        let Some(session) = self.session.lock().await.take() else { return };
         let mut beat = session.beat;
         // A renewal whose answer was lost has moved the beat on.
         for _ in 0..2 {
@@ -114,12 +124,12 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     async fn beats(&self) -> Lost {
         loop {
             self.env.sleep(self.timing.heartbeat_ms).await;
-            let mut state = self.state.lock().await;
-            if state.session.is_none() {
+            let mut session = self.session.lock().await;
+            if session.is_none() {
                 continue;
             }
-            let left_ms = state.trusted_until.since(self.env.now());
-            let renewal = pin!(self.write(&mut state, |_| {}));
+            let left_ms = self.trusted_until().since(self.env.now());
+            let renewal = pin!(self.write(&mut session, |_| {}));
             match select(renewal, pin!(self.env.sleep(left_ms))).await {
                 Either::Left((Ok(Ok(())) | Err(_), _)) => {}
                 Either::Left((Ok(Err(lost)), _)) => return lost,
@@ -131,23 +141,24 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     /// Opens the session, or renews it, with its claims changed.
     async fn write(
         &self,
-        state: &mut State,
+        kept: &mut Option<Session>,
         change: impl FnOnce(&mut Vec<BatchId>),
     ) -> Result<Result<(), Lost>, ports::Error> {
         let started = self.env.now();
-        let Some(session) = &state.session else {
+        let Some(session) = &*kept else {
             let mut claims = Vec::new();
             change(&mut claims);
             let session = Session::open(self.id.clone(), self.worker.clone(), claims, started, self.timing);
             return Ok(match self.store.open_session(&session).await? {
                 Stored::Yes => {
-                    *state = State { session: Some(session), trusted_until: self.trusted(started) };
+                    *kept = Some(session);
+                    self.trust(started);
                     Ok(())
                 }
                 Stored::Conflict => Err(Lost),
             });
         };
-        if started >= state.trusted_until {
+        if started >= self.trusted_until() {
             return Ok(Err(Lost));
         }
         let mut claims = session.claims.clone();
@@ -155,15 +166,16 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
         let next = session.renewed(claims, started, self.timing);
         Ok(match self.store.renew(&next).await? {
             Renewed::Kept => {
-                *state = State { session: Some(next), trusted_until: self.trusted(started) };
+                *kept = Some(next);
+                self.trust(started);
                 Ok(())
             }
             Renewed::Lost => Err(Lost),
         })
     }
 
-    const fn trusted(&self, started: Timestamp) -> Timestamp {
-        started.plus_ms(self.timing.trust_ms())
+    fn trust(&self, started: Timestamp) {
+        self.trusted_until.store(started.plus_ms(self.timing.trust_ms()).0, Ordering::Release);
     }
 }
 

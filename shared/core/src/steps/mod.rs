@@ -97,17 +97,20 @@ const fn lease_ms(wait_ms: u64) -> u64 {
 impl Outgoing {
     /// A message to elect-leader.
     pub fn elect(message: &Elect, delay_ms: u64) -> Self {
-        Self::json(Destination::Elect, message, delay_ms)
+        Self {
+            tenant: message.target().map(|target| target.to_string()),
+            ..Self::json(Destination::Elect, message, delay_ms)
+        }
     }
 
     /// A message to group-batch.
     pub fn group(message: &Group, delay_ms: u64) -> Self {
-        Self::json(Destination::Group, message, delay_ms)
+        Self { tenant: Some(message.target().whole().to_string()), ..Self::json(Destination::Group, message, delay_ms) }
     }
 
     /// A message to batch-handler.
     pub fn handle(message: &Handle, delay_ms: u64) -> Self {
-        Self::json(Destination::Handle, message, delay_ms)
+        Self { tenant: Some(message.target.whole().to_string()), ..Self::json(Destination::Handle, message, delay_ms) }
     }
 
     fn json(to: Destination, message: &impl serde::Serialize, delay_ms: u64) -> Self {
@@ -116,7 +119,7 @@ impl Outgoing {
             reason = "our messages are structs of strings and numbers; they have a JSON form"
         )]
         let body = serde_json::to_string(message).expect("a message serialises");
-        Self { to, body: sendable(body), delay_ms, attributes: Vec::new() }
+        Self { to, body: sendable(body), delay_ms, attributes: Vec::new(), tenant: None }
     }
 }
 

@@ -11,7 +11,7 @@ pub use super::claim::{Claimed, Processed, Tried};
 use super::keeper::Keeper;
 pub use super::processor::Processor;
 use crate::domain::batch::{Batch, Unlucky};
-use crate::domain::gate::{Fared, Setback};
+use crate::domain::gate::Setback;
 use crate::domain::outcome::{Failure, Reply, judge};
 use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
@@ -32,32 +32,37 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
 
     /// Makes a claimed batch's call and records what came of it.
     pub async fn finish(&self, claimed: Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
-        let (processed, fared) = self.attempt(&claimed, keeper).await;
+        let processed = self.attempt(&claimed, keeper).await;
         keeper.forget(&claimed.batch.id).await;
-        // Places name the batch, not the worker: if somebody else has claimed it meanwhile, they are that worker's now.
-        if !matches!(processed, Ok(Processed::ClaimLost)) {
-            // What came of the call counts for more than an error here: the places' lease is over soon.
-            let _ = self.leave_after(&claimed, fared).await;
-        }
         processed
     }
 
-    /// Makes the call; says what came of it, and how it fared if it is known.
-    async fn attempt(&self, claimed: &Claimed, keeper: &Keeper<'_, S, E>) -> (Result<Processed, Error>, Option<Fared>) {
+    /// Makes the call, and gives its places back while it records what came of it: the call has ended, and the next may
+    /// start. Should the process die before the record, the worker that takes the batch over passes the gates anew.
+    async fn attempt(&self, claimed: &Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
         let Claimed { batch, tasks, lease_until: deadline, in_trouble, .. } = claimed;
         let route = match self.route(batch) {
             Ok(route) => route,
-            Err(error) => return (Err(error), None),
+            Err(error) => {
+                let _ = self.leave_after(claimed, None).await;
+                return Err(error);
+            }
         };
         let begun = self.env.now();
         let called = Caller { processor: *self, route, batch, tasks, deadline: *deadline, in_trouble }.call().await;
+        // If that fails, places are free when their lease is over. A place that another worker has taken meanwhile,
+        // with the batch, has a later lease and stays.
         match called {
             Ok(Some(called)) => {
                 let fared = called.fared(self.env.now().since(begun));
-                (self.conclude(route, tasks, called, keeper).await, fared)
+                let leaving = self.leave_after(claimed, fared);
+                futures::join!(self.conclude(route, tasks, called, keeper), leaving).0
             }
-            Ok(None) => (Ok(Processed::ClaimLost), None),
-            Err(error) => (Err(error), None),
+            Ok(None) => Ok(Processed::ClaimLost),
+            Err(error) => {
+                let _ = self.leave_after(claimed, None).await;
+                Err(error)
+            }
         }
     }
 
@@ -69,7 +74,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Called { batch, said, told }: Called,
         keeper: &Keeper<'_, S, E>,
     ) -> Result<Processed, Error> {
-        if !keeper.is_trusted().await {
+        if !keeper.is_trusted() {
             return told.and(Ok(Processed::ClaimLost));
         }
         let processed = match said {

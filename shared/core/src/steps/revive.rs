@@ -19,7 +19,7 @@ use crate::domain::batch::Pace;
 use crate::domain::id::WorkflowId;
 use crate::domain::lock::{Bid, Holder, Lock, bid};
 use crate::domain::message::{Group, Lead};
-use crate::domain::{Candidate, Target, Term};
+use crate::domain::{Candidate, Copies, Target, Term};
 use crate::ports::{Acquired, Batches, Census, Env, Locks, Outbox, Outgoing, Tasks, Waiting, send_all};
 use crate::routes::{Assigned, Routes};
 
@@ -71,7 +71,8 @@ pub async fn revive<S: Tasks + Batches + Census + Locks>(
             Leaders::AreReplaced => replace(store, env, routes, target, lock).await?,
         };
         if let Some(term) = term {
-            let lead = Lead { term, tasks: Vec::new(), verify: true, pace: Pace::UNKNOWN, resume: None };
+            let (tasks, copies) = (Vec::new(), Copies::NONE);
+            let lead = Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, wakes: false, copies };
             messages.push(Outgoing::group(&Group::Lead(lead), 0));
             report.leaders += 1;
         }
@@ -129,9 +130,10 @@ async fn replace<S: Locks>(
 ) -> Result<Option<Term>, Error> {
     let Some(route) = routes.get(&target.route()) else { return Ok(None) };
     let now = lock.holder.as_ref().map_or(env.now(), |holder| holder.lease_until.max(env.now()));
-    let (workflow, lease_until) = (WorkflowId::new(env.fresh_id()), now.plus_ms(lease_ms(route.batch.wait_ms)));
+    let wait_ms = route.for_target(&target).batch.wait_ms;
+    let (workflow, lease_until) = (WorkflowId::new(env.fresh_id()), now.plus_ms(lease_ms(wait_ms)));
     let bidder = Holder { workflow: workflow.clone(), waits_since: now, lease_until };
-    let Bid::Acquire(acquisition) = bid(Some(&lock), &target, &bidder, now) else { return Ok(None) };
+    let Bid::Acquire(acquisition) = bid(Some(&lock), &target, &bidder, None, now) else { return Ok(None) };
     let fence = acquisition.next.fence;
     Ok(match store.acquire(&target, &acquisition).await? {
         Acquired::Yes => Some(Term { target, workflow, fence }),

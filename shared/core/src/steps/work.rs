@@ -283,7 +283,8 @@ mod tests {
     const ROUTES: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull }]";
 
     async fn freeze(store: &MemoryStore, id: &str) {
-        let candidate = Candidate { id: TaskId::new(id), round: Round(0), bytes: 2 };
+        let candidate =
+            Candidate { id: TaskId::new(id), round: Round(0), bytes: 2, traits: crate::domain::Traits::default() };
         let open = Batch::open(BatchId::new(id), Target::new("r:t"), Fence(1), &[candidate], Timestamp(0), 0);
         store.store(&open, Assumes::Absent).await.unwrap();
         let frozen = open.frozen(open.members.clone()).pulled_from(Timestamp(1));

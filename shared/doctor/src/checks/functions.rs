@@ -33,7 +33,7 @@ pub(super) fn loops(cloud: &Cloud) -> Vec<Finding> {
     findings(Check::Loops, "messages may come back to the functions that wait by them", found)
 }
 
-/// With fewer than this, all queues together cannot have a handful of functions at work each. A new account has 10.
+/// With fewer than this and no caps, all queues together take more than there is. A new account has 10.
 const ENOUGH: u64 = 100;
 
 pub(super) fn concurrency(cloud: &Cloud) -> Vec<Finding> {
@@ -59,13 +59,12 @@ fn limit(cloud: &Cloud) -> Found {
         Ok(account) => account,
         Err(unread) => return unread.into(),
     };
-    if account.unreserved < ENOUGH {
-        return Found::wrong(
-            format!("only {} functions may run at once that have reserved nothing", account.unreserved),
-            "ask AWS for more (Service Quotas, Lambda, Concurrent executions): throttled messages use up receives",
-        );
-    }
     match caps(cloud) {
+        None if account.unreserved < ENOUGH => Found::wrong(
+            format!("only {} functions may run at once that have reserved nothing", account.unreserved),
+            "give each mapping a cap, or ask AWS for more (Service Quotas, Lambda, Concurrent executions): throttled \
+             messages use up receives",
+        ),
         Some(caps) if caps > account.unreserved => Found::wrong(
             format!("the mappings may take {caps} functions at once, and {} are unreserved", account.unreserved),
             "lower `MaximumConcurrency` of the mappings, or ask AWS for more: throttled messages use up receives",

@@ -192,6 +192,14 @@ fn too_little_concurrency_is_found_wherever_it_is_lacking() {
         }
     };
     assert!(wrong(Check::Concurrency, cap(201)).1.contains("may take 1005 functions"));
+    let in_a_new_account = |max: u64| {
+        move |seen: &mut Seen| {
+            cap(max)(seen);
+            cloud(seen).account = Ok(small);
+        }
+    };
+    assert!(wrong(Check::Concurrency, in_a_new_account(3)).1.contains("may take 15 functions"));
+    assert_eq!(found(in_a_new_account(2)), [], "caps that fit need no more");
     assert_eq!(found(cap(200)), []);
 }
 

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use groupage_aws::{Connection, Dynamo};
 use groupage_core::domain::{Lock, Pool, Target, Timestamp};
 use groupage_core::ports::{Census, Look, Segment, Sessions, Tasks};
-use groupage_core::routes::{Downstream, HeaderValue, Route, Routes, Secret};
+use groupage_core::routes::{Route, Routes, Secret};
 
 use super::answers::{unheard, unread};
 use crate::seen::{Cloud, KeptSecret, Lease, LongWait, Pushed, Read, Step, Unread};
@@ -37,11 +37,10 @@ pub(super) async fn secrets(
 ) -> Vec<KeptSecret> {
     let client = &Client::new(config);
     let named = usable(routes).into_iter().flat_map(|route| {
-        let headers = match &route.downstream {
-            Downstream::Http(http) => http.headers.values().filter_map(HeaderValue::secret).cloned().collect(),
-            Downstream::Lambda(_) | Downstream::Pull => Vec::new(),
-        };
-        headers.into_iter().map(move |secret| (route.name.to_string(), secret))
+        let http = route.downstream.http();
+        let secrets: Vec<Secret> =
+            http.into_iter().flat_map(|http| http.secrets()).map(|(_, secret)| secret.clone()).collect();
+        secrets.into_iter().map(move |secret| (route.name.to_string(), secret))
     });
     join_all(named.map(|(route, secret)| async move {
         let is_there = match &secret {

@@ -1,5 +1,6 @@
 //! The traits of `Ordering`, over a recorder: what a call asks of the tables, and what it does to them.
 
+use groupage_core::domain::Traits;
 use groupage_core::domain::lane::{Lane, Queued};
 use groupage_core::domain::task::{Task, Ties};
 use groupage_core::domain::{Failure, LaneId, Target, TaskId, Timestamp, Turn};
@@ -56,7 +57,7 @@ impl layer::Tasks for Ports<Setting> {
         .await
     }
 
-    async fn take_turn(&self, task: &TaskId, _: &Target, _: Timestamp) -> Result<PutBack> {
+    async fn take_turn(&self, (task, _): (&TaskId, Traits), _: &Target, _: Timestamp) -> Result<PutBack> {
         self.write("take_turn", task.clone(), |act, task| act.take_turn(task)).await
     }
 

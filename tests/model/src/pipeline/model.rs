@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use groupage_core::domain::message::{Elect, Election};
-use groupage_core::domain::{RouteName, Shard, Target, Task, Timestamp, WorkflowId, task_message};
+use groupage_core::domain::traits::Collapse;
+use groupage_core::domain::{Copies, RouteName, Shard, Target, Task, Timestamp, Traits, WorkflowId, task_message};
 use groupage_core::routes::Routes;
 use stateright::{Model, Property};
 
@@ -38,7 +39,7 @@ impl Groupage {
 
     /// What is fixed for this run, except reads that may lag no more.
     pub(super) const fn laws(&self, lags: bool) -> Laws {
-        Laws { shards: self.setting.shards, attempts: self.setting.attempts, removed: self.removed, lags }
+        Laws { shards: self.setting.of_target(), attempts: self.setting.attempts, removed: self.removed, lags }
     }
 
     /// The shard that a task waits in: that of its workflow.
@@ -48,7 +49,9 @@ impl Groupage {
 
     fn task(&self, n: u8) -> Task {
         let digest = task_message::parse(&text(n), "m").map_or_else(|_| String::new(), |message| message.digest());
-        Task::new(task_id(n), self.shard(n), payload().to_owned(), digest, Timestamp(0))
+        let task = Task::new(task_id(n), self.shard(n), payload().to_owned(), digest, Timestamp(0));
+        let collapse = self.setting.collapses.then(|| Collapse::of("k"));
+        task.with_traits(Traits { collapse, ..Traits::default() }.came(Timestamp(0), n.into()))
     }
 
     /// The process that a message begins: it gives names that nobody else has.
@@ -158,6 +161,7 @@ impl Model for Groupage {
                 since: Timestamp(0),
                 attempt: 0,
                 signalled: None,
+                copies: Copies::NONE,
             };
             state.put(Message::new(Body::Elect(Elect::Waiting(election))));
         }

@@ -140,7 +140,8 @@ const SHORTEST_BEAT_MS: u64 = 1_000;
 
 /// Counters that only stretch a delay are cut off, so that a message which goes round does so unchanged.
 fn parse(outgoing: &Outgoing) -> Option<Sent> {
-    use groupage_core::domain::message::Elect;
+    use groupage_core::domain::Copies;
+    use groupage_core::domain::message::{Elect, Finish, Group, Lead};
     let body = match outgoing.to {
         Destination::Elect => {
             let mut elect = serde_json::from_str(&outgoing.body).ok()?;
@@ -151,13 +152,20 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
             };
             for election in elections {
                 election.attempt = election.attempt.min(1);
+                election.copies = Copies::NONE;
             }
             Body::Elect(elect)
         }
-        Destination::Group => Body::Group(serde_json::from_str(&outgoing.body).ok()?),
+        Destination::Group => {
+            let mut group = serde_json::from_str(&outgoing.body).ok()?;
+            let (Group::Lead(Lead { copies, .. }) | Group::Finish(Finish { copies, .. })) = &mut group;
+            *copies = Copies::NONE;
+            Body::Group(group)
+        }
         Destination::Handle => {
             let mut handle: groupage_core::domain::message::Handle = serde_json::from_str(&outgoing.body).ok()?;
             handle.waits = handle.waits.min(1);
+            handle.copies = Copies::NONE;
             Body::Handle(handle)
         }
         Destination::Gather(_) => {

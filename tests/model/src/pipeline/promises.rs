@@ -107,7 +107,10 @@ pub fn broken_in(tables: &Tables, arriving: &[TaskId]) -> Option<Promise> {
             }
             (task::Status::Succeeded { .. } | task::Status::Failed { .. }, found) => {
                 let failed = matches!(task.status, task::Status::Failed { .. });
+                // What a batch leaves out is settled before its call.
+                let is_left_out = found.is_some_and(|batch| batch.superseder(task).is_some());
                 let says = found.is_some_and(|batch| match &batch.status {
+                    _ if is_left_out => failed,
                     Status::Settled { results, .. } => {
                         batch.members.contains(&me) && results.contains_key(&task.id) == failed
                     }

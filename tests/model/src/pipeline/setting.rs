@@ -1,5 +1,7 @@
 //! How large a run is, and what may go wrong in it.
 
+use groupage_core::domain::Shards;
+
 /// How often each thing may still go wrong.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
 pub struct Mishaps {
@@ -36,6 +38,8 @@ pub struct Setting {
     pub mishaps: Mishaps,
     /// How many shards the Target has; a workflow's tasks lie in one of them.
     pub shards: u8,
+    /// Whether their number follows the load, so that home's leader learns of each.
+    pub by_load: bool,
     /// How many tasks one call takes.
     pub max_items: u8,
     /// Whether a batch that is not full waits for more.
@@ -50,6 +54,8 @@ pub struct Setting {
     pub attempts: u8,
     /// Whether a batch that lost its workers is taken apart.
     pub bisects: bool,
+    /// Whether all tasks have one collapse key.
+    pub collapses: bool,
 }
 
 impl Setting {
@@ -62,6 +68,7 @@ impl Setting {
         repeats: 0,
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
         shards: 1,
+        by_load: false,
         max_items: 2,
         window: false,
         calls_last: true,
@@ -69,13 +76,21 @@ impl Setting {
         one_batch_each: true,
         attempts: 3,
         bisects: false,
+        collapses: false,
     };
+
+    /// How many shards its Target has.
+    pub const fn of_target(&self) -> Shards {
+        if self.by_load { Shards::ByLoad } else { Shards::Fixed(self.shards) }
+    }
 
     /// The routes file of this setting.
     pub fn routes(&self) -> String {
-        let Self { max_items, shards, attempts, .. } = self;
+        let Self { max_items, attempts, .. } = self;
+        let shards = self.of_target();
         let on_reject = if self.bisects { "bisect" } else { "fail" };
         let express = self.express > 0;
+        let collapse = if self.collapses { "    collapse: k\n" } else { "" };
         let wait_ms = if self.window { 60_000 } else { 0 };
         format!(
             r#"
@@ -83,7 +98,7 @@ version: 1
 routes:
   - name: r
     target: k
-    shards: {shards}
+{collapse}    shards: {shards}
     batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}
     downstream: {{ http: {{ url: "http://downstream.invalid/" }} }}
     on_reject: {on_reject}
@@ -100,7 +115,7 @@ pub(super) const COPY: Mishaps = Mishaps { copies: 1, ..NONE };
 pub(super) const SLEEP: Mishaps = Mishaps { sleeps: 1, ..NONE };
 
 /// Few workflows with one mishap, or two that make few states.
-pub(super) const QUICK: [Setting; 16] = [
+pub(super) const QUICK: [Setting; 19] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -114,7 +129,10 @@ pub(super) const QUICK: [Setting; 16] = [
     Setting { name: "express, with a rest that waits for others", window: true, ..express(3, NONE) },
     Setting { name: "express, an event twice", ..express(2, COPY) },
     Setting { name: "express, a crash, beside a leader", workflows: 1, tasks: 1, ..express(2, CRASH) },
+    Setting { name: "one collapse key, and a crash", collapses: true, ..pair(CRASH) },
+    Setting { name: "one collapse key, and a message twice", collapses: true, max_items: 1, ..pair(COPY) },
     Setting { name: "two shards", ..shards(NONE) },
+    Setting { name: "two shards, by load", by_load: true, ..shards(NONE) },
     Setting { name: "a batch's only worker dies", ..only(CRASH) },
     Setting { name: "a batch's only worker sleeps", ..only(Mishaps { sleeps: 1, copies: 1, ..NONE }) },
 ];

@@ -34,7 +34,7 @@ async fn a_batch_that_never_came_is_voided_once_however_many_tasks_name_it() {
 /// The states in which a task may find the batch that it names, without the task or with it.
 fn states(id: &BatchId, member: &Candidate) -> Vec<(&'static str, Option<Batch>, &'static str)> {
     let now = Timestamp(0);
-    let other = Candidate { id: TaskId::new("other"), round: Round(0), bytes: 1 };
+    let other = Candidate { id: TaskId::new("other"), round: Round(0), bytes: 1, traits: Traits::default() };
     let claim = Claim { session: SessionId::new("#handlers-1/s") };
     let states = |who: &Candidate| {
         let frozen = Batch::express(id.clone(), target(), std::slice::from_ref(who), now);
@@ -69,7 +69,7 @@ fn states(id: &BatchId, member: &Candidate) -> Vec<(&'static str, Option<Batch>,
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_batch_does_not_have_it_goes_back_to_waiting_whatever_has_become_of_the_batch() {
     let id = BatchId::express("b");
-    let member = Candidate { id: TaskId::new("p0"), round: Round(0), bytes: 20 };
+    let member = Candidate { id: TaskId::new("p0"), round: Round(0), bytes: 20, traits: Traits::default() };
     for (what, batch, then) in states(&id, &member) {
         let world = world();
         let bodies = left(&world, 1, &id).await;
@@ -97,7 +97,7 @@ async fn a_restart_finds_the_tasks_that_a_batch_does_not_have() {
     let world = world();
     let id = BatchId::express("b");
     left(&world, 2, &id).await;
-    let known = Candidate { id: TaskId::new("p0"), round: Round(0), bytes: 20 };
+    let known = Candidate { id: TaskId::new("p0"), round: Round(0), bytes: 20, traits: Traits::default() };
     let batch = Batch::express(id, target(), &[known], world.env.now());
     world.tables().store(&batch, Assumes::Absent).await.unwrap();
     let report = revive(world.tables(), &world.queues, &world.env, &world.routes, Leaders::GoOn).await.unwrap();

@@ -47,6 +47,32 @@ async fn a_task_costs_one_index_write_to_enter_and_one_to_leave_and_none_to_sett
     assert_eq!((settled.at(Place::Tasks), settled.at(Place::Waiting)), (writes(1), writes(0)));
 }
 
+/// Without traits a task is as large as ever, and with them it costs the same units, unless it is near a kilobyte.
+#[tokio::test]
+async fn traits_cost_no_write_unit_and_a_task_without_them_no_byte() {
+    let store = OnDynamo::start().await;
+    let usual = super::samples::task("t", &target("a"));
+    let keyed = Task { id: TaskId::new("k"), ..usual.clone() };
+    let traits = Traits { priority: 3, collapse: Some(traits::Collapse::of("7")), weight: 1_000, closes: true };
+    let keyed = keyed.with_traits(traits);
+    for task in [&usual, &keyed] {
+        let registered = cost(&store, store.register(task)).await;
+        assert_eq!((registered.at(Place::Tasks), registered.at(Place::Waiting)), (writes(1), writes(1)));
+    }
+    let page = store.waiting(&target("a"), None, 10).await.unwrap();
+    let mut shown: Vec<Traits> = page.candidates.iter().map(|candidate| candidate.traits).collect();
+    shown.sort_by_key(|traits| traits.weight);
+    assert_eq!(shown, [Traits::default(), traits]);
+    for task in [&usual, &keyed] {
+        let joined = cost(&store, store.join(&task.id, task.round, &BatchId::new("b"))).await;
+        assert_eq!((joined.at(Place::Tasks), joined.at(Place::Waiting)), (writes(1), writes(1)));
+    }
+    let read = store.read(&[usual.id.clone(), keyed.id.clone()], Freshness::Latest).await.unwrap();
+    assert!(read.iter().any(|task| task.traits == traits) && read.iter().any(|task| task.traits == Traits::default()));
+    let bytes = |task: &Task| groupage_aws::price::waiting_bytes(&target("a"), &task.candidate(), Timestamp(1));
+    assert_eq!(bytes(&keyed) - bytes(&usual), 62, "in the index");
+}
+
 #[tokio::test]
 async fn a_lost_race_is_billed_like_a_won_one() {
     let store = OnDynamo::start().await;
@@ -269,7 +295,14 @@ async fn a_failure_costs_one_write_more_than_a_success_and_a_retry_three() {
     let writes = |usage: &Usage| [Place::Tasks, Place::Waiting].map(|place| usage.at(place).write);
     assert_eq!(writes(&succeeds), [Units::whole(1), Units::whole(0)]);
     assert_eq!(writes(&fails), [Units::whole(1), Units::whole(1)]);
-    let retry = Retry { id: bad.id.clone(), failed_in: bad.round, target: target("a"), lane: None, at: Timestamp(2) };
+    let retry = Retry {
+        id: bad.id.clone(),
+        failed_in: bad.round,
+        target: target("a"),
+        lane: None,
+        traits: Traits::default(),
+        at: Timestamp(2),
+    };
     let retried = cost(&store, store.retry(&retry)).await;
     assert_eq!(writes(&retried), [Units::whole(1), Units::whole(2)], "one entry goes, the other comes");
     let route = RouteName::new("parcels");
@@ -290,7 +323,7 @@ async fn a_task_that_waits_for_its_time_costs_three_writes_more_however_long_it_
     let part = Part::of_task(&scheduled.id);
     let looked = cost(&store, store.due(Look::at(part, Timestamp(4), 100))).await;
     assert!(looked.at(Place::Filed).read <= Units::reported(0.5), "{}", looked.at(Place::Filed).read);
-    let falls_due = cost(&store, store.fall_due(&scheduled.id, &target("a"), Timestamp(5))).await;
+    let falls_due = cost(&store, store.fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(5))).await;
     assert_eq!(writes(&falls_due), [Units::whole(1), Units::whole(2)], "one entry goes, the other comes");
 }
 

@@ -46,14 +46,33 @@ pub async fn call(downstreams: &Downstreams, downstream: &routes::Downstream) ->
     call_traced(downstreams, downstream, None).await
 }
 
+/// A call for this Target.
+pub async fn call_for(
+    downstreams: &Downstreams,
+    downstream: &routes::Downstream,
+    target: &str,
+) -> Result<Answer, NoAnswer> {
+    made(downstreams, downstream, target, None).await
+}
+
 pub async fn call_traced(
     downstreams: &Downstreams,
     downstream: &routes::Downstream,
     trace: Option<CallTrace>,
 ) -> Result<Answer, NoAnswer> {
-    let batch = BatchId::new("b1");
+    made(downstreams, downstream, "tenant 7", trace).await
+}
+
+async fn made(
+    downstreams: &Downstreams,
+    downstream: &routes::Downstream,
+    target: &str,
+    trace: Option<CallTrace>,
+) -> Result<Answer, NoAnswer> {
+    let (batch, target) = (BatchId::new("b1"), Target::of(&RouteName::new("r"), target));
     let body = "{\"items\":[]}".to_owned();
-    downstreams.call(&Call { downstream, batch: &batch, fence: Fence(17), attempt: 3, body, trace }).await
+    let call = Call { downstream, batch: &batch, target: &target, fence: Fence(17), attempt: 3, body, trace };
+    downstreams.call(&call).await
 }
 
 /// The trace of a call, with one member's.

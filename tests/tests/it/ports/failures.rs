@@ -1,5 +1,6 @@
 //! What every `Failures` must do.
 
+use groupage_core::domain::Traits;
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::failed::{Failed, Failure, Filed, Retry};
 use groupage_core::domain::lane::{Lane, Numbering, State};
@@ -37,7 +38,14 @@ async fn failed(store: &impl Store, id: &str, failure: &Failure, at: Timestamp) 
 }
 
 fn retry(id: &str, failed_in: u32) -> Retry {
-    Retry { id: TaskId::new(id), failed_in: Round(failed_in), target: target("mended"), lane: None, at: AT }
+    Retry {
+        id: TaskId::new(id),
+        failed_in: Round(failed_in),
+        target: target("mended"),
+        lane: None,
+        traits: Traits::default(),
+        at: AT,
+    }
 }
 
 async fn filed(store: &impl Store, route: &str) -> Vec<Failed> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -12,7 +13,9 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use derive_more::Deref;
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, Meter};
+use groupage_tests::engine;
 use groupage_tests::prelude::*;
+use serde_json::{Value, json};
 
 /// A store to run a claim on, with all that it needs.
 pub trait Fixture: std::ops::Deref<Target: Store + Send + Sized + 'static> {
@@ -86,10 +89,12 @@ impl Fixture for WithLag {
     }
 }
 
-/// DynamoDB's protocol, in this process.
+/// DynamoDB's protocol: in this process, or wherever the command `conformance` says.
 #[derive(Deref)]
 pub struct OnDynamo {
-    stack: Stack,
+    stack: Option<Stack>,
+    /// How far indexes are behind.
+    lag: Duration,
     config: SdkConfig,
     meter: Arc<Meter>,
     #[deref(forward)]
@@ -100,15 +105,22 @@ pub const RETENTION_MS: u64 = 86_400_000;
 
 impl OnDynamo {
     pub async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
-        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-        let meter = Arc::new(Meter::new());
-        let config = configure(stack.sdk_config());
-        let store = Dynamo::new(&config, stack.tables().clone(), RETENTION_MS, Arc::clone(&meter));
-        Self { stack, config, meter, store: Arc::new(store) }
+        let (stack, lag, config, tables) = match engine::at_hand().await {
+            Some(engine) => (None, engine.lag, engine.config.clone(), engine.cleared_tables().await.unwrap()),
+            None => {
+                let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+                let (config, tables) = (stack.sdk_config().clone(), stack.tables().clone());
+                (Some(stack), Duration::ZERO, config, tables)
+            }
+        };
+        let (meter, config) = (Arc::new(Meter::new()), configure(&config));
+        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
+        Self { stack, lag, config, meter, store: Arc::new(store) }
     }
 
+    /// The embedded stack; what asks for it is no claim about others.
     pub fn stack(&self) -> &Stack {
-        &self.stack
+        self.stack.as_ref().expect("the embedded stack")
     }
 
     pub fn meter(&self) -> &Arc<Meter> {
@@ -124,6 +136,10 @@ impl OnDynamo {
 impl Fixture for OnDynamo {
     async fn start() -> Self {
         Self::with(SdkConfig::clone).await
+    }
+
+    async fn index_settles(&self) {
+        tokio::time::sleep(self.lag).await;
     }
 
     fn shared(&self) -> Arc<Dynamo> {
@@ -149,8 +165,69 @@ impl Fixture for LosingAnswers {
         Self(OnDynamo::with(losing_answers).await)
     }
 
+    async fn index_settles(&self) {
+        self.0.index_settles().await;
+    }
+
     fn shared(&self) -> Arc<Dynamo> {
         self.0.shared()
+    }
+}
+
+/// The same, but every item that is put has an attribute of the next version.
+#[derive(Deref)]
+#[deref(forward)]
+pub struct OfNextVersion(OnDynamo);
+
+impl Fixture for OfNextVersion {
+    async fn start() -> Self {
+        Self(OnDynamo::with(of_next_version).await)
+    }
+
+    async fn index_settles(&self) {
+        self.0.index_settles().await;
+    }
+
+    fn shared(&self) -> Arc<Dynamo> {
+        self.0.shared()
+    }
+}
+
+fn of_next_version(config: &SdkConfig) -> SdkConfig {
+    let inner = config.http_client().expect("the stack has an HTTP client");
+    let client = http_client_fn(move |settings, components| {
+        SharedHttpConnector::new(Adding(inner.http_connector(settings, components)))
+    });
+    config.to_builder().http_client(client).build()
+}
+
+#[derive(Debug)]
+struct Adding(SharedHttpConnector);
+
+impl HttpConnector for Adding {
+    fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
+        let bytes = request.body().bytes().expect("a body in memory");
+        let mut body: Value = serde_json::from_slice(bytes).expect("a body of JSON");
+        add_attribute(&mut body);
+        let body = body.to_string();
+        request.headers_mut().insert("content-length", body.len().to_string());
+        *request.body_mut() = body.into();
+        self.0.call(request)
+    }
+}
+
+/// To the item of each put, wherever in the request that is.
+fn add_attribute(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::Object(item)) = fields.get_mut("Item") {
+                item.insert("OfNextVersion".to_owned(), json!({ "M": { "Any": { "S": "thing" } } }));
+            } else {
+                fields.values_mut().for_each(add_attribute);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(add_attribute),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -190,10 +267,12 @@ macro_rules! conformance {
         conformance!(@on in_memory, crate::ports::fixture::InMemory, $($claim),+);
         conformance!(@on on_dynamodb, crate::ports::fixture::OnDynamo, $($claim),+);
         conformance!(@on on_dynamodb_losing_answers, crate::ports::fixture::LosingAnswers, $($claim),+);
+        conformance!(@on on_dynamodb_with_items_of_the_next_version, crate::ports::fixture::OfNextVersion, $($claim),+);
     };
-    (of_queues: $($claim:ident),+ $(,)?) => {
+    // Those of SQS ask for more than the port.
+    (of_queues: $($claim:ident),+; of_sqs: $($of_sqs:ident),+ $(,)?) => {
         conformance!(@on in_memory, crate::ports::queues::InMemory, $($claim),+);
-        conformance!(@on on_sqs, crate::ports::queues::OnSqs, $($claim),+);
+        conformance!(@on on_sqs, crate::ports::queues::OnSqs, $($claim),+, $($of_sqs),+);
     };
     ($($claim:ident),+ $(,)?) => {
         conformance!(without_lag: $($claim),+);

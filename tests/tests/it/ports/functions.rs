@@ -17,7 +17,7 @@ use groupage_tests::prelude::*;
 use super::downstream::{call, call_traced, downstream, nowhere, serve, traced};
 
 /// Configures every AWS client for one server.
-fn at(url: &str) -> SdkConfig {
+pub fn at(url: &str) -> SdkConfig {
     let credentials = Credentials::new("id", "key", None, None, "test");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -96,7 +96,7 @@ async fn a_throttled_function_answers_429_and_says_when() {
 #[tokio::test]
 async fn a_function_that_is_not_there_is_told_by_its_code() {
     let (answer, calls) = invoked(|| error(StatusCode::NOT_FOUND, "ResourceNotFoundException")).await;
-    assert_eq!(answer, Err(NoAnswer::Other(Reason::new("ResourceNotFoundException"))));
+    assert_eq!(answer, Err(NoAnswer::Misconfigured(Reason::new("ResourceNotFoundException"))));
     assert_eq!(calls, 1);
     let (broken, calls) = invoked(|| error(StatusCode::INTERNAL_SERVER_ERROR, "ServiceException")).await;
     assert_eq!(broken, Err(NoAnswer::Other(Reason::new("ServiceException"))));

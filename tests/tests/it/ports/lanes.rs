@@ -185,7 +185,10 @@ async fn in_the_index(store: &impl Fixture) -> Vec<String> {
 async fn a_queued_task_is_not_in_the_index_until_it_has_its_turn(store: impl Fixture) {
     lane_of(&*store, "k", &["t0", "t1"]).await;
     assert_eq!(in_the_index(&store).await, ["t0"]);
-    assert_eq!(store.take_turn(&TaskId::new("t1"), &target("a"), NOW).await.unwrap(), PutBack::Waits);
+    assert_eq!(
+        store.take_turn((&TaskId::new("t1"), Traits::default()), &target("a"), NOW).await.unwrap(),
+        PutBack::Waits
+    );
     assert_eq!(in_the_index(&store).await, ["t0", "t1"]);
     let task = now(&*store, &TaskId::new("t1")).await;
     assert_eq!((task.status, task.waits_since), (Status::Created { target: target("a") }, NOW));
@@ -195,13 +198,16 @@ async fn a_turn_is_taken_once(store: impl Fixture) {
     lane_of(&*store, "k", &["t0", "t1"]).await;
     let task = TaskId::new("t1");
     for _ in 0..2 {
-        assert_eq!(store.take_turn(&task, &target("a"), NOW).await.unwrap(), PutBack::Waits);
+        assert_eq!(store.take_turn((&task, Traits::default()), &target("a"), NOW).await.unwrap(), PutBack::Waits);
     }
     let batch = groupage_core::domain::id::BatchId::new("b1");
     store.join(&task, groupage_core::domain::id::Round(0), &batch).await.unwrap();
-    assert_eq!(store.take_turn(&task, &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(store.take_turn((&task, Traits::default()), &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
     assert_eq!(now(&*store, &task).await.status, Status::Batched { batch });
-    assert_eq!(store.take_turn(&TaskId::new("none"), &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(
+        store.take_turn((&TaskId::new("none"), Traits::default()), &target("a"), NOW).await.unwrap(),
+        PutBack::MovedOn
+    );
 }
 
 async fn a_task_that_is_passed_over_fails_without_a_batch(store: impl Fixture) {
@@ -216,7 +222,7 @@ async fn a_task_that_is_passed_over_fails_without_a_batch(store: impl Fixture) {
         assert_eq!(store.pass_over(&task, &failure, later).await.unwrap(), Some(passed.clone()));
     }
     assert_eq!(now(&*store, &task).await.status, Status::Failed { batch: None, reason: reason.clone() });
-    assert_eq!(store.take_turn(&task, &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
+    assert_eq!(store.take_turn((&task, Traits::default()), &target("a"), NOW).await.unwrap(), PutBack::MovedOn);
     assert_eq!(store.pass_over(&TaskId::new("none"), &failure, NOW).await.unwrap(), None);
 }
 

@@ -3,9 +3,11 @@
 //! A claim is a function over any store. It runs in memory, in memory with an index that lags, on DynamoDB's own
 //! protocol, and there once more with every write made twice, as when an answer was lost and the SDK repeats it.
 
+mod accepted;
 mod acknowledgement;
 mod batches;
 mod busy;
+mod carried;
 mod census;
 mod cost;
 mod downstream;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use embedded::{Ports, Stack, Storage};
+use groupage_aws::config::Queues as Urls;
 use groupage_aws::{Meter, Sqs};
 use groupage_core::ports::{Error, postpone_one};
+use groupage_tests::engine;
 use groupage_tests::prelude::*;
 
 use super::fixture::conformance;
@@ -67,7 +69,10 @@ impl Fixture for InMemory {
 }
 
 struct OnSqs {
-    stack: Stack,
+    stack: Option<Stack>,
+    /// How long a receive waits for messages: a short poll of AWS looks only at some of a queue's servers.
+    wait_s: i32,
+    urls: Urls,
     client: Client,
     meter: Arc<Meter>,
     queues: Sqs,
@@ -75,7 +80,7 @@ struct OnSqs {
 
 impl OnSqs {
     fn url(&self, to: &Destination) -> &str {
-        let queues = self.stack.queues();
+        let queues = &self.urls;
         match to {
             Destination::Tasks => &queues.tasks,
             Destination::InOrder(_) | Destination::Gather(_) => &queues.in_order,
@@ -90,6 +95,7 @@ impl OnSqs {
 
     async fn receive(&self, url: &str) -> Vec<Message> {
         let request = self.client.receive_message().queue_url(url).max_number_of_messages(10);
+        let request = request.wait_time_seconds(self.wait_s);
         let request =
             request.message_attribute_names("All").message_system_attribute_names(MessageSystemAttributeName::All);
         request.send().await.unwrap().messages.unwrap_or_default()
@@ -116,10 +122,19 @@ impl Fixture for OnSqs {
     type Queues = Sqs;
 
     async fn start() -> Self {
-        let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+        let (stack, wait_s, config, urls) = match engine::at_hand().await {
+            Some(engine) => {
+                (None, i32::from(!engine.lag.is_zero()), engine.config.clone(), engine.new_queues().await.unwrap())
+            }
+            None => {
+                let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
+                let (config, urls) = (stack.sdk_config().clone(), stack.queues().clone());
+                (Some(stack), 0, config, urls)
+            }
+        };
         let meter = Arc::new(Meter::new());
-        let queues = Sqs::new(stack.sdk_config(), stack.queues().clone(), Arc::clone(&meter));
-        Self { client: Client::new(stack.sdk_config()), stack, meter, queues }
+        let queues = Sqs::new(&config, urls.clone(), Arc::clone(&meter));
+        Self { client: Client::new(&config), stack, wait_s, urls, meter, queues }
     }
 
     fn queues(&self) -> &Sqs {
@@ -149,10 +164,17 @@ conformance![
     of_queues:
     every_message_arrives_once_where_it_was_sent,
     a_delayed_message_is_not_received_yet,
+    messages_of_tenants_come_beside_those_without_one,
     messages_of_one_lane_arrive_in_their_order,
     nothing_is_sent_when_there_is_nothing_to_send,
     a_message_that_is_postponed_comes_again_when_its_time_is_over,
-    a_message_that_is_postponed_for_longer_does_not_come_now,
+    a_message_that_is_postponed_for_longer_does_not_come_now;
+    of_sqs:
+    who_has_some_of_a_targets_rests_in_hand_is_the_only_one,
+    more_messages_than_go_in_one_request_are_postponed_and_one_that_is_gone_is_no_failure,
+    attributes_arrive_with_their_message,
+    a_notification_goes_to_the_queue_its_route_names_and_to_nobody_if_it_says_none,
+    what_a_queue_refuses_fails_alone_and_in_its_place,
 ];
 
 const DEFAULT: Destination = Destination::Notification(NotificationQueue::Default);
@@ -160,7 +182,7 @@ const DESTINATIONS: [Destination; 6] =
     [Destination::Tasks, Destination::Elect, Destination::Group, Destination::Handle, Destination::Rejected, DEFAULT];
 
 fn outgoing(to: &Destination, body: impl Into<String>) -> Outgoing {
-    Outgoing { to: to.clone(), body: body.into(), delay_ms: 0, attributes: Vec::new() }
+    Outgoing { to: to.clone(), body: body.into(), delay_ms: 0, attributes: Vec::new(), tenant: None }
 }
 
 async fn every_message_arrives_once_where_it_was_sent<F: Fixture>(fixture: F) {
@@ -188,6 +210,15 @@ async fn a_delayed_message_is_not_received_yet<F: Fixture>(fixture: F) {
     let outcomes = fixture.queues().send(vec![late, outgoing(&Destination::Elect, "now")]).await;
     assert!(outcomes.iter().all(Result::is_ok));
     assert_eq!(fixture.bodies().await, HashMap::from([(Destination::Elect, vec!["now".to_owned()])]));
+}
+
+async fn messages_of_tenants_come_beside_those_without_one<F: Fixture>(fixture: F) {
+    let of =
+        |tenant: usize| Outgoing { tenant: Some(format!("parcels:{tenant}")), ..outgoing(&Destination::Handle, "a") };
+    let messages = vec![of(0), of(0), outgoing(&Destination::Handle, "a"), of(1)];
+    assert!(fixture.queues().send(messages).await.iter().all(Result::is_ok));
+    // None of a tenant's waits until another of it is done, as in a queue that keeps order.
+    assert_eq!(fixture.bodies().await, HashMap::from([(Destination::Handle, vec!["a".to_owned(); 4])]));
 }
 
 async fn messages_of_one_lane_arrive_in_their_order<F: Fixture>(fixture: F) {
@@ -225,9 +256,7 @@ async fn a_message_that_is_postponed_for_longer_does_not_come_now<F: Fixture>(fi
     }
 }
 
-#[tokio::test]
-async fn who_has_some_of_a_targets_rests_in_hand_is_the_only_one() {
-    let fixture = OnSqs::start().await;
+async fn who_has_some_of_a_targets_rests_in_hand_is_the_only_one(fixture: OnSqs) {
     let of = |target: &str| Destination::Gather(Target::new(target));
     let url = fixture.url(&of("parcels:t0")).to_owned();
     assert!(fixture.queues.send(vec![outgoing(&of("parcels:t0"), "first")]).await[0].is_ok());
@@ -244,9 +273,7 @@ async fn who_has_some_of_a_targets_rests_in_hand_is_the_only_one() {
     assert_eq!(bodies(fixture.messages(&of("parcels:t0")).await), ["second"]);
 }
 
-#[tokio::test]
-async fn more_messages_than_go_in_one_request_are_postponed_and_one_that_is_gone_is_no_failure() {
-    let fixture = OnSqs::start().await;
+async fn more_messages_than_go_in_one_request_are_postponed_and_one_that_is_gone_is_no_failure(fixture: OnSqs) {
     let to = Destination::Handle;
     let all = (0..12).map(|n| outgoing(&to, format!("{n}"))).collect();
     assert!(fixture.queues.send(all).await.iter().all(Result::is_ok));
@@ -279,9 +306,7 @@ async fn in_memory_messages_of_a_group_come_together_or_not_at_all() {
     assert_eq!(bodies(&receive()), ["a", "d"], "what comes again keeps its place");
 }
 
-#[tokio::test]
-async fn attributes_arrive_with_their_message() {
-    let fixture = OnSqs::start().await;
+async fn attributes_arrive_with_their_message(fixture: OnSqs) {
     let attributes = vec![("Reason", "not_json".to_owned()), ("Detail", "line 1".to_owned())];
     let message = Outgoing { attributes, ..outgoing(&Destination::Rejected, "{") };
     assert!(fixture.queues.send(vec![message]).await[0].is_ok());
@@ -290,10 +315,9 @@ async fn attributes_arrive_with_their_message() {
     assert_eq!(received["Detail"].string_value(), Some("line 1"));
 }
 
-#[tokio::test]
-async fn a_notification_goes_to_the_queue_its_route_names_and_to_nobody_if_it_says_none() {
-    let fixture = OnSqs::start().await;
-    let url = fixture.client.create_queue().queue_name("own").send().await.unwrap().queue_url.unwrap();
+async fn a_notification_goes_to_the_queue_its_route_names_and_to_nobody_if_it_says_none(fixture: OnSqs) {
+    let name = format!("{}-own", fixture.urls.elect.rsplit('/').next().unwrap());
+    let url = fixture.client.create_queue().queue_name(name).send().await.unwrap().queue_url.unwrap();
     let own = Destination::Notification(NotificationQueue::Url(url.clone()));
     let nobody = Destination::Notification(NotificationQueue::None);
     let outcomes = fixture.queues.send(vec![outgoing(&own, "mine"), outgoing(&nobody, "lost")]).await;
@@ -302,10 +326,8 @@ async fn a_notification_goes_to_the_queue_its_route_names_and_to_nobody_if_it_sa
     assert!(fixture.bodies().await.is_empty());
 }
 
-#[tokio::test]
-async fn what_a_queue_refuses_fails_alone_and_in_its_place() {
-    let fixture = OnSqs::start().await;
-    let url = format!("{}-that-is-not-there", fixture.stack.queues().elect);
+async fn what_a_queue_refuses_fails_alone_and_in_its_place(fixture: OnSqs) {
+    let url = format!("{}-that-is-not-there", fixture.urls.elect);
     let nowhere = Destination::Notification(NotificationQueue::Url(url));
     let outcomes = fixture
         .queues
@@ -329,5 +351,5 @@ async fn requests_are_counted_as_the_queue_counts_them() {
     messages.push(outgoing(&Destination::Group, "x".repeat(100_000)));
     fixture.queues.send(messages).await;
     assert_eq!(fixture.meter.snapshot().sqs.send, 3 + 2);
-    assert_eq!(fixture.stack.sqs_requests().send, 3 + 2);
+    assert_eq!(fixture.stack.expect("embedded").sqs_requests().send, 3 + 2);
 }

@@ -46,14 +46,15 @@ pub fn term(target: &Target, workflow: &str, fence: u64) -> Term {
 }
 
 pub fn held(term: &Term) -> Held {
-    Held { workflow: term.workflow.clone(), fence: term.fence }
+    Held { workflow: term.workflow.clone(), fence: term.fence, asks: None }
 }
 
 /// The lock as a term's acquisition leaves it, its lease over at 2,000.
 pub fn lock_of(term: &Term) -> Lock {
     let holder =
         Holder { workflow: term.workflow.clone(), waits_since: Timestamp(1_000), lease_until: Timestamp(2_000) };
-    Lock { holder: Some(holder), fence: term.fence, seq: Seq(0), signals: 0, open: Some(term.batch_id(Seq(0))) }
+    let open = Some(term.batch_id(Seq(0)));
+    Lock { holder: Some(holder), fence: term.fence, seq: Seq(0), signals: 0, open, reach: None }
 }
 
 pub fn taking(term: &Term, assumes: Assumes) -> Acquisition {

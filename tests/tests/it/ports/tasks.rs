@@ -25,6 +25,8 @@ conformance![
     nothing_joins_where_there_is_no_task,
     a_member_that_is_put_back_waits_in_its_next_round,
     a_repeated_put_back_recognises_itself,
+    traits_are_shown_by_the_index_and_outlast_every_way_back,
+    urgent_tasks_are_found_apart_the_most_urgent_first,
     a_put_back_by_another_batch_changes_nothing,
     a_put_back_of_a_task_that_moved_on_changes_nothing,
     nothing_is_put_back_where_there_is_no_task,
@@ -208,6 +210,53 @@ async fn a_member_that_is_put_back_waits_in_its_next_round(store: impl Fixture) 
     assert_eq!(walk(&*store, "a", 10).await, [Candidate { round: Round(1), ..candidate }]);
 }
 
+fn some_traits() -> Traits {
+    Traits { priority: 2, collapse: Some(traits::Collapse::of("7")), weight: 40, closes: true }
+}
+
+async fn traits_are_shown_by_the_index_and_outlast_every_way_back(store: impl Fixture) {
+    let (a, batch) = (target("a"), BatchId::new("b1"));
+    let with = task("t", &a).with_traits(some_traits());
+    store.register(&with).await.unwrap();
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, [with.candidate()]);
+    assert_eq!(store.join(&with.id, Round(0), &batch).await.unwrap(), Joined::Yes);
+    assert_eq!(store.join(&with.id, Round(0), &batch).await.unwrap(), Joined::Yes);
+    assert_eq!(now(&*store, &with.id).await.traits, some_traits());
+    assert_eq!(back(&*store, &with.candidate(), &batch, 1, AT).await, PutBack::Waits);
+    assert_eq!(back(&*store, &with.candidate(), &batch, 1, AT).await, PutBack::Waits);
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, [Candidate { round: Round(1), ..with.candidate() }]);
+    let ending = failure(&a, "cancelled");
+    assert!(store.end(&with.id, Round(1), &ending, AT).await.unwrap().is_some(), "it waits");
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, []);
+    let later = task("s", &a).with_traits(some_traits()).scheduled(AT);
+    store.register(&later).await.unwrap();
+    let fell = store.fall_due((&later.id, some_traits()), &a, AT).await.unwrap().unwrap();
+    assert_eq!(fell.candidate.traits, some_traits());
+    store.index_settles().await;
+    assert_eq!(walk(&*store, "a", 10).await, [fell.candidate]);
+}
+
+async fn urgent_tasks_are_found_apart_the_most_urgent_first(store: impl Fixture) {
+    let a = target("a");
+    for (id, priority) in [("p0", 0), ("p1", 1), ("p9", 9), ("p5", 5), ("x5", 5)] {
+        let weight = if id == "x5" { 7 } else { 1 };
+        let task = task(id, &a).with_traits(Traits { priority, weight, ..Traits::default() });
+        store.register(&task).await.unwrap();
+    }
+    let heavy = task("w", &a).with_traits(Traits { weight: 7, ..Traits::default() });
+    store.register(&heavy).await.unwrap();
+    store.register(&task("other", &target("b")).with_traits(some_traits())).await.unwrap();
+    store.index_settles().await;
+    let of = async |limit| store.urgent(&a, limit).await.unwrap();
+    let priorities = |urgent: &[Candidate]| urgent.iter().map(|one| one.traits.priority).collect::<Vec<_>>();
+    assert_eq!(priorities(&of(10).await), [9, 5, 5, 1]);
+    assert_eq!(priorities(&of(2).await), [9, 5]);
+    assert_eq!(walk(&*store, "a", 2).await.len(), 6, "the walk shows all");
+}
+
 async fn a_repeated_put_back_recognises_itself(store: impl Fixture) {
     let (candidate, batch) = joined(&*store).await;
     for at in [AT, AT.plus_ms(9)] {
@@ -234,7 +283,7 @@ async fn a_put_back_of_a_task_that_moved_on_changes_nothing(store: impl Fixture)
 }
 
 async fn nothing_is_put_back_where_there_is_no_task(store: impl Fixture) {
-    let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1 };
+    let gone = Candidate { id: TaskId::new("gone"), round: Round(0), bytes: 1, traits: Traits::default() };
     let put_back = back(&*store, &gone, &BatchId::new("b1"), 1, AT).await;
     assert_eq!(put_back, PutBack::MovedOn);
     assert!(store.read(&[gone.id], Freshness::Latest).await.unwrap().is_empty());
@@ -299,18 +348,26 @@ async fn a_scheduled_task_waits_for_nobody_until_it_falls_due(store: impl Fixtur
     let joined = store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
     assert_eq!((joined, due(&*store, AT).await.len()), (Joined::Elsewhere, 0));
     assert_eq!(due(&*store, Timestamp(AT.0 + 1)).await, [("t".to_owned(), target("a").to_string())].into());
-    let early = store.fall_due(&scheduled.id, &target("a"), Timestamp(AT.0 - 1)).await.unwrap();
+    let early = store.fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(AT.0 - 1)).await.unwrap();
     assert_eq!((early, now(&*store, &scheduled.id).await.status), (None, scheduled.status.clone()));
     for later in [0, 5_000] {
-        let waits = store.fall_due(&scheduled.id, &target("a"), Timestamp(AT.0 + later)).await.unwrap().unwrap();
+        let waits = store
+            .fall_due((&scheduled.id, Traits::default()), &target("a"), Timestamp(AT.0 + later))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((waits.candidate, waits.since), (scheduled.candidate(), AT), "a repeat changes nothing");
     }
     store.index_settles().await;
     let waiting = store.waiting(&target("a"), None, 10).await.unwrap().candidates;
     assert_eq!((waiting, due(&*store, Timestamp(u64::MAX / 2)).await.len()), (vec![scheduled.candidate()], 0));
     store.join(&scheduled.id, Round(0), &BatchId::new("b")).await.unwrap();
-    assert_eq!(store.fall_due(&scheduled.id, &target("a"), AT).await.unwrap(), None, "it has moved on");
-    assert_eq!(store.fall_due(&TaskId::new("nobody"), &target("a"), AT).await.unwrap(), None);
+    assert_eq!(
+        store.fall_due((&scheduled.id, Traits::default()), &target("a"), AT).await.unwrap(),
+        None,
+        "it has moved on"
+    );
+    assert_eq!(store.fall_due((&TaskId::new("nobody"), Traits::default()), &target("a"), AT).await.unwrap(), None);
 }
 
 async fn what_is_due_is_found_in_its_order_page_by_page(store: impl Fixture) {
@@ -347,7 +404,7 @@ async fn a_scheduled_task_that_ends_is_due_no_more(store: impl Fixture) {
     let ending = failure(&target("a"), "cancelled");
     assert!(store.end(&scheduled.id, Round(0), &ending, AT).await.unwrap().is_some());
     assert_eq!(due(&*store, Timestamp(u64::MAX / 2)).await.len(), 0);
-    assert_eq!(store.fall_due(&scheduled.id, &target("a"), AT).await.unwrap(), None);
+    assert_eq!(store.fall_due((&scheduled.id, Traits::default()), &target("a"), AT).await.unwrap(), None);
     assert_eq!(ended(&*store).await.len(), 1);
 }
 

@@ -1,5 +1,6 @@
 //! Sweep keeps its place: what cannot move starves nothing behind it, whatever becomes of a single sweep.
 
+mod due;
 mod shelves;
 mod waiting;
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId};
+use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
     Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
     Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
@@ -46,6 +46,7 @@ const DIGEST: &str = "Digest";
 const BYTES: &str = "Bytes";
 const LANE: &str = "Lane";
 const TRACE: &str = "Trace";
+const TRAITS: &str = "Traits";
 const ITEM: &str = "Item";
 /// When the time of a scheduled task comes.
 const NOT_BEFORE: &str = "NotBefore";
@@ -69,7 +70,8 @@ impl Listed {
     }
 
     fn into_waiting(self) -> Waiting {
-        let candidate = Candidate { id: self.id, round: self.round, bytes: self.bytes };
+        let traits = Traits::of_word(&self.status).unwrap_or_default();
+        let candidate = Candidate { id: self.id, round: self.round, bytes: self.bytes, traits };
         Waiting { target: self.target, candidate, since: self.waits_since }
     }
 }
@@ -105,6 +107,26 @@ impl Dynamo {
         transaction::put(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
     }
 
+    /// A page of the tasks that wait for one Target under these words.
+    async fn page_of(
+        &self,
+        target: &Target,
+        words: Clause,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<Cursor>> {
+        let of_target = Key::of(&self.tables.tasks, Place::Tasks, TARGET, target.as_str());
+        let waiting = Query::of("query the waiting tasks", of_target, limit)
+            .by(Tables::WAITING_INDEX)
+            .only_if(words)
+            .after(after.map(|cursor| cursor.0.clone()));
+        let (found, next) = self.query(waiting).await?;
+        let entries = found.into_iter().map(|item| decode::<Listed>(TABLE, "", item));
+        let candidates =
+            entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
+        Ok(Page { candidates, next: next.map(Cursor) })
+    }
+
     /// The change that settles a task as failed, and files it.
     fn failing(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Change {
         let kept_ms = self.retention_ms.max(failure.keep_ms);
@@ -136,16 +158,12 @@ impl Tasks for Dynamo {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
-        let of_target = Key::of(&self.tables.tasks, Place::Tasks, TARGET, target.as_str());
-        let waiting = Query::of("query the waiting tasks", of_target, limit)
-            .by(Tables::WAITING_INDEX)
-            .only_if(Clause::Equals(STATUS, text(task::CREATED)))
-            .after(after.map(|cursor| cursor.0.clone()));
-        let (found, next) = self.query(waiting).await?;
-        let entries = found.into_iter().map(|item| decode::<Listed>(TABLE, "", item));
-        let candidates =
-            entries.map(|entry| entry.map(|entry| entry.into_waiting().candidate)).collect::<Result<_>>()?;
-        Ok(Page { candidates, next: next.map(Cursor) })
+        self.page_of(target, Clause::Begins(STATUS, text(task::CREATED), Vec::new()), after, limit).await
+    }
+
+    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+        let [first, last] = Traits::URGENT.map(text);
+        Ok(self.page_of(target, Clause::Between(STATUS, first, last), None, limit).await?.candidates)
     }
 
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
@@ -191,9 +209,14 @@ impl Tasks for Dynamo {
         Ok(Entries { found: entries.collect::<Result<_>>()?, are_last: next.is_none() })
     }
 
-    async fn fall_due(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<Option<Waiting>> {
+    async fn fall_due(
+        &self,
+        (id, traits): (&TaskId, Traits),
+        target: &Target,
+        now: Timestamp,
+    ) -> Result<Option<Waiting>> {
         let change = Change::default()
-            .set(STATUS, text(task::CREATED))
+            .set(STATUS, text(traits.waiting_word()))
             .set(TARGET, text(target.as_str()))
             .set(WAITS_SINCE, number(now.0));
         let change = [FILED, FILED_AT, GROUPED_BY].into_iter().fold(change, Change::remove);
@@ -211,9 +234,12 @@ impl Tasks for Dynamo {
         const WHAT: &str = "scan the tasks of a tracker";
         // What comes behind the tracker in an item's id are digits and colons.
         let [first, last] = [":", ":~"].map(|end| text(format!("{tracker}{end}")));
-        let waits = [task::SCHEDULED, task::QUEUED, task::CREATED, task::BATCHED].map(text);
+        let waits = [task::SCHEDULED, task::QUEUED, task::BATCHED].map(text);
         let mut terms = Terms::default();
-        let wanted = terms.condition(&[Clause::Between(ITEM, first, last), Clause::OneOf(STATUS, waits.into())]);
+        let wanted = terms.condition(&[
+            Clause::Between(ITEM, first, last),
+            Clause::Begins(STATUS, text(task::CREATED), waits.into()),
+        ]);
         let only = terms.projection(&[ID]);
         let (names, values) = terms.into_parts();
         let scan = self.client.scan().table_name(&self.tables.tasks).consistent_read(true);
@@ -228,9 +254,9 @@ impl Tasks for Dynamo {
         Ok(Sought { found, next: output.last_evaluated_key.as_ref().map(id) })
     }
 
-    async fn take_turn(&self, id: &TaskId, target: &Target, now: Timestamp) -> Result<PutBack> {
+    async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let change = Change::default()
-            .set(STATUS, text(task::CREATED))
+            .set(STATUS, text(traits.waiting_word()))
             .set(TARGET, text(target.as_str()))
             .set(WAITS_SINCE, number(now.0));
         let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
@@ -266,7 +292,7 @@ impl Tasks for Dynamo {
             // By these it is found until everybody has heard of it.
             .set(TARGET, text(ending.target.as_str()))
             .set(WAITS_SINCE, number(now.0));
-        let waits = Clause::OneOf(STATUS, [task::CREATED, task::QUEUED, task::SCHEDULED].map(text).into());
+        let waits = Clause::Begins(STATUS, text(task::CREATED), [task::QUEUED, task::SCHEDULED].map(text).into());
         let waits = [waits, Clause::Equals(ROUND, number(round))];
         match self.update("end a task that waits", self.task_key(id), change, &waits, ReturnValue::AllNew).await? {
             Written::Done(None) | Written::Refused(None) => Ok(None),
@@ -285,8 +311,9 @@ impl Tasks for Dynamo {
 
     async fn erase(&self, id: &TaskId, round: Round) -> Result<Stored> {
         let change = Change::default().set(PAYLOAD, text("")).set(DIGEST, text("")).set(BYTES, number(0));
-        let change =
-            [LANE, TRACE, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER].into_iter().fold(change, Change::remove);
+        let change = [LANE, TRACE, TRAITS, GROUPED_BY, FILED, FILED_AT, ANSWER_STATUS, ANSWER]
+            .into_iter()
+            .fold(change, Change::remove);
         let settled = [
             Clause::OneOf(STATUS, vec![text(task::SUCCEEDED), text(task::FAILED)]),
             Clause::Equals(ROUND, number(round)),
@@ -303,7 +330,7 @@ impl Tasks for Dynamo {
             .set(BATCH_ID, text(batch.as_str()))
             // Without it the task is in the index no more.
             .remove(TARGET);
-        let waits = [Clause::Equals(STATUS, text(task::CREATED)), Clause::Equals(ROUND, number(round))];
+        let waits = [Clause::Begins(STATUS, text(task::CREATED), Vec::new()), Clause::Equals(ROUND, number(round))];
         match self.update("move a task into a batch", self.task_key(id), change, &waits, ReturnValue::None).await? {
             Written::Done(_) => Ok(Joined::Yes),
             Written::Refused(None) => Ok(Joined::Elsewhere),
@@ -318,7 +345,7 @@ impl Tasks for Dynamo {
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
         let WayBack { member, batch, target, attempts, at } = back;
         let change = Change::default()
-            .set(STATUS, text(task::CREATED))
+            .set(STATUS, text(member.traits.waiting_word()))
             .set(TARGET, text(target.as_str()))
             .set(ROUND, number(member.round.next()))
             .set(ATTEMPTS, number(attempts))

@@ -2,6 +2,7 @@
 
 use groupage_core::domain::failed::Filed;
 use groupage_core::domain::task::{self, Status, Task, Ties, payload_bytes};
+use groupage_core::domain::traits::{Traits, are_usual};
 use groupage_core::domain::{
     BatchId, EventId, ItemId, LaneId, Part, Reason, Round, Target, TaskId, Timestamp, TraceParent,
 };
@@ -51,6 +52,9 @@ pub(super) struct StoredTask {
     filed: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     filed_at: Option<String>,
+    /// The same that the status of a waiting task says, which is lost when it waits no more.
+    #[serde(default, skip_serializing_if = "are_usual")]
+    traits: Traits,
 }
 
 impl StoredTask {
@@ -74,7 +78,10 @@ impl StoredTask {
         };
         Self {
             id: task.id.clone(),
-            status: task.status.word().to_owned(),
+            status: match &task.status {
+                Status::Created { .. } => task.traits.waiting_word(),
+                other => other.word().to_owned(),
+            },
             target,
             batch_id: task.status.batch().cloned(),
             round: task.round,
@@ -94,6 +101,7 @@ impl StoredTask {
             not_before,
             filed: filed.as_ref().map(|filed| Part::of_task(&filed.id).due_key()),
             filed_at: filed.map(|filed| filed.to_string()),
+            traits: task.traits,
         }
     }
 
@@ -108,7 +116,9 @@ impl StoredTask {
                 due: self.not_before.ok_or_else(|| missing(NOT_BEFORE))?,
             },
             task::QUEUED => Status::Queued,
-            task::CREATED => Status::Created { target: self.target.clone().ok_or_else(|| missing(TARGET))? },
+            word if Traits::of_word(word).is_some() => {
+                Status::Created { target: self.target.clone().ok_or_else(|| missing(TARGET))? }
+            }
             task::BATCHED => Status::Batched { batch: batch()? },
             task::SUCCEEDED => Status::Succeeded { batch: batch()? },
             task::FAILED => {
@@ -131,6 +141,7 @@ impl StoredTask {
             lane: self.lane,
             expires_at: self.expires_at,
             trace: self.trace,
+            traits: self.traits,
         })
     }
 }
@@ -197,6 +208,7 @@ mod tests {
             lane: None,
             expires_at: Some(Timestamp(1_700_000_600_123)),
             trace: None,
+            traits: Traits::default(),
         }
     }
 
@@ -230,6 +242,17 @@ mod tests {
             assert_eq!(item::size(&item) - item::size(&bare), 60, "its name and 55 characters");
             assert_eq!(task_of(item).unwrap(), with);
             assert_eq!(task_of(bare).unwrap(), without);
+        }
+    }
+
+    #[test]
+    fn traits_survive_storage_and_take_no_room_where_there_are_none() {
+        let traits = Traits { weight: 5, ..Traits::default() };
+        for status in all() {
+            let with = task(status.clone()).with_traits(traits);
+            let [item, bare] = [&with, &task(status)].map(|task| encode(TABLE, "", &StoredTask::of(task)).unwrap());
+            assert!(!bare.contains_key("Traits") && item::size(&item) > item::size(&bare));
+            assert_eq!(task_of(item).unwrap(), with);
         }
     }
 

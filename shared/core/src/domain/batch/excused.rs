@@ -91,12 +91,14 @@ mod tests {
     use crate::domain::batch::{Claim, Member};
     use crate::domain::id::{BatchId, Fence, Round, RouteName, SessionId, Target};
     use crate::domain::task::Candidate;
+    use crate::domain::traits::Traits;
 
     const POLICY: Policy = Policy { attempts: 2, base_ms: 1, cap_ms: 1, give_up_ms: 1_000, longest_pause_ms: 1 };
     const NOW: Timestamp = Timestamp(50_000);
 
     fn frozen(members: u32) -> Batch {
-        let candidate = |n| Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4 };
+        let traits = Traits::default();
+        let candidate = |n| Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4, traits };
         let candidates: Vec<Candidate> = (0..members).map(candidate).collect();
         let target = Target::of(&RouteName::new("r"), "t");
         Batch { fence: Fence(1), ..Batch::express(BatchId::new("b"), target, &candidates, NOW) }
@@ -111,8 +113,12 @@ mod tests {
     }
 
     fn comes_to(batch: &Batch, bisects: bool, now: Timestamp) -> Unlucky {
-        let attempted =
-            |member: &Member| Attempted { id: member.id.clone(), attempts: batch.calls_of_each(), bytes: 4 };
+        let attempted = |member: &Member| Attempted {
+            id: member.id.clone(),
+            attempts: batch.calls_of_each(),
+            bytes: 4,
+            traits: Traits::default(),
+        };
         let members: Vec<Attempted> = batch.members.iter().map(attempted).collect();
         batch.unlucky(&members, &POLICY, bisects, (setback(0), &Reason::new("http_503")), now)
     }

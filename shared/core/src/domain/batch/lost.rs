@@ -53,6 +53,7 @@ mod tests {
     use crate::domain::id::{BatchId, Fence, Round, RouteName, SessionId, Target};
     use crate::domain::task::Candidate;
     use crate::domain::time::Timestamp;
+    use crate::domain::traits::Traits;
 
     const ATTEMPTS: u32 = 2;
 
@@ -61,7 +62,8 @@ mod tests {
     }
 
     fn frozen(members: u32) -> Batch {
-        let candidate = |n| Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4 };
+        let traits = Traits::default();
+        let candidate = |n| Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4, traits };
         let candidates: Vec<Candidate> = (0..members).map(candidate).collect();
         let target = Target::of(&RouteName::new("r"), "t");
         Batch { fence: Fence(1), ..Batch::express(BatchId::new("b"), target, &candidates, Timestamp(0)) }

@@ -20,12 +20,18 @@
 
 mod apart;
 pub mod bisection;
+mod collapse;
 mod excused;
 mod left;
+mod load;
 mod lost;
 mod omitted;
+mod pace;
 mod room;
 mod status;
+pub mod urgency;
+
+use std::collections::{BTreeMap, HashSet};
 
 use self::bisection::Bisection;
 use super::answer::{Excerpt, Excerpts};
@@ -34,12 +40,15 @@ use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId
 use super::outcome::{Reason, Results};
 use super::task::{Candidate, Task};
 use super::time::Timestamp;
+use super::traits::Traits;
 
 pub use excused::{Excused, Unlucky};
 pub use left::{Left, Positions};
+pub use load::{Load, MAX_MEMBERS};
 pub use lost::Lost;
 pub use omitted::{Omission, Omitted};
-pub use room::{Limits, Pace, Room, next_look_ms};
+pub use pace::{Pace, next_look_ms};
+pub use room::{Limits, Room};
 pub use status::{Claim, FollowUp, Status};
 
 /// A candidate or member: a task in the round it was waiting in.
@@ -69,6 +78,10 @@ pub struct Batch {
     pub members: Vec<Member>,
     /// Bytes of the candidates' payloads.
     pub bytes: u64,
+    /// The highest priority of its members, once these are final.
+    pub priority: u8,
+    /// While it is filled: the traits of those candidates that have some.
+    pub traits: Option<Box<BTreeMap<TaskId, Traits>>>,
     /// Calls made so far, the present one included. Each claim is one: nothing that can fail lies between it and its
     /// call.
     pub attempts: u32,
@@ -148,6 +161,8 @@ impl Batch {
             status: Status::Open { until: now.plus_ms(wait_ms) },
             members: Vec::new(),
             bytes: 0,
+            priority: 0,
+            traits: None,
             attempts: 0,
             excused: None,
             omitted: None,
@@ -175,7 +190,7 @@ impl Batch {
     ///
     /// It has the time in place of a leader's fence, as a leader that is elected now would.
     pub fn express(id: BatchId, target: Target, members: &[Candidate], now: Timestamp) -> Self {
-        Self { status: Status::Frozen, ..Self::open(id, target, Fence(now.0), members, now, 0) }
+        Self { status: Status::Frozen, ..Self::open(id, target, Fence(now.0), members, now, 0) }.collapsed(now)
     }
 
     /// The item that takes the place of a batch that was never written.
@@ -190,6 +205,10 @@ impl Batch {
     /// batch that kept them would grow with every move that is refused, beyond its limits and what its item may hold.
     pub fn with_candidates(&self, joined: &[Member], bytes: u64, candidates: &[Candidate]) -> Self {
         let mut next = Self { members: joined.to_vec(), bytes, ..self.revised(self.status.clone()) };
+        if let Some(traits) = &mut next.traits {
+            let joined: HashSet<&TaskId> = joined.iter().map(|member| &member.id).collect();
+            traits.retain(|id, _| joined.contains(id));
+        }
         next.add(candidates);
         next
     }
@@ -394,7 +413,10 @@ impl Batch {
 
     fn add(&mut self, candidates: &[Candidate]) {
         self.bytes += candidates.iter().map(|candidate| u64::from(candidate.bytes)).sum::<u64>();
-        for Candidate { id, round, .. } in candidates {
+        for Candidate { id, round, traits, .. } in candidates {
+            if *traits != Traits::default() {
+                self.traits.get_or_insert_default().insert(id.clone(), *traits);
+            }
             // A task that missed in a round which it has left may come in its next: then only that one counts.
             match self.members.iter_mut().find(|member| member.id == *id) {
                 Some(member) => member.round = member.round.max(*round),

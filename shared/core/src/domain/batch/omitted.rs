@@ -32,6 +32,9 @@ pub struct Omission {
     pub attempts: u32,
     /// Which.
     pub members: Positions,
+    /// The member that is called in their place, by its position, if one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<usize>,
     /// Whether all have heard of it. If not, the batch's follow-up tells them at the latest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub told: bool,
@@ -63,6 +66,18 @@ impl Batch {
     #[must_use]
     pub fn position(&self, member: &Member) -> Option<usize> {
         self.members.iter().position(|other| other == member)
+    }
+
+    /// The task that is called in the place of the member in this position, if one is.
+    #[must_use]
+    pub fn superseded_by(&self, position: usize) -> Option<&TaskId> {
+        self.omission(position)?.by.and_then(|by| self.members.get(by)).map(|member| &member.id)
+    }
+
+    /// The newer task that is called in the place of this one, if one is.
+    #[must_use]
+    pub fn superseder(&self, task: &Task) -> Option<&TaskId> {
+        self.superseded_by(self.position(&Member { id: task.id.clone(), round: task.round })?)
     }
 
     /// The ids of the members that the batch is called without.
@@ -105,14 +120,24 @@ impl Batch {
 
     /// The same batch without these members, which ended at `now`; the next write keeps it. Callers have looked whether
     /// it [is uncalled](Self::is_uncalled).
-    pub fn leaving_out(mut self, leaving: impl IntoIterator<Item = Leaving>, ended: Ended, now: Timestamp) -> Self {
+    pub fn leaving_out(self, leaving: impl IntoIterator<Item = Leaving>, ended: Ended, now: Timestamp) -> Self {
+        self.leaving_out_for(leaving, (ended, None), now)
+    }
+
+    /// The same, in whose place the member in the position `by` is called.
+    pub(super) fn leaving_out_for(
+        mut self,
+        leaving: impl IntoIterator<Item = Leaving>,
+        (ended, by): (Ended, Option<usize>),
+        now: Timestamp,
+    ) -> Self {
         let mut by_attempts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (position, attempts) in leaving.into_iter().filter(|(position, _)| self.omission(*position).is_none()) {
             by_attempts.entry(attempts).or_default().push(position);
         }
         let omissions = by_attempts.into_iter().map(|(attempts, members)| {
             let members = members.into_iter().collect();
-            Omission { ended, at: now, attempts, members, told: false }
+            Omission { ended, at: now, attempts, members, by, told: false }
         });
         let mut omitted = self.omitted.take().map(|omitted| *omitted).unwrap_or_default();
         omitted.0.extend(omissions);
@@ -174,11 +199,13 @@ mod tests {
     use crate::domain::batch::{Claim, FollowUp};
     use crate::domain::id::{BatchId, Round, SessionId, Target};
     use crate::domain::task::Candidate;
+    use crate::domain::traits::Traits;
 
     const NOW: Timestamp = Timestamp(9_000);
 
     fn frozen(members: u32) -> Batch {
-        let candidate = |n| Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4 };
+        let traits = Traits::default();
+        let candidate = |n| Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4, traits };
         let candidates: Vec<Candidate> = (0..members).map(candidate).collect();
         Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates, Timestamp(1))
     }
@@ -217,7 +244,7 @@ mod tests {
         let batch = claimed(&frozen(2).without_expired(&of, NOW));
         let refused = Exception::Failed { reason: crate::domain::Reason::new("http_400"), attempts: 1 };
         let all = |what: &Exception| batch.members.iter().map(|member| (member.id.clone(), what.clone())).collect();
-        let returned = Exception::Returned { attempts: 1, delay_ms: 5, bytes: 4 };
+        let returned = Exception::Returned { attempts: 1, delay_ms: 5, bytes: 4, traits: Traits::default() };
         for said in [Results::new(), all(&refused), all(&returned)] {
             let Status::Settled { results, follow_up: FollowUp::Pending, .. } = batch.settled(said.clone(), NOW).status
             else {

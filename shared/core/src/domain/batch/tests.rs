@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::id::RouteName;
 
 fn candidate(n: u32, bytes: u32) -> Candidate {
-    Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes }
+    Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes, traits: Traits::default() }
 }
 
 fn batch() -> Batch {

@@ -4,6 +4,7 @@
 
 use super::health::Lets;
 use super::line::Inserted;
+use super::share::Found;
 use super::{Gate, IN_PLACE_MS, Limits, Pace};
 use crate::domain::id::BatchId;
 use crate::domain::outcome::Reason;
@@ -27,7 +28,10 @@ pub enum Admission {
     Admitted(Option<Gate>, Timestamp),
     /// It waits at the end of a line that is on its way: the next ticket is its own, whichever that is by then. However
     /// many line up at once, none has to try twice.
-    LinesUp,
+    LinesUp {
+        /// Behind the others of this stretch, if Targets share the line.
+        stretch: Option<u64>,
+    },
     /// It waits.
     Later {
         /// To be written before the batch goes away; `None`: there is nothing to write.
@@ -55,11 +59,16 @@ pub(super) const KEPT_MS: u64 = 2_000;
 
 /// Where a batch stands.
 #[derive(Clone, Copy)]
-enum Turn {
+pub(super) enum Turn {
     /// At the end of the line.
     New,
-    /// At its ticket.
-    Of(u64),
+    /// At its ticket, whose number this is.
+    Of {
+        /// Its place in the line.
+        slot: u64,
+        /// The ticket.
+        number: u64,
+    },
     /// Before all that wait.
     Now,
 }
@@ -89,7 +98,7 @@ impl Gate {
                         let next = next.unwrap_or_else(|| probed.written_for(batch));
                         Admission::Admitted(Some(next), start)
                     }
-                    other @ (Admission::LinesUp | Admission::Away { .. }) => other,
+                    other @ (Admission::LinesUp { .. } | Admission::Away { .. }) => other,
                 }
             }
             Lets::Wait { next, back } => {
@@ -119,50 +128,22 @@ impl Gate {
         next.line.forget_past(now);
         next.in_flight.retain(|_, lease| *lease > now);
         next.keep_pace(limits, now);
+        next.keep_shares(limits, now);
         let turn = next.turn_of(asks, limits, now);
-        let missing = limits.in_flight.filter(|_| !next.counts(batch)).map_or(0, |most| next.missing(turn, most, now));
+        let missing =
+            limits.in_flight.filter(|_| !next.counts(batch)).map_or(0, |most| next.missing(turn, most, limits, now));
         if let Some(later) = next.too_early(turn, missing, limits, now) {
-            return self.or_lines_up(later, turn, now);
+            return self.or_lines_up(later, turn, limits, now);
         }
         let regapped = next.line.gap_ms != self.line.gap_ms;
         let (start, reserved) = match next.start(turn, limits, now) {
             Ok(reserved) => reserved,
-            Err(at) => return self.or_lines_up(next.waits(turn, at, now), turn, now),
+            Err(at) => return self.or_lines_up(next.waits(turn, at, limits, now), turn, limits, now),
         };
         if let Some(places) = limits.in_flight {
             next.enter(batch, turn, (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
         }
         Admission::Admitted((reserved || regapped || limits.in_flight.is_some()).then_some(next), start)
-    }
-
-    /// For a new ticket of a line that stays what it is, no gate has to be written as a whole.
-    fn or_lines_up(&self, later: Admission, turn: Turn, now: Timestamp) -> Admission {
-        if let (Admission::Later { gate: Some(next), ticket: Some(ticket), .. }, Turn::New) = (&later, turn)
-            && let Some(taken) = self.with_ticket(now)
-            && taken.line.gap_ms == next.line.gap_ms
-            && taken.line.at(*ticket) == next.line.at(*ticket)
-        {
-            return Admission::LinesUp;
-        }
-        later
-    }
-
-    /// This gate with one ticket more, if those that wait keep the line busy; the new ticket is the last one.
-    #[must_use]
-    pub fn with_ticket(&self, now: Timestamp) -> Option<Self> {
-        (self.line.gap_ms > 0 && self.line.is_busy(now)).then(|| {
-            let mut next = Self { revision: self.revision.next(), ..self.clone() };
-            next.line.next += 1;
-            next.line.next_at = next.line.next_at.plus_ms(next.line.gap_ms);
-            next
-        })
-    }
-
-    /// The ticket that was handed out last, and its time.
-    #[must_use]
-    pub fn last_ticket(&self) -> (u64, Timestamp) {
-        let ticket = self.line.next.saturating_sub(1);
-        (ticket, self.line.at(ticket))
     }
 
     /// The gap is that of the rate, or as long as places take to become free.
@@ -182,22 +163,26 @@ impl Gate {
 
     fn turn_of(&self, asks: Asks, limits: Limits, now: Timestamp) -> Turn {
         // Where places are limited a ticket's time is an estimate, and being late costs nobody anything.
-        let is_good = |ticket: u64| limits.in_flight.is_some() || self.line.at(ticket).plus_ms(LOST_MS) > now;
+        let is_good = |slot: u64| limits.in_flight.is_some() || self.line.at(slot).plus_ms(LOST_MS) > now;
         match asks {
             Asks::Again => Turn::Now,
-            Asks::With(ticket) if ticket < self.line.next && is_good(ticket) => Turn::Of(ticket),
-            Asks::With(_) | Asks::Anew => Turn::New,
+            Asks::Anew => Turn::New,
+            Asks::With(number) => match self.shares.find(number, self.line.next) {
+                Found::At(slot) if slot < self.line.next && is_good(slot) => Turn::Of { slot, number },
+                Found::Past => Turn::Of { slot: 0, number },
+                Found::At(_) | Found::Nowhere => Turn::New,
+            },
         }
     }
 
     /// How many places have to become free before this one may go: none if one is left beside those that are kept for
     /// tickets before it.
-    fn missing(&self, turn: Turn, most: usize, now: Timestamp) -> u64 {
+    fn missing(&self, turn: Turn, most: usize, limits: Limits, now: Timestamp) -> u64 {
         let free = most.saturating_sub(self.in_flight.len()) as u64;
-        let ticket = match turn {
+        let slot = match turn {
             Turn::Now => return u64::from(free == 0),
-            Turn::Of(ticket) => ticket,
-            Turn::New => self.line.next,
+            Turn::Of { slot, .. } => slot,
+            Turn::New => self.next_slot(limits, now),
         };
         let mut first = self.turn.min(self.line.next);
         // Of those whose time is long past, nobody knows whether they come.
@@ -207,40 +192,36 @@ impl Gate {
         }
         // Those that do not come yet leave a place that is free to one that is here.
         let due = self.line.first_at(now.plus_ms(IN_PLACE_MS + 1));
-        (ticket.min(due).saturating_sub(first) + 1).saturating_sub(free)
+        (slot.min(due).saturating_sub(first) + 1).saturating_sub(free)
     }
 
     /// Whether and how long a batch waits for a pause's end, for its time, or for places.
     fn too_early(&self, turn: Turn, missing: u64, limits: Limits, now: Timestamp) -> Option<Admission> {
         if self.paused_until > now {
-            return Some(self.clone().waits(turn, self.paused_until, now));
+            return Some(self.clone().waits(turn, self.paused_until, limits, now));
         }
-        if let Turn::Of(ticket) = turn
-            && let Some(at) = self.line.time(ticket).filter(|at| at.since(now) > IN_PLACE_MS)
+        if let Turn::Of { slot, number } = turn
+            && let Some(at) = self.line.time(slot).filter(|at| at.since(now) > IN_PLACE_MS)
             && (limits.in_flight.is_none() || missing > 0)
         {
-            return Some(Admission::Later { gate: None, ticket: Some(ticket), at });
+            return Some(Admission::Later { gate: None, ticket: Some(number), at });
         }
         if missing == 0 {
             return None;
         }
-        Some(self.clone().waits(turn, now.plus_ms(missing.saturating_mul(self.line.gap_ms)), now))
+        Some(self.clone().waits(turn, now.plus_ms(missing.saturating_mul(self.line.gap_ms)), limits, now))
     }
 
     /// A batch goes away: a new one with a ticket of its own.
-    fn waits(mut self, turn: Turn, not_before: Timestamp, now: Timestamp) -> Admission {
+    fn waits(mut self, turn: Turn, not_before: Timestamp, limits: Limits, now: Timestamp) -> Admission {
         match turn {
             Turn::New => {
-                let (ticket, at) = self.line.take(not_before, now);
-                if ticket == self.line.from {
-                    // The line begins anew.
-                    self.turn = self.turn.max(ticket);
-                }
-                Admission::Later { gate: Some(self), ticket: Some(ticket), at }
+                let (number, at) = self.take_turn(limits, not_before, now);
+                Admission::Later { gate: Some(self), ticket: Some(number), at }
             }
-            Turn::Of(ticket) => {
-                let at = self.line.time(ticket).map_or(not_before, |at| at.max(not_before));
-                Admission::Later { gate: None, ticket: Some(ticket), at }
+            Turn::Of { slot, number } => {
+                let at = self.line.time(slot).map_or(not_before, |at| at.max(not_before));
+                Admission::Later { gate: None, ticket: Some(number), at }
             }
             Turn::Now => Admission::Later { gate: None, ticket: None, at: not_before },
         }
@@ -259,7 +240,7 @@ impl Gate {
             return Ok((start, true));
         }
         let inserted = match turn {
-            Turn::Of(ticket) => match self.line.time(ticket).filter(|at| *at >= now) {
+            Turn::Of { slot, .. } => match self.line.time(slot).filter(|at| *at >= now) {
                 Some(at) => return Ok((at, false)),
                 None => self.line.insert(now),
             },
@@ -270,7 +251,9 @@ impl Gate {
             Inserted::At(at) => Ok((at, true)),
             Inserted::NotBefore(at) => Err(at),
             Inserted::Behind if self.line.is_busy(now) => Err(self.line.next_at),
-            Inserted::Behind => Ok((self.line.take(now, now).1, true)),
+            // Slots of those that have no ticket lie before those of all that share.
+            Inserted::Behind if self.shares.is_empty() => Ok((self.line.take(now, now).1, true)),
+            Inserted::Behind => Ok((self.take_turn(limits, now, now).1, true)),
         }
     }
 
@@ -287,8 +270,8 @@ impl Gate {
             return;
         }
         match turn {
-            Turn::Of(ticket) => {
-                self.turn = self.turn.max(ticket + 1);
+            Turn::Of { slot, .. } => {
+                self.turn = self.turn.max(slot + 1);
                 self.pace = self.pace.taken(places, now);
                 // The estimate for all that wait begins anew with each that is through.
                 self.line.begin(self.turn, now, self.pace.gap_ms(places, now).max(rate_ms));

@@ -46,7 +46,7 @@ pub enum Inserted {
 const SKEW_MS: u64 = 1_000;
 /// A time that is put between the tickets lies so far ahead, in milliseconds: far beyond those that are waited for in
 /// place, also by another worker's clock.
-const INSERT_AHEAD_MS: u64 = 2 * IN_PLACE_MS;
+pub const INSERT_AHEAD_MS: u64 = 2 * IN_PLACE_MS;
 /// And at most so far.
 const INSERT_MOST_MS: u64 = INSERT_AHEAD_MS + SKEW_MS;
 /// Times that lie further ahead were given to no batch that has no ticket, and are waited for in place by none, in
@@ -159,6 +159,13 @@ impl Line {
     pub fn pause(&mut self, until: Timestamp, now: Timestamp) {
         let first = self.first_at(now.plus_ms(SETTLED_MS));
         self.delay_from(first, until.since(self.at(first)));
+    }
+
+    /// Takes back all tickets whose times nobody waits for in place: those that have one get another.
+    pub fn cut(&mut self, now: Timestamp) {
+        self.next_at = self.at(self.first_at(now.plus_ms(INSERT_AHEAD_MS)));
+        self.from = self.next;
+        self.shifts.clear();
     }
 
     /// From here on tickets are so far apart. Those that come soon keep about their time; the first one of the others,

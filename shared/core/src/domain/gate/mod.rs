@@ -27,9 +27,13 @@ mod heard;
 mod line;
 mod news;
 mod pace;
+mod share;
+#[cfg(test)]
+mod sharing;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::collections::BTreeMap;
 
@@ -46,6 +50,7 @@ pub use heard::{Heeds, Now};
 pub use line::{Line, Shift};
 pub use news::{Event, News, Tried};
 pub use pace::Pace;
+pub use share::{MOST_WEIGHT, Share, Shares, Stretch};
 pub use standing::Standing;
 
 /// What a gate stands before.
@@ -124,6 +129,8 @@ pub struct Limits {
     pub least: Option<usize>,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
+    /// Whose share of the line the batch's ticket is; `None`: tickets are numbered as batches come.
+    pub share: Option<Share>,
 }
 
 /// A gate as its item holds it.
@@ -137,6 +144,8 @@ pub struct Gate {
     pub paused_until: Timestamp,
     /// Those that wait, and the times that are taken.
     pub line: Line,
+    /// Whose tickets of the line they are, where Targets share it.
+    pub shares: Shares,
     /// All call times before this one are taken, where places are limited as well as the rate.
     pub next_start: Timestamp,
     /// The first ticket whose turn for a place has not been used.

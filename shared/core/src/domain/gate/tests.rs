@@ -6,17 +6,17 @@ use super::admission::{KEPT_MS, LOST_MS};
 use super::line::SETTLED_MS;
 use super::*;
 
-const ONE: Limits = Limits { in_flight: Some(1), least: None, gap_ms: None };
+const ONE: Limits = Limits { in_flight: Some(1), least: None, gap_ms: None, share: None };
 
 fn paced(gap_ms: u64) -> Limits {
-    Limits { in_flight: None, least: None, gap_ms: Some(gap_ms) }
+    Limits { in_flight: None, least: None, gap_ms: Some(gap_ms), share: None }
 }
 
 fn ask(gate: &Gate, batch: &str, asks: Asks, limits: Limits, now: u64) -> Admission {
     match gate.admit(&BatchId::new(batch), asks, limits, Timestamp(now), Timestamp(now + 10_000)) {
-        Admission::LinesUp => {
-            let gate = gate.with_ticket(Timestamp(now)).expect("the line is busy");
-            let (ticket, at) = gate.last_ticket();
+        Admission::LinesUp { stretch } => {
+            let gate = gate.with_ticket(stretch, Timestamp(now)).expect("the line is busy");
+            let (ticket, at) = gate.last_ticket(stretch).expect("it has a last one");
             Admission::Later { gate: Some(gate), ticket: Some(ticket), at }
         }
         other @ (Admission::Admitted(..) | Admission::Later { .. } | Admission::Away { .. }) => other,
@@ -213,7 +213,7 @@ fn tickets_of_a_gate_that_was_forgotten_are_none_of_the_new_one() {
 
 #[test]
 fn places_are_taken_in_the_order_of_the_tickets() {
-    let two = Limits { in_flight: Some(2), least: None, gap_ms: None };
+    let two = Limits { in_flight: Some(2), least: None, gap_ms: None, share: None };
     let (gate, _) = admitted(&Gate::default(), "a", two, 101_000);
     let (gate, _) = admitted(&gate, "b", two, 101_000);
     let (gate, first, _) = waits(&gate, "c", two, 101_001);
@@ -269,12 +269,12 @@ fn a_place_that_is_free_is_not_kept_for_tickets_whose_time_has_not_come() {
     let said = ask(&gate, "b", Asks::Anew, ONE, 1_002_500);
     assert!(matches!(said, Admission::Admitted(Some(_), _)), "{said:?}");
     let said = ask(&gate, "b", Asks::Anew, ONE, 1_004_000);
-    assert!(matches!(said, Admission::LinesUp | Admission::Later { .. }), "{said:?}");
+    assert!(matches!(said, Admission::LinesUp { .. } | Admission::Later { .. }), "{said:?}");
 }
 
 #[test]
 fn beside_a_limit_on_places_calls_keep_the_distance_of_the_rate() {
-    let both = Limits { in_flight: Some(3), least: None, gap_ms: Some(1_000) };
+    let both = Limits { in_flight: Some(3), least: None, gap_ms: Some(1_000), share: None };
     let (mut gate, mut now, mut starts, mut waiting) = (Gate::default(), 101_000, Vec::new(), Vec::new());
     for n in 0..10 {
         waiting.push((format!("b{n}"), Asks::Anew));
@@ -291,7 +291,7 @@ fn beside_a_limit_on_places_calls_keep_the_distance_of_the_rate() {
                     gate = next.unwrap_or(gate);
                     waiting.push((batch, ticket.map_or(asks, Asks::With)));
                 }
-                other @ (Admission::LinesUp | Admission::Away { .. }) => panic!("{other:?}"),
+                other @ (Admission::LinesUp { .. } | Admission::Away { .. }) => panic!("{other:?}"),
             }
         }
         now += 100;
@@ -374,7 +374,7 @@ proptest! {
                     prop_assert!(at.0 >= clock);
                     waiting.push((batch, ticket, at));
                 }
-                other @ (Admission::LinesUp | Admission::Later { ticket: None, .. } | Admission::Away { .. }) => prop_assert!(false, "{other:?}"),
+                other @ (Admission::LinesUp { .. } | Admission::Later { ticket: None, .. } | Admission::Away { .. }) => prop_assert!(false, "{other:?}"),
             }
             let times: Vec<u64> = starts.keys().map(|start| start.0).collect();
             prop_assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= gap_ms), "{times:?} {gate:?}");
@@ -388,7 +388,7 @@ proptest! {
     fn no_more_are_in_flight_than_may_be_and_all_that_wait_pass_in_the_end(
         events in proptest::collection::vec((0_u64..300, any::<bool>()), 1..150), most in 1_usize..5,
     ) {
-        let limits = Limits { in_flight: Some(most), least: None, gap_ms: None };
+        let limits = Limits { in_flight: Some(most), least: None, gap_ms: None, share: None };
         let (mut gate, mut now) = (Gate::default(), 10_000);
         let (mut inside, mut waiting): (Vec<String>, Vec<(String, Asks)>) = (Vec::new(), Vec::new());
         let mut events = events.into_iter().enumerate();
@@ -421,7 +421,7 @@ proptest! {
                     waiting.push((batch, ticket.map_or(asks, Asks::With)));
                     now += 10;
                 }
-                other @ (Admission::LinesUp | Admission::Away { .. }) => prop_assert!(false, "{other:?}"),
+                other @ (Admission::LinesUp { .. } | Admission::Away { .. }) => prop_assert!(false, "{other:?}"),
             }
         }
         prop_assert!(waiting.is_empty() && inside.is_empty(), "{waiting:?} {inside:?}");

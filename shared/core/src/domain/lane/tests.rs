@@ -12,7 +12,7 @@ fn lane(numbering: Numbering) -> Lane {
 }
 
 fn queued(n: u64, turn: u64) -> Queued {
-    let candidate = Candidate { id: id(n), round: Round(0), bytes: 2 };
+    let candidate = Candidate { id: id(n), round: Round(0), bytes: 2, traits: crate::domain::Traits::default() };
     Queued { turn: Turn(turn), target: Target::of(&RouteName::new("r"), "t"), candidate }
 }
 

@@ -253,7 +253,7 @@ mod tests {
         let stream = stream(60);
         assert!(!stream.may_commit(49, Timestamp(1_099)));
         assert!(stream.may_commit(49, Timestamp(1_100)), "the time is over");
-        assert!(stream.may_commit(50, Timestamp(1_001)), "so many events were settled");
+        assert!(stream.may_commit(50, Timestamp(1_001)), "enough events were settled");
         let ended = self::stream(7).ended(Ending::Ended, Timestamp(1_000));
         assert!(ended.may_commit(7, Timestamp(1_001)) && !ended.may_commit(6, Timestamp(1_001)));
     }

@@ -19,8 +19,9 @@ pub(super) type About = (Vec<usize>, Outgoing);
 pub(super) fn returns(batch: &Batch, results: &Results, of: &Positions) -> Vec<About> {
     let mut by_delay: BTreeMap<u64, Vec<(usize, Returning)>> = BTreeMap::new();
     for (position, member) in batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position)) {
-        if let Some(Exception::Returned { attempts, delay_ms, bytes }) = results.get(&member.id) {
-            let task = Candidate { id: member.id.clone(), round: member.round, bytes: *bytes };
+        if let Some(Exception::Returned { attempts, delay_ms, bytes, traits }) = results.get(&member.id) {
+            let (id, round, bytes, traits) = (member.id.clone(), member.round, *bytes, *traits);
+            let task = Candidate { id, round, bytes, traits };
             let returning = (position, Returning { task, attempts: *attempts });
             // Whole seconds, as SQS counts them: members that come back together can share a batch again.
             by_delay.entry(delay_ms.div_ceil(1_000)).or_default().push(returning);
@@ -45,7 +46,8 @@ pub(super) fn notices(
 ) -> Vec<About> {
     let notice = |position: usize, queue: &NotificationQueue, failure: Option<&Failure>| {
         let Member { id: task, round } = batch.members.get(position)?;
-        let settled = notice::Settled { task, target: &batch.target, batch: Some(&batch.id), round: *round };
+        let (target, superseded_by) = (&batch.target, batch.superseded_by(position));
+        let settled = notice::Settled { task, target, batch: Some(&batch.id), round: *round, superseded_by };
         let at = batch.omission(position).map_or(at, |omission| omission.at);
         let event = notice::of_task(settled, failure, at);
         let wanted = *queue != NotificationQueue::None;

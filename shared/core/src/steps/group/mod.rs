@@ -14,7 +14,7 @@
 
 mod onward;
 
-use super::ballot::{election_messages, elections};
+use super::ballot::{elections, following_messages};
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
 use super::handle::Delivery;
@@ -23,7 +23,7 @@ use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
 use crate::domain::message::{Finish, Group, Lead, Resume};
 use crate::domain::retry::{Retryable, again_delay_ms};
-use crate::domain::{Candidate, Lock, Shard, Term, Timestamp};
+use crate::domain::{Candidate, Copies, Lock, Shard, Shards, Target, Term, Timestamp};
 use crate::ports::{
     self, Batches, Destination, Env, Freshness, Inbox, Locks, Outbox, Outgoing, Tasks, postpone_one, send_all,
 };
@@ -64,9 +64,15 @@ struct Leading<'r, C> {
     first_window: Option<Timestamp>,
     /// Whether it makes batches that are not full.
     takes_few: bool,
+    /// How many shards its Target has.
+    shards: Shards,
     drain: Drain<C>,
     /// How fast the latest batch filled.
     pace: Pace,
+    /// How often its message was copied since its latest batch.
+    copies: Copies,
+    /// Whether the message of this delivery only wakes the leader, which has another one that waits.
+    wakes: bool,
     report: &'r mut Report,
 }
 
@@ -74,6 +80,16 @@ impl<C> Leading<'_, C> {
     /// Whether a batch is to be begun with what was gathered.
     fn begins_with(&self, gathered: &Gathered) -> bool {
         if self.takes_few { !gathered.candidates.is_empty() } else { gathered.full }
+    }
+
+    /// Goes through the shards that the home's leader was asked to come to meanwhile: this many.
+    fn come_to(&mut self, shards: u8)
+    where
+        C: Clone,
+    {
+        if self.term.target.shard() == Shard::HOME {
+            self.drain.come_to(self.term.target.shards(shards));
+        }
     }
 }
 
@@ -128,7 +144,8 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         if let Some(lock) = self.store.lock(&message.target).await? {
             let lease_until = lock.holder.map_or(Timestamp(0), |holder| holder.lease_until);
             if lock.open.as_ref() == Some(&message.batch) && lease_until > now {
-                let again = Outgoing::group(&Group::Finish(message), lease_until.since(now));
+                let (copies, delay_ms) = message.copies.and_one(lease_until.since(now), now);
+                let again = Outgoing::group(&Group::Finish(Finish { copies, ..message }), delay_ms);
                 return Ok(send_all(self.queue, vec![again]).await?);
             }
         }
@@ -143,7 +160,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             // Throttled, most likely, by the very tasks that wait: this message itself would stay hidden for minutes,
             // and nobody else makes room.
             Err(Error::Port(error)) if error.retryable() == Retryable::Yes => {
-                send_all(self.queue, vec![Outgoing::group(&Group::Lead(again), UNAVAILABLE_MS)]).await?;
+                let (copies, delay_ms) = again.copies.and_one(UNAVAILABLE_MS, self.env.now());
+                let again = Lead { copies, ..again };
+                send_all(self.queue, vec![Outgoing::group(&Group::Lead(again), delay_ms)]).await?;
                 Ok(Report { interrupted: Some(error), ..report })
             }
             Err(error) => Err(error),
@@ -151,25 +170,30 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
     }
 
     async fn try_to_lead(&self, lead: Lead, report: &mut Report) -> Result<(), Error> {
-        let Lead { term, tasks, verify, pace, resume } = lead;
+        let Lead { term, tasks, verify, pace, resume, wakes, copies } = lead;
+        // The election that woke the leader goes on by itself.
+        let answers_for = if wakes { Vec::new() } else { tasks.clone() };
         let name = term.target.route();
         let route = self.routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         let lock = match self.store.lock(&term.target).await? {
             Some(lock) if lock.is_led_by(&term) => lock,
-            _ => return self.hand_over(&term, tasks).await,
+            _ => return self.hand_over(&term, answers_for, copies).await,
         };
-        let shards = match term.target.shard() {
-            Shard::HOME => term.target.shards(route.shards).collect(),
+        let shards: Vec<Target> = match term.target.shard() {
+            Shard::HOME => term.target.shards(route.shards.followed(lock.reach, self.env.now())).collect(),
             _ => vec![term.target.clone()],
         };
         let mut leading = Leading {
             first_window: lock.first_window(),
             lock,
-            limits: route.batch,
-            takes_few: term.target.stands_alone(route.shards),
+            limits: route.for_target(&term.target).batch,
+            takes_few: term.target.stands_alone(route.shards.most()),
+            shards: route.shards,
             term,
-            drain: Drain::new(tasks.clone(), shards, verify),
+            drain: Drain::new(tasks, shards, verify),
             pace,
+            copies,
+            wakes,
             report,
         };
         match self.work(&mut leading, resume).await {
@@ -177,7 +201,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             Err(Stop::TermOver) => match self.store.lock(&leading.term.target).await? {
                 // Another delivery of this message is ahead, and may die: the message stays for it.
                 Some(lock) if lock.is_led_by(&leading.term) => Err(Error::Conflict("leading ahead of this delivery")),
-                Some(_) | None => self.hand_over(&leading.term, tasks).await,
+                Some(_) | None => self.hand_over(&leading.term, answers_for, leading.copies).await,
             },
             Err(Stop::Error(error)) => Err(error),
         }
@@ -185,10 +209,11 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
 
     /// The term is over, and its batches are driven on by others. Tasks that this message answers for and that still
     /// wait need a new election, under a new name: the old one's messages must not take the new term for theirs.
-    async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>) -> Result<(), Error> {
+    async fn hand_over(&self, term: &Term, tasks: Vec<Candidate>, copies: Copies) -> Result<(), Error> {
         let tasks = still_waiting(self.store, tasks, Freshness::Latest).await?;
-        Ok(send_all(self.queue, election_messages(elections(self.env, &term.target, &tasks, self.env.now(), 1)))
-            .await?)
+        let now = self.env.now();
+        let elections = elections(self.env, &term.target, &tasks, now, 1);
+        Ok(send_all(self.queue, following_messages(elections, copies, now)).await?)
     }
 
     async fn work(&self, leading: &mut Leading<'_, S::Cursor>, mut resume: Option<Resume>) -> Result<(), Stop> {
@@ -239,7 +264,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         resume: Option<Resume>,
         gathered: Option<Gathered>,
     ) -> Result<bool, Stop> {
-        let Leading { term, lock, limits, first_window, drain, pace, report, .. } = leading;
+        let Leading { term, lock, limits, first_window, drain, pace, copies, report, .. } = leading;
         let (id, since) = (term.batch_id(lock.seq), first_window.take());
         let mut filling = match batch {
             None => {
@@ -263,6 +288,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         {
             let now = self.env.now();
             let look_in_ms = filling.look_again_ms(*limits, until, *pace, now);
+            if look_in_ms >= SHORTEST_DELAY_MS && leading.wakes {
+                return Ok(false);
+            }
             if look_in_ms >= SHORTEST_DELAY_MS || now >= self.deadline {
                 let resume = filling.knowledge(*limits);
                 let delay_ms = if look_in_ms >= SHORTEST_DELAY_MS { look_in_ms } else { 0 };
@@ -276,6 +304,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
         let members = self.freeze(filling).await?;
         if members > 0 {
             *pace = filled;
+            *copies = Copies::NONE;
             report.batches += 1;
             report.members += members;
         }

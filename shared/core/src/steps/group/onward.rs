@@ -4,7 +4,7 @@ use super::{GroupBatch, Leading, Stop};
 use crate::domain::message::{Group, Lead, MAX_TASKS, Resume};
 use crate::domain::{Candidate, Lock};
 use crate::ports::{Advanced, Batches, Env, Locks, Outbox, Outgoing, Released, Tasks, send_all};
-use crate::steps::ballot::{election_messages, elections};
+use crate::steps::ballot::{elections, following_messages};
 use crate::steps::fill::Gathered;
 use crate::steps::{Error, lease_ms};
 
@@ -26,13 +26,16 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                 Released::Yes => {
                     // Only now: while the lock is held, a workflow that comes for these tasks would signal its holder.
                     // If this is never sent, the leader's message comes again for those that it answers for.
-                    let elections = elections(self.env, &leading.term.target, &gathered.candidates, self.env.now(), 1);
-                    send_all(self.queue, election_messages(elections)).await?;
+                    let now = self.env.now();
+                    let elections = elections(self.env, &leading.term.target, &gathered.candidates, now, 1);
+                    send_all(self.queue, following_messages(elections, leading.copies, now)).await?;
                     return Ok(None);
                 }
                 Released::Lost => return Err(Stop::TermOver),
-                Released::Signalled(signals) => {
-                    leading.lock.signals = signals;
+                Released::Signalled(lock) => {
+                    leading.lock.signals = lock.signals;
+                    // To all, whatever this clock says of who asked when: each of them was promised a look.
+                    leading.come_to(leading.shards.promised(lock.reach));
                     leading.drain.start_over();
                 }
             }
@@ -48,7 +51,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     ) -> Result<Gathered, Error> {
         let Leading { term, limits, drain, .. } = leading;
         let room = limits.room().beside(&found);
-        let gathered = Gathered::gather(self.store, &term.target, drain, room, self.env.now()).await?;
+        let gathered = Gathered::gather(self.store, &term.target, drain, &room, self.env.now()).await?;
         Ok(Gathered { candidates: [found, gathered.candidates].concat(), ..gathered })
     }
 
@@ -57,7 +60,10 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         let lease_until = self.env.now().plus_ms(lease_ms(leading.limits.wait_ms));
         match self.store.advance(&leading.term, leading.lock.seq, lease_until).await? {
             // Signals that came since the last look stay unseen until the index is walked again.
-            Advanced::Kept(lock) => leading.lock = Lock { signals: leading.lock.signals, ..lock },
+            Advanced::Kept(lock) => {
+                leading.come_to(leading.shards.followed(lock.reach, self.env.now()));
+                leading.lock = Lock { signals: leading.lock.signals, ..lock };
+            }
             Advanced::Lost => return Err(Stop::TermOver),
         }
         Ok(())
@@ -73,7 +79,9 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
     ) -> Result<(), Stop> {
         let mut tasks = gathered.map_or_else(Vec::new, |gathered| gathered.candidates);
         tasks.extend(leading.drain.rest(MAX_TASKS.saturating_sub(tasks.len())));
-        let lead = Lead { term: leading.term.clone(), tasks, verify: true, pace: leading.pace, resume };
+        let (copies, delay_ms) = leading.copies.and_one(delay_ms, self.env.now());
+        let (term, pace, wakes) = (leading.term.clone(), leading.pace, leading.wakes);
+        let lead = Lead { term, tasks, verify: true, pace, resume, wakes, copies };
         Ok(send_all(self.queue, vec![Outgoing::group(&Group::Lead(lead), delay_ms)]).await?)
     }
 }

@@ -130,6 +130,10 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         Ok(())
     }
 
+    async fn take_turn(&self, Queued { target, candidate, .. }: &Queued) -> Result<PutBack, Error> {
+        Ok(self.store.take_turn((&candidate.id, candidate.traits), target, self.env.now()).await?)
+    }
+
     /// Makes the task wait for a batch that has the turn, if it still waits for its turn. One that ended meanwhile
     /// gives its turn to the next. Returns the lane as it is then.
     async fn enter(&self, mut lane: Lane, mut known: Option<Queued>) -> Result<(Lane, Option<Queued>), Error> {
@@ -142,8 +146,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             };
             let has_ended = match at_head.filter(|queued| lane.has_turn(queued)) {
                 // Whether it waits by this write or an earlier one, its message may not have been sent yet.
-                Some(queued) => match self.store.take_turn(&queued.candidate.id, &queued.target, self.env.now()).await?
-                {
+                Some(queued) => match self.take_turn(&queued).await? {
                     PutBack::Waits => return Ok((lane, Some(queued))),
                     PutBack::MovedOn => {
                         // It is in a batch or farther, so its message was sent.

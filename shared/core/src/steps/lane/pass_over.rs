@@ -55,7 +55,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 fn notice(queued: &Queued, notify: &Notify, passed: &PassedOver) -> Option<Outgoing> {
     let failure = Failure { reason: predecessor_failed(), attempts: 0 };
     let Candidate { id: task, round, .. } = &queued.candidate;
-    let settled = notice::Settled { task, target: &queued.target, batch: None, round: *round };
+    let settled = notice::Settled { task, target: &queued.target, batch: None, round: *round, superseded_by: None };
     let event = notice::of_task(settled, Some(&failure), passed.at);
     (notify.failure != NotificationQueue::None)
         .then(|| Outgoing::json(Destination::Notification(notify.failure.clone()), &event, 0).traced(passed.trace))

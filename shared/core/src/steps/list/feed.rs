@@ -105,8 +105,13 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
                     page.into_iter().partition(|slot| slot.body.len() > MAX_MESSAGE_BYTES);
                 let set_aside = too_large.len() as u64;
                 self.fail_items(&too_large).await?;
-                let to_tasks =
-                    |Slot { body, .. }| Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new() };
+                let to_tasks = |Slot { body, .. }| Outgoing {
+                    to: Destination::Tasks,
+                    body,
+                    delay_ms: 0,
+                    attributes: Vec::new(),
+                    tenant: Some(life.id.to_string()),
+                };
                 let messages =
                     too_large.into_iter().map(|slot| rejected(life, slot)).chain(good.into_iter().map(to_tasks));
                 send_all(self.outbox, messages.collect()).await?;
@@ -192,7 +197,7 @@ impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
 fn rejected(life: &Life, slot: Slot) -> Outgoing {
     let detail = format!("token {} of list {} is over {MAX_MESSAGE_BYTES} bytes", slot.token.0, life.id);
     let attributes = vec![("Reason", Code::TooLarge.to_string()), ("Detail", detail)];
-    Outgoing { to: Destination::Rejected, body: slot.body, delay_ms: 0, attributes }
+    Outgoing { to: Destination::Rejected, body: slot.body, delay_ms: 0, attributes, tenant: None }
 }
 
 /// The slots of a page up to the first gap.

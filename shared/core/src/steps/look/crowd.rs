@@ -289,7 +289,12 @@ mod tests {
 
     /// A batch as large as there may be.
     fn large(id: &str, target: &str) -> Batch {
-        let member = |n| Candidate { id: TaskId::new(format!("{n:0>128}")), round: Round(0), bytes: 1 };
+        let member = |n| Candidate {
+            id: TaskId::new(format!("{n:0>128}")),
+            round: Round(0),
+            bytes: 1,
+            traits: crate::domain::Traits::default(),
+        };
         Batch::express(BatchId::new(id), Target::new(target), &(0..1_000).map(member).collect::<Vec<_>>(), NOW)
     }
 

@@ -16,6 +16,7 @@
 //! it came in is done. A task that fails goes back to the task queue alone. So no other task of its group waits for it,
 //! or goes into the dead-letter queue with it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::future::join;
@@ -26,7 +27,7 @@ use crate::domain::batch::Limits;
 use crate::domain::rest::{Rest, Stage};
 use crate::domain::retry::again_delay_ms;
 use crate::domain::task::Status;
-use crate::domain::{BatchId, Shard, Target, Timestamp};
+use crate::domain::{BatchId, Target, Timestamp};
 use crate::ports::{Destination, Env, Inbox, Outbox, Outgoing, send_all};
 use crate::steps::Error;
 
@@ -63,14 +64,14 @@ pub(super) struct Gathering {
 pub(super) struct Envelope {
     pub(super) to: Destination,
     pub(super) stage: Stage,
-    pub(super) shard: Shard,
+    pub(super) target: Target,
     pub(super) delay_ms: u64,
 }
 
 impl Envelope {
     /// To those of the same Target, that their events left since then.
     fn gathering(target: &Target, since: Timestamp) -> Self {
-        Self { to: Destination::Gather(target.clone()), stage: Stage::Left(since), shard: target.shard(), delay_ms: 0 }
+        Self { to: Destination::Gather(target.clone()), stage: Stage::Left(since), target: target.clone(), delay_ms: 0 }
     }
 }
 
@@ -146,7 +147,11 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             };
             // A stable sort: those that came alike keep their order.
             coming.sort_by_key(|(_, parsed)| parsed.came);
-            let batches = route.batch.carve(coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect());
+            let limits = route.for_target(&target).batch;
+            if limits.urgent_first {
+                coming.sort_by_key(|(_, parsed)| Reverse(parsed.task.traits.priority));
+            }
+            let batches = limits.carve(coming.iter().map(|(_, parsed)| parsed.task.candidate()).collect());
             let mut coming = coming.into_iter();
             for batch in &batches {
                 let id = BatchId::express(&self.env.fresh_id());
@@ -159,7 +164,8 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             let (again, rest): (Vec<_>, Vec<_>) =
                 coming.partition(|(record, parsed)| parsed.came == Came::Alone && record.received > 1);
             carved.to_put.extend(again);
-            match fate(route.batch, now, &rest, rests) {
+            let rest = oldest_first(rest);
+            match fate(limits, now, &rest, rests) {
                 Fate::Elected => carved.to_put.extend(rest),
                 Fate::Sent(since) => {
                     let (messages, too_large) = packed(rest, &Envelope::gathering(&target, since));
@@ -257,7 +263,7 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             let delay_ms = again_delay_ms(1, self.env.random());
             let message = |rest: &Opened, task: &Record| {
                 let body = Rest::body(std::slice::from_ref(&task.body), Stage::Failed, rest.shard);
-                Outgoing { to: Destination::Tasks, body, delay_ms, attributes: Vec::new() }
+                Outgoing { to: Destination::Tasks, body, delay_ms, attributes: Vec::new(), tenant: None }
             };
             let back = failed.iter().map(|(rest, task, _)| message(rest, task)).collect();
             // One that is alone already is counted by its queue as it comes again and again.
@@ -269,6 +275,11 @@ impl<S: Sync, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
             }
         }
     }
+}
+
+fn oldest_first(mut tasks: Vec<(Record, Parsed)>) -> Vec<(Record, Parsed)> {
+    tasks.sort_by_key(|(_, parsed)| parsed.came);
+    tasks
 }
 
 /// What goes in one message.
@@ -309,9 +320,10 @@ pub(super) fn packed(rest: Vec<(Record, Parsed)>, envelope: &Envelope) -> (Vec<G
         packs.push(pack);
     }
     let message = |Pack { tasks, bodies, .. }: Pack| {
-        let Envelope { to, stage, shard, delay_ms } = envelope;
-        let body = Rest::body(&bodies, *stage, *shard);
-        Gathering { tasks, message: Outgoing { to: to.clone(), body, delay_ms: *delay_ms, attributes: Vec::new() } }
+        let Envelope { to, stage, target, delay_ms } = envelope;
+        let body = Rest::body(&bodies, *stage, target.shard());
+        let (to, tenant) = (to.clone(), Some(target.whole().to_string()));
+        Gathering { tasks, message: Outgoing { to, body, delay_ms: *delay_ms, attributes: Vec::new(), tenant } }
     };
     (packs.into_iter().map(message).collect(), too_large)
 }

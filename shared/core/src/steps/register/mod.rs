@@ -33,6 +33,7 @@ use super::{CONCURRENCY, Error};
 use crate::domain::lane::Numbering;
 use crate::domain::message::MAX_TASKS;
 use crate::domain::sender::Sender;
+use crate::domain::shards::Shards;
 use crate::domain::task::{Candidate, Status, Task};
 use crate::domain::trace::{TraceParent, Traces};
 use crate::domain::{BatchId, LaneId, ListId, Retryable, Target, TaskId, TaskMessage, Timestamp};
@@ -93,7 +94,7 @@ pub struct Report {
     /// Of these, those for which no time was left.
     pub late: usize,
     /// Why the index bears no more, once for each Target.
-    pub overloads: Vec<Error>,
+    pub overloads: Vec<(Target, Error)>,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
     /// Their members.
@@ -221,6 +222,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
 
     async fn put_each(&self, tasks: Vec<(Record, Parsed)>, spread: &Spread) -> Vec<(Record, Result<Put, Error>)> {
         for (target, times) in yielding::overloaded(&tasks) {
+            let shards = self.routes.get(&target.route()).map_or(Shards::Fixed(1), |route| route.shards);
+            self.rations.heard(target, shards, times, self.env.now());
             self.rations.expect(target, times, self.env.now());
         }
         let putting = stream::iter(tasks).map(|(record, parsed)| async move {
@@ -233,7 +236,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     /// Puts a task, into another shard if one does not take it ([`Spread`]).
     async fn put(&self, mut parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
         let drawn = parsed.target.clone();
-        let (shards, begun) = (self.routes.get(&drawn.route()).map_or(1, |route| route.shards), self.env.now());
+        let begun = self.env.now();
+        let shards = self.routes.get(&drawn.route()).map_or(Shards::Fixed(1), |route| route.shards);
         let waits = matches!(parsed.task.status, Status::Created { .. });
         let mut moves = 0;
         loop {
@@ -245,10 +249,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
                 return Ok(Put::Yields(Box::new(parsed), Yields::Overload(None)));
             }
             let task = &mut parsed.task;
-            let (mut target, mut has_other) = (drawn.clone(), false);
+            let mut target = drawn.clone();
             // What names a batch is in no shard.
             if let Status::Created { target: waits_for } = &mut task.status {
-                (target, has_other) = spread.place(&drawn, shards);
+                target = spread.place(&drawn);
                 waits_for.clone_from(&target);
             }
             // A repeat would take from a throttled partition what its leader needs to move tasks out.
@@ -259,13 +263,18 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
             let registered = match put {
                 // If it was written all the same, the next put finds it, wherever it waits.
                 Err(error) if waits && error.retryable() == Retryable::Yes => {
+                    let is_throttled = matches!(error, ports::Error::Throttled { .. });
+                    let count = match is_throttled {
+                        true => self.rations.refused(&drawn, shards, self.env.now()),
+                        false => self.rations.spread(&drawn, shards, self.env.now()),
+                    };
                     // Whether or not this task moves: others need not try there.
-                    spread.leave(&drawn, &target, shards, || self.env.random());
+                    let has_other = spread.leave(&drawn, &target, count, || self.env.random());
                     if has_other && moves < MOVES && self.env.now().since(begun) < PATIENCE_MS {
                         moves += 1;
                         continue;
                     }
-                    if matches!(error, ports::Error::Throttled { .. }) {
+                    if is_throttled {
                         let is_first = self.rations.throttled(&drawn, self.env.now());
                         let said = is_first.then(|| error.into());
                         return Ok(Put::Yields(Box::new(parsed), Yields::Overload(said)));
@@ -344,7 +353,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox,
     /// Acks and sends everything the plan holds; what could not be acked or sent fails the records that need it. What
     /// drives tasks on goes first: no tracker keeps it waiting.
     async fn carry_out(&self, plan: Plan, report: &mut Report) {
-        let Plan { waiting, due, mut messages, mut rejected, acks, lost, .. } = plan;
+        let Plan { waiting, mut due, mut messages, mut rejected, acks, lost, .. } = plan;
+        // What waits for its window falls due together, by sweep: with messages, the latest of it would go ahead alone.
+        due.retain(|(_, target), _| self.routes.closing(target).is_none());
         messages.extend(plan::due_messages(due, self.env.now()));
         let asked = waiting.into_iter().flat_map(|(target, Asking { since, tasks })| {
             let (records, candidates): (Vec<String>, Vec<Candidate>) = tasks.into_iter().unzip();

@@ -93,6 +93,7 @@ impl Plan {
                 ("Detail", detail),
                 ("MessageId", record.message_id.clone()),
             ],
+            tenant: None,
         }
         .traced(record.trace);
         self.rejected.push((record.message_id.clone(), outgoing));

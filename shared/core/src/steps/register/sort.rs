@@ -49,8 +49,8 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         }
         // Of a task that came twice, the copy that has come furthest counts; those that came alone keep their order.
         opened.sort_by_key(|(_, came)| *came);
-        for (record, came) in opened {
-            match self.parse(&record, draw, came) {
+        for (nth, (record, came)) in opened.into_iter().enumerate() {
+            match self.parse(&record, draw, (came, nth)) {
                 Err(refused) => plan.reject(&record, refused),
                 Ok(parsed) => {
                     let traced = parsed.task.trace.map(|trace| (parsed.task.id.clone(), trace));
@@ -85,7 +85,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         coming
     }
 
-    fn parse(&self, record: &Record, draw: f64, came: Came) -> Result<Parsed, Refused> {
+    fn parse(&self, record: &Record, draw: f64, (came, nth): (Came, usize)) -> Result<Parsed, Refused> {
         let message = caught(|| task_message::parse(&record.body, &record.message_id))
             .map_err(|rejection| Refused { rejection: heard(rejection, record.sender), message: None })?;
         // A sender's instrumentation writes the attribute, and knows which span sends this message.
@@ -99,20 +99,22 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
             return Err(Refused::of(rejection, message));
         }
         let assigned = caught(|| self.routes.assign(&message.payload));
-        let Assigned { route, target, order } =
+        let Assigned { route, target, order, traits } =
             assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
+        let now = self.env.now();
+        let spread = self.rations.spread(&target, route.shards, now);
         let shard = match came {
             // It gathers with others of its shard.
-            Came::In(Stage::Left(_), shard, _) if shard.0 < route.shards => shard,
-            Came::In(..) | Came::Alone => Shard::drawn(route.shards, draw),
+            Came::In(Stage::Left(_), shard, _) if shard.0 < route.shards.most() => shard,
+            Came::In(..) | Came::Alone => Shard::drawn(spread, draw),
         };
-        let (target, now) = (target.in_shard(shard), self.env.now());
+        let target = target.in_shard(shard);
         let digest = message.digest();
         let list = message.list.clone().map(|list| (list, message.clone()));
         let waits_since = match came {
             // Of several shards, each one's rests gather for themselves: those of all are still to meet at their
             // leader's.
-            Came::In(Stage::Left(since), ..) if route.shards == 1 => since.min(now),
+            Came::In(Stage::Left(since), ..) if spread == 1 && shard == Shard::HOME => since.min(now),
             Came::In(..) | Came::Alone => now,
         };
         let times = Times::of(&message, now);
@@ -121,9 +123,9 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         }
         let task = Task::new(message.id, target.clone(), message.payload, digest, now).expiring(times.expires_at);
         let task = task.with_item(message.item).with_event(message.event).traced(message.trace);
-        let task = Task { waits_since, ..task };
+        let task = Task { waits_since, ..task }.with_traits(traits.came(now, nth));
         // On a list it waits for its release first.
-        let due = times.not_before.filter(|due| *due > now && list.is_none());
+        let due = route.for_target(&target).due(times.not_before, now).filter(|_| list.is_none());
         let task = due.into_iter().fold(task, Task::scheduled);
         Ok(Parsed { task, target, order, list, came })
     }

@@ -26,13 +26,14 @@ pub(super) fn put_off(
 ) {
     let mut by_target: BTreeMap<Target, (Vec<(Record, Parsed)>, bool)> = BTreeMap::new();
     for (record, parsed, why) in yielded {
-        let (tasks, is_overloaded) = by_target.entry(parsed.target.clone()).or_default();
+        let target = parsed.target.clone();
+        let (tasks, is_overloaded) = by_target.entry(target.clone()).or_default();
         tasks.push((record, parsed));
         match why {
             Yields::Late => report.late += 1,
             Yields::Overload(said) => {
                 *is_overloaded = true;
-                report.overloads.extend(said);
+                report.overloads.extend(said.map(|said| (target, said)));
             }
         }
     }
@@ -43,7 +44,7 @@ pub(super) fn put_off(
         let envelope = Envelope {
             to: Destination::Tasks,
             stage: Stage::Yielded(times),
-            shard: target.shard(),
+            target,
             delay_ms: again_delay_ms(times.into(), random()),
         };
         let (packs, too_large) = packed(tasks, &envelope);

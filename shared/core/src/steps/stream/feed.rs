@@ -190,6 +190,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                     body: message.body(),
                     delay_ms: 0,
                     attributes: Vec::new(),
+                    tenant: Some(life.id.to_string()),
                 },
                 Err(Rejection { code, detail, .. }) => {
                     if let Some(place) = Place::of(*number) {
@@ -201,6 +202,7 @@ impl<S: Streams + Tasks, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
                         body: as_rejected(&event.body),
                         delay_ms: 0,
                         attributes: vec![("Reason", code.to_string()), ("Detail", detail), ("MessageId", id)],
+                        tenant: None,
                     }
                 }
             };

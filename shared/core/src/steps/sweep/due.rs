@@ -3,32 +3,75 @@
 //! A delayed message has mostly done that before, for what was scheduled for the next quarter of an hour. An entry
 //! leaves the index with its task, so what is due is read once. If the process dies before it has asked for a leader,
 //! the tasks are among those that have waited for long.
+//!
+//! What falls due together lies in the index by its ids, so a page of it has a few tasks of many Targets. All parts
+//! gather what they find, and ask for a Target's leader once: as soon as its tasks fill an election, else at the end.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use futures::{StreamExt, stream};
 
 use super::shelf::{Looked, Tally};
 use super::{Report, Sweep};
 use crate::domain::id::{Part, Target};
+use crate::domain::message::{Election, MAX_TASKS};
 use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
-use crate::ports::{Entries, Entry, Env, Look, Outbox, Scheduled, Store, send_all};
+use crate::domain::traits::Traits;
+use crate::ports::{Entries, Entry, Env, Freshness, Look, Outbox, Scheduled, Store, send_all};
+use crate::routes::Route;
 use crate::steps::ballot::{election_messages, elections};
 use crate::steps::{CONCURRENCY, Error};
 
 /// Entries of one page.
 const PAGE: usize = 500;
+/// Once this many tasks are unasked, leaders are asked for all of them, so that none waits for a whole sweep.
+const MOST_UNASKED: usize = 20_000;
+
+/// Tasks that have fallen due, and for which no leader is asked yet.
+#[derive(Default)]
+struct Unasked {
+    by_target: BTreeMap<Target, Vec<Candidate>>,
+    count: usize,
+}
+
+impl Unasked {
+    /// Adds a task; returns those of one Target, or of all, that should be asked for now.
+    fn add(&mut self, target: Target, task: Candidate) -> BTreeMap<Target, Vec<Candidate>> {
+        let of_target = self.by_target.entry(target.clone()).or_default();
+        of_target.push(task);
+        self.count += 1;
+        if self.count >= MOST_UNASKED {
+            return self.take();
+        }
+        if of_target.len() < MAX_TASKS {
+            return BTreeMap::new();
+        }
+        self.count -= of_target.len();
+        self.by_target.remove_entry(&target).into_iter().collect()
+    }
+
+    fn take(&mut self) -> BTreeMap<Target, Vec<Candidate>> {
+        self.count = 0;
+        std::mem::take(&mut self.by_target)
+    }
+}
 
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     pub(super) async fn due(&self, until: Timestamp) -> Tally {
         let parts = Part::all().map(|part| (part.due_key(), part));
-        self.look_through(&Shelf::Due, parts, until, |part, bookmark| self.due_in(part, bookmark, until)).await
+        let unasked = Mutex::new(Unasked::default());
+        let look = |part, bookmark| self.due_in(part, bookmark, until, &unasked);
+        let mut tally = self.look_through(&Shelf::Due, parts, until, look).await;
+        let left = unasked.into_inner().unwrap_or_else(PoisonError::into_inner).take();
+        tally.count(self.ask(self.elections(left)).await.map(|()| Report::default()));
+        tally
     }
 
     /// Goes on in one part, page by page.
-    async fn due_in(&self, part: Part, mut bookmark: Bookmark, until: Timestamp) -> Looked {
+    async fn due_in(&self, part: Part, mut bookmark: Bookmark, until: Timestamp, unasked: &Mutex<Unasked>) -> Looked {
         let now = self.env.now();
         let mut results = Vec::new();
         loop {
@@ -38,7 +81,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                 Err(error) => return Looked::failed(results, bookmark, error),
             };
             let last = found.last().map(|entry| entry.at.clone());
-            results.extend(self.fall_due(found, now).await);
+            results.extend(self.fall_due(found, now, unasked).await);
             bookmark = last.into_iter().fold(bookmark, Bookmark::moved_to);
             if are_last {
                 return Looked { results, bookmark: bookmark.ended() };
@@ -49,24 +92,45 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         }
     }
 
-    async fn fall_due(&self, entries: Vec<Entry<Scheduled>>, now: Timestamp) -> Vec<Result<Report, Error>> {
+    async fn fall_due(
+        &self,
+        entries: Vec<Entry<Scheduled>>,
+        now: Timestamp,
+        unasked: &Mutex<Unasked>,
+    ) -> Vec<Result<Report, Error>> {
         let falling = entries.into_iter().map(|Entry { what: Scheduled { id, target }, .. }| async move {
-            self.store.fall_due(&id, &target, now).await
+            // The index of what is due does not say a task's traits, and few routes ask for any.
+            let has_traits = self.routes.get(&target.route()).is_some_and(Route::reads_traits);
+            let found = match has_traits {
+                true => self.store.read(std::slice::from_ref(&id), Freshness::Eventual).await?.pop(),
+                false => None,
+            };
+            let traits = found.map_or_else(Traits::default, |task| task.traits);
+            self.store.fall_due((&id, traits), &target, now).await
         });
-        let mut waiting: BTreeMap<Target, Vec<Candidate>> = BTreeMap::new();
-        let mut results = Vec::new();
+        let (mut results, mut asked, mut due) = (Vec::new(), Vec::new(), 0);
         let mut fallen = stream::iter(falling.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY);
         while let Some(fell) = fallen.next().await {
             match fell {
-                Ok(Some(waits)) => waiting.entry(waits.target).or_default().push(waits.candidate),
+                Ok(Some(waits)) => {
+                    due += 1;
+                    let mut unasked = unasked.lock().unwrap_or_else(PoisonError::into_inner);
+                    asked.extend(self.elections(unasked.add(waits.target, waits.candidate)));
+                }
                 Ok(None) => {}
                 Err(error) => results.push(Err(error.into())),
             }
         }
-        let due = waiting.values().map(Vec::len).sum();
-        let asked = waiting.into_iter().flat_map(|(target, tasks)| elections(self.env, &target, &tasks, now, 0));
-        let sent = send_all(self.outbox, election_messages(asked)).await;
-        results.push(sent.map(|()| Report { due, ..Report::default() }).map_err(Error::from));
+        results.push(self.ask(asked).await.map(|()| Report { due, ..Report::default() }));
         results
+    }
+
+    fn elections(&self, waiting: BTreeMap<Target, Vec<Candidate>>) -> Vec<Election> {
+        let now = self.env.now();
+        waiting.into_iter().flat_map(|(target, tasks)| elections(self.env, &target, &tasks, now, 0)).collect()
+    }
+
+    async fn ask(&self, asked: Vec<Election>) -> Result<(), Error> {
+        Ok(send_all(self.outbox, election_messages(asked)).await?)
     }
 }

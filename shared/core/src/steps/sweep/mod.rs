@@ -40,6 +40,7 @@ use super::list::{self, Listing};
 use super::stream::Streaming;
 use super::track::{self, Lifetimes, Tracking};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
+use crate::domain::copies::Copies;
 use crate::domain::id::{BatchId, Part, Pool};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::session::{Holder, Session};
@@ -226,7 +227,8 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         let message = match &batch.status {
             Status::Open { .. } | Status::Closing => {
                 report.finishes += 1;
-                let finish = Finish { batch: batch.id.clone(), target: batch.target.clone() };
+                let (id, target) = (batch.id.clone(), batch.target.clone());
+                let finish = Finish { batch: id, target, copies: Copies::NONE };
                 Some(Outgoing::group(&Group::Finish(finish), 0))
             }
             Status::Frozen | Status::Paused { .. } | Status::InProgress { .. } if pulled => {

@@ -31,7 +31,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, swept: Result<Report, Error>) {
+    pub(super) fn count(&mut self, swept: Result<Report, Error>) {
         match swept {
             Ok(swept) => self.report += swept,
             Err(error) => self.failed = self.failed.take().or(Some(error)),

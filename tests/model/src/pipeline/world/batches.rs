@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
+use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
 use groupage_core::domain::id::{BatchId, TaskId};
 use groupage_core::ports::Stored;
 
@@ -52,7 +52,10 @@ impl World {
             let called =
                 matches!(batch.status, Status::InProgress { .. } | Status::Paused { .. } | Status::Settled { .. });
             let members = part.map_or(Some(&batch.members[..]), |part| batch.members.get(part));
-            called && members.is_some_and(|members| members.iter().map(|member| &member.id).eq(items))
+            let omitted = batch.omitted_ids();
+            let ids = |members: &[Member]| members.iter().map(|member| member.id.clone()).collect::<Vec<_>>();
+            let wanted = members.map(ids).unwrap_or_default().into_iter().filter(|id| !omitted.contains(id));
+            called && wanted.eq(items.iter().cloned())
         });
         self.promise(as_frozen, Promise::CallsAsFrozen);
         if laws.attempts == 1 {

@@ -1,7 +1,7 @@
 //! The locks: bid for, signalled, advanced, released.
 
 use groupage_core::domain::lock::{Acquisition, Assumes, Held, Lock, Term};
-use groupage_core::domain::{BatchId, Seq, Shard, Target, Timestamp};
+use groupage_core::domain::{BatchId, Reach, Seq, Shard, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Released, Signalled};
 
 use super::{Laws, World};
@@ -19,18 +19,23 @@ impl World {
                 old.is_none_or(|old| old.holder.is_none() && old.open.is_none() && old.fence < acquisition.next.fence)
             }
             Assumes::Unchanged(seen) => {
-                let unchanged = old.is_some_and(|old| Lock { signals: seen.signals, ..old.clone() } == *seen);
+                let unchanged = old.is_some_and(|old| old.is_apart_from_signals(seen));
                 unchanged || !laws.keeps(Rule::AcquireUnchanged)
             }
         };
         let mut next = Lock { signals: old.map_or(0, |old| old.signals), ..acquisition.next.clone() };
         if !holds {
-            return if old == Some(&next) { Acquired::Yes } else { Acquired::No(old.cloned()) };
+            return if old.is_some_and(|old| old.is_apart_from_signals(&next)) {
+                Acquired::Yes
+            } else {
+                Acquired::No(old.cloned())
+            };
         }
         if !laws.keeps(Rule::OpenBatchNamed) {
             next.open = Some(BatchId::derive(target, next.fence, Seq(0)));
         }
-        *led = Led { inherited: next.open.clone(), unseen: laws.asked(target), lock: Some(Kept::new(next)) };
+        let unseen = laws.asked(target, next.reach);
+        *led = Led { inherited: next.open.clone(), unseen, lock: Some(Kept::new(next)) };
         Acquired::Yes
     }
 
@@ -38,10 +43,14 @@ impl World {
         let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
         let led = self.tables.led_mut(target);
         match led.lock.as_deref() {
-            Some(lock) if lock.is_led_by(&term) || !laws.keeps(Rule::SignalConditional) => {
+            Some(lock)
+                if (lock.is_led_by(&term) || !laws.keeps(Rule::SignalConditional))
+                    && held.asks.is_none_or(|asks| asks.seen == lock.reach) =>
+            {
                 let answered = lock.holder.is_some();
-                led.lock = Some(Kept::new(Lock { signals: lock.signals + 1, ..lock.clone() }));
-                led.unseen = laws.asked(target);
+                let reach = held.asks.map(|asks| asks.next).or(lock.reach);
+                led.lock = Some(Kept::new(Lock { signals: lock.signals + 1, reach, ..lock.clone() }));
+                led.unseen = laws.asked(target, reach);
                 self.promise(answered, Promise::SignalsAnswered);
                 Signalled::Yes
             }
@@ -70,7 +79,8 @@ impl World {
                 return Released::Lost;
             }
             if lock.signals != signals && laws.keeps(Rule::SignalAtRelease) {
-                return Released::Signalled(lock.signals);
+                let reach = lock.reach.filter(|_| laws.keeps(Rule::ReachFollowed));
+                return Released::Signalled(Lock { reach, ..lock });
             }
             let led = self.tables.led_mut(&term.target);
             let answered = led.unseen == 0;
@@ -93,9 +103,9 @@ impl World {
 
 impl Laws {
     /// Where a leader by this lock must look once it was asked to: a bit for each shard.
-    fn asked(self, target: &Target) -> u8 {
+    fn asked(self, target: &Target, reach: Option<Reach>) -> u8 {
         match target.shard() {
-            Shard::HOME => (1 << self.shards) - 1,
+            Shard::HOME => (1 << self.shards.promised(reach)) - 1,
             Shard(n) => 1 << n,
         }
     }

@@ -7,7 +7,7 @@ mod tasks;
 
 use std::fmt::Debug;
 
-use groupage_core::domain::{BatchId, Task, Term};
+use groupage_core::domain::{BatchId, Shards, Task, Term};
 
 use crate::harness::act::Answer;
 use crate::harness::kept::Kept;
@@ -50,7 +50,7 @@ pub struct Asker {
 #[derive(Clone, Copy, Debug)]
 pub struct Laws {
     /// How many shards the only Target has.
-    pub shards: u8,
+    pub shards: Shards,
     /// How often a batch may be called.
     pub attempts: u8,
     /// The rule that is not kept.

@@ -18,7 +18,7 @@ fn scope(name: &str, round: u64) -> Scope {
 }
 
 fn in_flight() -> Limits {
-    Limits { in_flight: Some(IN_FLIGHT), least: None, gap_ms: None }
+    Limits { in_flight: Some(IN_FLIGHT), least: None, gap_ms: None, share: None }
 }
 
 /// Tries to pass until the gate itself says yes or no.
@@ -31,7 +31,7 @@ async fn pass(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Limits
                     return Some(());
                 }
             }
-            Admission::LinesUp | Admission::Later { .. } | Admission::Away { .. } => return None,
+            Admission::LinesUp { .. } | Admission::Later { .. } | Admission::Away { .. } => return None,
         }
     }
 }
@@ -43,9 +43,9 @@ async fn line_up(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Lim
         let (next, time) = match gate.admit(batch, Asks::Anew, limits, NOW, NOW.plus_ms(60_000)) {
             Admission::Admitted(next, start) => (next, (start, None)),
             Admission::Later { gate: next, ticket, at } => (next, (at, ticket)),
-            Admission::LinesUp => {
-                let Some(taken) = store.take_ticket(scope, &gate, NOW).await.unwrap() else { continue };
-                let (ticket, at) = taken.last_ticket();
+            Admission::LinesUp { stretch } => {
+                let Some(taken) = store.take_ticket(scope, &gate, stretch, NOW).await.unwrap() else { continue };
+                let (ticket, at) = taken.last_ticket(stretch).expect("it was handed out");
                 return (at, Some(ticket));
             }
             Admission::Away { .. } => panic!("nothing has failed, and nobody holds calls back"),
@@ -82,7 +82,10 @@ pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>
     let scope = scope("paced", round);
     let starts = all_at_once(|n| {
         let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
-        async move { line_up(&*store, &scope, &batch, Limits { in_flight: None, least: None, gap_ms: Some(GAP_MS) }).await }
+        async move {
+            line_up(&*store, &scope, &batch, Limits { in_flight: None, least: None, gap_ms: Some(GAP_MS), share: None })
+                .await
+        }
     });
     let mut starts: Vec<(Timestamp, Option<u64>)> = starts.await;
     starts.sort();

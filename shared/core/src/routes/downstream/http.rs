@@ -1,63 +1,37 @@
-//! Where a route's calls go, as the routes file says it.
-//!
-//! Everything that the core asks of a kind of downstream is asked here: a new kind is a variant, and the compiler leads
-//! through this file and to the adapter that calls it.
+//! HTTP APIs.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::answer::ResponseMapping;
-use super::limited::Limited;
-use super::template::Template;
-
-/// Where a call goes.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Downstream {
-    /// An HTTP API.
-    Http(Http),
-    /// A Lambda function.
-    Lambda(Lambda),
-    /// Nowhere: batches wait until a worker (`groupage work`) claims them.
-    Pull,
-}
+use super::filled::Address;
+use super::kind::{Kind, Timeout, default_timeout};
+use crate::routes::answer::ResponseMapping;
+use crate::routes::template::Template;
 
 /// A call over HTTP. Redirects are not followed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// An absolute `http` or `https` URL, the same for every call.
-    #[serde(deserialize_with = "url")]
-    pub url: String,
+    /// An absolute `http` or `https` URL. In its path and query, `{target}` stands for what the batch's tasks are
+    /// grouped by, and `{batch}` for the batch's id.
+    pub url: Address,
     /// The HTTP method.
     #[serde(default)]
     pub method: Method,
-    /// Headers beside `Content-Type: application/json`, which may be overridden, and Groupage's own.
+    /// Headers beside `Content-Type: application/json`, which may be overridden, and Groupage's own. `{target}` and
+    /// `{batch}` stand for the same as in `url`.
     #[serde(default, deserialize_with = "headers")]
     pub headers: BTreeMap<String, HeaderValue>,
     /// How long one call may take, in milliseconds.
     #[serde(default = "default_timeout")]
-    timeout_ms: Limited<1, 30_000>,
+    timeout_ms: Timeout,
     /// The body as a Jinja template over `batch`, `target` and `items` (each with `id` and `payload`).
     /// Absent: that same object as JSON.
     body: Option<Template>,
-    /// How to read the answer, if it is not in one of Groupage's own forms.
-    #[serde(default)]
-    pub response: ResponseMapping,
-}
-
-/// A call of a Lambda function with the default JSON body.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Lambda {
-    /// Its name or ARN.
-    #[schemars(length(min = 1))]
-    pub function: String,
-    /// How long one call may take, in milliseconds.
-    #[serde(default = "default_timeout")]
-    timeout_ms: Limited<1, 30_000>,
+    /// How the body is compressed. Absent: it is not.
+    pub compress: Option<Compression>,
     /// How to read the answer, if it is not in one of Groupage's own forms.
     #[serde(default)]
     pub response: ResponseMapping,
@@ -74,6 +48,27 @@ pub enum Method {
     Patch,
 }
 
+/// How a body is compressed; its name is that of `Content-Encoding`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// By gzip, which most servers read.
+    Gzip,
+    /// By Zstandard, which takes less time for fewer bytes.
+    Zstd,
+}
+
+impl Compression {
+    /// As `Content-Encoding` says it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
 /// A header's value: text, or a secret that is read when the call is made.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
@@ -81,7 +76,7 @@ pub enum Method {
     expecting = "expected text, or `{ secret: { env: NAME } }`, or `{ secret: { secrets_manager: NAME } }`"
 )]
 pub enum HeaderValue {
-    /// As written.
+    /// As written, with `{target}` and `{batch}` filled in.
     Text(String),
     /// Read from a safe place.
     Secret {
@@ -111,61 +106,55 @@ pub enum Secret {
     SecretsManager(String),
 }
 
-impl Downstream {
-    /// How long one call may take, in milliseconds; workers that pull decide for themselves.
-    pub const fn timeout_ms(&self) -> Option<u64> {
-        match self {
-            Self::Http(http) => Some(http.timeout_ms.0),
-            Self::Lambda(lambda) => Some(lambda.timeout_ms.0),
-            Self::Pull => None,
-        }
+impl Http {
+    /// The secrets that its headers carry, each with its header.
+    pub fn secrets(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.secret()?)))
     }
 
-    /// How its answers are read.
-    pub const fn response(&self) -> &ResponseMapping {
-        match self {
-            Self::Http(http) => &http.response,
-            Self::Lambda(lambda) => &lambda.response,
-            Self::Pull => &ResponseMapping::OWN,
-        }
-    }
-
-    /// Whether its batches wait for workers that pull them.
-    pub const fn is_pulled(&self) -> bool {
-        match self {
-            Self::Pull => true,
-            Self::Http(_) | Self::Lambda(_) => false,
-        }
-    }
-
-    pub(super) fn body(&self) -> Option<Template> {
-        match self {
-            Self::Http(http) => http.body.clone(),
-            Self::Lambda(_) | Self::Pull => None,
-        }
+    /// A header of it that is between two machines and not between a client and its server, if it has one.
+    pub(in crate::routes) fn hop_by_hop(&self) -> Option<&str> {
+        let is_one = |name: &&String| HOP_BY_HOP.contains(&name.to_ascii_lowercase().as_str());
+        self.headers.keys().find(is_one).map(String::as_str)
     }
 }
 
-const fn default_timeout() -> Limited<1, 30_000> {
-    Limited(10_000)
-}
-
-fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let url = String::deserialize(deserializer)?;
-    let parsed = url::Url::parse(&url).map_err(|error| de::Error::custom(format!("`{url}` is no URL: {error}")))?;
-    if is_http(&url) && parsed.has_host() {
-        Ok(url)
-    } else {
-        Err(de::Error::custom(format!("`{url}` must begin with http:// or https://")))
+impl Kind for Http {
+    fn named(&self) -> (&'static str, &str) {
+        ("HTTP", self.url.as_str())
     }
-}
 
-fn is_http(url: &str) -> bool {
-    url.starts_with("https://") || url.starts_with("http://")
+    fn timeout_ms(&self) -> u64 {
+        self.timeout_ms.0
+    }
+
+    fn response(&self) -> &ResponseMapping {
+        &self.response
+    }
+
+    fn body(&self) -> Option<&Template> {
+        self.body.as_ref()
+    }
+
+    fn needs_aws(&self) -> bool {
+        false
+    }
 }
 
 /// Headers that Groupage sets itself: what they say must be true.
 const RESERVED: [&str; 5] = ["idempotency-key", "groupage-fence", "groupage-attempt", "content-length", "host"];
+
+/// Headers that are for the next machine only (RFC 9110, section 7.6.1), where they change how a request is framed.
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, HeaderValue>, D::Error> {
     let headers = BTreeMap::<String, HeaderValue>::deserialize(deserializer)?;

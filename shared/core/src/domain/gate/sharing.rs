@@ -1,0 +1,138 @@
+//! Targets that wait at one gate, in simulated time: who waits for how long.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::*;
+
+/// A batch that comes to its gate: when, whose, and with which ticket.
+type Comes = std::cmp::Reverse<(u64, usize, usize, Option<u64>)>;
+
+const GAP_MS: u64 = 100;
+
+/// When the calls of each Target start that has a weight and batches, all of which come then. The batches come back for
+/// the times they are told, early by up to a second.
+fn starts(targets: &[(u64, usize, u64)], shared: bool, places: Option<usize>, until: u64) -> Vec<Vec<u64>> {
+    let mut coming: BinaryHeap<Comes> = BinaryHeap::new();
+    for (target, (_, batches, at)) in targets.iter().enumerate() {
+        coming.extend((0..*batches).map(|batch| std::cmp::Reverse((*at, target, batch, None))));
+    }
+    let mut ends: BTreeMap<u64, Vec<BatchId>> = BTreeMap::new();
+    let (mut gate, mut starts) = (Gate::default(), vec![Vec::new(); targets.len()]);
+    while let Some(std::cmp::Reverse((now, target, batch, ticket))) = coming.pop().filter(|next| next.0.0 < until) {
+        while let Some((_, over)) = ends.first_key_value().filter(|(end, _)| **end <= now) {
+            gate = over.iter().fold(gate, |gate, batch| gate.without(batch).unwrap_or(gate));
+            ends.pop_first();
+        }
+        let share = shared.then(|| Share::of(&Target::new(format!("r:{target}")), targets[target].0));
+        let gap_ms = places.is_none().then_some(GAP_MS);
+        let limits = Limits { in_flight: places, least: None, gap_ms, share };
+        let (id, asks) = (BatchId::new(format!("{target}-{batch}")), ticket.map_or(Asks::Anew, Asks::With));
+        let (at, lease) = (Timestamp(now), Timestamp(now + 60_000));
+        let (number, back) = match gate.admit(&id, asks, limits, at, lease) {
+            Admission::Admitted(next, start) => {
+                gate = next.unwrap_or(gate);
+                starts[target].push(start.0);
+                ends.entry(start.0 + 1_000).or_default().push(id);
+                continue;
+            }
+            Admission::LinesUp { stretch } => {
+                gate = gate.with_ticket(stretch, at).expect("the line is busy");
+                gate.last_ticket(stretch).expect("it was just handed out")
+            }
+            Admission::Later { gate: next, ticket: Some(number), at } => {
+                gate = next.unwrap_or(gate);
+                (number, at)
+            }
+            other @ (Admission::Later { .. } | Admission::Away { .. }) => panic!("{other:?}"),
+        };
+        let early = 250 + batch as u64 % 10 * 100;
+        let soon = if places.is_some() { 50 } else { 1 };
+        coming.push(std::cmp::Reverse((back.0.saturating_sub(early).max(now + soon), target, batch, Some(number))));
+    }
+    starts.iter_mut().for_each(|starts| starts.sort_unstable());
+    starts
+}
+
+fn waits_of_one(shared: bool, places: Option<usize>) -> u64 {
+    let begins = 1_000_000;
+    let came = begins + 20_000;
+    let starts = starts(&[(1, 10_000, begins), (1, 1, came)], shared, places, begins + 1_100_000);
+    starts[1][0] - came
+}
+
+#[test]
+fn a_target_with_ten_thousand_batches_delays_the_one_of_another_by_seconds() {
+    let (before, after) = (waits_of_one(false, None), waits_of_one(true, None));
+    println!("at 10 calls a second the one waits for {before} ms, and for {after} ms where Targets share");
+    assert!(before > 970_000, "the one waited {before} ms behind all others");
+    assert!(after <= 3_300, "{after} ms");
+}
+
+#[test]
+fn so_it_is_with_places_in_flight() {
+    let (before, after) = (waits_of_one(false, Some(10)), waits_of_one(true, Some(10)));
+    println!("with 10 calls in flight the one waits for {before} ms, and for {after} ms where Targets share");
+    assert!(before > 800_000, "the one waited {before} ms behind all others");
+    assert!(after <= 6_000, "{after} ms");
+}
+
+#[test]
+fn ten_targets_with_weights_get_their_shares_of_the_rate_and_of_places() {
+    let targets: Vec<(u64, usize, u64)> = (1..=10).map(|weight| (weight, 1_000, 1_000_000)).collect();
+    for places in [None, Some(10)] {
+        let starts = starts(&targets, true, places, 1_230_000);
+        // From then on all have lined up.
+        let within = |starts: &Vec<u64>| starts.iter().filter(|start| (1_010_000..1_220_000).contains(*start)).count();
+        let counts: Vec<usize> = starts.iter().map(within).collect();
+        let all: usize = counts.iter().sum();
+        println!("{places:?}: {counts:?}");
+        assert!(all > 1_700, "the limit is used: {all} calls");
+        for (weight, count) in (1..).zip(&counts) {
+            let (share, due) = (*count as f64 / all as f64, f64::from(weight) / 55.0);
+            assert!((share / due - 1.0).abs() < 0.05, "{weight}: {share:.4} of {due:.4}");
+        }
+    }
+}
+
+#[test]
+fn calls_of_targets_that_share_keep_their_distance_and_none_is_left_behind() {
+    let targets = [(1, 300, 1_000_000), (3, 300, 1_002_000), (1, 5, 1_010_000), (7, 100, 1_011_000)];
+    let starts = starts(&targets, true, None, 2_000_000);
+    let counts: Vec<usize> = starts.iter().map(Vec::len).collect();
+    assert_eq!(counts, [300, 300, 5, 100]);
+    let mut all: Vec<u64> = starts.concat();
+    all.sort_unstable();
+    assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= GAP_MS), "{all:?}");
+    let took = all[all.len() - 1] - all[0];
+    assert!(took <= 704 * GAP_MS + 3_000, "no slot is lost: {took} ms");
+}
+
+#[test]
+fn a_route_whose_targets_share_no_longer_goes_on_in_the_order_of_arrival_and_loses_little() {
+    let (mut gate, now) = (Gate::default(), 1_000_000);
+    let share = Some(Share::of(&Target::new("r:a"), 1));
+    let limits = |share| Limits { gap_ms: Some(GAP_MS), share, ..Limits::default() };
+    let mut tickets = Vec::new();
+    for n in 0..1_000 {
+        let (id, at) = (BatchId::new(n.to_string()), Timestamp(now));
+        match gate.admit(&id, Asks::Anew, limits(share), at, at) {
+            Admission::Admitted(Some(next), _) => gate = next,
+            Admission::LinesUp { stretch } => gate = gate.with_ticket(stretch, at).expect("busy"),
+            Admission::Later { gate: Some(next), ticket: Some(number), .. } => {
+                tickets.push(number);
+                gate = next;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let said = gate.admit(
+        &BatchId::new("x"),
+        Asks::With(tickets[tickets.len() - 1]),
+        limits(None),
+        Timestamp(now),
+        Timestamp(now),
+    );
+    let Admission::Later { gate: Some(next), at, .. } = said else { panic!("{said:?}") };
+    assert!(next.shares.is_empty());
+    assert!(at.since(Timestamp(now)) < 4_000, "the times of those that have no ticket any more are free: {at:?}");
+}

@@ -1,0 +1,251 @@
+//! What an address or a header carries of its batch: `{target}` and `{batch}`.
+//!
+//! A Target is text that a task brought along. So it is percent-encoded, whatever it holds, and stays inside the one
+//! segment of the path, or the one value of the query or header, where the route put it. It can change neither scheme,
+//! nor host, nor the rest of the path. A Target that is a dot segment cannot be encoded so, and makes no call.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use url::{Position, Url};
+
+use crate::domain::id::{BatchId, Target};
+
+/// What a URL's part may hold as it is: RFC 3986's unreserved characters.
+const IN_URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// What a header's value does not hold as it is. Characters beyond ASCII are encoded in any case.
+const NOT_IN_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+
+/// What is filled in.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling<'a> {
+    /// For `{batch}`: the key of the call.
+    pub batch: &'a BatchId,
+    /// For `{target}`: what the batch's tasks are grouped by.
+    pub target: &'a Target,
+}
+
+/// The Target would be `.` or `..` in the path, which no encoding keeps from being climbed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfillable;
+
+/// A URL whose path and query may hold `{target}` and `{batch}`.
+#[derive(Clone, Debug)]
+pub struct Address(String);
+
+impl Address {
+    /// As the routes file says it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its scheme, host and port, which are the same for every call. A file with another one is refused.
+    pub(in crate::routes) fn origin(&self) -> Option<Url> {
+        parsed(&self.0, "x").ok()
+    }
+
+    /// The URL of one call.
+    ///
+    /// # Errors
+    /// [`Unfillable`].
+    pub fn filled(&self, with: Filling<'_>) -> Result<Url, Unfillable> {
+        let encoded = |text: &str| utf8_percent_encode(text, IN_URL).to_string();
+        let (batch, target) = (encoded(with.batch.as_str()), encoded(with.target.value()));
+        let path = self.0.split(['?', '#']).next().unwrap_or_default();
+        let climbs = |segment: &str| {
+            let filled = fill(segment, &batch, &target);
+            filled != segment && matches!(filled.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+        };
+        if path.split(['/', '\\']).any(climbs) {
+            return Err(Unfillable);
+        }
+        let url = Url::parse(&fill(&self.0, &batch, &target)).map_err(|_| Unfillable)?;
+        // It holds by what was said so far; a URL's grammar is large enough to look twice.
+        let is_same = |other: &Url| {
+            let of = |url: &Url| (url[..Position::BeforePath].to_owned(), url.path().matches('/').count());
+            of(&url) == of(other)
+        };
+        if self.origin().is_some_and(|origin| is_same(&origin)) { Ok(url) } else { Err(Unfillable) }
+    }
+}
+
+/// A header's value in one call.
+#[must_use]
+pub fn header(text: &str, with: Filling<'_>) -> String {
+    let encoded = |text: &str| utf8_percent_encode(text, NOT_IN_HEADER).to_string();
+    fill(text, &encoded(with.batch.as_str()), &encoded(with.target.value()))
+}
+
+/// A name in braces that stands for nothing: it is sent as it is.
+pub(in crate::routes) fn unknown(text: &str) -> Option<&str> {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('{') {
+        let (name, _) = after.split_once('}')?;
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if is_name && !matches!(name, "batch" | "target") {
+            return Some(name);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// Fills in from the left; what was filled in is not looked at again.
+fn fill(text: &str, batch: &str, target: &str) -> String {
+    let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        filled.push_str(before);
+        let known = [("{batch}", batch), ("{target}", target)];
+        let found = known.into_iter().find_map(|(name, value)| Some((value, from.strip_prefix(name)?)));
+        let (value, after) = found.unwrap_or_else(|| from.split_at(1));
+        filled.push_str(value);
+        rest = after;
+    }
+    filled + rest
+}
+
+fn parsed(written: &str, value: &str) -> Result<Url, url::ParseError> {
+    Url::parse(&fill(written, value, value))
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = String::deserialize(deserializer)?;
+        let no_url = |error| de::Error::custom(format!("`{written}` is no URL: {error}"));
+        let (one, other) = (parsed(&written, "x").map_err(no_url)?, parsed(&written, "y").map_err(no_url)?);
+        if !(written.starts_with("https://") || written.starts_with("http://")) || !one.has_host() {
+            return Err(de::Error::custom(format!("`{written}` must begin with http:// or https://")));
+        }
+        if one[..Position::BeforePath] != other[..Position::BeforePath] || one.fragment() != other.fragment() {
+            let what = "may stand in its path and query only: every call goes to the same host";
+            return Err(de::Error::custom(format!("in `{written}`, `{{target}}` and `{{batch}}` {what}")));
+        }
+        Ok(Self(written))
+    }
+}
+
+impl JsonSchema for Address {
+    fn schema_name() -> Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::id::RouteName;
+
+    fn address(written: &str) -> Result<Address, String> {
+        let written = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(written);
+        Address::deserialize(written).map_err(|error| error.to_string())
+    }
+
+    fn filled(written: &str, target: &str) -> Result<String, Unfillable> {
+        let (batch, target) = (BatchId::new("b1.1-2"), Target::of(&RouteName::new("r"), target));
+        address(written).unwrap().filled(Filling { batch: &batch, target: &target }).map(String::from)
+    }
+
+    #[test]
+    fn a_target_is_one_segment_or_one_value() {
+        for (written, target, url) in [
+            ("https://a.example/t/{target}/load", "truck 7", "https://a.example/t/truck%207/load"),
+            ("https://a.example/t/{target}/load", "../../admin", "https://a.example/t/..%2F..%2Fadmin/load"),
+            ("https://a.example/t/{target}", "a?b=c#d", "https://a.example/t/a%3Fb%3Dc%23d"),
+            ("https://a.example/t/{target}", "a\\..\\b", "https://a.example/t/a%5C..%5Cb"),
+            ("https://a.example/t/{target}", "%2e%2e", "https://a.example/t/%252e%252e"),
+            ("https://a.example/t/{target}", "é\r\n\0", "https://a.example/t/%C3%A9%0D%0A%00"),
+            ("https://a.example/t-{target}", "..", "https://a.example/t-.."),
+            ("https://a.example/?t={target}&b={batch}", "a&b=c+d", "https://a.example/?t=a%26b%3Dc%2Bd&b=b1.1-2"),
+            ("https://a.example/{target}", "@evil.example", "https://a.example/%40evil.example"),
+            ("https://a.example/{target}", "/evil.example", "https://a.example/%2Fevil.example"),
+            ("https://a.example/{target}", "{batch}", "https://a.example/%7Bbatch%7D"),
+            ("https://a.example/x", "..", "https://a.example/x"),
+        ] {
+            assert_eq!(filled(written, target).as_deref(), Ok(url), "{written} with {target}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_would_climb_makes_no_call() {
+        for (written, target) in [
+            ("https://a.example/t/{target}/load", ".."),
+            ("https://a.example/t/{target}", "."),
+            ("https://a.example/t/.{target}", "."),
+            ("https://a.example/t/%2e{target}?q", "."),
+            ("https://a.example/t/{target}{target}", "."),
+            ("https://a.example\\{target}\\x", ".."),
+        ] {
+            assert_eq!(filled(written, target), Err(Unfillable), "{written} with {target}");
+        }
+    }
+
+    #[test]
+    fn only_path_and_query_are_filled() {
+        for written in [
+            "https://{target}/",
+            "https://a.{target}/",
+            "https://{target}@a.example/",
+            "https://a.example:{batch}/",
+            "https://a.example/#{target}",
+            "{target}://a.example/",
+            "ftp://a.example/{target}",
+        ] {
+            assert!(address(written).is_err(), "{written}");
+        }
+        let told = address("https://{target}.example/").unwrap_err();
+        assert!(told.contains("path and query only"), "{told}");
+    }
+
+    #[test]
+    fn a_header_holds_no_line_feed_and_says_what_it_was() {
+        let (batch, target) = (BatchId::new("b1"), Target::of(&RouteName::new("r"), "a b%\r\nX-Evil: é"));
+        let with = Filling { batch: &batch, target: &target };
+        assert_eq!(header("{batch}/{target}/{other}", with), "b1/a%20b%25%0D%0AX-Evil:%20%C3%A9/{other}");
+        assert!(http::HeaderValue::from_str(&header("{target}", with)).is_ok());
+    }
+
+    #[test]
+    fn a_name_that_stands_for_nothing_is_found() {
+        assert_eq!(unknown("{batch}/{tarrget}"), Some("tarrget"));
+        for fine in ["", "{target}", "{\"a\": 1}", "{", "{}", "a}{"] {
+            assert_eq!(unknown(fine), None, "{fine}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a Target is called: the same host, the same number of segments, and the Target comes out again.
+        #[test]
+        fn no_target_leaves_its_segment(target in "\\PC{1,20}|[./\\\\%?#@:a]{1,8}|[\\x00-\\x7f]{1,8}") {
+            let url = match filled("https://a.example:8443/t/{target}/x?t={target}", &target) {
+                Ok(url) => Url::parse(&url).unwrap(),
+                Err(Unfillable) => {
+                    prop_assert!(matches!(target.as_str(), "." | ".."));
+                    return Ok(());
+                }
+            };
+            prop_assert_eq!((url.scheme(), url.host_str(), url.port()), ("https", Some("a.example"), Some(8443)));
+            let segments: Vec<&str> = url.path_segments().unwrap().collect();
+            prop_assert_eq!((segments.len(), segments[0], segments[2]), (3, "t", "x"));
+            let decoded = percent_encoding::percent_decode_str(segments[1]).decode_utf8().unwrap();
+            prop_assert_eq!(decoded.as_ref(), target.as_str());
+            let pairs: Vec<_> = url.query_pairs().collect();
+            prop_assert_eq!(pairs.len(), 1);
+            prop_assert_eq!(pairs[0].1.as_ref(), target.as_str());
+            prop_assert_eq!(url.fragment(), None);
+        }
+    }
+}

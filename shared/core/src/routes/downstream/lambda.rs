@@ -1,0 +1,66 @@
+//! Lambda functions, whose results are waited for or not.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::kind::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
+use crate::routes::answer::ResponseMapping;
+use crate::routes::body::MAX_BODY_BYTES;
+
+/// A call of a Lambda function with the default JSON body.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lambda {
+    /// Its name or ARN.
+    #[schemars(length(min = 1))]
+    pub function: String,
+    /// Whether the function's result is waited for.
+    #[serde(default)]
+    pub mode: Mode,
+    /// How long one call may take, in milliseconds.
+    #[serde(default = "default_timeout")]
+    timeout_ms: Timeout,
+    /// How to read the answer, if it is not in one of Groupage's own forms. Only for `mode: sync`.
+    #[serde(default)]
+    pub response: ResponseMapping,
+}
+
+/// Whether a function's result is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The call lasts until the function returns, and its result says what became of each member.
+    #[default]
+    Sync,
+    /// Lambda keeps the event and calls the function later. Every member succeeds as soon as Lambda has accepted it.
+    Async,
+}
+
+impl Kind for Lambda {
+    fn named(&self) -> (&'static str, &str) {
+        let what = match self.mode {
+            Mode::Sync => "Lambda function",
+            Mode::Async => "Lambda function, not waited for,",
+        };
+        (what, &self.function)
+    }
+
+    fn timeout_ms(&self) -> u64 {
+        self.timeout_ms.0
+    }
+
+    fn response(&self) -> &ResponseMapping {
+        match self.mode {
+            Mode::Sync => &self.response,
+            // It has none.
+            Mode::Async => &ResponseMapping::OWN,
+        }
+    }
+
+    fn max_body_bytes(&self) -> usize {
+        match self.mode {
+            Mode::Sync => MAX_BODY_BYTES,
+            Mode::Async => MAX_MESSAGE_BODY_BYTES,
+        }
+    }
+}

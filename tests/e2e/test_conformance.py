@@ -1,0 +1,67 @@
+"""The claims about tables and queues on each engine, by its address: what holds is what the page says."""
+
+import json
+import os
+import re
+import subprocess
+
+from emulator import CREDENTIALS
+from local import local_stack
+from localstack import localstack
+from stack import ROOT
+
+COMMAND = ROOT / "target/debug/conformance"
+
+
+def claims(*options, credentials=CREDENTIALS) -> dict[str, dict]:
+    """How the claims of each suite fare."""
+    environment = os.environ | credentials | {"CARGO_TERM_COLOR": "never"}
+    done = subprocess.run(
+        [COMMAND, "--json", *options], env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def on_the_page(engine: str) -> dict[str, tuple[int, int]]:
+    """What the page says of an engine: how many claims of each suite hold, and of how many."""
+    text = (ROOT / "docs/reference/conformance.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    column = rows[0].index(engine)
+    cells = {row[0].strip("`"): re.fullmatch(r"(\d+) of (\d+)", row[column]) for row in rows[2:] if len(row) == len(rows[0])}
+    return {suite: (int(cell[1]), int(cell[2])) for suite, cell in cells.items() if cell}
+
+
+def deviations(engine: str) -> str:
+    """What the page says of how an engine deviates: the rows that begin with its name."""
+    section = (ROOT / "docs/reference/conformance.md").read_text().split("## Deviations")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|", 1) for line in section.splitlines() if line.startswith("|")]
+    return "\n".join(text for engines, text in rows if engine in [name.strip() for name in engines.split(",")])
+
+
+def compare(engine: str, found: dict[str, dict]) -> None:
+    counted = {name: (suite["hold"], suite["hold"] + len(suite["fail"])) for name, suite in found.items()}
+    assert counted == on_the_page(engine), json.dumps(found, indent=1)
+    for claim in (claim for suite in found.values() for claim in suite["fail"]):
+        assert f"`{claim.split(',')[0]}`" in deviations(engine), f"the page names no such deviation of {engine}: {claim}"
+
+
+def test_a_deviation_is_that_of_its_engine_alone():
+    assert "ReceiptHandleIsInvalid" in deviations("ministack 1.5") and "InvalidParameterValue" in deviations("LocalStack 4.9.2")
+    assert "ReceiptHandleIsInvalid" not in deviations("LocalStack 4.9.2") + deviations("embedded")
+
+
+def test_the_claims_hold_on_the_embedded_stack_as_the_page_says(tmp_path):
+    with local_stack(tmp_path) as environment:
+        credentials = {name: environment[name] for name in CREDENTIALS}
+        tables, queues = environment["AWS_ENDPOINT_URL_DYNAMODB"], environment["AWS_ENDPOINT_URL_SQS"]
+        compare("embedded", claims("--dynamodb", tables, "--sqs", queues, credentials=credentials))
+
+
+def test_the_claims_hold_on_ministack_as_the_page_says(emulator):
+    compare("ministack 1.5", claims("--dynamodb", emulator.endpoint, "--sqs", emulator.endpoint))
+
+
+def test_the_claims_about_queues_hold_on_localstack_as_the_page_says(tmp_path):
+    with localstack(tmp_path) as address:
+        compare("LocalStack 4.9.2", claims("--sqs", address))
