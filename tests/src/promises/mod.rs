@@ -138,8 +138,12 @@ fn attempts_hold(world: &World) -> Vec<String> {
     };
     let most = world.routes.iter().map(|route| route.retry.attempts as usize).max().unwrap_or_default();
     let mut attempts: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
-    for seen in world.downstream.ledger() {
-        attempts.entry(seen.key).or_default().insert(seen.attempt);
+    for (seen, answer) in world.downstream.answered() {
+        // A part that is turned away as busy is put back behind the others: such a call says nothing about its members.
+        let is_put_back = seen.key.contains('.') && answer.is_ok_and(|answer| answer.status == 503);
+        if !is_put_back {
+            attempts.entry(seen.key).or_default().insert(seen.attempt);
+        }
     }
     let excused: BTreeMap<String, usize> = world
         .tables()
