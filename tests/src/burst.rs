@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Stack, Storage};
 use groupage_aws::entry::{self, Counts, Metric, RouteSource};
-use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
+use groupage_aws::{Dynamo, Meter, Place, Sqs, System, Usage};
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::Store;
@@ -28,6 +28,8 @@ pub struct Cost {
     pub usage: Usage,
     /// Elections that were won.
     pub elections: u64,
+    /// For how long the steps ran, in seconds.
+    pub ran_s: f64,
 }
 
 impl Cost {
@@ -38,7 +40,11 @@ impl Cost {
 
     /// Read units per task, without what sweep's rounds cost by the minute (here by the second).
     pub fn read_units(&self) -> f64 {
-        (self.usage.capacity().read - self.usage.looked_through()).count() / self.tasks as f64
+        // A round reads as much of the waiting index, of the locks and of the sessions as of an index that nothing else
+        // reads.
+        let rounds = self.usage.at(Place::ListsDue).read;
+        let by_the_minute = self.usage.looked_through() + rounds + rounds + rounds;
+        (self.usage.capacity().read - by_the_minute).count() / self.tasks as f64
     }
 }
 
@@ -100,10 +106,10 @@ pub async fn burst(burst: Burst) -> Cost {
     };
     // A call takes a second, so that its session beats.
     let downstream = Arc::new(Scripted::accepting().taking(|| 1_000));
-    let counts = run(&local, Arc::new(stack), &downstream, tasks).await;
+    let (counts, ran_s) = run(&local, Arc::new(stack), &downstream, tasks).await;
     let calls = downstream.ledger().into_iter().map(|seen| (seen.key, seen.items)).collect();
     local.shutdown().await;
-    Cost { tasks, calls, usage: meter.snapshot(), elections: counts.get(Metric::ElectionsWon) }
+    Cost { tasks, calls, usage: meter.snapshot(), elections: counts.get(Metric::ElectionsWon), ran_s }
 }
 
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
@@ -112,7 +118,7 @@ async fn run<S: Store + Send + 'static>(
     stack: Arc<entry::Stack<S, Sqs, System>>,
     downstream: &Arc<Scripted>,
     tasks: usize,
-) -> Counts {
+) -> (Counts, f64) {
     let client = aws_sdk_sqs::Client::new(local.sdk_config());
     for tens in (0..tasks).collect::<Vec<_>>().chunks(10) {
         let entries = tens.iter().map(|n| {
@@ -123,6 +129,7 @@ async fn run<S: Store + Send + 'static>(
         assert!(sent.send().await.expect("SQS answers").failed().is_empty());
     }
     // All of it is there when the steps begin, so that its events are what the mapping makes of a burst.
+    let began = Instant::now();
     let pipeline =
         Pipeline::start(&client, local.queues(), Processes::Several, &stack, downstream).expect("the steps start");
     // Counts end the wait; the clock only ends a run that hangs.
@@ -135,5 +142,5 @@ async fn run<S: Store + Send + 'static>(
     assert!(waited.is_ok(), "tasks left unsettled: {:?}", pipeline.counts());
     let counts = pipeline.counts();
     pipeline.shutdown().await;
-    counts
+    (counts, began.elapsed().as_secs_f64())
 }

@@ -5,10 +5,8 @@
 //!
 //! - Siblings use each other in one direction only, whichever files below them do it.
 //! - A child calls no function of its parent's file if that file uses the child in turn, directly or through a
-//! sibling.
-//!   It may name the parent's types and constants, for one type may be written in several files: the parent's holds
-//! its
-//!   fields, each child implements one port for it.
+//!   sibling. It may name the parent's types and constants, for one type may be written in several files: the
+//!   parent's holds its fields, each child implements one port for it.
 //! - In a root module not even that: what the commands share with `main.rs` lies beside them.
 //!
 //! `mod` and `pub use` of what lies below are no uses: a table of contents calls nothing. What is compiled for tests
