@@ -37,17 +37,18 @@ fn starts(targets: &[(u64, usize, u64)], shared: bool, places: Option<usize>, un
             }
             Admission::LinesUp { stretch } => {
                 gate = gate.with_ticket(stretch, at).expect("the line is busy");
-                gate.last_ticket(stretch).expect("it was just handed out")
+                let (number, at) = gate.last_ticket(stretch).expect("it was just handed out");
+                (Some(number), at)
             }
-            Admission::Later { gate: next, ticket: Some(number), at } => {
+            Admission::Later { gate: next, ticket, at } => {
                 gate = next.unwrap_or(gate);
-                (number, at)
+                (ticket, at)
             }
-            other @ (Admission::Later { .. } | Admission::Away { .. }) => panic!("{other:?}"),
+            other @ Admission::Away { .. } => panic!("{other:?}"),
         };
         let early = 250 + batch as u64 % 10 * 100;
         let soon = if places.is_some() { 50 } else { 1 };
-        coming.push(std::cmp::Reverse((back.0.saturating_sub(early).max(now + soon), target, batch, Some(number))));
+        coming.push(std::cmp::Reverse((back.0.saturating_sub(early).max(now + soon), target, batch, number)));
     }
     starts.iter_mut().for_each(|starts| starts.sort_unstable());
     starts
@@ -105,6 +106,20 @@ fn calls_of_targets_that_share_keep_their_distance_and_none_is_left_behind() {
     assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= GAP_MS), "{all:?}");
     let took = all[all.len() - 1] - all[0];
     assert!(took <= 704 * GAP_MS + 3_000, "no slot is lost: {took} ms");
+}
+
+#[test]
+fn all_batches_of_hundreds_of_targets_are_called_and_the_limit_is_used() {
+    let targets: Vec<(u64, usize, u64)> = (0..300).map(|n| (1 + n % 9, 10, 1_000_000 + n * 500)).collect();
+    for places in [None, Some(10)] {
+        let starts = starts(&targets, true, places, 2_000_000);
+        assert!(starts.iter().all(|starts| starts.len() == 10), "each is called");
+        let mut all: Vec<u64> = starts.concat();
+        all.sort_unstable();
+        let took = all[all.len() - 1] - all[0];
+        println!("{places:?}: 3,000 calls took {took} ms");
+        assert!(took <= 3_000 * GAP_MS * 11 / 10, "{took} ms");
+    }
 }
 
 #[test]
