@@ -3,7 +3,7 @@
 //! The downstream's [`Health`](super::Health) comes first, then a pause, then the line, then places and the rate.
 
 use super::health::Lets;
-use super::line::Inserted;
+use super::line::{INSERT_AHEAD_MS, Inserted};
 use super::share::Found;
 use super::{Gate, IN_PLACE_MS, Limits, Pace};
 use crate::domain::id::BatchId;
@@ -216,7 +216,11 @@ impl Gate {
     fn waits(mut self, turn: Turn, not_before: Timestamp, limits: Limits, now: Timestamp) -> Admission {
         match turn {
             Turn::New => {
-                let (number, at) = self.take_turn(limits, not_before, now);
+                let Some((number, at)) = self.take_turn(limits, not_before, now) else {
+                    // By then the stretches are past that are over.
+                    let at = not_before.max(now.plus_ms(INSERT_AHEAD_MS));
+                    return Admission::Later { gate: None, ticket: None, at };
+                };
                 Admission::Later { gate: Some(self), ticket: Some(number), at }
             }
             Turn::Of { slot, number } => {
@@ -253,7 +257,10 @@ impl Gate {
             Inserted::Behind if self.line.is_busy(now) => Err(self.line.next_at),
             // Slots of those that have no ticket lie before those of all that share.
             Inserted::Behind if self.shares.is_empty() => Ok((self.line.take(now, now).1, true)),
-            Inserted::Behind => Ok((self.take_turn(limits, now, now).1, true)),
+            Inserted::Behind => match self.take_turn(limits, now, now) {
+                Some((_, at)) => Ok((at, true)),
+                None => Err(now.plus_ms(INSERT_AHEAD_MS)),
+            },
         }
     }
 
