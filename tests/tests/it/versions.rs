@@ -1,8 +1,12 @@
-//! Messages between the steps of each release: today's steps read them, and that release reads today's.
+//! Messages between the steps of each release, and its stored items: today's code reads them, and that release reads
+//! today's.
 //!
-//! `tests/versions` has a folder for each release, with messages as it wrote them, without fields that may be missing.
-//! What is there may be required by its reader, so today's messages must have it, too. The present version's file is
-//! written anew with `GROUPAGE_REWRITE=1`; a release keeps its own for ever.
+//! `tests/versions` has a folder for each release. Its messages are as it wrote them, without fields that may be
+//! missing. What is there may be required by its reader, so today's messages must have it, too. Its [items](items) are
+//! whole. The present version's files are written anew with `GROUPAGE_REWRITE=1`; a release keeps its own for ever.
+
+mod items;
+mod samples;
 
 use std::fs;
 use std::path::PathBuf;
