@@ -97,6 +97,10 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
             },
         ));
     }
+    rows.extend(route.readings().map(|(option, expression)| (option, html! { code { (expression) } })));
+    if route.shares() {
+        rows.push(("limits", html! { "Targets take turns" }));
+    }
     if route.shards.most() > 1 {
         rows.push(("shards", html! { (route.shards) }));
     }
@@ -112,6 +116,9 @@ fn batch(settings: &Settings) -> Markup {
     html! {
         "at most " (batch.max_items) " tasks and " (batch.max_bytes) " bytes; waits " (span(batch.wait_ms))
         " to be full"
+        @if let Some(least) = batch.min_items { ", or to have " (least) }
+        @if let Some(quiet_ms) = batch.quiet_ms { ", or for " (span(quiet_ms)) " without a task" }
+        @if let Some(most) = batch.max_weight { "; weighs at most " (most) }
         @if let Some(closing) = &settings.closing { "; windows close at " code { (closing.to_string()) } }
     }
 }
@@ -134,6 +141,26 @@ mod tests {
     use groupage_core::routes::Routes;
 
     use super::*;
+
+    #[test]
+    fn what_shapes_a_batch_is_shown() {
+        let yaml = "version: 1\nroutes: [{ name: r, target: t, downstream: pull, priority: urgency, limits: { in_flight: \
+                    1, share: { by: target } }, batch: { weight: kilos, max_weight: 70, quiet_ms: 2000, min_items: 3, \
+                    close_when: last } }]";
+        let routes = Routes::parse(yaml).unwrap();
+        let shown: Vec<String> =
+            settings(routes.iter().next().unwrap()).into_iter().map(|(name, is)| format!("{name}: {}", is.0)).collect();
+        for row in [
+            "batch: at most 100 tasks and 1000000 bytes; waits 1 s to be full, or to have 3, or for 2 s without a task; \
+             weighs at most 70",
+            "weight: <code>kilos</code>",
+            "close_when: <code>last</code>",
+            "priority: <code>urgency</code>",
+            "limits: Targets take turns",
+        ] {
+            assert!(shown.iter().any(|shown| shown == row), "{row}\n{shown:#?}");
+        }
+    }
 
     #[test]
     fn the_pauses_double_up_to_the_longest() {

@@ -23,6 +23,13 @@ impl Reads {
 }
 
 impl Route {
+    /// What it reads out of a payload for grouping: the options by name, with their expressions.
+    pub fn readings(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let Reads { weight, close_when, collapse, priority } = &self.reads;
+        let all = [("weight", weight), ("close_when", close_when), ("collapse", collapse), ("priority", priority)];
+        all.into_iter().filter_map(|(option, reads)| Some((option, reads.as_ref()?.as_str())))
+    }
+
     /// Whether its tasks may have traits.
     #[must_use]
     pub const fn reads_traits(&self) -> bool {
@@ -46,7 +53,8 @@ impl Route {
         };
         let most = self.for_target(target).batch.max_weight.unwrap_or(u64::MAX);
         if weight > most {
-            let detail = format!("the payload weighs more than `max_weight` of route `{}`, {most}", self.name);
+            let detail =
+                format!("the payload weighs more than `max_weight` of route `{}`, {most}", self.name);
             return Err(Rejection::new(Code::BadWeight, detail));
         }
         let closes = self.reads.close_when.as_ref().is_some_and(|close| close.holds(data));
