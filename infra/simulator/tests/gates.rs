@@ -49,12 +49,12 @@ fn places_in_flight_are_handed_on_at_a_flat_price_in_the_order_of_arrival() {
     assert!(most_overtaken <= 60.0, "overtaken by {most_overtaken}");
 }
 
-/// For how many seconds the one task of another Target waits that comes after 600 of one Target, at 10 calls a second;
-/// and the requests for the gate a call.
-fn wait_of_one(shared: Option<Weights>) -> (f64, f64) {
+/// For how many seconds the one task of another Target waits that comes after 600 of one Target, at 10 calls a second,
+/// with these lines of the route; and the requests for the gate a call.
+fn wait_of_one(shared: Option<Weights>, lines: &'static str) -> (f64, f64) {
     let calls = CallLimits { per_second: Some(10), pauses_route: true, shared, ..CallLimits::default() };
     let load = Load::AndOne { tasks: 600, after_s: 15 };
-    let setting = Setting { calls, max_items: 1, express: true, ..Setting::of(load) };
+    let setting = Setting { calls, max_items: 1, express: true, options: ("", lines), ..Setting::of(load) };
     let outcome = run(&setting, &|_| {}).unwrap();
     assert_eq!(outcome.calls.len(), 601, "each batch is called once");
     let [wait] = waits_of(&outcome, "t1")[..] else { panic!("one call of the other's") };
@@ -64,12 +64,22 @@ fn wait_of_one(shared: Option<Weights>) -> (f64, f64) {
 
 #[test]
 fn the_one_batch_of_a_target_does_not_wait_for_all_of_another_and_nobody_pays_for_it() {
-    let (before, price) = wait_of_one(None);
-    let (after, shared_price) = wait_of_one(Some(Weights::Equal));
+    let (before, price) = wait_of_one(None, "");
+    let (after, shared_price) = wait_of_one(Some(Weights::Equal), "");
     println!("{before:.1} s, {price:.1} requests; where Targets share {after:.1} s, {shared_price:.1} requests");
     assert!(before > 40.0, "{before} s behind all others");
     assert!(after < 8.0, "{after} s");
     assert!(shared_price < price + 0.3, "{shared_price} requests, not {price}");
+}
+
+#[test]
+fn an_urgent_batch_does_not_wait_for_all_usual_ones_and_nobody_pays_for_it() {
+    let (before, price) = wait_of_one(None, "");
+    let (after, urgent_price) = wait_of_one(None, "    priority: \"truck == 't1' && `9` || `0`\"\n");
+    println!("{before:.1} s, {price:.1} requests; as an urgent one {after:.1} s, {urgent_price:.1} requests");
+    assert!(before > 40.0, "{before} s behind all others");
+    assert!(after < 8.0, "{after} s");
+    assert!(urgent_price < price + 0.3, "{urgent_price} requests, not {price}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How the Targets of a route share its limits.
+//! How those that wait at a route's limits share them: Targets, and urgent batches with usual ones.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Route;
 use super::expression::{Data, Expression};
 use crate::domain::Target;
-use crate::domain::gate::{MOST_WEIGHT, Share};
+use crate::domain::gate::{Class, MOST_WEIGHT, Of, Share};
 
 /// How those that wait at a limit share it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -45,12 +45,18 @@ impl Route {
         self.sharing.is_some()
     }
 
-    /// The share of this Target in the limits of all calls; `None`: first come, first served.
+    /// The share that a batch of this priority has in the limits of its route or Target; `None`: nothing is limited, or
+    /// first come is first served.
     #[must_use]
-    pub fn share(&self, target: &Target) -> Option<Share> {
-        let sharing = self.sharing.as_ref().filter(|_| self.is_limited())?;
-        let whole = target.whole();
-        Some(Share::of(&whole, sharing.weight(&whole)))
+    pub fn share(&self, of: Of, target: &Target, priority: u8) -> Option<Share> {
+        let (class, whole) = (Class::of(priority), target.whole());
+        let (is_limited, sharing) = match of {
+            Of::Route => (self.is_limited(), self.sharing.as_ref()),
+            Of::Target => (self.for_target(target).in_flight.is_some(), None),
+        };
+        let by_target = sharing.map(|sharing| class.of_target(&whole, sharing.weight(&whole)));
+        let by_class = || self.reads.priority.is_some().then(|| class.of_all());
+        by_target.or_else(by_class).filter(|_| is_limited)
     }
 
     /// Whether there is a limit for all calls.
@@ -61,7 +67,7 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::gate::Share;
+    use crate::domain::gate::{Class, Of, Share};
     use crate::domain::{RouteName, Target};
     use crate::routes::Routes;
 
@@ -70,9 +76,27 @@ mod tests {
         Routes::parse(&format!("version: 1\nroutes:\n  - name: a\n    target: t\n    {http}\n    limits: {limits}\n"))
     }
 
+    fn shares(limits: &str, priority: u8) -> [Option<Share>; 2] {
+        let (routes, name) = (routes(&format!("{limits}\n    priority: p")).unwrap(), RouteName::new("a"));
+        [Of::Route, Of::Target].map(|of| routes.get(&name).unwrap().share(of, &Target::of(&name, "t"), priority))
+    }
+
+    #[test]
+    fn where_a_route_has_priorities_urgent_batches_have_a_share_of_each_limit_of_their_own() {
+        let limits = "{ calls_per_second: 2, in_flight_per_target: 1 }";
+        assert_eq!(shares(limits, 0), [Some(Class::Usual.of_all()); 2]);
+        assert_eq!(shares(limits, 3), [Some(Class::Urgent.of_all()); 2]);
+        assert_ne!(shares(limits, 3), shares(limits, 0));
+        assert_eq!(shares("{ in_flight: 2 }", 3), [Some(Class::Urgent.of_all()), None], "nothing else is limited");
+        assert_eq!(shares("{}", 3), [None, None]);
+        let by_target = shares("{ in_flight: 2, share: { by: target } }", 3);
+        let whole = Target::of(&RouteName::new("a"), "t");
+        assert_eq!(by_target, [Some(Class::Urgent.of_target(&whole, 1)), None]);
+    }
+
     fn share(limits: &str, target: &str) -> Option<Share> {
         let (routes, name) = (routes(limits).unwrap(), RouteName::new("a"));
-        routes.get(&name).unwrap().share(&Target::of(&name, target))
+        routes.get(&name).unwrap().share(Of::Route, &Target::of(&name, target), 0)
     }
 
     #[test]
@@ -81,10 +105,10 @@ mod tests {
             "{ in_flight: 2, share: { by: target, weight: \"target == 'big' && `10` || target == 'odd' && `0`\" } }";
         for (target, weight) in [("big", 10), ("odd", 1), ("small", 1)] {
             let whole = Target::of(&RouteName::new("a"), target);
-            assert_eq!(share(limits, target), Some(Share::of(&whole, weight)), "{target}");
+            assert_eq!(share(limits, target), Some(Class::Usual.of_target(&whole, weight)), "{target}");
         }
         let equal = share("{ calls_per_second: 2, share: { by: target } }", "big");
-        assert_eq!(equal, Some(Share::of(&Target::of(&RouteName::new("a"), "big"), 1)));
+        assert_eq!(equal, Some(Class::Usual.of_target(&Target::of(&RouteName::new("a"), "big"), 1)));
     }
 
     #[test]

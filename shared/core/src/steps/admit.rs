@@ -83,11 +83,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer; places may be held then, until their lease is over.
     pub async fn admit(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
         let ticket = batch.ticket.filter(|ticket| ticket.attempts == batch.attempts);
-        let gates = gates(route, &batch.target);
         let asks = |scope: &Scope| {
             ticket.filter(|ticket| ticket.of == scope.of()).map_or(Asks::Anew, |ticket| Asks::With(ticket.number))
         };
-        self.pass_all(route, batch, gates, asks, lease_until).await
+        self.pass_all(route, batch, asks, lease_until).await
     }
 
     /// The same for one call more of a batch that is being called.
@@ -95,20 +94,21 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// # Errors
     /// As [`admit`](Self::admit).
     pub async fn admit_again(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
-        self.pass_all(route, batch, gates(route, &batch.target), |_| Asks::Again, lease_until).await
+        self.pass_all(route, batch, |_| Asks::Again, lease_until).await
     }
 
     async fn pass_all(
         &self,
         route: &Route,
         batch: &Batch,
-        gates: Vec<(Scope, Limits)>,
         asks: impl Fn(&Scope) -> Asks + Send,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
         let (mut held, mut taken, mut in_trouble, mut have_news) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
-        for (scope, limits) in gates {
+        for (scope, limits) in gates(route, &batch.target) {
+            let share = route.share(scope.of(), &batch.target, batch.priority);
+            let limits = Limits { share, ..limits };
             let ahead_ms = start.since(self.env.now());
             if ahead_ms > 0 {
                 // The next gate's time would be past, and calls too near to each other there.
@@ -425,8 +425,11 @@ const GIVE_WAY_MS: u64 = 8;
 /// calls back there; the Target's only if something is limited or paused there.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
     let limits = Limits { in_flight: route.for_target(of).in_flight, ..Limits::default() };
-    let of_all = Limits { share: route.share(of), ..route.limits() };
     let target = Scope::Target(of.whole());
     let is_asked = limits != Limits::default() || target == route.pause_scope(of);
-    is_asked.then_some((target, limits)).into_iter().chain([(Scope::Route(route.name.clone()), of_all)]).collect()
+    is_asked
+        .then_some((target, limits))
+        .into_iter()
+        .chain([(Scope::Route(route.name.clone()), route.limits())])
+        .collect()
 }

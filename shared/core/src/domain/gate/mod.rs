@@ -22,6 +22,7 @@
 
 mod adaptive;
 mod admission;
+mod classes;
 mod health;
 mod heard;
 mod line;
@@ -43,6 +44,7 @@ use super::id::{BatchId, Revision, RouteName, Target};
 use super::time::Timestamp;
 pub use adaptive::{Adaptive, Bounds, Fared};
 pub use admission::{Admission, Asks};
+pub use classes::Class;
 pub use health::{
     Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
 };
