@@ -56,8 +56,8 @@ struct RouteEntry {
     #[serde(default)]
     shards: shards::Written,
     /// How urgent a task is: JMESPath over the payload that gives a whole number from 0 to 9, or null for 0. The more
-    /// urgent fill the next batch of their Target first, and of ten places one is left for the others. Batches with tasks
-    /// above 0 go first at limits, in nine of ten turns. Absent: 0.
+    /// urgent fill the next batch of their Target first, and of ten places one is left for the others. Batches with
+    /// tasks above 0 go first at limits, in nine of ten turns. Absent: 0.
     priority: Option<Expression>,
     /// The collapse key: JMESPath over the payload that gives a string, or null for a task that replaces no other. Of
     /// waiting tasks with one Target and one key only the newest is called; the others end as `superseded`. Absent:

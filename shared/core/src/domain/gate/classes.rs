@@ -1,7 +1,7 @@
 //! At a limit, batches that hold urgent tasks go first.
 //!
 //! What waits at a gate is of one of two classes, the urgent and the usual. A class is a [`Share`] of the gate's line,
-//! so all that the line knows of turns holds for classes as well: the urgent have nine turns for one of the usual. So an
+//! so all that the line knows of turns holds for classes as well. The urgent have nine turns for one of the usual. An
 //! urgent batch waits for the calls of the next seconds, whose times are told, and for the urgent ones before it. A
 //! usual one with `n` usual ones before it waits for ten times `n + 1` turns at most, however many urgent ones come.
 //!
@@ -65,10 +65,10 @@ mod tests {
 
     const BEGINS: u64 = 1_000_000;
 
-    /// How long a batch waits that comes half a second after 600 usual ones: at ten calls a second, or with ten calls
-    /// in flight of a second each.
-    fn waits(class: Class, places: Option<usize>) -> u64 {
-        let came = BEGINS + 500;
+    /// How long a batch waits that comes so long after 600 usual ones: at ten calls a second, or with ten calls in
+    /// flight of a second each.
+    fn waits(class: Class, places: Option<usize>, after_ms: u64) -> u64 {
+        let came = BEGINS + after_ms;
         let all = [(Some(Class::Usual.of_all()), 600, BEGINS), (Some(class.of_all()), 1, came)];
         let starts = starts_of(&all, places, BEGINS + 500_000);
         assert_eq!(starts.iter().map(Vec::len).collect::<Vec<_>>(), [600, 1], "each is called");
@@ -77,12 +77,13 @@ mod tests {
 
     #[test]
     fn an_urgent_batch_goes_before_hundreds_of_usual_ones_that_wait() {
-        for (places, most) in [(None, 3_600), (Some(10), 3_000)] {
-            let (usual, urgent) = (waits(Class::Usual, places), waits(Class::Urgent, places));
+        // How fast places become free is known after some seconds.
+        for (places, after_ms, least, most) in [(None, 500, 59_000, 3_300), (Some(10), 20_000, 38_000, 6_000)] {
+            let [usual, urgent] = [Class::Usual, Class::Urgent].map(|class| waits(class, places, after_ms));
             println!(
                 "{places:?}: behind 600 usual batches a usual one waits for {usual} ms, an urgent one {urgent} ms"
             );
-            assert!(usual > 55_000, "{usual} ms");
+            assert!(usual >= least, "{usual} ms");
             assert!(urgent <= most, "{urgent} ms");
         }
     }
