@@ -1,5 +1,7 @@
 //! Filling one batch: gathering candidates, writing them into the batch, moving each.
 
+use std::collections::HashMap;
+
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::finish::{self, drive, stored};
@@ -123,6 +125,8 @@ pub struct Filling {
     written: bool,
     joined: Vec<Member>,
     load: Load,
+    /// Bytes of those that joined, as far as they are known.
+    sizes: HashMap<TaskId, u32>,
     missed: Vec<TaskId>,
     /// When candidates were last found.
     last: Timestamp,
@@ -143,7 +147,8 @@ impl Filling {
     /// A batch that is written with its first candidates.
     pub fn new(batch: Batch) -> Self {
         let last = batch.created_at;
-        Self { batch, written: false, joined: Vec::new(), load: Load::default(), missed: Vec::new(), last }
+        let (joined, missed) = (Vec::new(), Vec::new());
+        Self { batch, written: false, joined, load: Load::default(), sizes: HashMap::new(), missed, last }
     }
 
     /// An open batch that an earlier delivery began: it left word of its candidates' fates at just this revision, or
@@ -163,13 +168,19 @@ impl Filling {
             None => drive(store, &batch).await?,
         };
         let missed = batch.members.iter().filter(|member| !joined.contains(member)).map(|m| m.id.clone()).collect();
-        Ok(Self { load: Load::of(&batch, &joined), batch, written: true, joined, missed, last })
+        let sizes = left.map(|left| left.sizes).unwrap_or_default();
+        let sizes = batch.members.iter().map(|member| member.id.clone()).zip(sizes).collect();
+        Ok(Self { load: Load::of(&batch, &joined, &sizes), batch, written: true, joined, sizes, missed, last })
     }
 
     /// What the next delivery needs to know to go on without reading every candidate.
     pub fn knowledge(&self, limits: Limits) -> Resume {
         let (batch, missed) = (self.batch.id.clone(), self.missed.clone());
-        Resume { batch, revision: self.batch.revision, missed, last: limits.quiet_ms.map(|_| self.last) }
+        let size = |member: &Member| self.sizes.get(&member.id).copied().unwrap_or_default();
+        // Else the batch's own bytes are those that it is called with.
+        let is_whole = limits.collapses && self.joined.iter().all(|member| self.sizes.contains_key(&member.id));
+        let sizes = if is_whole { self.batch.members.iter().map(size).collect() } else { Vec::new() };
+        Resume { batch, revision: self.batch.revision, missed, last: limits.quiet_ms.map(|_| self.last), sizes }
     }
 
     /// Adds candidates until the batch is full, no task waits or the window is over. `gathered` comes first.
@@ -277,6 +288,7 @@ impl Filling {
             match joined {
                 Joined::Yes => {
                     self.load.add(&candidate);
+                    self.sizes.insert(candidate.id.clone(), candidate.bytes);
                     self.joined.push(Member { id: candidate.id, round: candidate.round });
                 }
                 Joined::Elsewhere => {

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::domain::id::{Fence, Round, RouteName};
+use crate::domain::traits::Collapse;
 use crate::domain::{Task, Traits};
 use crate::memory::MemoryStore;
 use crate::ports::{self, layer};
@@ -111,5 +112,29 @@ async fn reads_few_pages(store: &Counted) {
         }
         let (pages, entries) = store.read();
         assert!(pages <= 2 && entries <= 400, "batch {batch} read {pages} pages, {entries} entries");
+    }
+}
+
+/// A task with this key, of so many bytes, that came then.
+fn keyed(id: &str, bytes: usize, came: u64) -> Task {
+    let traits = Traits { collapse: Some(Collapse { key: 7, came }), ..Traits::default() };
+    Task::new(TaskId::new(id), target(), "x".repeat(bytes), String::new(), Timestamp(0)).with_traits(traits)
+}
+
+#[tokio::test]
+async fn a_batch_that_is_taken_up_again_carries_only_what_is_called() {
+    let store = MemoryStore::new();
+    let limits = Limits { max_bytes: 250, wait_ms: 60_000, collapses: true, ..Limits::default() };
+    let open = Batch::open(BatchId::new("b"), target(), Fence(1), &[], Timestamp(0), limits.wait_ms);
+    let mut filling = Filling::new(open);
+    for (n, bytes) in [100, 90, 80, 120].into_iter().enumerate() {
+        store.register(&keyed(&format!("t{n}"), bytes, n as u64)).await.unwrap();
+        let mut drain = Drain::new([], [target()], false);
+        let filled = filling.fill(&store, &mut drain, limits, Timestamp(1), None).await.unwrap();
+        assert!(matches!(filled, Filled::Waits { .. }), "it was full with task {n}");
+        assert_eq!(filling.load.bytes(), bytes as u64, "with task {n}");
+        let (batch, left) = (store.batch(&BatchId::new("b")).await.unwrap().unwrap(), filling.knowledge(limits));
+        filling = Filling::resume(&store, batch, Some(left), Timestamp(1)).await.unwrap();
+        assert_eq!((filling.load.bytes(), filling.load.called()), (bytes as u64, 1), "taken up with task {n}");
     }
 }
