@@ -3,7 +3,7 @@
 use groupage_core::domain::task::{Candidate, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, Traits};
 use groupage_core::ports::{
-    Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Tasks, WayBack, layer,
+    Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Spot, Tasks, WayBack, layer,
 };
 
 use super::Witness;
@@ -16,7 +16,7 @@ impl Witness {
 }
 
 impl layer::Tasks for Witness {
-    type Cursor = TaskId;
+    type Cursor = Spot;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
         self.comes(task);

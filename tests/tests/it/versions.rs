@@ -49,6 +49,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         revision: Revision(4),
         missed: vec![TaskId::new("p2")],
         last: (!bare).then_some(Timestamp(8)),
+        sizes: if bare { Vec::new() } else { vec![20] },
     };
     let lead = Lead {
         term: Term { target: target.clone(), workflow, fence: Fence(3) },

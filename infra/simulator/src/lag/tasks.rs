@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 use groupage_core::domain::task::{Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
-    Entries, Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
-    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
+    Entries, Env, Freshness, Joined, Look, Page, PassedOver, PutBack, Queue, Registered, Result, Scheduled, Segment,
+    Settlement, Sought, Spot, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 use super::Lagging;
@@ -16,7 +16,7 @@ use super::versions::{push, shown};
 /// What the index shows.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    visible: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
+    visible: BTreeMap<Target, Queue>,
     /// Changes on their way, in the order in which they become visible.
     pending: BTreeMap<(Timestamp, u64), Shift>,
     changes: u64,
@@ -75,12 +75,12 @@ impl Index {
         while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= now) {
             match entry.remove() {
                 Shift::Show(target, candidate) => {
-                    self.visible.entry(target).or_default().insert(candidate.id.clone(), candidate);
+                    self.visible.entry(target).or_default().show(candidate);
                 }
                 Shift::Hide(id, round) => {
                     for waiting in self.visible.values_mut() {
                         if waiting.get(&id).is_some_and(|candidate| candidate.round <= round) {
-                            waiting.remove(&id);
+                            waiting.hide(&id);
                         }
                     }
                 }
@@ -91,7 +91,7 @@ impl Index {
 
 /// No layer: the pages are those of an index of its own, and so are the positions in it.
 impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
-    type Cursor = TaskId;
+    type Cursor = Spot;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
         let registered = self.inner.register(task).await?;
@@ -110,20 +110,20 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
         Ok(ids.iter().filter_map(|id| shown(replica.get(id)?, now).cloned()).collect())
     }
 
-    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+    async fn waiting(&self, target: &Target, after: Option<&Spot>, limit: usize) -> Result<Page<Spot>> {
         // The inner index is read as well, so that its cost is counted.
         self.inner.waiting(target, None, limit).await?;
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         index.catch_up(self.clock.now());
-        Ok(Page::of(index.visible.get(target), after, limit))
+        Ok(index.visible.get(target).map_or_else(Page::default, |waiting| waiting.page(after, limit)))
     }
 
-    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+    async fn urgent(&self, target: &Target, above: u8, after: Option<&Spot>, limit: usize) -> Result<Page<Spot>> {
         // The inner index is read as well, so that its cost is counted.
-        self.inner.urgent(target, limit).await?;
+        self.inner.urgent(target, above, None, limit).await?;
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         index.catch_up(self.clock.now());
-        Ok(Page::urgent(index.visible.get(target), limit))
+        Ok(index.visible.get(target).map_or_else(Page::default, |waiting| waiting.urgent(above, after, limit)))
     }
 
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {

@@ -3,11 +3,11 @@
 use groupage_aws::price::{self, Image};
 use groupage_aws::{ATTEMPTS, Place, Units};
 use groupage_core::domain::id::Part;
-use groupage_core::domain::task::{Candidate, Status, Task, Ties};
+use groupage_core::domain::task::{Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
     Entries, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment, Settlement,
-    Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
+    Sought, Spot, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 use super::{RETENTION_MS, Store};
@@ -108,7 +108,7 @@ fn was_batched(task: Option<&Task>) -> bool {
 }
 
 impl Tasks for Store {
-    type Cursor = TaskId;
+    type Cursor = Spot;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
         self.put(task, ATTEMPTS).await
@@ -130,7 +130,7 @@ impl Tasks for Store {
         self.inner.read(ids, freshness).await
     }
 
-    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
+    async fn waiting(&self, target: &Target, after: Option<&Spot>, limit: usize) -> Result<Page<Spot>> {
         let keys = Keys::of(Place::Tasks, target.as_str(), Some(target.as_str()));
         self.call(Hop::Page, keys).await?;
         let page = self.inner.waiting(target, after, limit).await?;
@@ -139,12 +139,12 @@ impl Tasks for Store {
         Ok(page)
     }
 
-    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
+    async fn urgent(&self, target: &Target, above: u8, after: Option<&Spot>, limit: usize) -> Result<Page<Spot>> {
         let keys = Keys::of(Place::Tasks, target.as_str(), Some(target.as_str()));
         self.call(Hop::Page, keys).await?;
-        let urgent = self.inner.urgent(target, limit).await?;
+        let urgent = self.inner.urgent(target, above, after, limit).await?;
         let now = self.now();
-        self.paged(keys, urgent.iter().map(|candidate| price::waiting_bytes(target, candidate, now)).sum());
+        self.paged(keys, urgent.candidates.iter().map(|candidate| price::waiting_bytes(target, candidate, now)).sum());
         Ok(urgent)
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Query<'a> {
     /// The only attributes that are wanted, if not all are.
     only: &'static [&'static str],
     after: Option<Item>,
+    /// Whether the items come from the last to the first.
+    from_the_end: bool,
     freshness: Freshness,
     limit: usize,
 }
@@ -28,7 +30,8 @@ pub(crate) struct Query<'a> {
 impl<'a> Query<'a> {
     /// The first items of a partition.
     pub(crate) const fn of(what: &'static str, key: Key<'a>, limit: usize) -> Self {
-        Self { what, key, index: None, sort: None, only: &[], after: None, freshness: Freshness::Eventual, limit }
+        let (from_the_end, freshness) = (false, Freshness::Eventual);
+        Self { what, key, index: None, sort: None, only: &[], after: None, from_the_end, freshness, limit }
     }
 
     /// Of an index, which lags behind its table.
@@ -41,6 +44,11 @@ impl<'a> Query<'a> {
         Self { sort: Some(sort), ..self }
     }
 
+    /// From the last to the first.
+    pub(crate) fn from_the_end(self) -> Self {
+        Self { from_the_end: true, ..self }
+    }
+
     /// From where another page ended.
     pub(crate) fn after(self, after: Option<Item>) -> Self {
         Self { after, ..self }
@@ -50,7 +58,7 @@ impl<'a> Query<'a> {
 impl Dynamo {
     /// A page's items, and where the next one begins.
     pub(crate) async fn query(&self, query: Query<'_>) -> Result<(Vec<Item>, Option<Item>)> {
-        let Query { what, key, index, sort, only, after, freshness, limit } = query;
+        let Query { what, key, index, sort, only, after, from_the_end, freshness, limit } = query;
         let mut terms = Terms::default();
         let keys: Vec<Clause> = [Clause::Equals(key.attribute, text(key.id))].into_iter().chain(sort).collect();
         let condition = terms.condition(&keys);
@@ -66,6 +74,7 @@ impl Dynamo {
             .set_expression_attribute_names(names)
             .set_expression_attribute_values(values)
             .consistent_read(freshness == Freshness::Latest)
+            .scan_index_forward(!from_the_end)
             .limit(page_size(limit))
             .set_exclusive_start_key(after)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)

@@ -1,10 +1,12 @@
 //! Which tasks a leader considers next, and which it need not consider again.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
 use super::batch::{Room, urgency};
 use super::id::{Round, Target, TaskId};
 use super::task::Candidate;
+use super::traits::MAX_PRIORITY;
 
 /// A leader's walk over the waiting tasks of the shards that it gathers from.
 ///
@@ -17,13 +19,30 @@ pub struct Drain<C> {
     queue: VecDeque<Candidate>,
     /// The latest round each task was considered in.
     seen: HashMap<TaskId, Round>,
-    /// Where the walk is in each shard; the next to be read comes first.
-    shards: VecDeque<(Target, Position<C>)>,
+    /// The walk through each shard; the next to be read comes first.
+    walks: VecDeque<Walk<C>>,
     /// Whether candidates are read before they are moved: a read costs a fifth of a refused write. A move that was
     /// refused shows that the index is stale, candidates that all prove to be waiting show that it is not.
     verify: bool,
     /// Where tasks have priorities: how many places have gone by urgency since one was left for others.
     passed: usize,
+}
+
+/// The walk through one shard, whose index has the usual tasks in front and the most urgent last.
+#[derive(Debug)]
+struct Walk<C> {
+    of: Target,
+    position: Position<C>,
+    /// What lies behind the position is at least so urgent.
+    least: u8,
+    /// How far the urgent were read from the end, and how urgent the last of these was.
+    from_the_end: Option<(C, u8)>,
+}
+
+impl<C> Walk<C> {
+    const fn of(of: Target) -> Self {
+        Self { of, position: Position::Start, least: 0, from_the_end: None }
+    }
 }
 
 #[derive(Debug)]
@@ -49,8 +68,8 @@ impl<C: Clone> Drain<C> {
         shards: impl IntoIterator<Item = Target>,
         verify: bool,
     ) -> Self {
-        let shards = shards.into_iter().map(|shard| (shard, Position::Start)).collect();
-        let mut drain = Self { queue: VecDeque::new(), seen: HashMap::new(), shards, verify, passed: 0 };
+        let walks = shards.into_iter().map(Walk::of).collect();
+        let mut drain = Self { queue: VecDeque::new(), seen: HashMap::new(), walks, verify, passed: 0 };
         drain.offer(own);
         drain
     }
@@ -68,27 +87,40 @@ impl<C: Clone> Drain<C> {
     /// the index has no more.
     pub fn wants(&self, room: &Room, most: usize) -> Vec<NextPage<C>> {
         let wants = room.wants();
-        let has_enough = self.queue.len() >= wants && {
-            // Else the urgent alone would fill all batches.
-            let usual = || self.queue.iter().filter(|queued| queued.traits.priority == 0).count();
-            !room.urgent_first() || usual() >= urgency::for_others(wants)
-        };
-        if room.is_full() || has_enough {
+        let is_short = self.queue.len() < wants;
+        // Else the most urgent alone would fill all batches.
+        let lacks_below = if room.urgent_first() { self.lacks_others_below(wants) } else { None };
+        if room.is_full() || !(is_short || lacks_below.is_some()) {
             return Vec::new();
         }
-        let next = |(of, position): &(Target, Position<C>)| match position {
+        let next = |Walk { of, position, .. }: &Walk<C>| match position {
             Position::Start => Some(NextPage { of: of.clone(), after: None }),
             Position::After(cursor) => Some(NextPage { of: of.clone(), after: Some(cursor.clone()) }),
             Position::End => None,
         };
-        self.shards.iter().filter_map(next).take(most).collect()
+        let walks = self.walks.iter().filter(|walk| is_short || lacks_below.is_some_and(|most| walk.least < most));
+        walks.filter_map(next).take(most).collect()
+    }
+
+    /// The priority of the most urgent that are queued, if there are too few below it for the places that are left to
+    /// such.
+    fn lacks_others_below(&self, wants: usize) -> Option<u8> {
+        let priorities = || self.queue.iter().map(|queued| queued.traits.priority);
+        let most = priorities().max()?;
+        (priorities().filter(|own| *own < most).count() < urgency::for_others(wants)).then_some(most)
     }
 
     /// Adds a page of the index. The shard's next one comes after those of the others.
     pub fn add_page(&mut self, of: &Target, candidates: impl IntoIterator<Item = Candidate>, next: Option<C>) {
-        self.offer(candidates);
-        self.shards.retain(|(shard, _)| shard != of);
-        self.shards.push_back((of.clone(), next.map_or(Position::End, Position::After)));
+        let mut last = None;
+        self.offer(candidates.into_iter().inspect(|candidate| last = Some(candidate.traits.priority)));
+        if let Some(at) = self.walks.iter().position(|walk| walk.of == *of)
+            && let Some(mut walk) = self.walks.remove(at)
+        {
+            walk.least = last.unwrap_or(walk.least);
+            walk.position = next.map_or(Position::End, Position::After);
+            self.walks.push_back(walk);
+        }
     }
 
     /// Takes what fits; also says whether that fills the batch.
@@ -110,12 +142,41 @@ impl<C: Clone> Drain<C> {
 
     /// The shards that it walks.
     pub fn shards(&self) -> Vec<Target> {
-        self.shards.iter().map(|(shard, _)| shard.clone()).collect()
+        self.walks.iter().map(|walk| walk.of.clone()).collect()
     }
 
-    /// Adds urgent tasks, whatever pages have been read.
-    pub fn add_urgent(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
+    /// Above which priority tasks would go before those that are queued for this room: it is asked for them before each
+    /// batch, whatever pages have been read. `None` if there can be none.
+    pub fn urgent_above(&self, room: &Room) -> Option<u8> {
+        let mut priorities: Vec<u8> = self.queue.iter().map(|queued| queued.traits.priority).collect();
+        priorities.sort_unstable_by_key(|priority| Reverse(*priority));
+        let last = room.wants().checked_sub(1)?;
+        Some(priorities.get(last).copied().unwrap_or_default()).filter(|above| *above < MAX_PRIORITY)
+    }
+
+    /// Adds the most urgent tasks of a shard, all of a priority `above` this. If all of them were known and there are
+    /// more, returns behind what the next page is to be read: where an earlier one ended, as far as that is known.
+    pub fn add_urgent(&mut self, of: &Target, above: u8, candidates: Vec<Candidate>, next: Option<C>) -> Option<C> {
+        let before = self.from_the_end(of).and_then(Option::take);
+        let is_new = self.offer_urgent(of, candidates, next.clone());
+        let after = before.filter(|(_, reached)| *reached > above);
+        if is_new { None } else { next.map(|next| after.map_or(next, |(after, _)| after)) }
+    }
+
+    /// Adds urgent tasks of a shard that come behind others, and keeps how far they go. Returns whether one of them is
+    /// new.
+    pub fn offer_urgent(&mut self, of: &Target, candidates: Vec<Candidate>, next: Option<C>) -> bool {
+        let reached = next.zip(candidates.last().map(|last| last.traits.priority));
+        let before = self.queue.len();
         self.offer(candidates);
+        if let Some(from_the_end) = self.from_the_end(of) {
+            *from_the_end = reached;
+        }
+        self.queue.len() > before
+    }
+
+    fn from_the_end(&mut self, of: &Target) -> Option<&mut Option<(C, u8)>> {
+        self.walks.iter_mut().find(|walk| walk.of == *of).map(|walk| &mut walk.from_the_end)
     }
 
     /// Whether candidates must be read before they are moved.
@@ -136,16 +197,16 @@ impl<C: Clone> Drain<C> {
     /// Goes through these shards too, if they are new. A shard once walked stays.
     pub fn come_to(&mut self, shards: impl IntoIterator<Item = Target>) {
         for shard in shards {
-            if self.shards.iter().all(|(known, _)| *known != shard) {
-                self.shards.push_back((shard, Position::Start));
+            if self.walks.iter().all(|known| known.of != shard) {
+                self.walks.push_back(Walk::of(shard));
             }
         }
     }
 
     /// Walks the index once more from its beginning: new entries may sort before the cursors.
     pub fn start_over(&mut self) {
-        for (_, position) in &mut self.shards {
-            *position = Position::Start;
+        for walk in &mut self.walks {
+            *walk = Walk::of(walk.of.clone());
         }
     }
 
@@ -242,25 +303,61 @@ mod tests {
         }
     }
 
+    fn urgent(id: &str, priority: u8) -> Candidate {
+        Candidate { traits: Traits { priority, ..Traits::default() }, ..candidate(id, 0) }
+    }
+
+    fn urgent_first(max_items: usize) -> Room {
+        Limits { max_items, urgent_first: true, ..Limits::default() }.room()
+    }
+
     #[test]
-    fn urgent_tasks_fill_a_batch_first_and_are_looked_for_beside_usual_ones() {
-        let urgent = |id: &str| {
-            let traits = Traits { priority: 5, ..Traits::default() };
-            Candidate { traits, ..candidate(id, 0) }
-        };
-        let room = Limits { max_items: 3, urgent_first: true, ..Limits::default() }.room();
+    fn urgent_tasks_fill_a_batch_first_and_are_looked_for_beside_less_urgent_ones() {
+        let room = urgent_first(3);
         let mut drain = Drain::<u8>::new([candidate("a", 0)], [home()], false);
-        drain.add_urgent(["u", "v", "w"].map(urgent));
+        let of = |ids: &[&str]| ids.iter().map(|id| urgent(id, 5)).collect::<Vec<_>>();
+        assert_eq!(drain.urgent_above(&room), Some(0), "it knows too few");
+        drain.add_urgent(&home(), 0, of(&["u", "v", "w"]), None);
         assert_eq!(drain.wants(&room, 1), [], "one is there for the place that is left");
-        assert_eq!(drain.take(&room), (["u", "v", "w"].map(urgent).to_vec(), true));
-        drain.add_urgent(["u", "x"].map(urgent));
-        assert_eq!(drain.take(&room), (vec![urgent("x"), candidate("a", 0)], false), "each comes once");
-        drain.add_urgent((0..20).map(|n| urgent(&format!("y{n:02}"))));
+        assert_eq!(drain.take(&room), (of(&["u", "v", "w"]), true));
+        drain.add_urgent(&home(), 0, of(&["u", "x"]), None);
+        assert_eq!(drain.take(&room), ([of(&["x"]), vec![candidate("a", 0)]].concat(), false), "each comes once");
+        let many: Vec<String> = (0..20).map(|n| format!("y{n:02}")).collect();
+        drain.add_urgent(&home(), 0, many.iter().map(|id| urgent(id, 5)).collect(), None);
         assert_eq!(drain.wants(&room, 1), [page(0, None)], "the urgent alone would fill all batches");
-        drain.add_page(&home(), [candidate("b", 0)], None);
+        drain.add_page(&home(), [candidate("b", 0)], Some(1));
         assert_eq!(drain.wants(&room, 1), []);
-        let taken: Vec<_> = (0..7).flat_map(|_| drain.take(&room).0).collect();
-        assert_eq!((taken.len(), taken.iter().position(|taken| *taken == candidate("b", 0))), (21, Some(4)));
+        let taken: Vec<_> = (0..6).flat_map(|_| drain.take(&room).0).collect();
+        assert_eq!((taken.len(), taken.iter().position(|taken| *taken == candidate("b", 0))), (18, Some(4)));
+        assert_eq!(drain.wants(&room, 1), [page(0, Some(1))]);
+        drain.add_page(&home(), [urgent("y00", 5)], Some(2));
+        drain.add_urgent(&home(), 0, of(&["z"]), None);
+        assert_eq!(drain.wants(&room, 1), [], "none that is less urgent lies behind");
+        drain.start_over();
+        assert_eq!(drain.wants(&room, 1), [page(0, None)], "but one may have come since");
+    }
+
+    #[test]
+    fn only_those_are_asked_for_that_would_go_before_the_ones_that_are_known() {
+        let known = [urgent("a", 3), urgent("b", 9), urgent("c", 9), candidate("d", 0)];
+        let drain = Drain::<u8>::new(known, [home()], false);
+        let above = |items| drain.urgent_above(&urgent_first(items));
+        assert_eq!([2, 3, 4, 5].map(above), [None, Some(3), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn a_leader_that_knows_the_most_urgent_reads_on_where_it_ended() {
+        let mut drain = Drain::<u8>::new([], [home()], false);
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|id| vec![urgent(id, 5)]);
+        assert_eq!(drain.add_urgent(&home(), 0, a.clone(), Some(1)), None, "it is new");
+        assert_eq!(drain.add_urgent(&home(), 0, a.clone(), Some(1)), Some(1));
+        assert!(drain.offer_urgent(&home(), b, Some(2)));
+        assert_eq!(drain.add_urgent(&home(), 0, a.clone(), Some(1)), Some(2));
+        assert!(drain.offer_urgent(&home(), c, Some(3)));
+        assert_eq!(drain.add_urgent(&home(), 5, a.clone(), Some(1)), Some(1), "those behind are not above");
+        assert!(drain.offer_urgent(&home(), d, None));
+        assert_eq!(drain.add_urgent(&home(), 0, a.clone(), Some(1)), Some(1), "nothing lies behind the end");
+        assert_eq!(drain.add_urgent(&home(), 0, a, None), None, "there are no more");
     }
 
     #[test]

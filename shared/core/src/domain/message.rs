@@ -200,6 +200,9 @@ pub struct Resume {
     /// When the latest ones came, if the batch ends once nothing comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
+    /// How many bytes each candidate has, in the batch's order, if tasks may replace others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<u32>,
 }
 
 /// A batch to finish.

@@ -52,8 +52,12 @@ impl Default for Traits {
 }
 
 impl Traits {
-    /// The words of urgent tasks lie between these, and no others.
-    pub const URGENT: [&str; 2] = ["created 0", "created 9"];
+    /// The words of tasks that are more urgent than this lie between these, and no others.
+    #[must_use]
+    pub fn urgent_words(above: u8) -> [String; 2] {
+        // What comes behind a 9.
+        [format!("{CREATED} {}", above.saturating_add(1)), format!("{CREATED} :")]
+    }
 
     /// The word under which a task with these traits waits.
     #[must_use]
@@ -81,8 +85,8 @@ impl Traits {
     /// Reads the text of traits. What a later version may have added is passed over.
     fn parse(text: &str) -> Self {
         let mut words = text.split(' ');
-        let below = words.next().and_then(|first| first.parse().ok()).unwrap_or(MAX_PRIORITY);
-        let mut traits = Self { priority: MAX_PRIORITY.saturating_sub(below), ..Self::default() };
+        let priority = words.next().and_then(|first| first.parse().ok()).unwrap_or_default();
+        let mut traits = Self { priority: MAX_PRIORITY.min(priority), ..Self::default() };
         for word in words {
             match word.split_at_checked(1) {
                 Some(("k", rest)) => traits.collapse = Collapse::parse(rest),
@@ -95,11 +99,11 @@ impl Traits {
     }
 }
 
-/// The canonical text. How far the priority is below the highest comes first and the key next, so an index that is
-/// sorted by the text has the most urgent in front, and the tasks of one key side by side.
+/// The canonical text. The priority comes first and the key next, so an index that is sorted by the text has the usual
+/// tasks in front, the most urgent last, and the tasks of one key side by side.
 impl fmt::Display for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", MAX_PRIORITY.saturating_sub(self.priority))?;
+        write!(f, "{}", self.priority)?;
         if let Some(Collapse { key, came }) = self.collapse {
             write!(f, " k{key:032x}.{came:017}")?;
         }
@@ -162,12 +166,12 @@ mod tests {
             assert_eq!(Traits::of_word(other), None, "{other}");
         }
         let heavy = Traits { weight: 5, closes: true, ..Traits::default() };
-        assert_eq!(heavy.waiting_word(), "created 9 w5 c");
+        assert_eq!(heavy.waiting_word(), "created 0 w5 c");
     }
 
     #[test]
     fn what_a_later_version_adds_is_passed_over() {
-        assert_eq!(Traits::of_word("created 6 z9 w5 kx"), Some(Traits { priority: 3, weight: 5, ..Traits::default() }));
+        assert_eq!(Traits::of_word("created 3 z9 w5 kx"), Some(Traits { priority: 3, weight: 5, ..Traits::default() }));
         assert_eq!(Traits::of_word("created é"), Some(Traits::default()));
     }
 
@@ -203,16 +207,16 @@ mod tests {
         }
 
         #[test]
-        fn an_index_by_the_text_has_the_urgent_first_and_a_key_side_by_side_in_order(
+        fn an_index_by_the_text_has_the_urgent_last_and_a_key_side_by_side_in_order(
             one in traits(), other in traits(), came in 0..10_u64.pow(17),
         ) {
             if one.priority != other.priority {
-                let more_urgent = one.priority > other.priority;
-                prop_assert!(one == Traits::default() || other == Traits::default()
-                    || (one.waiting_word() < other.waiting_word()) == more_urgent);
-                let [first, last] = Traits::URGENT;
-                let is_urgent = (first..=last).contains(&one.waiting_word().as_str());
-                prop_assert_eq!(is_urgent, one.priority > 0);
+                prop_assert_eq!(one.waiting_word() < other.waiting_word(), one.priority < other.priority);
+            }
+            for above in 0..MAX_PRIORITY {
+                let [first, last] = Traits::urgent_words(above);
+                let is_urgent = (first..=last).contains(&one.waiting_word());
+                prop_assert_eq!(is_urgent, one.priority > above);
             }
             if let Some(collapse) = one.collapse {
                 let later = Traits { collapse: Some(Collapse { came, ..collapse }), ..one };

@@ -27,9 +27,9 @@ use crate::domain::lock::Lock;
 use crate::domain::session::Session;
 use crate::domain::shelf::{Bookmarks, Shelf};
 use crate::domain::stream::{Life, Stream};
-use crate::domain::task::{Candidate, Task};
+use crate::domain::task::Task;
 use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, Timestamp, TrackerId};
-use crate::ports::{Census, Result};
+use crate::ports::{Census, Queue, Result};
 
 pub use due::due;
 pub use queues::{Delivery, MemoryQueues};
@@ -58,8 +58,8 @@ pub struct MemoryStore {
 #[derive(Clone, Debug, Default)]
 struct Tables {
     tasks: HashMap<TaskId, Task>,
-    /// What the index shows: waiting tasks by Target, in the order of their ids.
-    waiting: BTreeMap<Target, BTreeMap<TaskId, Candidate>>,
+    /// What the index shows: waiting tasks by Target.
+    waiting: BTreeMap<Target, Queue>,
     /// Scheduled tasks, by when they are due.
     due: BTreeSet<(Timestamp, TaskId)>,
     /// What is kept of each failed task's failure, and whether it is filed.

@@ -11,23 +11,23 @@ use crate::domain::task::{Candidate, Status, Task, Ties};
 use crate::domain::{BatchId, Part, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use crate::ports::{
     Entries, Entry, Freshness, Joined, Look, Page, PassedOver, PutBack, Registered, Result, Scheduled, Segment,
-    Settlement, Sought, Stored, Tasks, Waiting, WaitingPage, WayBack,
+    Settlement, Sought, Spot, Stored, Tasks, Waiting, WaitingPage, WayBack,
 };
 
 impl Tables {
     pub(super) fn show(&mut self, target: &Target, candidate: Candidate) {
-        self.waiting.entry(target.clone()).or_default().insert(candidate.id.clone(), candidate);
+        self.waiting.entry(target.clone()).or_default().show(candidate);
     }
 
     fn hide(&mut self, target: &Target, id: &TaskId) {
         if let Some(waiting) = self.waiting.get_mut(target) {
-            waiting.remove(id);
+            waiting.hide(id);
         }
     }
 }
 
 impl Tasks for MemoryStore {
-    type Cursor = TaskId;
+    type Cursor = Spot;
 
     async fn register(&self, task: &Task) -> Result<Registered> {
         let mut tables = self.tables();
@@ -49,12 +49,12 @@ impl Tasks for MemoryStore {
         Ok(ids.iter().filter_map(|id| tables.tasks.get(id).cloned()).collect())
     }
 
-    async fn waiting(&self, target: &Target, after: Option<&TaskId>, limit: usize) -> Result<Page<TaskId>> {
-        Ok(Page::of(self.tables().waiting.get(target), after, limit))
+    async fn waiting(&self, target: &Target, after: Option<&Spot>, limit: usize) -> Result<Page<Spot>> {
+        Ok(self.tables().waiting.get(target).map_or_else(Page::default, |waiting| waiting.page(after, limit)))
     }
 
-    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
-        Ok(Page::urgent(self.tables().waiting.get(target), limit))
+    async fn urgent(&self, target: &Target, above: u8, after: Option<&Spot>, limit: usize) -> Result<Page<Spot>> {
+        Ok(self.tables().waiting.get(target).map_or_else(Page::default, |waiting| waiting.urgent(above, after, limit)))
     }
 
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
@@ -63,7 +63,7 @@ impl Tasks for MemoryStore {
         let waiting: BTreeMap<&TaskId, (&Target, &Candidate)> = tables
             .waiting
             .iter()
-            .flat_map(|(target, waiting)| waiting.iter().map(move |(id, candidate)| (id, (target, candidate))))
+            .flat_map(|(target, waiting)| waiting.iter().map(move |candidate| (&candidate.id, (target, candidate))))
             .filter(|(id, _)| {
                 segment_of(id, part.of) == part.index && after.is_none_or(|after| id.as_str() > after.0.as_str())
             })

@@ -1,9 +1,5 @@
 //! The tasks and the index of those that wait.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
-
 use super::declare::port;
 use super::{Entries, Look, Result, Stored};
 use crate::domain::batch::Member;
@@ -53,7 +49,7 @@ pub enum Freshness {
     Latest,
 }
 
-/// A page of the index of waiting tasks, in no useful order; the index lags behind the tasks.
+/// A page of the index of waiting tasks, ordered by their priority alone; the index lags behind the tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<C> {
     /// The tasks.
@@ -62,23 +58,10 @@ pub struct Page<C> {
     pub next: Option<C>,
 }
 
-impl Page<TaskId> {
-    /// Of the tasks that wait for one Target, if any do: up to `limit` that come after the one of this id.
-    pub fn of(waiting: Option<&BTreeMap<TaskId, Candidate>>, after: Option<&TaskId>, limit: usize) -> Self {
-        let from = after.map_or(Unbounded, Excluded);
-        let after = waiting.into_iter().flat_map(|waiting| waiting.range::<TaskId, _>((from, Unbounded)));
-        let candidates: Vec<Candidate> = after.take(limit).map(|(_, candidate)| candidate.clone()).collect();
-        let next = (candidates.len() == limit).then(|| candidates.last().map(|last| last.id.clone())).flatten();
-        Self { candidates, next }
-    }
-
-    /// Up to `limit` of them that are urgent, the most urgent first.
-    pub fn urgent(waiting: Option<&BTreeMap<TaskId, Candidate>>, limit: usize) -> Vec<Candidate> {
-        let all = waiting.into_iter().flat_map(BTreeMap::values);
-        let mut urgent: Vec<Candidate> = all.filter(|candidate| candidate.traits.priority > 0).cloned().collect();
-        urgent.sort_by_key(|candidate| Reverse(candidate.traits.priority));
-        urgent.truncate(limit);
-        urgent
+impl<C> Default for Page<C> {
+    /// The last one, and empty.
+    fn default() -> Self {
+        Self { candidates: Vec::new(), next: None }
     }
 }
 
@@ -191,7 +174,7 @@ port! {
         /// Reads tasks; those that are not there are left out, and the order is any.
         async fn read(&self, ids: &[TaskId], freshness: Freshness) -> Result<Vec<Task>>;
 
-        /// Reads one page of the index: up to `limit` tasks that wait for `target`.
+        /// Reads one page of the index: up to `limit` tasks that wait for `target`, the least urgent first.
         async fn waiting(
             &self,
             target: &Target,
@@ -199,8 +182,15 @@ port! {
             limit: usize,
         ) -> Result<Page<Self::Cursor>>;
 
-        /// Reads up to `limit` tasks of the index that wait for `target` and are urgent, the most urgent ones.
-        async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>>;
+        /// Reads one page of the index from its end: up to `limit` tasks that wait for `target` with a priority `above`
+        /// this, the most urgent first. Assumes of `after`, which another such page gave: its last task had one, too.
+        async fn urgent(
+            &self,
+            target: &Target,
+            above: u8,
+            after: Option<&Self::Cursor>,
+            limit: usize,
+        ) -> Result<Page<Self::Cursor>>;
 
         /// Reads one page of a segment of the index, in no order: of the entries that it looks at it returns those that
         /// have waited for long.

@@ -22,6 +22,20 @@ impl Reads {
     }
 }
 
+impl Reads {
+    /// Each that is there, with its field.
+    pub(super) fn written(&self) -> impl Iterator<Item = (&'static str, &Expression)> {
+        let Self { weight, close_when, collapse, priority } = self;
+        let all = [
+            ("batch.weight", weight),
+            ("batch.close_when", close_when),
+            ("collapse", collapse),
+            ("priority", priority),
+        ];
+        all.into_iter().filter_map(|(field, expression)| Some((field, expression.as_ref()?)))
+    }
+}
+
 impl Route {
     /// What it reads out of a payload for grouping: the options by name, with their expressions.
     pub fn readings(&self) -> impl Iterator<Item = (&'static str, &str)> {

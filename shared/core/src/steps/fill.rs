@@ -1,5 +1,7 @@
 //! Filling one batch: gathering candidates, writing them into the batch, moving each.
 
+use std::collections::HashMap;
+
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::finish::{self, drive, stored};
@@ -34,9 +36,7 @@ impl Gathered {
     ) -> Result<Self, Error> {
         let mut candidates: Vec<Candidate> = Vec::new();
         if room.urgent_first() {
-            for shard in drain.shards() {
-                drain.add_urgent(urgent(store, target, &shard, room.wants().max(MIN_PAGE), now).await?);
-            }
+            look_for_urgent(store, target, drain, room, now).await?;
         }
         loop {
             let left = room.beside(&candidates);
@@ -73,22 +73,38 @@ impl Gathered {
     }
 }
 
-/// The urgent tasks of a shard, for the leader by the lock of `target`: whatever it has read of the index before, they
-/// may have come since.
-async fn urgent<S: Tasks + Locks>(
+/// Adds the tasks of each shard that would go before those that the leader knows, who leads by the lock of `target`:
+/// whatever it has read of the index before, they may have come since. If it knows the most urgent ones, since they wait
+/// in its queue or the index lags, one more page shows some behind them.
+async fn look_for_urgent<S: Tasks + Locks>(
     store: &S,
     target: &Target,
-    of: &Target,
-    limit: usize,
+    drain: &mut Drain<S::Cursor>,
+    room: &Room,
     now: Timestamp,
-) -> Result<Vec<Candidate>, Error> {
-    let urgent = store.urgent(of, limit).await?;
-    let is_led = of != target && !urgent.is_empty() && store.lock(of).await?.is_some_and(|lock| lock.is_led(now));
-    Ok(if is_led { Vec::new() } else { urgent })
+) -> Result<(), Error> {
+    let limit = room.wants().max(MIN_PAGE);
+    for shard in drain.shards() {
+        let Some(above) = drain.urgent_above(room) else { return Ok(()) };
+        let Page { candidates, next } = store.urgent(&shard, above, None, limit).await?;
+        if candidates.is_empty() || is_led_by_another(store, target, &shard, now).await? {
+            continue;
+        }
+        if let Some(after) = drain.add_urgent(&shard, above, candidates, next) {
+            let Page { candidates, next } = store.urgent(&shard, above, Some(&after), limit).await?;
+            drain.offer_urgent(&shard, candidates, next);
+        }
+    }
+    Ok(())
 }
 
-/// Reads a page for the leader by the lock of `target`. What waits in a shard with a leader of its own is left to that:
-/// two who reach for the same tasks pay for refused moves.
+/// Whether a shard has a leader of its own, beside the one by the lock of `target`. What waits there is left to it: two
+/// who reach for the same tasks pay for refused moves.
+async fn is_led_by_another<S: Locks>(store: &S, target: &Target, of: &Target, now: Timestamp) -> Result<bool, Error> {
+    Ok(of != target && store.lock(of).await?.is_some_and(|lock| lock.is_led(now)))
+}
+
+/// Reads a page for the leader by the lock of `target`.
 async fn page<S: Tasks + Locks>(
     store: &S,
     target: &Target,
@@ -98,9 +114,8 @@ async fn page<S: Tasks + Locks>(
 ) -> Result<Page<S::Cursor>, Error> {
     let NextPage { of, after } = next;
     let page = store.waiting(&of, after.as_ref(), limit).await?;
-    let is_another = of != *target && !page.candidates.is_empty();
-    let is_led = is_another && store.lock(&of).await?.is_some_and(|lock| lock.is_led(now));
-    Ok(if is_led { Page { candidates: Vec::new(), next: None } } else { page })
+    let is_left = !page.candidates.is_empty() && is_led_by_another(store, target, &of, now).await?;
+    Ok(if is_left { Page::default() } else { page })
 }
 
 /// A batch being filled, with the fates of its candidates.
@@ -110,6 +125,8 @@ pub struct Filling {
     written: bool,
     joined: Vec<Member>,
     load: Load,
+    /// Bytes of those that joined, as far as they are known.
+    sizes: HashMap<TaskId, u32>,
     missed: Vec<TaskId>,
     /// When candidates were last found.
     last: Timestamp,
@@ -130,7 +147,8 @@ impl Filling {
     /// A batch that is written with its first candidates.
     pub fn new(batch: Batch) -> Self {
         let last = batch.created_at;
-        Self { batch, written: false, joined: Vec::new(), load: Load::default(), missed: Vec::new(), last }
+        let (joined, missed) = (Vec::new(), Vec::new());
+        Self { batch, written: false, joined, load: Load::default(), sizes: HashMap::new(), missed, last }
     }
 
     /// An open batch that an earlier delivery began: it left word of its candidates' fates at just this revision, or
@@ -150,13 +168,19 @@ impl Filling {
             None => drive(store, &batch).await?,
         };
         let missed = batch.members.iter().filter(|member| !joined.contains(member)).map(|m| m.id.clone()).collect();
-        Ok(Self { load: Load::of(&batch, &joined), batch, written: true, joined, missed, last })
+        let sizes = left.map(|left| left.sizes).unwrap_or_default();
+        let sizes = batch.members.iter().map(|member| member.id.clone()).zip(sizes).collect();
+        Ok(Self { load: Load::of(&batch, &joined, &sizes), batch, written: true, joined, sizes, missed, last })
     }
 
     /// What the next delivery needs to know to go on without reading every candidate.
     pub fn knowledge(&self, limits: Limits) -> Resume {
         let (batch, missed) = (self.batch.id.clone(), self.missed.clone());
-        Resume { batch, revision: self.batch.revision, missed, last: limits.quiet_ms.map(|_| self.last) }
+        let size = |member: &Member| self.sizes.get(&member.id).copied().unwrap_or_default();
+        // Else the batch's own bytes are those that it is called with.
+        let is_whole = limits.collapses && self.joined.iter().all(|member| self.sizes.contains_key(&member.id));
+        let sizes = if is_whole { self.batch.members.iter().map(size).collect() } else { Vec::new() };
+        Resume { batch, revision: self.batch.revision, missed, last: limits.quiet_ms.map(|_| self.last), sizes }
     }
 
     /// Adds candidates until the batch is full, no task waits or the window is over. `gathered` comes first.
@@ -264,6 +288,7 @@ impl Filling {
             match joined {
                 Joined::Yes => {
                     self.load.add(&candidate);
+                    self.sizes.insert(candidate.id.clone(), candidate.bytes);
                     self.joined.push(Member { id: candidate.id, round: candidate.round });
                 }
                 Joined::Elsewhere => {
@@ -277,21 +302,4 @@ impl Filling {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::Traits;
-    use crate::domain::id::{Fence, Round};
-
-    #[test]
-    fn who_came_with_the_leader_has_come_since_the_window_began() {
-        let (began, wait_ms) = (Timestamp(100_000), 6_000);
-        let limits = Limits { wait_ms, ..Limits::default() };
-        let batch = Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[], began.plus_ms(5_000), wait_ms);
-        let mut filling = Filling::new(batch.waited_for_since(began, wait_ms));
-        for n in 0..60 {
-            let (id, traits) = (TaskId::new(format!("t{n}")), Traits::default());
-            filling.load.add(&Candidate { id, round: Round(0), bytes: 1, traits });
-        }
-        assert_eq!(filling.pace(limits, began.plus_ms(5_020)), Pace { members: 60, ms: 5_020 });
-    }
-}
+mod tests;

@@ -250,11 +250,19 @@ async fn urgent_tasks_are_found_apart_the_most_urgent_first(store: impl Fixture)
     store.register(&heavy).await.unwrap();
     store.register(&task("other", &target("b")).with_traits(some_traits())).await.unwrap();
     store.index_settles().await;
-    let of = async |limit| store.urgent(&a, limit).await.unwrap();
+    let of = async |above, limit| store.urgent(&a, above, None, limit).await.unwrap();
     let priorities = |urgent: &[Candidate]| urgent.iter().map(|one| one.traits.priority).collect::<Vec<_>>();
-    assert_eq!(priorities(&of(10).await), [9, 5, 5, 1]);
-    assert_eq!(priorities(&of(2).await), [9, 5]);
-    assert_eq!(walk(&*store, "a", 2).await.len(), 6, "the walk shows all");
+    assert_eq!(priorities(&of(0, 10).await.candidates), [9, 5, 5, 1]);
+    for (above, found) in [(1, &[9, 5, 5][..]), (4, &[9, 5, 5]), (5, &[9]), (8, &[9])] {
+        assert_eq!(priorities(&of(above, 10).await.candidates), found, "above {above}");
+    }
+    let first = of(0, 2).await;
+    assert_eq!(priorities(&first.candidates), [9, 5]);
+    for (above, found) in [(0, &[5, 1][..]), (4, &[5])] {
+        let behind = store.urgent(&a, above, first.next.as_ref(), 10).await.unwrap();
+        assert_eq!(priorities(&behind.candidates), found, "behind the first two, above {above}");
+    }
+    assert_eq!(priorities(&walk(&*store, "a", 2).await), [0, 0, 1, 5, 5, 9], "the walk shows all, the usual first");
 }
 
 async fn a_repeated_put_back_recognises_itself(store: impl Fixture) {

@@ -107,19 +107,15 @@ impl Dynamo {
         transaction::put(what, &self.tables.tasks, item, &[Clause::Absent(ID)])
     }
 
-    /// A page of the tasks that wait for one Target under these words.
-    async fn page_of(
-        &self,
-        target: &Target,
-        words: Clause,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<Cursor>> {
+    /// The index of the tasks that wait for one Target.
+    fn waiting_for<'a>(&'a self, target: &'a Target, after: Option<&Cursor>, limit: usize) -> Query<'a> {
         let of_target = Key::of(&self.tables.tasks, Place::Tasks, TARGET, target.as_str());
-        let waiting = Query::of("query the waiting tasks", of_target, limit)
-            .by(Tables::WAITING_INDEX)
-            .only_if(words)
-            .after(after.map(|cursor| cursor.0.clone()));
+        let waiting = Query::of("query the waiting tasks", of_target, limit).by(Tables::WAITING_INDEX);
+        waiting.after(after.map(|cursor| cursor.0.clone()))
+    }
+
+    /// A page of such an index.
+    async fn page_of(&self, waiting: Query<'_>) -> Result<Page<Cursor>> {
         let (found, next) = self.query(waiting).await?;
         let entries = found.into_iter().map(|item| decode::<Listed>(TABLE, "", item));
         let candidates =
@@ -158,12 +154,14 @@ impl Tasks for Dynamo {
     }
 
     async fn waiting(&self, target: &Target, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
-        self.page_of(target, Clause::Begins(STATUS, text(task::CREATED), Vec::new()), after, limit).await
+        let words = Clause::Begins(STATUS, text(task::CREATED), Vec::new());
+        self.page_of(self.waiting_for(target, after, limit).only_if(words)).await
     }
 
-    async fn urgent(&self, target: &Target, limit: usize) -> Result<Vec<Candidate>> {
-        let [first, last] = Traits::URGENT.map(text);
-        Ok(self.page_of(target, Clause::Between(STATUS, first, last), None, limit).await?.candidates)
+    async fn urgent(&self, target: &Target, above: u8, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
+        let [first, last] = Traits::urgent_words(above).map(text);
+        let words = Clause::Between(STATUS, first, last);
+        self.page_of(self.waiting_for(target, after, limit).only_if(words).from_the_end()).await
     }
 
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {

@@ -47,15 +47,17 @@ impl Adds<'_> {
 }
 
 impl Load {
-    /// What an open batch carries of which these candidates have joined. The size of each is not known any more.
+    /// What an open batch carries of which these candidates have joined, with the bytes of each. Those whose size is not
+    /// known count with all others as the batch says, whether they are called or not.
     #[must_use]
-    pub fn of(batch: &Batch, joined: &[Member]) -> Self {
+    pub fn of(batch: &Batch, joined: &[Member], sizes: &HashMap<TaskId, u32>) -> Self {
         let mut load = Self::default();
         for Member { id, round } in joined {
-            let traits = batch.traits_of(id);
-            load.add(&Candidate { id: id.clone(), round: *round, bytes: 0, traits });
+            let (bytes, traits) = (sizes.get(id).copied().unwrap_or_default(), batch.traits_of(id));
+            load.add(&Candidate { id: id.clone(), round: *round, bytes, traits });
         }
-        Self { bytes: batch.bytes, ..load }
+        let are_known = joined.iter().all(|member| sizes.contains_key(&member.id));
+        Self { bytes: if are_known { load.bytes } else { batch.bytes }, ..load }
     }
 
     /// Members that its call has.
