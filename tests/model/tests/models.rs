@@ -1,5 +1,7 @@
 //! All rules kept, no promise is broken; any rule removed, one is, and the run that breaks it is found.
 
+use groupage_model::gates::model::Gated;
+use groupage_model::gates::promises::Promise as OfGates;
 use groupage_model::harness::check::{each_rule_keeps_its_promise, keeps_its_promises, unshown};
 use groupage_model::harness::play::Play;
 use groupage_model::pipeline::model::Groupage;
@@ -60,4 +62,20 @@ fn a_tracker_is_completed_once_and_never_too_early() {
 #[test]
 fn each_rule_of_trackers_keeps_the_promise_that_is_written_beside_it() {
     each_rule_keeps_its_promise::<Play<trackers::setting::Setting>>();
+}
+
+#[test]
+fn a_limit_holds_and_everybody_gets_a_turn() {
+    keeps_its_promises::<Gated>();
+}
+
+#[test]
+fn each_rule_of_gates_keeps_the_promise_that_is_written_beside_it() {
+    each_rule_keeps_its_promise::<Gated>();
+}
+
+/// No rule of the tables keeps this one: it is watched at every end.
+#[test]
+fn every_promise_of_gates_is_shown_by_a_rule_but_one() {
+    assert_eq!(unshown::<Gated>(), [OfGates::BlameIsRight]);
 }

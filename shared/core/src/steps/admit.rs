@@ -20,6 +20,8 @@ pub enum Passed {
     Yes {
         /// The gates that count it as in flight.
         held: Vec<Scope>,
+        /// Those of them where it had no place before.
+        taken: Vec<Scope>,
         /// When the call starts; some seconds ahead at most.
         start: Timestamp,
         /// Gates behind which calls failed before it: they want to hear of an answer.
@@ -144,7 +146,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
             }
         }
-        Ok(Passed::Yes { held, start, in_trouble, have_news })
+        Ok(Passed::Yes { held, taken, start, in_trouble, have_news })
     }
 
     /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.
@@ -159,7 +161,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(())
     }
 
-    /// The same once a call has ended that fared so: limits that follow how calls fare learn from it.
+    /// The same once a call has ended that fared so: limits that follow how calls fare learn from it. Says where that
+    /// gave nothing back: the lease there is over, or it is a later one of another delivery.
     ///
     /// # Errors
     /// As [`leave`](Self::leave).
@@ -169,16 +172,23 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         scopes: &[Scope],
         lease: Timestamp,
         fared: Option<Fared>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Scope>, Error> {
+        let mut others = Vec::new();
         for (scope, limits) in gates(route, &batch.target).into_iter().filter(|(scope, _)| scopes.contains(scope)) {
             if limits.least.is_none() {
-                self.store.give_back(&scope, &batch.id, lease).await?;
+                let left = self.store.give_back(&scope, &batch.id, lease).await?;
+                others.extend((left == Stored::Conflict).then_some(scope));
                 continue;
             }
-            let left = |gate: &Gate| (gate.left_after(&batch.id, lease, limits, fared, self.env.now()), ());
-            self.change(&scope, left).await?;
+            let left = |gate: &Gate| {
+                let left = gate.left_after(&batch.id, lease, limits, fared, self.env.now());
+                let is_left = left.is_some();
+                (left, is_left)
+            };
+            let is_left = self.change(&scope, left).await?;
+            others.extend((!is_left).then_some(scope));
         }
-        Ok(())
+        Ok(others)
     }
 
     /// Gives back whatever places a batch has that nobody calls any more.

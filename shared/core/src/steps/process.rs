@@ -56,7 +56,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Ok(Some(called)) => {
                 let fared = called.fared(self.env.now().since(begun));
                 let leaving = self.leave_after(claimed, fared);
-                futures::join!(self.conclude(route, tasks, called, keeper), leaving).0
+                let (processed, left) = futures::join!(self.conclude(route, tasks, called, keeper), leaving);
+                if matches!(processed, Ok(Processed::Recorded(..)))
+                    && let Ok(others) = left
+                {
+                    // A delivery that found the claim made has renewed the lease, and went away. Nobody calls a batch
+                    // that has its outcome, so whichever lease it has there is nobody's.
+                    let _ = self.gatekeeper().leave(&others, &batch.id, Timestamp(u64::MAX)).await;
+                }
+                processed
             }
             Ok(None) => Ok(Processed::ClaimLost),
             Err(error) => {

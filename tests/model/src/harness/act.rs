@@ -324,7 +324,7 @@ impl<S: Subject> Outbox for Ports<S> {
 /// Time stands still for each process. Nobody waits: a pause after a lost race is over at once.
 impl<S: Subject> Env for Ports<S> {
     fn now(&self) -> Timestamp {
-        Timestamp(self.now)
+        Timestamp(self.now())
     }
 
     fn random(&self) -> f64 {

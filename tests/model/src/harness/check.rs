@@ -29,18 +29,22 @@ impl Found {
     }
 }
 
-/// Visits every state of a model under all rules, in each of its settings that `GROUPAGE_TESTS` asks for.
+/// Visits every state of a model under all rules, in each of its settings that `GROUPAGE_TESTS` asks for. If
+/// `GROUPAGE_SETTING` is set, only in those of all settings that have this title.
 ///
 /// # Panics
 /// One of them breaks a promise: this tells the shortest way to such a one.
 pub fn keeps_its_promises<M: Checked>() {
-    let effort = std::env::var("GROUPAGE_TESTS").unwrap_or_default();
+    let asked_for = |name| std::env::var(name).unwrap_or_default();
+    let (effort, title) = (asked_for("GROUPAGE_TESTS"), asked_for("GROUPAGE_SETTING"));
     let (long, largest) = match effort.as_str() {
+        _ if !title.is_empty() => (M::LONG, M::LARGEST),
         "largest" => (M::LONG, M::LARGEST),
         "long" => (M::LONG, &[][..]),
         _ => (&[][..], &[][..]),
     };
-    [M::QUICK, long, largest].concat().into_iter().for_each(visit_all::<M>);
+    let all = [M::QUICK, long, largest].concat().into_iter();
+    all.filter(|run| title.is_empty() || M::title(run) == title).for_each(visit_all::<M>);
 }
 
 /// Visits every state of a run under all rules.

@@ -41,6 +41,11 @@ pub trait Calls: Debug {
         false
     }
 
+    /// When an answer was given, in milliseconds, if time goes on.
+    fn time_of(_answer: &Self::Answer) -> Option<u64> {
+        None
+    }
+
     /// A process learns the answer to its I/O.
     fn learn(&self, _learnt: &mut Self::Learnt, _op: &Self::Op, _answer: &Self::Answer) {}
 }
@@ -62,9 +67,14 @@ pub struct Process<C: Calls> {
 }
 
 impl<C: Calls> Process<C> {
-    /// Its next I/O: those that it has under way at once are answered in their order.
+    /// The I/Os that it has under way at once.
+    pub fn ios(&self) -> impl Iterator<Item = &(usize, C::Op)> {
+        self.pending.iter().filter(|(_, op)| !C::is_pause(op))
+    }
+
+    /// Its next I/O, where those that it has under way at once are answered in their order.
     pub fn next_io(&self) -> Option<&(usize, C::Op)> {
-        self.pending.iter().find(|(_, op)| !C::is_pause(op))
+        self.ios().next()
     }
 
     /// The last answer that it got.
@@ -132,6 +142,9 @@ impl<C: Calls> Known<C> {
         let mut call = pin!(self.calls.call(role.clone(), &ports));
         let mut end = call.as_mut().poll(&mut context);
         for (number, answer) in &log {
+            if let Some(now) = C::time_of(answer) {
+                ports.set_now(now);
+            }
             ports.answer(*number, answer.clone());
             end = call.as_mut().poll(&mut context);
         }

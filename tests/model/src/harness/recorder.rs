@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -14,8 +15,7 @@ pub struct Recorder<O, A> {
     asked: Mutex<Vec<Asked<O, A>>>,
     /// The fresh name that this call may give.
     pub(crate) name: String,
-    /// Its time, in milliseconds.
-    pub(crate) now: u64,
+    now: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Asked<O, A> {
 impl<O: Clone + Unpin, A: Clone> Recorder<O, A> {
     /// A recorder for one run of a call.
     pub const fn new(name: String, now: u64) -> Self {
-        Self { asked: Mutex::new(Vec::new()), name, now }
+        Self { asked: Mutex::new(Vec::new()), name, now: AtomicU64::new(now) }
     }
 
     /// Answers an I/O; the call goes on when it is polled next.
@@ -55,6 +55,16 @@ impl<O: Clone + Unpin, A: Clone> Recorder<O, A> {
 }
 
 impl<O, A> Recorder<O, A> {
+    /// Its time, in milliseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// The time of its latest answer.
+    pub(crate) fn set_now(&self, now: u64) {
+        self.now.store(now, Ordering::Relaxed);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Asked<O, A>>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -35,7 +35,7 @@
 //!
 //! Not covered:
 //!
-//! * Gates, pulled routes, sweep, and more than one Target.
+//! * Gates and sweep ([`crate::gates`] has both), pulled routes, and more than one Target.
 //! * A downstream that refuses. Only a batch that lost its workers is taken apart.
 //! * Ports that answer with an error. A lost answer is a crash after the write.
 //! * Messages that might go round for ever. A run that stops before its end is found, one that never ends is not.

@@ -273,9 +273,14 @@ impl Gate {
         now: Timestamp,
         lease_until: Timestamp,
     ) {
-        if self.in_flight.insert(batch.clone(), lease_until).is_some() {
+        if let Some(lease) = self.in_flight.get(batch) {
+            // Another delivery of the batch may have taken the place in this very moment, and gives it back by its own
+            // lease. One call more of the same worker keeps its lease.
+            let later = if matches!(turn, Turn::Now) { lease_until } else { lease_until.max(lease.plus_ms(1)) };
+            self.in_flight.insert(batch.clone(), later);
             return;
         }
+        self.in_flight.insert(batch.clone(), lease_until);
         match turn {
             Turn::Of { slot, .. } => {
                 self.turn = self.turn.max(slot + 1);
