@@ -10,6 +10,8 @@ It does what SAM does not:
   with the variables of the two endpoints, and `target/sam/env.json` has the values of all.
 - A container does not reach this machine's loopback, where the stack listens. The stack's two ports are forwarded from
   ADDRESS, Docker's bridge (172.17.0.1), which containers reach and the network does not. The key is still asked for.
+- A function calls nothing on this machine unless it is allowed to. Here it may call `localhost`.
+- No role sends a message here. So everybody who has the stack's key may say what on AWS only the functions' roles may.
 - The stack answers only requests for `127.0.0.1` or `localhost`. So containers know ADDRESS by the name `localhost`.
 """
 
@@ -35,6 +37,8 @@ def write_files(environment: dict[str, str]) -> None:
         for name, value in environment.items()
         if name in ENDPOINTS or name.startswith("GROUPAGE_") and name.endswith(("_TABLE", "_QUEUE"))
     }
+    # No role sends here: the stack's messages come from everybody who has the stack's key.
+    values |= {"GROUPAGE_PRIVATE_HOSTS": "localhost", "GROUPAGE_OWN_SENDERS": "*", "GROUPAGE_TRUSTED_SENDERS": "*"}
     (BUILT / "env.json").write_text(json.dumps({"Parameters": values}))
 
 

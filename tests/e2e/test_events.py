@@ -26,3 +26,11 @@ def test_the_schedules_event_file_is_one_that_sweep_handles(run):
     answer = run.stack.client("lambda").invoke(FunctionName=run.stack.outputs["SweepFunctionName"], Payload=event)
     assert "FunctionError" not in answer, answer["Payload"].read()
     assert json.loads(answer["Payload"].read()) is None
+
+
+def test_the_apis_event_file_asks_where_a_task_is(run):
+    event = (ROOT / "infra/events/api.json").read_bytes()
+    answer = run.stack.client("lambda").invoke(FunctionName=run.stack.outputs["ApiFunctionName"], Payload=event)
+    assert "FunctionError" not in answer, answer["Payload"].read()
+    # The task is that of register-task's event file, which another test hands over.
+    assert json.loads(answer["Payload"].read())["statusCode"] in (200, 404)

@@ -160,15 +160,19 @@ impl Scenario {
         self
     }
 
+    /// With a downstream of another kind.
+    #[must_use]
+    pub fn downstream(self, kind: &str) -> Self {
+        let other = |line: &str| match line.split_once("downstream:") {
+            Some((indent, _)) => format!("{indent}downstream: {kind}\n"),
+            None => format!("{line}\n"),
+        };
+        Self { routes: self.routes.lines().map(other).collect(), ..self }
+    }
+
     /// With a downstream that is not called but pulled.
-    pub fn pulled(mut self, workers: usize) -> Self {
-        self.routes = self
-            .routes
-            .lines()
-            .map(|line| if line.contains("downstream:") { "    downstream: pull" } else { line })
-            .fold(String::new(), |all, line| all + line + "\n");
-        self.setting.workers = Some(("parcels", workers));
-        self
+    pub fn pulled(self, workers: usize) -> Self {
+        self.downstream("pull").setting(|setting| setting.workers = Some(("parcels", workers)))
     }
 
     /// With a downstream that answers otherwise.

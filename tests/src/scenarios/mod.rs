@@ -1,5 +1,6 @@
 //! The stories of the crash matrix.
 
+mod accepted;
 mod cancelled;
 mod erased;
 mod expired;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Scenario> {
         calls(),
         losses(),
         deadly(),
+        accepted::all(),
         express::all(),
         failed::all(),
         cancelled::all(),

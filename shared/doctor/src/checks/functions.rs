@@ -69,6 +69,13 @@ fn limit(cloud: &Cloud) -> Found {
             format!("the mappings may take {caps} functions at once, and {} are unreserved", account.unreserved),
             "lower `MaximumConcurrency` of the mappings, or ask AWS for more: throttled messages use up receives",
         ),
+        Some(caps) if caps == account.unreserved => Found::wrong(
+            format!(
+                "the mappings may take all {caps} functions that are unreserved, and leave none to other functions"
+            ),
+            "lower `MaximumConcurrency` of the mappings, or ask AWS for more: sweep, the API and what else runs in the \
+             account are throttled",
+        ),
         Some(_) | None => Found::Well,
     }
 }

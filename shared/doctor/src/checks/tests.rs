@@ -199,8 +199,14 @@ fn too_little_concurrency_is_found_wherever_it_is_lacking() {
         }
     };
     assert!(wrong(Check::Concurrency, in_a_new_account(3)).1.contains("may take 15 functions"));
-    assert_eq!(found(in_a_new_account(2)), [], "caps that fit need no more");
-    assert_eq!(found(cap(200)), []);
+    assert!(wrong(Check::Concurrency, in_a_new_account(2)).1.contains("all 10 functions"), "sweep has none left");
+    assert!(wrong(Check::Concurrency, cap(200)).1.contains("all 1000 functions"));
+    let with_one_more = |seen: &mut Seen| {
+        cap(2)(seen);
+        cloud(seen).account = Ok(Account { concurrency: 11, unreserved: 11 });
+    };
+    assert_eq!(found(with_one_more), [], "caps that fit need no more");
+    assert_eq!(found(cap(199)), []);
 }
 
 #[test]
