@@ -67,8 +67,7 @@ impl Route {
         };
         let most = self.for_target(target).batch.max_weight.unwrap_or(u64::MAX);
         if weight > most {
-            let detail =
-                format!("the payload weighs more than `max_weight` of route `{}`, {most}", self.name);
+            let detail = format!("the payload weighs more than `max_weight` of route `{}`, {most}", self.name);
             return Err(Rejection::new(Code::BadWeight, detail));
         }
         let closes = self.reads.close_when.as_ref().is_some_and(|close| close.holds(data));

@@ -74,8 +74,8 @@ impl Gathered {
 }
 
 /// Adds the tasks of each shard that would go before those that the leader knows, who leads by the lock of `target`:
-/// whatever it has read of the index before, they may have come since. If it knows the most urgent ones, since they wait
-/// in its queue or the index lags, one more page shows some behind them.
+/// whatever it has read of the index before, they may have come since. If it knows the most urgent ones, since they
+/// wait in its queue or the index lags, one more page shows some behind them.
 async fn look_for_urgent<S: Tasks + Locks>(
     store: &S,
     target: &Target,

@@ -2,9 +2,8 @@
 
 use groupage_core::domain::{BatchId, TaskId};
 
-use super::process::CALL_MS;
 use super::promises::Promise;
-use super::setting::{Setting, number};
+use super::setting::{CALL_MS, Setting, number};
 use super::world::{Asker, World};
 
 impl World {

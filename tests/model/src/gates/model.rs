@@ -10,16 +10,16 @@ use stateright::{Model, Property};
 use super::ports::{Op, Says};
 use super::process::{Does, Origin, Process, Steps};
 use super::promises::{Promise, Rule};
-use super::setting::{BEGINS_MS, LONG, QUICK, Setting, batch_id};
+use super::setting::{BEGINS_MS, LARGEST, LONG, QUICK, Setting, batch_id};
 use super::state::{Message, Running, State};
 use super::world::World;
 use crate::harness::claims::{Checked, Promises};
 use crate::harness::histories::Known;
 use crate::harness::kept::Kept;
 
-/// Time goes on in steps of so many milliseconds: who wakes up does so at the next one.
+/// Time goes on in steps of this length, in milliseconds: a process that wakes up does so at the next one.
 pub(super) const STEP_MS: u64 = 250;
-/// Each batch's processes have so many names.
+/// How many names each batch's processes have.
 const NAMES: u8 = 8;
 
 /// One thing that happens.
@@ -187,6 +187,7 @@ impl Checked for Gated {
 
     const QUICK: &'static [Setting] = &QUICK;
     const LONG: &'static [Setting] = &LONG;
+    const LARGEST: &'static [Setting] = &LARGEST;
 
     fn of(setting: Setting, removed: Option<Rule>) -> Self {
         let routes = Routes::parse(&setting.routes()).unwrap_or_else(|why| unreachable!("{why}"));

@@ -11,8 +11,7 @@ use groupage_core::ports::{
     Outgoing, Renewed, Result, Scheduled, Segment, Settlement, Stored, Unasked, WaitingPage, layer,
 };
 
-use super::process::CALL_MS;
-use super::setting::{RETRY_AFTER_MS, batch_id};
+use super::setting::{CALL_MS, RETRY_AFTER_MS, batch_id};
 use crate::harness::act::{Answer, Plain};
 use crate::harness::kept::{Kept, NAMES, fresh_name};
 use crate::harness::recorder::Recorder;

@@ -15,9 +15,6 @@ use super::setting::SWEEP_MS;
 use crate::harness::histories::{self, Calls};
 use crate::harness::kept::{Kept, Names, fresh_name};
 
-/// How long a call takes, in milliseconds.
-pub const CALL_MS: u64 = 500;
-
 /// What a process does.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub enum Does {

@@ -5,6 +5,8 @@ use groupage_core::domain::{Batch, BatchId, Candidate, RouteName, Target, Task, 
 
 /// When all runs begin, in milliseconds.
 pub const BEGINS_MS: u64 = 1_000_000;
+/// How long a call takes, in milliseconds.
+pub const CALL_MS: u64 = 500;
 /// Between two sweeps, in milliseconds.
 pub const SWEEP_MS: u64 = 61_000;
 /// What a downstream asks for that wants to be left alone, in milliseconds.
@@ -162,6 +164,8 @@ pub(super) const FOUR: [Arrival; 4] = [of(0, 0), of(1, 0), of(0, 250), of(1, 250
 const NONE: Mishaps = Mishaps { deaths: 0, copies: 0, lates: 0, losses: 0, stalls: 0, pauses: 0, errors: 0 };
 const DEATH: Mishaps = Mishaps { deaths: 1, ..NONE };
 const LATE: Mishaps = Mishaps { lates: 1, ..NONE };
+const TWICE: Mishaps = Mishaps { copies: 1, ..NONE };
+const STALL: Mishaps = Mishaps { stalls: 1, ..NONE };
 const LOSS: Mishaps = Mishaps { losses: 1, ..NONE };
 pub(super) const PAUSE: Mishaps = Mishaps { pauses: 1, ..NONE };
 pub(super) const ERROR: Mishaps = Mishaps { errors: 1, ..NONE };
@@ -271,4 +275,12 @@ pub(super) const LONG: [Setting; 10] = [
     Setting { batches: &FOUR, ..with("four at a rate, and a pause", PAUSE, RATE) },
     Setting { name: "four for a place", batches: &FOUR, ..PLACE },
     Setting { batches: &FOUR, ..with("four at both gates, and a death", DEATH, BOTH) },
+];
+
+/// What breaks a promise after hundreds of thousands of states, and why is not known yet: the next to be looked into.
+pub(super) const LARGEST: [Setting; 4] = [
+    with("a place, and a message twice", TWICE, PLACE),
+    with("both gates, and a message twice", TWICE, BOTH),
+    with("a rate, and one that stands still", STALL, RATE),
+    with("a place, and one that stands still", STALL, PLACE),
 ];

@@ -47,8 +47,8 @@ impl Adds<'_> {
 }
 
 impl Load {
-    /// What an open batch carries of which these candidates have joined, with the bytes of each. Those whose size is not
-    /// known count with all others as the batch says, whether they are called or not.
+    /// What an open batch carries of which these candidates have joined, with the bytes of each. Those whose size is
+    /// not known count with all others as the batch says, whether they are called or not.
     #[must_use]
     pub fn of(batch: &Batch, joined: &[Member], sizes: &HashMap<TaskId, u32>) -> Self {
         let mut load = Self::default();

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 use super::kind::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
+use super::named::{Form, in_arn, is_name};
 use crate::routes::template::Template;
 
 /// An event on an EventBridge bus. Every member succeeds as soon as the bus has it.
@@ -11,6 +12,7 @@ use crate::routes::template::Template;
 #[serde(deny_unknown_fields)]
 pub struct EventBridge {
     /// The bus: its name or ARN.
+    #[serde(deserialize_with = "bus")]
     #[schemars(length(min = 1))]
     pub bus: String,
     /// The event's `source`, by which rules find it.
@@ -44,6 +46,19 @@ impl Kind for EventBridge {
     fn max_body_bytes(&self) -> usize {
         MAX_MESSAGE_BODY_BYTES
     }
+}
+
+const BUS: Form = Form {
+    what: "EventBridge bus",
+    as_what: "`NAME` or `arn:aws:events:REGION:ACCOUNT:event-bus/NAME`",
+    holds: |text| {
+        let named = in_arn(text, "events").map_or(Some(text), |resource| resource.strip_prefix("event-bus/"));
+        named.is_some_and(|name| is_name(name, 256, "/.-_"))
+    },
+};
+
+fn bus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    BUS.read(deserializer)
 }
 
 fn default_source() -> String {

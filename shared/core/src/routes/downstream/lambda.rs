@@ -1,9 +1,10 @@
 //! Lambda functions, whose results are waited for or not.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::kind::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
+use super::named::{Form, in_arn, is_name};
 use crate::routes::answer::ResponseMapping;
 use crate::routes::body::MAX_BODY_BYTES;
 
@@ -12,6 +13,7 @@ use crate::routes::body::MAX_BODY_BYTES;
 #[serde(deny_unknown_fields)]
 pub struct Lambda {
     /// Its name or ARN.
+    #[serde(deserialize_with = "function")]
     #[schemars(length(min = 1))]
     pub function: String,
     /// Whether the function's result is waited for.
@@ -63,4 +65,27 @@ impl Kind for Lambda {
             Mode::Async => MAX_MESSAGE_BODY_BYTES,
         }
     }
+}
+
+const FUNCTION: Form = Form {
+    what: "Lambda function",
+    as_what: "`NAME` or `arn:aws:lambda:REGION:ACCOUNT:function:NAME`, with or without `:ALIAS` or `:VERSION`",
+    holds: is_function,
+};
+
+fn is_function(text: &str) -> bool {
+    let resource = in_arn(text, "lambda").or_else(|| {
+        let (account, resource) = text.split_once(':')?;
+        (is_name(account, 12, "") && resource.starts_with("function:")).then_some(resource)
+    });
+    // Nothing else that has such a word is a function's name.
+    let named = resource.map_or(Some(text), |resource| resource.strip_prefix("function:"));
+    named.is_some_and(|named| match named.split_once(':') {
+        Some((name, qualifier)) => is_name(name, 64, "-_") && is_name(qualifier, 128, "$-_"),
+        None => is_name(named, 64, "-_"),
+    })
+}
+
+fn function<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    FUNCTION.read(deserializer)
 }

@@ -8,6 +8,7 @@ mod filled;
 mod http;
 mod kind;
 mod lambda;
+mod named;
 mod sqs;
 mod step_functions;
 

@@ -1,9 +1,10 @@
 //! SQS queues: a batch becomes one message.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 
 use super::kind::{Kind, MAX_MESSAGE_BODY_BYTES, Timeout, default_timeout};
+use super::named::{Form, is_name};
 use crate::routes::template::Template;
 
 /// A message to an SQS queue. Every member succeeds as soon as the queue has it.
@@ -51,13 +52,19 @@ impl Kind for Sqs {
     }
 }
 
+const QUEUE: Form = Form {
+    what: "URL of an SQS queue",
+    as_what: "`https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`",
+    holds: |text| {
+        url::Url::parse(text).is_ok_and(|url| {
+            let name = url.path_segments().and_then(|mut path| path.next_back()).unwrap_or_default();
+            let is_bare = url.query().is_none() && url.fragment().is_none();
+            let is_name = name.len() <= 80 && is_name(name.strip_suffix(".fifo").unwrap_or(name), 80, "-_");
+            matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare && is_name
+        })
+    },
+};
+
 fn queue<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let queue = String::deserialize(deserializer)?;
-    let is_url = url::Url::parse(&queue).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    if is_url {
-        Ok(queue)
-    } else {
-        let what = "is no URL of an SQS queue: write it as `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`";
-        Err(de::Error::custom(format!("`{queue}` {what}")))
-    }
+    QUEUE.read(deserializer)
 }

@@ -1,9 +1,10 @@
 //! State machines of Step Functions: a batch becomes one execution.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 
 use super::kind::{Kind, Timeout, default_timeout};
+use super::named::{Form, in_arn, is_name};
 use crate::routes::template::Template;
 
 /// An execution of a state machine, named by the batch. Every member succeeds as soon as it has begun.
@@ -42,14 +43,21 @@ impl Kind for StepFunctions {
     }
 }
 
+const STATE_MACHINE: Form = Form {
+    what: "ARN of a state machine",
+    as_what: "`arn:aws:states:REGION:ACCOUNT:stateMachine:NAME`, with `:ALIAS` or `:VERSION` behind it or not",
+    holds: |text| {
+        let named = in_arn(text, "states").and_then(|resource| resource.strip_prefix("stateMachine:"));
+        named.is_some_and(|named| match named.split_once(':') {
+            Some((name, qualifier)) => is_name(name, 80, ALSO) && is_name(qualifier, 80, ALSO),
+            None => is_name(named, 80, ALSO),
+        })
+    },
+};
+/// What a state machine's name may have beside letters and digits: all but white space, brackets, wildcards and what
+/// AWS calls special.
+const ALSO: &str = "-_.+!@()='";
+
 fn state_machine<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let arn = String::deserialize(deserializer)?;
-    let parts: Vec<&str> = arn.splitn(7, ':').collect();
-    match parts[..] {
-        ["arn", _, "states", _, _, "stateMachine", name] if !name.is_empty() => Ok(arn),
-        _ => {
-            let what = "is no ARN of a state machine: write it as `arn:aws:states:REGION:ACCOUNT:stateMachine:NAME`";
-            Err(de::Error::custom(format!("`{arn}` {what}")))
-        }
-    }
+    STATE_MACHINE.read(deserializer)
 }

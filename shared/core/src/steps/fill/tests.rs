@@ -115,7 +115,7 @@ async fn reads_few_pages(store: &Counted) {
     }
 }
 
-/// A task with this key, of so many bytes, that came then.
+/// A task with this key and this size in bytes, that came then.
 fn keyed(id: &str, bytes: usize, came: u64) -> Task {
     let traits = Traits { collapse: Some(Collapse { key: 7, came }), ..Traits::default() };
     Task::new(TaskId::new(id), target(), "x".repeat(bytes), String::new(), Timestamp(0)).with_traits(traits)
