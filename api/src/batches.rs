@@ -79,6 +79,8 @@ pub struct Batch {
     members: Vec<TaskId>,
     /// Members that failed for good.
     failed: usize,
+    /// Members in whose place a newer task was called.
+    superseded: usize,
     /// Members that wait again.
     returned: usize,
     /// When it was first written.
@@ -109,7 +111,7 @@ pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<BatchId>
 }
 
 fn shown(batch: Stored) -> Batch {
-    let (mut paused_until, mut follow_up, mut failed, mut returned) = (None, None, 0, 0);
+    let (mut paused_until, mut follow_up, mut failed, mut superseded, mut returned) = (None, None, 0, 0, 0);
     let status = match &batch.status {
         Status::Open { .. } => BatchState::Open,
         Status::Closing => BatchState::Closing,
@@ -125,8 +127,10 @@ fn shown(batch: Stored) -> Batch {
                 StoredFollowUp::Returning => FollowUp::Returning,
                 StoredFollowUp::Done => FollowUp::Done,
             });
-            failed = results.values().filter(|exception| matches!(exception, Exception::Failed { .. })).count();
-            returned = results.len() - failed;
+            let ended = results.values().filter(|exception| matches!(exception, Exception::Failed { .. })).count();
+            returned = results.len() - ended;
+            superseded = batch.superseded_ids().len();
+            failed = ended - superseded;
             BatchState::Settled
         }
         Status::Empty => BatchState::Empty,
@@ -138,6 +142,7 @@ fn shown(batch: Stored) -> Batch {
         paused_until,
         follow_up,
         failed,
+        superseded,
         returned,
         due_at: batch.unfinished().map(Timestamp::shown),
         id: batch.id,

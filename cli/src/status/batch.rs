@@ -34,6 +34,8 @@ struct Shown {
     excused: Option<u32>,
     members: Vec<TaskId>,
     failed: usize,
+    /// Members in whose place a newer task was called.
+    superseded: usize,
     returned: usize,
     /// Members that failed, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -70,7 +72,7 @@ pub async fn show(access: &Access, routes: Option<&Routes>, id: &BatchId, output
 
 fn sheet(one: &OneBatch, now: Timestamp) -> Sheet {
     let batch = &one.batch;
-    let Shown { failures, session, calls, excused, due_ms, nudges, .. } = shown(batch.clone());
+    let Shown { failures, session, calls, excused, superseded, due_ms, nudges, .. } = shown(batch.clone());
     let tone = match (one.why.is_some(), failures.is_empty()) {
         (_, false) => Tone::Bad,
         (true, true) => Tone::Wary,
@@ -85,6 +87,9 @@ fn sheet(one: &OneBatch, now: Timestamp) -> Sheet {
     rows.push(("made", moment(batch.created_at, now).into()));
     if let Status::Settled { at, .. } = &batch.status {
         rows.push(("settled", moment(*at, now).into()));
+    }
+    if superseded > 0 {
+        rows.push(("superseded by newer tasks", superseded.to_string().into()));
     }
     rows.extend(due_ms.map(|due| ("looked at again", moment(Timestamp(due), now).into())));
     if nudges > 0 {
@@ -110,6 +115,7 @@ fn sheet(one: &OneBatch, now: Timestamp) -> Sheet {
 
 fn shown(batch: Batch) -> Shown {
     let (mut paused_until_ms, mut follow_up, mut returned, mut failures) = (None, None, 0, Vec::new());
+    let superseded = batch.superseded_ids();
     match &batch.status {
         Status::Settled { results, follow_up: state, .. } => {
             follow_up = Some(match state {
@@ -117,8 +123,9 @@ fn shown(batch: Batch) -> Shown {
                 FollowUp::Returning => "returning",
                 FollowUp::Done => "done",
             });
-            failures = results.iter().filter_map(|(id, exception)| failed(&batch, id, exception)).collect();
-            returned = results.len() - failures.len();
+            let others = results.iter().filter(|(id, _)| !superseded.contains(id));
+            failures = others.filter_map(|(id, exception)| failed(&batch, id, exception)).collect();
+            returned = results.len() - superseded.len() - failures.len();
         }
         Status::Paused { until } => paused_until_ms = Some(until.0),
         Status::Open { .. }
@@ -134,6 +141,7 @@ fn shown(batch: Batch) -> Shown {
         paused_until_ms,
         follow_up,
         failed: failures.len(),
+        superseded: superseded.len(),
         failures,
         returned,
         due_ms: batch.unfinished().map(|due| due.0),
@@ -166,7 +174,8 @@ fn failed(batch: &Batch, id: &TaskId, exception: &Exception) -> Option<MemberFai
 #[cfg(test)]
 mod tests {
     use groupage_core::domain::batch::Claim;
-    use groupage_core::domain::{Candidate, Fence, Results, Round, Timestamp};
+    use groupage_core::domain::traits::Collapse;
+    use groupage_core::domain::{Candidate, Fence, Reason, Results, Round, Timestamp};
     use serde_json::{Value, json};
 
     use super::*;
@@ -191,5 +200,21 @@ mod tests {
         assert!(json_of(settled.clone())["due_ms"].is_u64());
         assert_eq!(json_of(settled.followed_up())["follow_up"], "done");
         assert_eq!(json_of(settled.followed_up())["due_ms"], Value::Null);
+    }
+
+    #[test]
+    fn a_member_that_gave_way_to_a_newer_one_did_not_fail() {
+        let candidate = |(n, id): (u64, &str)| {
+            let traits = Traits { collapse: Some(Collapse { key: 7, came: n }), ..Traits::default() };
+            Candidate { id: TaskId::new(id), round: Round(0), bytes: 1, traits }
+        };
+        let candidates: Vec<Candidate> = (0..).zip(["old", "refused"]).map(candidate).collect();
+        let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates, Timestamp(7));
+        let failed = |reason| Exception::Failed { reason: Reason::new(reason), attempts: 1 };
+        let results = [("old", failed("superseded")), ("refused", failed("http_400"))];
+        let claimed = batch.claimed(Claim { session: SessionId::new("r/s1") });
+        let shown = json_of(claimed.settled(results.map(|(id, is)| (TaskId::new(id), is)).into(), Timestamp(9)));
+        assert_eq!((&shown["failed"], &shown["superseded"], &shown["returned"]), (&json!(1), &json!(1), &json!(0)));
+        assert_eq!(shown["failures"].as_array().unwrap().len(), 1);
     }
 }

@@ -86,6 +86,13 @@ impl Batch {
         self.omitted_members().map(|(member, _)| &member.id).collect()
     }
 
+    /// The ids of the members in whose place a newer one is called. They did not fail.
+    #[must_use]
+    pub fn superseded_ids(&self) -> HashSet<&TaskId> {
+        let superseded = self.omitted_members().filter(|(_, omission)| omission.ended == Ended::Superseded);
+        superseded.map(|(member, _)| &member.id).collect()
+    }
+
     /// How many members the batch is called without.
     #[must_use]
     pub fn omits(&self) -> usize {
