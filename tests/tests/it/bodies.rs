@@ -22,8 +22,12 @@ routes:
 
 /// Ten parcels of one truck become one batch; each payload is what `payload` says of its number.
 async fn ten(payload: impl Fn(usize) -> String) -> World {
+    ten_for(Scripted::accepting(), payload).await
+}
+
+async fn ten_for(downstream: Scripted, payload: impl Fn(usize) -> String) -> World {
     let routes = ROUTES.replace("{{ kilobyte }}", &"x".repeat(1024));
-    let world = World::new(Setting::default(), &routes, Scripted::accepting());
+    let world = World::new(Setting::default(), &routes, downstream);
     let message = |n| format!(r#"{{"id":"p{n}","payload":{}}}"#, payload(n));
     let messages: Vec<String> = (0..10).map(message).collect();
     assert!(world.register(&messages).await.failed.is_empty());
@@ -74,4 +78,25 @@ async fn a_body_that_is_too_large_goes_in_smaller_calls_each_with_a_key_of_its_o
 async fn a_member_that_is_too_large_alone_fails_by_name() {
     let world = ten(|n| format!(r#"{{"truck":"t","n":{n},"kb":{}}}"#, if n == 7 { 7_000 } else { 0 })).await;
     assert_eq!(failed(&world), [("p7".to_owned(), "body_too_large".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_the_downstream_knows_to_be_too_large_goes_in_smaller_calls_on_any_route() {
+    let too_large = || Err(NoAnswer::Oversized(Reason::new("RequestTooLargeException")));
+    let takes_three = Scripted::new(Box::new(move |seen, _| match &seen.items[..] {
+        [only] if only == "p7" => too_large(),
+        items if items.len() > 3 => too_large(),
+        _ => Ok(ok("")),
+    }));
+    let world = ten_for(takes_three, |n| format!(r#"{{"truck":"t","n":{n}}}"#)).await;
+    assert_eq!(
+        failed(&world),
+        [("p7".to_owned(), "RequestTooLargeException".to_owned())],
+        "alone it is too large, too"
+    );
+    assert!(
+        calls(&world).iter().filter(|members| **members > 3).count() == 3,
+        "ten and twice five: {:?}",
+        calls(&world)
+    );
 }

@@ -43,15 +43,15 @@ const MISCONFIGURED: [&str; 23] = [
     "StateMachineTypeNotSupported",
     "UnrecognizedClientException",
 ];
+/// Codes that say that this call is too large. SQS has the first for a message that is larger than its queue takes.
+const OVERSIZED: [&str; 3] = ["InvalidParameterValue", "RequestTooLargeException", "SerializedRequestEntityTooLarge"];
 /// Codes that say that this call is refused however often it is made.
-const REFUSED: [&str; 8] = [
+const REFUSED: [&str; 6] = [
     "InvalidArgument",
     "InvalidExecutionInput",
     "InvalidMessageContents",
-    "InvalidParameterValue",
     "InvalidRequestContentException",
     "MalformedDetail",
-    "RequestTooLargeException",
     "ValidationException",
 ];
 /// Codes of a service that has more to do than it bears, beside those of tables and queues.
@@ -125,7 +125,9 @@ pub(crate) fn said(code: Option<&str>, status: u16) -> Result<Answer, NoAnswer> 
     } else if MISCONFIGURED.contains(&code) {
         warn!(code, "a downstream cannot be called as it is configured");
         Err(NoAnswer::Misconfigured(reason()))
-    } else if REFUSED.contains(&code) || status == CONTENT_TOO_LARGE {
+    } else if OVERSIZED.contains(&code) || status == CONTENT_TOO_LARGE {
+        Err(NoAnswer::Oversized(reason()))
+    } else if REFUSED.contains(&code) {
         Err(NoAnswer::Refused(reason()))
     } else {
         Err(NoAnswer::Other(reason()))
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(said(Some("InvalidMessageContents"), 400), Err(NoAnswer::Refused(reason("InvalidMessageContents"))));
         assert_eq!(
             said(Some("SerializedRequestEntityTooLarge"), 413).unwrap_err(),
-            NoAnswer::Refused(reason("SerializedRequestEntityTooLarge"))
+            NoAnswer::Oversized(reason("SerializedRequestEntityTooLarge"))
         );
         assert_eq!(said(Some("ServiceException"), 500), Err(NoAnswer::Other(reason("ServiceException"))));
         assert_eq!(said(None, 500), Err(NoAnswer::Other(reason("unspecified"))));

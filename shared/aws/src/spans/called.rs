@@ -64,6 +64,7 @@ fn why(no_answer: &NoAnswer) -> String {
         NoAnswer::Misconfigured(reason)
         | NoAnswer::Failed(reason)
         | NoAnswer::Refused(reason)
+        | NoAnswer::Oversized(reason)
         | NoAnswer::Other(reason) => reason.to_string(),
     }
 }

@@ -32,6 +32,8 @@ pub enum NoAnswer {
     Failed(Reason),
     /// This call is refused for good, before or by the downstream, which has no status to say so.
     Refused(Reason),
+    /// This call is larger than the downstream takes; parts of it may not be.
+    Oversized(Reason),
     /// Anything else.
     Other(Reason),
 }

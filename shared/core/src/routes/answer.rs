@@ -137,7 +137,7 @@ impl ResponseMapping {
             Err(NoAnswer::TooLarge) => unavailable(Reason::new("answer_too_large"), None),
             Err(NoAnswer::Misconfigured(reason)) => failed(reason, Fault::Ours),
             Err(NoAnswer::Failed(reason)) => failed(reason, Fault::Call),
-            Err(NoAnswer::Refused(reason)) => Reply::Refused(reason),
+            Err(NoAnswer::Refused(reason) | NoAnswer::Oversized(reason)) => Reply::Refused(reason),
             Err(NoAnswer::Other(reason)) => unavailable(reason, None),
             Ok(answer) => match otherwise.class(answer.status) {
                 Class::Answer => self

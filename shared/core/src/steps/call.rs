@@ -294,6 +294,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             answer = processor.downstream.call(&call).await;
         }
         let excerpt = answer.as_ref().ok().and_then(Answer::excerpt);
+        let is_oversized = matches!(answer, Err(NoAnswer::Oversized(_)));
         let mut reply = route.read(answer, &ids);
         let told = self.tell(key, &reply, in_trouble).await;
         let reason = match &mut reply {
@@ -307,7 +308,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             Ok(setback) => (setback, Ok(())),
             Err(error) => (Setback::unheard(processor.env.now()), Err(error)),
         };
-        let is_halved = route.on_reject == OnReject::Bisect;
+        let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
         Answered { reply, excerpt: reason.zip(excerpt), setback, told, is_halved }
     }
 
