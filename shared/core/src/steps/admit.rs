@@ -20,8 +20,6 @@ pub enum Passed {
     Yes {
         /// The gates that count it as in flight.
         held: Vec<Scope>,
-        /// Those of them where it had no place before.
-        taken: Vec<Scope>,
         /// When the call starts; some seconds ahead at most.
         start: Timestamp,
         /// Gates behind which calls failed before it: they want to hear of an answer.
@@ -146,7 +144,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
             }
         }
-        Ok(Passed::Yes { held, taken, start, in_trouble, have_news })
+        Ok(Passed::Yes { held, start, in_trouble, have_news })
     }
 
     /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.

@@ -164,17 +164,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // The process that left them out may have died before all had heard.
         let batch = follow_up::tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
-        let (held, taken, start, in_trouble, have_news) =
-            match self.gatekeeper().admit(route, &batch, lease_until).await? {
-                Passed::No(wait) => {
-                    self.remember(&batch, wait).await?;
-                    return Ok(Tried::Not(Processed::Waits(wait)));
-                }
-                Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
-                Passed::Yes { held, taken, start, in_trouble, have_news } => {
-                    (held, taken, start, in_trouble, have_news)
-                }
-            };
+        let (held, start, in_trouble, have_news) = match self.gatekeeper().admit(route, &batch, lease_until).await? {
+            Passed::No(wait) => {
+                self.remember(&batch, wait).await?;
+                return Ok(Tried::Not(Processed::Waits(wait)));
+            }
+            Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
+            Passed::Yes { held, start, in_trouble, have_news } => (held, start, in_trouble, have_news),
+        };
         // The worker that was to tell may have died, or its queue refused.
         self.announce(route, &have_news).await;
         let tried = match self.prepare(route, &batch, start, keeper).await {
@@ -194,7 +191,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // Not in hand, even if only the answer was lost: then the claim is there, and made again.
         keeper.forget(&batch.id).await;
         let Some(tried) = tried else {
-            self.leave_to_caller((&held, &taken), &batch, lease_until).await?;
+            self.leave_unless_called(&held, &batch, lease_until).await?;
             return Err(Error::Conflict("claiming a batch"));
         };
         let left = self.gatekeeper().leave(&held, &batch.id, lease_until).await;
@@ -322,22 +319,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
     }
 
-    /// Another delivery has written the batch. If that one calls it, the places that the batch had before are its own.
-    /// One that was taken here is not: the caller has given its own back already, or has a later lease there.
-    async fn leave_to_caller(
-        &self,
-        (held, taken): (&[Scope], &[Scope]),
-        batch: &Batch,
-        lease: Timestamp,
-    ) -> Result<(), Error> {
+    async fn leave_unless_called(&self, held: &[Scope], batch: &Batch, lease: Timestamp) -> Result<(), Error> {
         if held.is_empty() {
             return Ok(());
         }
-        let left = match self.store.batch(&batch.id).await? {
-            Some(Batch { status: Status::InProgress { .. }, .. }) => taken,
-            Some(_) | None => held,
-        };
-        self.gatekeeper().leave(left, &batch.id, lease).await
+        match self.store.batch(&batch.id).await? {
+            Some(Batch { status: Status::InProgress { .. }, .. }) => Ok(()),
+            Some(_) | None => self.gatekeeper().leave(held, &batch.id, lease).await,
+        }
     }
 
     /// Gives a claim's places at the gates back.

@@ -22,7 +22,8 @@ struct Kind {
     asks: (&'static str, &'static str),
     accepts: Value,
     missing: &'static str,
-    too_large: (u16, &'static str),
+    /// Its code for what is too large, and what that means. Some have one code for all input that they do not take.
+    too_large: (u16, &'static str, fn(Reason) -> NoAnswer),
     busy: &'static str,
 }
 
@@ -33,7 +34,7 @@ fn kinds() -> [Kind; 5] {
         asks: ("x-amz-target", "AmazonSQS.SendMessage"),
         accepts: message,
         missing: "com.amazonaws.sqs#QueueDoesNotExist",
-        too_large: (400, "InvalidParameterValue"),
+        too_large: (400, "InvalidParameterValue", NoAnswer::Oversized),
         busy: "RequestThrottled",
     };
     [
@@ -44,7 +45,7 @@ fn kinds() -> [Kind; 5] {
             asks: ("x-amz-invocation-type", "Event"),
             accepts: Value::Null,
             missing: "ResourceNotFoundException",
-            too_large: (413, "RequestTooLargeException"),
+            too_large: (413, "RequestTooLargeException", NoAnswer::Oversized),
             busy: "TooManyRequestsException",
         },
         Kind {
@@ -52,7 +53,7 @@ fn kinds() -> [Kind; 5] {
             asks: ("x-amz-target", "AWSEvents.PutEvents"),
             accepts: json!({ "FailedEntryCount": 0, "Entries": [{ "EventId": "e" }] }),
             missing: "ResourceNotFoundException",
-            too_large: (400, "ValidationException"),
+            too_large: (400, "ValidationException", NoAnswer::Refused),
             busy: "ThrottlingException",
         },
         Kind {
@@ -60,7 +61,7 @@ fn kinds() -> [Kind; 5] {
             asks: ("x-amz-target", "AWSStepFunctions.StartExecution"),
             accepts: json!({ "executionArn": "arn:aws:states:us-east-1:1:execution:load:b1", "startDate": 1.0 }),
             missing: "StateMachineDoesNotExist",
-            too_large: (400, "InvalidExecutionInput"),
+            too_large: (400, "InvalidExecutionInput", NoAnswer::Refused),
             busy: "ExecutionLimitExceeded",
         },
     ]
@@ -110,14 +111,14 @@ async fn what_is_accepted_has_succeeded_for_every_member() {
 
 #[tokio::test]
 async fn each_refusal_means_what_it_means_of_every_downstream_and_is_not_repeated() {
-    for Kind { block, missing, too_large: (status, too_large), busy, .. } in kinds() {
+    for Kind { block, missing, too_large: (status, too_large, means), busy, .. } in kinds() {
         let reason = |code: &str| Reason::new(code.rsplit('#').next().unwrap());
         let busy_answer = Answer { status: 429, ..Answer::default() };
         for (status, code, means) in [
             (400, busy, Ok(busy_answer)),
             (400, missing, Err(NoAnswer::Misconfigured(reason(missing)))),
             (403, "AccessDeniedException", Err(NoAnswer::Misconfigured(reason("AccessDeniedException")))),
-            (status, too_large, Err(NoAnswer::Refused(reason(too_large)))),
+            (status, too_large, Err(means(reason(too_large)))),
             (500, "InternalFailure", Err(NoAnswer::Other(reason("InternalFailure")))),
         ] {
             let (answer, requests) = asked(block, move || error(status, code)).await;

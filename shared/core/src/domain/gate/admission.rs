@@ -3,7 +3,7 @@
 //! The downstream's [`Health`](super::Health) comes first, then a pause, then the line, then places and the rate.
 
 use super::health::Lets;
-use super::line::{INSERT_AHEAD_MS, Inserted};
+use super::line::Inserted;
 use super::share::Found;
 use super::{Gate, IN_PLACE_MS, Limits, Pace};
 use crate::domain::id::BatchId;
@@ -216,11 +216,7 @@ impl Gate {
     fn waits(mut self, turn: Turn, not_before: Timestamp, limits: Limits, now: Timestamp) -> Admission {
         match turn {
             Turn::New => {
-                let Some((number, at)) = self.take_turn(limits, not_before, now) else {
-                    // By then the stretches are past that are over.
-                    let at = not_before.max(now.plus_ms(INSERT_AHEAD_MS));
-                    return Admission::Later { gate: None, ticket: None, at };
-                };
+                let (number, at) = self.take_turn(limits, not_before, now);
                 Admission::Later { gate: Some(self), ticket: Some(number), at }
             }
             Turn::Of { slot, number } => {
@@ -257,10 +253,7 @@ impl Gate {
             Inserted::Behind if self.line.is_busy(now) => Err(self.line.next_at),
             // Slots of those that have no ticket lie before those of all that share.
             Inserted::Behind if self.shares.is_empty() => Ok((self.line.take(now, now).1, true)),
-            Inserted::Behind => match self.take_turn(limits, now, now) {
-                Some((_, at)) => Ok((at, true)),
-                None => Err(now.plus_ms(INSERT_AHEAD_MS)),
-            },
+            Inserted::Behind => Ok((self.take_turn(limits, now, now).1, true)),
         }
     }
 
@@ -273,14 +266,9 @@ impl Gate {
         now: Timestamp,
         lease_until: Timestamp,
     ) {
-        if let Some(lease) = self.in_flight.get(batch) {
-            // Another delivery of the batch may have taken the place in this very moment, and gives it back by its own
-            // lease. One call more of the same worker keeps its lease.
-            let later = if matches!(turn, Turn::Now) { lease_until } else { lease_until.max(lease.plus_ms(1)) };
-            self.in_flight.insert(batch.clone(), later);
+        if self.in_flight.insert(batch.clone(), lease_until).is_some() {
             return;
         }
-        self.in_flight.insert(batch.clone(), lease_until);
         match turn {
             Turn::Of { slot, .. } => {
                 self.turn = self.turn.max(slot + 1);

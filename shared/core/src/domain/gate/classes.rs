@@ -8,7 +8,7 @@
 //! Where Targets share a limit, each has a share for either class. There a Target's urgent batches have nine turns for
 //! one of a usual batch, its own or that of another Target with its weight.
 
-use super::share::{MOST_WEIGHT, Share};
+use super::share::{MOST_STRETCHES, MOST_WEIGHT, Share};
 use crate::domain::id::Target;
 
 /// How early batches go.
@@ -33,13 +33,13 @@ impl Class {
     /// The share of all batches of this class, where Targets do not share.
     #[must_use]
     pub fn of_all(self) -> Share {
-        Share::of(&self.names(""), self.turns())
+        Share::of(&self.names(""), self.turns(), self.most())
     }
 
     /// The share of the batches of a Target that are of this class, where Targets with these weights share.
     #[must_use]
     pub fn of_target(self, target: &Target, weight: u64) -> Share {
-        Share::of(&self.names(target.as_str()), weight.min(MOST_WEIGHT) * self.turns())
+        Share::of(&self.names(target.as_str()), weight.min(MOST_WEIGHT) * self.turns(), self.most())
     }
 
     fn names(self, of: &str) -> Vec<&str> {
@@ -47,6 +47,14 @@ impl Class {
             // As where no route has priorities.
             Self::Usual => vec!["share", of],
             Self::Urgent => vec!["share", of, "urgent"],
+        }
+    }
+
+    /// A third of a line's stretches is kept for urgent batches.
+    const fn most(self) -> usize {
+        match self {
+            Self::Usual => MOST_STRETCHES * 2 / 3,
+            Self::Urgent => MOST_STRETCHES,
         }
     }
 

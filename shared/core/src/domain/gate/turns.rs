@@ -72,10 +72,12 @@ impl Gate {
         self.shares.forget(self.line.next, first);
     }
 
-    /// The slot of the next new ticket; that of the line if there is no room for one of this share.
+    /// The slot of the next new ticket.
     pub(super) fn next_slot(&self, limits: Limits, now: Timestamp) -> u64 {
-        let of_share = |share| self.shares.next_slot(share, self.line.next, self.first_open(limits, now));
-        limits.share.and_then(of_share).unwrap_or(self.line.next)
+        match limits.share {
+            Some(share) => self.shares.next_slot(share, self.line.next, self.first_open(limits, now)),
+            None => self.line.next,
+        }
     }
 
     /// The first slot that another Target may have: one that nobody waits for in place, since that is a call's time. Of
@@ -87,23 +89,17 @@ impl Gate {
         }
     }
 
-    /// Hands out the next ticket, for a time that is not before `not_before`; `None`: its share has no room for it, and
-    /// this gate is not to be written.
-    pub(super) fn take_turn(
-        &mut self,
-        limits: Limits,
-        not_before: Timestamp,
-        now: Timestamp,
-    ) -> Option<(u64, Timestamp)> {
+    /// Hands out the next ticket, for a time that is not before `not_before`.
+    pub(super) fn take_turn(&mut self, limits: Limits, not_before: Timestamp, now: Timestamp) -> (u64, Timestamp) {
         let (slot, at) = self.line.take(not_before, now);
         if slot == self.line.from {
             // The line begins anew.
             self.turn = self.turn.max(slot);
         }
-        let Some(share) = limits.share else { return Some((slot, at)) };
+        let Some(share) = limits.share else { return (slot, at) };
         let open = self.first_open(limits, now);
-        let number = self.shares.take(share, slot, open)?;
-        Some((number, self.time_of(number)))
+        let number = self.shares.take(share, slot, open);
+        (number, self.time_of(number))
     }
 
     /// The time of a ticket, or `None` if it is past or was never handed out.
