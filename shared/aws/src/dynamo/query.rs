@@ -22,7 +22,7 @@ pub(crate) struct Query<'a> {
     only: &'static [&'static str],
     after: Option<Item>,
     /// Whether the items come from the last to the first.
-    from_the_end: bool,
+    backwards: bool,
     freshness: Freshness,
     limit: usize,
 }
@@ -30,8 +30,8 @@ pub(crate) struct Query<'a> {
 impl<'a> Query<'a> {
     /// The first items of a partition.
     pub(crate) const fn of(what: &'static str, key: Key<'a>, limit: usize) -> Self {
-        let (from_the_end, freshness) = (false, Freshness::Eventual);
-        Self { what, key, index: None, sort: None, only: &[], after: None, from_the_end, freshness, limit }
+        let (backwards, freshness) = (false, Freshness::Eventual);
+        Self { what, key, index: None, sort: None, only: &[], after: None, backwards, freshness, limit }
     }
 
     /// Of an index, which lags behind its table.
@@ -45,8 +45,8 @@ impl<'a> Query<'a> {
     }
 
     /// From the last to the first.
-    pub(crate) fn from_the_end(self) -> Self {
-        Self { from_the_end: true, ..self }
+    pub(crate) fn backwards(self) -> Self {
+        Self { backwards: true, ..self }
     }
 
     /// From where another page ended.
@@ -58,7 +58,7 @@ impl<'a> Query<'a> {
 impl Dynamo {
     /// A page's items, and where the next one begins.
     pub(crate) async fn query(&self, query: Query<'_>) -> Result<(Vec<Item>, Option<Item>)> {
-        let Query { what, key, index, sort, only, after, from_the_end, freshness, limit } = query;
+        let Query { what, key, index, sort, only, after, backwards, freshness, limit } = query;
         let mut terms = Terms::default();
         let keys: Vec<Clause> = [Clause::Equals(key.attribute, text(key.id))].into_iter().chain(sort).collect();
         let condition = terms.condition(&keys);
@@ -74,7 +74,7 @@ impl Dynamo {
             .set_expression_attribute_names(names)
             .set_expression_attribute_values(values)
             .consistent_read(freshness == Freshness::Latest)
-            .scan_index_forward(!from_the_end)
+            .scan_index_forward(!backwards)
             .limit(page_size(limit))
             .set_exclusive_start_key(after)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)

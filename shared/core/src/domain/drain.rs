@@ -36,12 +36,12 @@ struct Walk<C> {
     /// What lies behind the position is at least so urgent.
     least: u8,
     /// How far the urgent were read from the end, and how urgent the last of these was.
-    from_the_end: Option<(C, u8)>,
+    seen_at_the_end: Option<(C, u8)>,
 }
 
 impl<C> Walk<C> {
     const fn of(of: Target) -> Self {
-        Self { of, position: Position::Start, least: 0, from_the_end: None }
+        Self { of, position: Position::Start, least: 0, seen_at_the_end: None }
     }
 }
 
@@ -157,7 +157,7 @@ impl<C: Clone> Drain<C> {
     /// Adds the most urgent tasks of a shard, all of a priority `above` this. If all of them were known and there are
     /// more, returns behind what the next page is to be read: where an earlier one ended, as far as that is known.
     pub fn add_urgent(&mut self, of: &Target, above: u8, candidates: Vec<Candidate>, next: Option<C>) -> Option<C> {
-        let before = self.from_the_end(of).and_then(Option::take);
+        let before = self.seen_at_the_end(of).and_then(Option::take);
         let is_new = self.offer_urgent(of, candidates, next.clone());
         let after = before.filter(|(_, reached)| *reached > above);
         if is_new { None } else { next.map(|next| after.map_or(next, |(after, _)| after)) }
@@ -169,14 +169,14 @@ impl<C: Clone> Drain<C> {
         let reached = next.zip(candidates.last().map(|last| last.traits.priority));
         let before = self.queue.len();
         self.offer(candidates);
-        if let Some(from_the_end) = self.from_the_end(of) {
-            *from_the_end = reached;
+        if let Some(seen_at_the_end) = self.seen_at_the_end(of) {
+            *seen_at_the_end = reached;
         }
         self.queue.len() > before
     }
 
-    fn from_the_end(&mut self, of: &Target) -> Option<&mut Option<(C, u8)>> {
-        self.walks.iter_mut().find(|walk| walk.of == *of).map(|walk| &mut walk.from_the_end)
+    fn seen_at_the_end(&mut self, of: &Target) -> Option<&mut Option<(C, u8)>> {
+        self.walks.iter_mut().find(|walk| walk.of == *of).map(|walk| &mut walk.seen_at_the_end)
     }
 
     /// Whether candidates must be read before they are moved.

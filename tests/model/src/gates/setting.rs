@@ -277,7 +277,8 @@ pub(super) const LONG: [Setting; 10] = [
     Setting { batches: &FOUR, ..with("four at both gates, and a death", DEATH, BOTH) },
 ];
 
-/// What breaks a promise after hundreds of thousands of states, and why is not known yet: the next to be looked into.
+/// What breaks a promise still: a second delivery takes a place anew before the outcome is recorded, and why one that
+/// stands still does is not known. The next to be looked into.
 pub(super) const LARGEST: [Setting; 4] = [
     with("a place, and a message twice", TWICE, PLACE),
     with("both gates, and a message twice", TWICE, BOTH),

@@ -161,7 +161,7 @@ impl Tasks for Dynamo {
     async fn urgent(&self, target: &Target, above: u8, after: Option<&Cursor>, limit: usize) -> Result<Page<Cursor>> {
         let [first, last] = Traits::urgent_words(above).map(text);
         let words = Clause::Between(STATUS, first, last);
-        self.page_of(self.waiting_for(target, after, limit).only_if(words).from_the_end()).await
+        self.page_of(self.waiting_for(target, after, limit).only_if(words).backwards()).await
     }
 
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
