@@ -127,10 +127,14 @@ fn shown(batch: Stored) -> Batch {
                 StoredFollowUp::Returning => FollowUp::Returning,
                 StoredFollowUp::Done => FollowUp::Done,
             });
-            let ended = results.values().filter(|exception| matches!(exception, Exception::Failed { .. })).count();
-            returned = results.len() - ended;
-            superseded = batch.superseded_ids().len();
-            failed = ended - superseded;
+            let replaced = batch.superseded_ids();
+            for (id, exception) in results {
+                match exception {
+                    Exception::Returned { .. } => returned += 1,
+                    Exception::Failed { .. } if replaced.contains(id) => superseded += 1,
+                    Exception::Failed { .. } => failed += 1,
+                }
+            }
             BatchState::Settled
         }
         Status::Empty => BatchState::Empty,

@@ -125,7 +125,7 @@ fn shown(batch: Batch) -> Shown {
             });
             let others = results.iter().filter(|(id, _)| !superseded.contains(id));
             failures = others.filter_map(|(id, exception)| failed(&batch, id, exception)).collect();
-            returned = results.len() - superseded.len() - failures.len();
+            returned = results.values().filter(|exception| matches!(exception, Exception::Returned { .. })).count();
         }
         Status::Paused { until } => paused_until_ms = Some(until.0),
         Status::Open { .. }
