@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use super::came::{Came, Parsed};
 use super::gather::{Envelope, Gathering, packed};
-use super::{Plan, Record, Report, Yields};
+use super::put::Yields;
+use super::{Plan, Record, Report};
 use crate::domain::id::Target;
 use crate::domain::rest::Stage;
 use crate::domain::retry::again_delay_ms;
