@@ -216,6 +216,7 @@ impl World {
         Stack {
             store: self.tables.seen_by(machine.clone()),
             rations: machine.rations(),
+            asked: machine.asked(),
             queues: Wired { queues: Arc::clone(&self.queues), machine, chain },
             env: self.env.clone(),
             timing: Timing::default(),

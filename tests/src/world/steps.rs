@@ -45,9 +45,8 @@ impl World {
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
         let deadline = process.env().now().plus_ms(TASKS.budget_ms());
-        Register { store: &store, queues: &queues, env: process.env(), routes, deadline, rations: &Rations::default() }
-            .run(records)
-            .await
+        let (env, rations, asked) = (process.env(), &Rations::default(), &self.asked);
+        Register { store: &store, queues: &queues, env, routes, deadline, rations, asked }.run(records).await
     }
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {

@@ -181,6 +181,30 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         (Election { attempt: election.attempt.max(1), copies, ..election }, delay_ms)
     }
 
+    /// Tells the leader of a Target that tasks wait for it, if one leads now: what holding their election would come
+    /// to. Returns the election that is to be held after a pause in milliseconds, as a loser's. `None` if it is
+    /// to be held at once: nobody leads, or more is to be done than to signal. An error says no more than that.
+    pub(super) async fn tell(&self, election: &Election) -> Option<(Election, u64)> {
+        let Election { target, tasks, .. } = election;
+        let stands_alone = target.stands_alone(self.route(target).ok()?.shards.most());
+        if !stands_alone || tasks.iter().any(|task| task.traits.closes) {
+            return None;
+        }
+        let seen = self.store.lock(target).await.ok()?;
+        let now = self.env.now();
+        let Bid::Held(held) = lock::bid(seen.as_ref(), target, &self.bidder(target, election, now).ok()?, None, now)
+        else {
+            return None;
+        };
+        match self.store.signal(target, &held).await.ok()? {
+            Signalled::Yes => {
+                let signalled = Some((target.shard(), held.fence));
+                Some(self.once_more(Election { signalled, ..election.clone() }))
+            }
+            Signalled::No(_) => None,
+        }
+    }
+
     async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Vec<Successor>), Error> {
         let repeated = redelivered || election.attempt > 0;
         if repeated {
@@ -265,6 +289,13 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         self.routes.get(&name).ok_or(Error::UnknownRoute(name))
     }
 
+    /// How an election's workflow would hold a lock.
+    fn bidder(&self, target: &Target, election: &Election, now: Timestamp) -> Result<Holder, Error> {
+        let lease = lease_ms(self.route(target)?.for_target(target).batch.wait_ms);
+        let Election { workflow, since, .. } = election;
+        Ok(Holder { workflow: workflow.clone(), waits_since: *since, lease_until: now.plus_ms(lease) })
+    }
+
     /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks
     /// at all that waits before it lets the lock go. It must come to this many `shards` to find these tasks; if it does
     /// not any more, it is asked again.
@@ -275,12 +306,11 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         mut seen: Option<Lock>,
         shards: Option<u8>,
     ) -> Result<Bidden, Error> {
-        let Election { workflow, since, signalled, .. } = election;
-        let lease = lease_ms(self.route(target)?.for_target(target).batch.wait_ms);
+        let Election { workflow, signalled, .. } = election;
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             let now = self.env.now();
-            let bidder = Holder { workflow: workflow.clone(), waits_since: *since, lease_until: now.plus_ms(lease) };
+            let bidder = self.bidder(target, election, now)?;
             seen = match lock::bid(seen.as_ref(), target, &bidder, shards, now) {
                 Bid::Leads(fence) => return Ok(Bidden::Won(term(fence))),
                 Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
@@ -397,7 +427,7 @@ pub async fn send_successors<K: Copy + PartialEq>(
 }
 
 /// The messages of successors, each with the keys of those in it. Those that come back at the same moment share some.
-fn outgoing<K>(successors: Vec<(K, Successor)>) -> Vec<(Vec<K>, Outgoing)> {
+pub(super) fn outgoing<K>(successors: Vec<(K, Successor)>) -> Vec<(Vec<K>, Outgoing)> {
     let mut messages = Vec::new();
     let mut again: BTreeMap<u64, Vec<(K, Election)>> = BTreeMap::new();
     for (key, successor) in successors {

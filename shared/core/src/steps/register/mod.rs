@@ -9,6 +9,7 @@
 //! back. What comes again is worked through in smaller parts, each to its end before the next one begins.
 
 mod ack;
+mod asked;
 mod came;
 mod carry_out;
 mod express;
@@ -32,7 +33,7 @@ use super::drive_on::{Found, drive_on};
 use crate::domain::sender::Sender;
 use crate::domain::trace::TraceParent;
 use crate::domain::{BatchId, Timestamp};
-use crate::ports::{Batches, Env, Inbox, Lanes, Lists, Outbox, Streams, Tasks, Trackers};
+use crate::ports::{Batches, Env, Inbox, Lanes, Lists, Locks, Outbox, Streams, Tasks, Trackers};
 use crate::routes::Routes;
 use gather::Carved;
 use line_up::account_for;
@@ -42,6 +43,7 @@ use refused::Refused;
 use sort::Coming;
 use spread::Spread;
 
+pub use asked::Asked;
 pub use gather::FULL_EVENT;
 pub use rations::Rations;
 pub use report::Report;
@@ -78,12 +80,14 @@ pub struct Register<'a, S, Q, E> {
     pub deadline: Timestamp,
     /// What its process may put for Targets that were throttled, in this event and in those after it.
     pub rations: &'a Rations,
+    /// For which Targets its process has lately asked for a leader.
+    pub asked: &'a Asked,
 }
 
 /// A task that names a batch, and its record.
 type Named = (BatchId, Record, Found);
 
-impl<S: Tasks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
+impl<S: Tasks + Locks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox + Inbox, E: Env> Register<'_, S, Q, E> {
     /// Registers records. Every record is answered for: one that the report does not [keep](Report::kept) is done.
     pub async fn run(&self, records: Vec<Record>) -> Report {
         let mut all = Report::default();

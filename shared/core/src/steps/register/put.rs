@@ -6,7 +6,8 @@ use super::came::{Parsed, message_of};
 use super::plan::Plan;
 use super::refused::{Refused, conflict};
 use super::spread::Spread;
-use super::{Named, Record, Register, Report, yielding};
+use super::yielding::{self, Yields};
+use super::{Named, Record, Register, Report};
 use crate::domain::shards::Shards;
 use crate::domain::task::{Status, Task};
 use crate::domain::{BatchId, Retryable, Target};
@@ -31,14 +32,6 @@ pub(super) enum Put {
     Refused(Refused),
     /// It is not put.
     Yields(Box<Parsed>, Yields),
-}
-
-/// Why a task is not put.
-pub(super) enum Yields {
-    /// No time is left.
-    Late,
-    /// Its Target's partition of the index bears no more. The first of its Target has what the store said.
-    Overload(Option<Error>),
 }
 
 impl<S: Tasks, Q, E: Env> Register<'_, S, Q, E> {

@@ -33,6 +33,8 @@ pub struct Report {
     pub late: usize,
     /// Why the index bears no more, once for each Target.
     pub overloads: Vec<(Target, Error)>,
+    /// Elections that need no message now, since a leader leads that was told.
+    pub told: usize,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
     /// Their members.
