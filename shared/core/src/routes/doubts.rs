@@ -5,7 +5,7 @@ use jmespath::ast::{Ast, Comparator, KeyValuePair};
 use serde::Serialize;
 
 use super::body::MAX_BODY_BYTES;
-use super::downstream::{self, HeaderValue, Http, Secret};
+use super::downstream::{self, Downstream, HeaderValue, Http, Secret};
 use super::{Expression, Route, Routes, Settings};
 use crate::domain::batch;
 use crate::domain::id::RouteName;
@@ -146,6 +146,12 @@ fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     if route.reads.collapse.is_some() && route.shards.most() > 1 {
         let what = "two shards of a Target may both call a task of one key, each its newest. Write `shards: 1`";
         found.push(("collapse", what.to_owned()));
+    }
+    if let Downstream::Lambda(lambda) = &route.downstream
+        && lambda.ignores_response()
+    {
+        let what = "nobody waits for the function's answer, see `mode`, so nothing is read of it";
+        found.push(("downstream.lambda.response", what.to_owned()));
     }
     if route.retry.base_ms > route.retry.cap_ms {
         let what = format!("no pause is longer than `cap_ms`, which is {} ms", route.retry.cap_ms);

@@ -155,6 +155,18 @@ fn a_batch_that_is_larger_than_a_message_is_told() {
 }
 
 #[test]
+fn how_to_read_an_answer_that_nobody_waits_for_is_told() {
+    let of =
+        |lambda: &str| doubts(&format!("  - name: a\n    target: t\n    downstream: {{ lambda: {{ {lambda} }} }}\n"));
+    for response in ["{ results: r, succeeded: ok }", "{ ignore_body: true }"] {
+        let [(_, field, what)] = &of(&format!("function: f, mode: async, response: {response}"))[..] else { panic!() };
+        assert!(field == "downstream.lambda.response" && what.contains("`mode`"), "{what}");
+        assert_eq!(of(&format!("function: f, response: {response}")), []);
+    }
+    assert_eq!(of("function: f, mode: async"), []);
+}
+
+#[test]
 fn the_default_route_of_all_fields_is_well() {
     assert_eq!(of_one("shards: 1"), []);
 }
