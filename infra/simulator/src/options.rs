@@ -48,6 +48,7 @@ pub fn groups(seed: u64) -> Vec<Group> {
         elected(burst(1)),
         on_the_express_path(Setting { express: true, ..burst(1) }),
         in_a_trickle(Setting { seed, ..Setting::of(Load::Trickle { per_second: 10.0, seconds: 120, targets: 1 }) }),
+        with_limits(limited(CallLimits::default())),
         at_a_limit("100 batches of 10 Targets, 10 calls a second", limited(rate)),
         at_a_limit("100 batches of 10 Targets, 10 calls in flight", limited(places)),
     ]
@@ -134,6 +135,15 @@ fn free(plain: &Setting) -> Vec<Priced> {
             "{ step_functions: { state_machine: 'arn:aws:states:eu-west-1:111122223333:stateMachine:load' } }",
         ),
     ]
+}
+
+fn with_limits(plain: Setting) -> Group {
+    let limited = |name, calls| Priced { name, is_free: false, setting: Setting { calls, ..plain.clone() } };
+    let options = vec![
+        limited("`calls_per_second: 10`", CallLimits { per_second: Some(10), ..plain.calls }),
+        limited("`calls_per_second_per_target: 1`", CallLimits { per_second_per_target: Some(1), ..plain.calls }),
+    ];
+    Group { name: "100 batches of 10 Targets", plain, options }
 }
 
 fn at_a_limit(name: &'static str, plain: Setting) -> Group {

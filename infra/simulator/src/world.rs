@@ -70,6 +70,8 @@ pub struct CallLimits {
     pub adapts: bool,
     /// Calls that start in a second; `None` is no limit.
     pub per_second: Option<u32>,
+    /// The same for each Target.
+    pub per_second_per_target: Option<u32>,
     /// Whether a pause holds back the whole route, and not just a Target.
     pub pauses_route: bool,
     /// How Targets share it, if they do.
@@ -148,7 +150,14 @@ impl Setting {
             max_items: 100,
             call_ms: 1_000,
             express: false,
-            calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false, shared: None },
+            calls: CallLimits {
+                in_flight: None,
+                adapts: false,
+                per_second: None,
+                per_second_per_target: None,
+                pauses_route: false,
+                shared: None,
+            },
             shards: Shards::Fixed(1),
             hourly: false,
             options: ("", ""),
@@ -171,7 +180,8 @@ impl Setting {
         };
         let shared = self.calls.shared.map(Weights::share).unwrap_or_default();
         let rate = limit("calls_per_second", self.calls.per_second);
-        let calls = in_flight + &rate + &shared;
+        let rate_of_one = limit("calls_per_second_per_target", self.calls.per_second_per_target);
+        let calls = in_flight + &rate + &rate_of_one + &shared;
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \

@@ -70,7 +70,7 @@ fn what_is_looked_up_in_memory_costs_nothing_and_neither_does_another_kind_of_do
 type Most = (f64, f64, f64);
 
 /// A little over what docs/performance/options.md has.
-const MOST: [(&str, &str, Most); 24] = [
+const MOST: [(&str, &str, Most); 26] = [
     (BURST, "`max_weight` with `weight`", (0.03, 0.01, 0.0)),
     (BURST, "`close_when`, for no task", (0.0, 0.0, 0.0)),
     (BURST, "`close_when`, for one in a hundred", (0.2, 0.8, 0.05)),
@@ -89,6 +89,8 @@ const MOST: [(&str, &str, Most); 24] = [
     (TRICKLE, "`min_items: 20`", (0.12, 0.0, 0.05)),
     (TRICKLE, "`quiet_ms: 300`", (0.65, 0.0, 0.15)),
     (TRICKLE, "`close_when`, for no task", (0.0, 0.0, 0.0)),
+    (LIMITED, "`calls_per_second: 10`", (0.15, 0.26, 0.15)),
+    (LIMITED, "`calls_per_second_per_target: 1`", (0.13, 0.2, 0.28)),
     (RATE, "`share: { by: target }`", (0.05, 0.05, 0.01)),
     (RATE, "`share` with `weight`s from 1 to 10", (0.05, 0.05, 0.01)),
     (RATE, "`priority`, one in ten is urgent", (0.03, 0.08, 0.01)),
@@ -99,6 +101,7 @@ const MOST: [(&str, &str, Most); 24] = [
 const BURST: &str = "1,000 tasks of one Target, elected";
 const EXPRESS: &str = "the same on the express path";
 const TRICKLE: &str = "10 tasks a second, elected";
+const LIMITED: &str = "100 batches of 10 Targets";
 const RATE: &str = "100 batches of 10 Targets, 10 calls a second";
 const PLACES: &str = "100 batches of 10 Targets, 10 calls in flight";
 

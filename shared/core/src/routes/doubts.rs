@@ -121,23 +121,28 @@ fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, St
         let what = format!("one Target cannot have {of_one} calls in flight where all have {of_all}: see `in_flight`");
         found.push(("limits.in_flight_per_target", what));
     }
+    if let Some(most) = at_once(settings.in_flight, settings.gap_ms, route) {
+        found.push(("limits.in_flight_per_target", most));
+    }
     found
+}
+
+/// Why that number of calls is never in flight at this rate.
+fn at_once(in_flight: Option<usize>, gap_ms: Option<u64>, route: &Route) -> Option<String> {
+    let (most, gap_ms, timeout_ms) = (in_flight?, gap_ms?, route.downstream.timeout_ms()?);
+    // The next call begins no sooner than the first of those is over.
+    let at_once = timeout_ms.div_ceil(gap_ms.max(1)).max(1);
+    let what = format!("at one call every {gap_ms} ms of at most {timeout_ms} ms each, at most {at_once} overlap");
+    (most as u64 > at_once).then_some(what)
 }
 
 /// What the whole route says that another field of it keeps from being so.
 fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    if let (Some(in_all), Some(gap_ms), Some(timeout_ms)) =
-        (route.in_flight.in_all, route.gap_ms, route.downstream.timeout_ms())
-        && route.in_flight.least.is_none()
+    if route.in_flight.least.is_none()
+        && let Some(what) = at_once(route.in_flight.in_all, route.gap_ms, route)
     {
-        // The next call begins no sooner than the first of those is over.
-        let at_once = timeout_ms.div_ceil(gap_ms.max(1)).max(1);
-        if in_all as u64 > at_once {
-            let what =
-                format!("at one call every {gap_ms} ms of at most {timeout_ms} ms each, at most {at_once} overlap");
-            found.push(("limits.in_flight", what));
-        }
+        found.push(("limits.in_flight", what));
     }
     if route.shares() && !route.is_limited() {
         let what = "no calls of different Targets wait for each other without `in_flight` or `calls_per_second`";

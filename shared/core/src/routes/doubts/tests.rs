@@ -69,6 +69,7 @@ fn a_limit_that_is_never_reached_is_told() {
         ("batch: { wait_ms: 500, quiet_ms: 500 }", "batch.quiet_ms"),
         ("limits: { in_flight: 2, in_flight_per_target: 3 }", "limits.in_flight_per_target"),
         ("limits: { in_flight: 20, calls_per_second: 10 }", "limits.in_flight"),
+        ("limits: { in_flight_per_target: 20, calls_per_second_per_target: 10 }", "limits.in_flight_per_target"),
         ("limits: { in_flight_per_target: 3, share: { by: target } }", "limits.share"),
         ("retry: { base_ms: 61000 }", "retry.base_ms"),
         ("batch: { max_items: 10, max_weight: 10 }", "batch.max_weight"),
