@@ -182,7 +182,7 @@ struct Steady {
     rate: u64,
     /// Batches of light Targets that come in a second, each of another one in turn.
     light: u64,
-    /// Of these, one in so many is urgent; 0: none.
+    /// Of these, one in this number is urgent; 0: none.
     urgent_in: u64,
 }
 
