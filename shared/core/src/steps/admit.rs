@@ -432,7 +432,7 @@ const GIVE_WAY_MS: u64 = 8;
 /// waits there must not keep a place of the route from others. The route's is always asked, since a person may hold
 /// calls back there; the Target's only if something is limited or paused there.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
-    let limits = Limits { in_flight: route.for_target(of).in_flight, ..Limits::default() };
+    let limits = route.limits_of(of);
     let target = Scope::Target(of.whole());
     let is_asked = limits != Limits::default() || target == route.pause_scope(of);
     is_asked
