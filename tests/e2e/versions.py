@@ -117,16 +117,18 @@ class Versions:
             for mapping in self._mappings
         ]
         over = threading.Event()
-        with ThreadPoolExecutor(1) as pool:
-            turns = pool.submit(self._take_turns, over)
-            try:
-                yield
-            finally:
-                over.set()
-            turns.result()
-        for mapping in second:
-            self._functions.delete_event_source_mapping(UUID=mapping["UUID"])
-        self._point("live", TODAYS)
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                turns = pool.submit(self._take_turns, over)
+                try:
+                    yield
+                finally:
+                    over.set()
+                turns.result()
+        finally:
+            for mapping in second:
+                self._functions.delete_event_source_mapping(UUID=mapping["UUID"])
+            self._point("live", TODAYS)
 
     def _take_turns(self, over: threading.Event) -> None:
         """The emulator asks one reader first, and the other for what is left: so they change places."""

@@ -124,6 +124,9 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     if let Some(error) = report.not_gathered.first() {
         warn!(rests = report.not_gathered.len(), %error, "rests could not gather; they are elected instead");
     }
+    if let Some(error) = report.not_told.first() {
+        warn!(elections = report.not_told.len(), %error, "leaders could not be told; their elections are held instead");
+    }
     for (message_id, failure) in report.failed.iter().chain(&report.sent_back) {
         records::log(message_id, failure);
     }

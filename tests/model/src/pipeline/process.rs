@@ -6,10 +6,11 @@ use groupage_core::domain::{Batch, Fence, Rest, RouteName, Shard, Target, TaskId
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
 use groupage_core::steps::announce::Announced;
-use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
 use groupage_core::steps::register::{Asked, Rations, Record, Register};
+use groupage_core::steps::successor::send_successors;
 
 use crate::harness::act::Answer;
 use crate::harness::histories::{self, Calls};

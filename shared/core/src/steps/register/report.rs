@@ -33,8 +33,10 @@ pub struct Report {
     pub late: usize,
     /// Why the index bears no more, once for each Target.
     pub overloads: Vec<(Target, Error)>,
-    /// Elections that need no message now, since a leader leads that was told.
+    /// Elections whose leader was told here: they wait, as a loser's.
     pub told: usize,
+    /// Why a leader could not be told; these elections are held.
+    pub not_told: Vec<Error>,
     /// Batches that were full at once, frozen without a leader.
     pub batches: usize,
     /// Their members.
