@@ -31,7 +31,9 @@ pub fn begin(routes: &Routes, batches: &mut [Batch], call_ms: u64) {
             id: BatchId::new(n.to_string()),
             own: (batch.target.clone(), Class::of(batch.priority) == Class::Urgent),
             gates: gates.into_iter().filter(|(_, limits)| *limits != Limits::default()).collect(),
-            ..Comer::default()
+            ticket: None,
+            next: Timestamp(0),
+            begins: None,
         });
     }
     calls.run();
@@ -55,13 +57,6 @@ struct Comer {
     next: Timestamp,
     /// When its call begins, once that is known.
     begins: Option<Timestamp>,
-}
-
-impl Default for Comer {
-    fn default() -> Self {
-        let own = (Target::new(""), false);
-        Self { id: BatchId::new(""), own, gates: Vec::new(), ticket: None, next: Timestamp(0), begins: None }
-    }
 }
 
 /// All batches, their gates, and what happens next.
@@ -163,18 +158,17 @@ impl Calls {
     /// A batch has this ticket from now on, and comes back then.
     fn wait(&mut self, n: usize, ticket: Option<(Scope, u64)>, back: Timestamp) {
         let Some(batch) = self.batches.get_mut(n) else { return };
-        let before = std::mem::replace(&mut batch.ticket, ticket.clone());
+        let (before, own) = (std::mem::replace(&mut batch.ticket, ticket.clone()), batch.own.clone());
         batch.next = back;
         if before != ticket {
-            for (scope, of_own) in
-                [(before, false), (ticket, true)].map(|(ticket, is_new)| (ticket.map(|(scope, _)| scope), is_new))
-            {
-                let Some(scope) = scope else { continue };
-                let queue = self.waiting.entry(scope).or_default().entry(batch.own.clone()).or_default();
-                if of_own { queue.push_back(n) } else { queue.retain(|other| *other != n) }
-            }
+            before.into_iter().for_each(|(scope, _)| self.queue(scope, &own).retain(|other| *other != n));
+            ticket.into_iter().for_each(|(scope, _)| self.queue(scope, &own).push_back(n));
         }
         self.come(back, n);
+    }
+
+    fn queue(&mut self, scope: Scope, own: &Own) -> &mut VecDeque<usize> {
+        self.waiting.entry(scope).or_default().entry(own.clone()).or_default()
     }
 }
 
