@@ -1,5 +1,5 @@
-//! What follows an election's message, and how it is sent: those of all messages of an event together, since SQS is paid
-//! by the request.
+//! What follows an election's message, and how it is sent: what follows all messages of an event goes together, since
+//! SQS is paid by the request.
 
 use std::collections::BTreeMap;
 
