@@ -167,8 +167,8 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     }
 
     /// Tells the leader of a Target that stands alone that tasks wait for it, if one leads now: what holding their
-    /// election would come to. Returns the election that is to be held after a pause in milliseconds, as a loser's. `None` if it is to be
-    /// held at once: nobody leads, or more is to be done than to signal.
+    /// election would come to. Returns the election that is to be held after a pause in milliseconds, as a loser's.
+    /// `None` if it is to be held at once: nobody leads, or more is to be done than to signal.
     ///
     /// # Errors
     /// A port did not answer, or the route is unknown. Whether or not the leader was told, the election may be held.
