@@ -87,11 +87,11 @@ impl Gate {
     ) -> Admission {
         match self.health.lets(batch, now, lease_until) {
             Lets::Pass => {
-                self.admit_within(batch, asks, self.health.slowed(self.adapted(limits), now), now, lease_until)
+                self.admit_within(batch, (asks, false), self.health.slowed(self.adapted(limits), now), now, lease_until)
             }
             Lets::Probe(health) => {
                 let probed = Self { health, ..self.clone() };
-                match probed.admit_within(batch, Asks::Again, self.adapted(limits), now, lease_until) {
+                match probed.admit_within(batch, (asks, true), self.adapted(limits), now, lease_until) {
                     // One that has to wait for a place or a pause's end is no probe yet.
                     Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
                     Admission::Admitted(next, start) => {
@@ -112,7 +112,7 @@ impl Gate {
     fn admit_within(
         &self,
         batch: &BatchId,
-        asks: Asks,
+        (asks, goes_first): (Asks, bool),
         limits: Limits,
         now: Timestamp,
         lease_until: Timestamp,
@@ -129,7 +129,7 @@ impl Gate {
         next.in_flight.retain(|_, lease| *lease > now);
         next.keep_pace(limits, now);
         next.keep_shares(limits, now);
-        let turn = next.turn_of(asks, limits, now);
+        let turn = if goes_first { Turn::Now } else { next.turn_of(asks, limits, now) };
         let missing =
             limits.in_flight.filter(|_| !next.counts(batch)).map_or(0, |most| next.missing(turn, most, limits, now));
         if let Some(later) = next.too_early(turn, missing, limits, now) {
@@ -141,7 +141,7 @@ impl Gate {
             Err(at) => return self.or_lines_up(next.waits(turn, at, limits, now), turn, limits, now),
         };
         if let Some(places) = limits.in_flight {
-            next.enter(batch, turn, (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
+            next.enter(batch, (asks, turn), (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
         }
         Admission::Admitted((reserved || regapped || limits.in_flight.is_some()).then_some(next), start)
     }
@@ -262,14 +262,14 @@ impl Gate {
     fn enter(
         &mut self,
         batch: &BatchId,
-        turn: Turn,
+        (asks, turn): (Asks, Turn),
         (places, rate_ms): (usize, u64),
         now: Timestamp,
         lease_until: Timestamp,
     ) {
         if let Some(lease) = self.in_flight.get_mut(batch) {
             // One call more of the same worker is no other delivery.
-            let later = if matches!(turn, Turn::Now) { *lease } else { lease.plus_ms(1) };
+            let later = if asks == Asks::Again { *lease } else { lease.plus_ms(1) };
             *lease = later.max(lease_until);
             return;
         }
