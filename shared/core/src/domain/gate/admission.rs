@@ -19,6 +19,8 @@ pub enum Asks {
     With(u64),
     /// It is being called already, and makes one call more.
     Again,
+    /// It comes in its turn: its Target has a rate, whose gate goes on as slowly as this one after an outage.
+    InTurn,
 }
 
 /// What a gate says to a batch.
@@ -87,7 +89,9 @@ impl Gate {
     ) -> Admission {
         match self.health.lets(batch, now, lease_until) {
             Lets::Pass => {
-                self.admit_within(batch, (asks, false), self.health.slowed(self.adapted(limits), now), now, lease_until)
+                let limits = self.adapted(limits);
+                let slowed = if asks == Asks::InTurn { limits } else { self.health.slowed(limits, now) };
+                self.admit_within(batch, (asks, false), slowed, now, lease_until)
             }
             Lets::Probe(health) => {
                 let probed = Self { health, ..self.clone() };
@@ -165,7 +169,7 @@ impl Gate {
         // Where places are limited a ticket's time is an estimate, and being late costs nobody anything.
         let is_good = |slot: u64| limits.in_flight.is_some() || self.line.at(slot).plus_ms(LOST_MS) > now;
         match asks {
-            Asks::Again => Turn::Now,
+            Asks::Again | Asks::InTurn => Turn::Now,
             Asks::Anew => Turn::New,
             Asks::With(number) => match self.shares.find(number, self.line.next) {
                 Found::At(slot) if slot < self.line.next && is_good(slot) => Turn::Of { slot, number },
