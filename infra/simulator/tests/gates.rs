@@ -108,6 +108,27 @@ fn each_target_is_called_at_its_own_rate() {
     assert!(requests <= 6.5, "{requests} reads and writes of gates a call");
 }
 
+/// An outage of the route ends, and behind each Target's rate its batches go on slowly, in their order.
+#[test]
+fn after_an_outage_of_the_route_each_target_goes_on_slowly_at_its_own_rate() {
+    let calls = CallLimits { per_second_per_target: Some(10), pauses_route: true, ..CallLimits::default() };
+    let load = Load::Stream { per_second: 8.0, seconds: 60, targets: 1 };
+    let setting = Setting { calls, max_items: 1, express: true, away_s: Some((10, 40)), ..Setting::of(load) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    let begun = outcome.tasks_at.values().map(|(arrived, _)| *arrived).min().unwrap();
+    let mut at: Vec<f64> = outcome.calls.iter().map(|call| call.at.duration_since(begun).as_secs_f64()).collect();
+    at.sort_by(f64::total_cmp);
+    // The probe that is answered comes after seconds without a call.
+    let probe = at.windows(2).find(|pair| pair[1] > 45.0 && pair[1] - pair[0] > 4.0).map(|pair| pair[1]);
+    let after: Vec<f64> = at.iter().map(|at| at - probe.unwrap()).filter(|at| *at >= 0.0).collect();
+    let within = |from: f64| after.iter().filter(|at| (from..from + 5.0).contains(*at)).count();
+    let steps: Vec<usize> = (0..24).map(|n| within(f64::from(n) * 5.0)).collect();
+    println!("probe {probe:?}: calls in steps of 5 s: {steps:?}; {} in all; gates {:?}", at.len(), outcome.gates);
+    assert!(steps[0] <= 8 && steps[1] <= 14, "it does not go on slowly: {steps:?}");
+    assert!(steps[..4].iter().sum::<usize>() >= 20, "they wait in turns: {steps:?}");
+    assert!(after.windows(11).all(|calls| calls[10] - calls[0] > 0.8), "calls are nearer than the rate allows");
+}
+
 /// How far a Target's share of the calls is from its due at most, of ten with the weights 1 to 10 that wait at this
 /// limit; and how many calls there were from the first minute's end on, in 170 seconds.
 fn most_off(calls: CallLimits, seed: u64) -> (f64, f64) {

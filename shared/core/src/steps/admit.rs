@@ -3,7 +3,7 @@
 use super::Error;
 use crate::domain::batch::Batch;
 use crate::domain::gate::{
-    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket, Tried,
+    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, Limits, Now, Of, Scope, Setback, Ticket, Tried,
 };
 use crate::domain::id::{BatchId, SessionId, Target};
 use crate::domain::notice::NotificationQueue;
@@ -118,12 +118,30 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     async fn pass_all(
         &self,
         route: &Route,
-        (batch, by): (&Batch, Option<&SessionId>),
-        asks: impl Fn(&Scope) -> Asks + Send,
+        of: (&Batch, Option<&SessionId>),
+        asks: impl Fn(&Scope) -> Asks + Send + Sync,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
+        for _ in 0..TRIES {
+            if let Some(passed) = self.pass_each(route, of, &asks, lease_until).await? {
+                return Ok(passed);
+            }
+        }
+        Ok(Passed::No(Wait::default()))
+    }
+
+    /// `None`: it is to ask again, since its Target's gate has just heard that the route goes on slowly.
+    async fn pass_each(
+        &self,
+        route: &Route,
+        (batch, by): (&Batch, Option<&SessionId>),
+        asks: &(impl Fn(&Scope) -> Asks + Send + Sync),
+        lease_until: Timestamp,
+    ) -> Result<Option<Passed>, Error> {
         let (mut held, mut in_trouble, mut have_news) = (Vec::<Held>::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
+        // A batch has one ticket, so it has its turn at one gate. Where its Target has a rate, it is that one.
+        let mut paced: Option<(Scope, Option<Timestamp>)> = None;
         for (scope, limits) in gates(route, &batch.target) {
             let share = route.share(scope.of(), &batch.target, batch.priority);
             let limits = Limits { share, ..limits };
@@ -132,9 +150,18 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 // The next gate's time would be past, and calls too near to each other there.
                 self.env.sleep(ahead_ms).await;
             }
-            let asks = asks(&scope);
+            let asks = if paced.is_some() { Asks::InTurn } else { asks(&scope) };
             match self.pass(route, (batch, by), (&scope, limits), asks, lease_until).await? {
                 Went::Through(place) => {
+                    if let Some((target, knows)) = &paced
+                        && let Some(since) = place.drains.filter(|since| Some(*since) > *knows)
+                    {
+                        self.change(target, |gate| (gate.drains_with(since), ())).await?;
+                        held.retain(|place| place.is_taken);
+                        self.leave(&held, &batch.id).await?;
+                        return Ok(None);
+                    }
+                    paced = limits.gap_ms.filter(|_| scope.of() == Of::Target).map(|_| (scope.clone(), place.drains));
                     start = start.max(place.start);
                     have_news.extend(place.has_news.then(|| scope.clone()));
                     in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
@@ -143,7 +170,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 Went::Away(away) => {
                     held.retain(|place| place.is_taken);
                     self.leave(&held, &batch.id).await?;
-                    return Ok(Passed::Away(away));
+                    return Ok(Some(Passed::Away(away)));
                 }
                 Went::ToWait(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
                     // The lease is counted from the time of the ticket.
@@ -151,17 +178,17 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     for Held { scope, .. } in &held {
                         self.change(scope, |gate| (gate.kept(&batch.id, lease_until), ())).await?;
                     }
-                    return Ok(Passed::No(wait));
+                    return Ok(Some(Passed::No(wait)));
                 }
                 Went::ToWait(wait) => {
                     // A place that the batch had before is that of the worker that calls it.
                     held.retain(|place| place.is_taken);
                     self.leave(&held, &batch.id).await?;
-                    return Ok(Passed::No(wait));
+                    return Ok(Some(Passed::No(wait)));
                 }
             }
         }
-        Ok(Passed::Yes { held, start, in_trouble, have_news })
+        Ok(Some(Passed::Yes { held, start, in_trouble, have_news }))
     }
 
     /// Gives places back, each by its lease: one that another delivery has renewed stays. A crash before this costs the
@@ -362,7 +389,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     if self.is_written(scope, next.map(signed), now).await? {
                         let (is_taken, health) = (gate.lease(&batch.id, now).is_none(), &gate.health);
                         let (is_in_trouble, has_news) = (health.is_in_trouble(), health.has_news(now));
-                        return Ok(Went::Through(Place { start, lease, is_taken, is_in_trouble, has_news }));
+                        let drains = gate.drains_at(now);
+                        return Ok(Went::Through(Place { start, lease, is_taken, is_in_trouble, has_news, drains }));
                     }
                 }
                 Admission::LinesUp { stretch } => {
@@ -395,7 +423,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         }
         let ticket = match asks {
             Asks::With(number) => Some(ticket(number)),
-            Asks::Anew | Asks::Again => None,
+            Asks::Anew | Asks::Again | Asks::InTurn => None,
         };
         Ok(Went::ToWait(Wait { until: None, ticket }))
     }
@@ -453,6 +481,8 @@ struct Place {
     is_in_trouble: bool,
     /// Whether people are to be told of an outage.
     has_news: bool,
+    /// Since when what waited here goes on slowly.
+    drains: Option<Timestamp>,
 }
 
 /// A gate may be written by somebody else between a read and a write; after this many tries the batch comes back later.

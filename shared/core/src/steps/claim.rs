@@ -333,19 +333,23 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     /// Gives back the places of a batch that this delivery does not call. Those that it took are its own. One that the
-    /// batch had before may be that of a delivery that calls it, or is about to.
+    /// batch had before may have been kept while it waited, or it is that of a delivery that calls it, or is about to.
+    /// So the batch is written once more: nobody calls it then without asking its gates again.
     async fn leave_unclaimed(&self, held: Vec<Held>, batch: &Batch) -> Result<(), Error> {
         let (taken, renewed): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|place| place.is_taken);
         self.gatekeeper().leave(&taken, &batch.id).await?;
         if renewed.is_empty() {
             return Ok(());
         }
-        match self.store.batch(&batch.id).await?.map(|batch| batch.duty(self.env.now())) {
-            Some(Duty::Call | Duty::AskFor { .. }) => Ok(()),
-            Some(Duty::LookAgain { .. } | Duty::FollowUp | Duty::Nothing) | None => {
-                self.gatekeeper().leave(&renewed, &batch.id).await
-            }
-        }
+        let is_called = match self.store.batch(&batch.id).await? {
+            Some(batch) => match batch.duty(self.env.now()) {
+                Duty::Call => self.put(&batch.rewritten(), batch.revision).await? == Stored::Conflict,
+                Duty::AskFor { .. } => true,
+                Duty::LookAgain { .. } | Duty::FollowUp | Duty::Nothing => false,
+            },
+            None => false,
+        };
+        if is_called { Ok(()) } else { self.gatekeeper().leave(&renewed, &batch.id).await }
     }
 
     /// Gives back the places that a batch has at these gates once its outcome is recorded, by whichever lease: nobody
@@ -354,18 +358,20 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         self.gatekeeper().leave_until(scopes, &batch.id, Timestamp(u64::MAX)).await
     }
 
-    /// Gives a claim's places at the gates back.
+    /// Gives back the places that a batch has at these gates, if its claim stood until then: a lease from before is
+    /// that of a delivery that could not claim it.
     ///
     /// # Errors
     /// A port did not answer; the places are free when their lease is over.
-    pub(super) async fn leave(&self, claimed: &Claimed) -> Result<(), Error> {
-        self.gatekeeper().leave(&claimed.held, &claimed.batch.id).await
+    pub(super) async fn leave_claimed(&self, scopes: &[Scope], batch: &Batch, until: Timestamp) -> Result<(), Error> {
+        let last = Timestamp(until.plus_ms(self.lease_ms(self.route(batch)?)).0 - 1);
+        self.gatekeeper().leave_until(scopes, &batch.id, last).await
     }
 
-    /// The same once its call has ended that fared so.
+    /// Gives a claim's places at the gates back once its call has ended that fared so.
     ///
     /// # Errors
-    /// As [`leave`](Self::leave).
+    /// As [`leave_claimed`](Self::leave_claimed).
     pub(super) async fn leave_after(&self, claimed: &Claimed, fared: Option<Fared>) -> Result<Vec<Scope>, Error> {
         let of = (self.route(&claimed.batch)?, &claimed.batch);
         self.gatekeeper().leave_after(of, &claimed.held, fared).await

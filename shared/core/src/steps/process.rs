@@ -62,9 +62,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 let _ = match &processed {
                     Ok(Processed::Recorded(..)) => self.leave_settled(&others, batch).await,
                     Ok(Processed::CallAgain { .. } | Processed::Waits(_)) => {
-                        // Until here the claim stood. So a lease from before is that of a delivery that cannot claim.
-                        let last = Timestamp(ended.plus_ms(self.lease_ms(route)).0 - 1);
-                        self.gatekeeper().leave_until(&others, &batch.id, last).await
+                        self.leave_claimed(&others, batch, ended).await
                     }
                     Ok(_) | Err(_) => Ok(()),
                 };

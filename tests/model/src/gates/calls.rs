@@ -23,9 +23,15 @@ impl World {
             let fits = |places: Option<u8>, others: usize| places.is_none_or(|places| others < usize::from(places));
             self.promise(fits(of.places, others.len()) && fits(of.per_target, of_target), Promise::PlacesKept);
         }
-        if let Some(gap_ms) = of.gap_ms.filter(|_| !asker.is_late) {
-            let is_far = self.calls.values().flatten().all(|call| call.is_late || now - call.at >= gap_ms);
-            self.promise(is_far, Promise::GapKept);
+        if !asker.is_late {
+            let target = |n: u8| of.batches.get(usize::from(n)).map(|arrival| arrival.target);
+            let gap_ms = |other: &BatchId| {
+                let of_target = of.target_gap_ms.filter(|_| target(number(other)) == target(n));
+                of.gap_ms.max(of_target).unwrap_or_default()
+            };
+            let is_far = |(other, call): (&BatchId, &Began)| call.is_late || now - call.at >= gap_ms(other);
+            let mut calls = self.calls.iter().flat_map(|(other, calls)| calls.iter().map(move |call| (other, call)));
+            self.promise(calls.all(is_far), Promise::GapKept);
         }
         self.promise(!self.overtakes(n, of), Promise::FirstComeFirst);
         if !asker.has_called {

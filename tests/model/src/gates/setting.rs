@@ -55,6 +55,8 @@ pub struct Setting {
     pub places: Option<u8>,
     /// Calls of each Target in flight.
     pub per_target: Option<u8>,
+    /// Milliseconds between two calls of one Target.
+    pub target_gap_ms: Option<u64>,
     /// What may go wrong.
     pub mishaps: Mishaps,
     /// How often a batch may be called.
@@ -84,6 +86,7 @@ impl Setting {
             self.gap_ms.map(|gap_ms| format!("calls_per_second: {}", 1_000 / gap_ms)),
             self.places.map(|places| format!("in_flight: {places}")),
             self.per_target.map(|places| format!("in_flight_per_target: {places}")),
+            self.target_gap_ms.map(|gap_ms| format!("calls_per_second_per_target: {}", 1_000 / gap_ms)),
             Some("pause: route".to_owned()),
         ]
         .into_iter()
@@ -178,6 +181,7 @@ const CALM: Setting = Setting {
     gap_ms: None,
     places: None,
     per_target: None,
+    target_gap_ms: None,
     mishaps: NONE,
     attempts: 3,
     bisects: false,
@@ -200,6 +204,8 @@ pub(super) const PLACE: Setting =
 const PLACES: Setting = Setting { name: "two places", places: Some(2), ..PLACE };
 /// One place for each Target, and one call a second.
 const BOTH: Setting = Setting { name: "both gates", per_target: Some(1), ..RATE };
+/// Two Targets, and one call a second of each.
+const OF_EACH: Setting = Setting { name: "a rate of each Target", gap_ms: None, target_gap_ms: Some(1_000), ..RATE };
 /// A worker dies with its message, and leaves the place to its lease.
 pub(super) const LEFT: Setting =
     Setting { name: "a place that is left", mishaps: DEATH, forgets: true, by_ms: 30_000, ..PLACE };
@@ -257,12 +263,16 @@ pub(super) const APIECE: Setting = Setting {
 };
 
 /// What every check visits.
-pub(super) const QUICK: [Setting; 26] = [
+pub(super) const QUICK: [Setting; 31] = [
     RATE,
     PLACE,
     PLACES,
     BOTH,
     PACED,
+    OF_EACH,
+    with("a rate of each Target, and a pause", PAUSE, OF_EACH),
+    with("a rate of each Target, and a death", DEATH, OF_EACH),
+    with("a rate of each Target, and one that stands still", STALL, OF_EACH),
     Setting { by_ms: 3_000, ..with("a rate, and a lost ticket", LOSS, RATE) },
     with("a rate, and a pause", PAUSE, RATE),
     with("a rate, and a late message", LATE, RATE),
@@ -274,6 +284,7 @@ pub(super) const QUICK: [Setting; 26] = [
     LEFT,
     with("both gates, and a death", DEATH, BOTH),
     with("both gates, and a pause", PAUSE, BOTH),
+    with("both gates, and an error", ERROR, BOTH),
     with("two places and a rate, and a death", DEATH, PACED),
     KILLS,
     APART,
@@ -287,10 +298,12 @@ pub(super) const QUICK: [Setting; 26] = [
 ];
 
 /// What a long check visits as well.
-pub(super) const LONG: [Setting; 15] = [
+pub(super) const LONG: [Setting; 17] = [
     with("both gates, and a message twice", TWICE, BOTH),
     APIECE,
     with("two for a place, a message twice and an error", Mishaps { errors: 1, ..TWICE }, PAIR),
+    with("two for a place, a message twice and two errors", Mishaps { errors: 2, ..TWICE }, PAIR),
+    with("a rate of each Target, and a late message", LATE, OF_EACH),
     with("two for a place, a message twice and a pause", Mishaps { pauses: 1, ..TWICE }, PAIR),
     Setting { stall_ms: 14_000, ..with("a place, and one that stands still beyond its lease", STALL, PLACE) },
     with("a rate, a death and a pause", Mishaps { pauses: 1, ..DEATH }, RATE),

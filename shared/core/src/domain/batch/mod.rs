@@ -407,6 +407,11 @@ impl Batch {
         Self { due, ..self }
     }
 
+    /// This batch as it is, written once more: a claim by what was read before is refused.
+    pub fn rewritten(&self) -> Self {
+        self.revised(self.status.clone())
+    }
+
     fn revised(&self, status: Status) -> Self {
         Self { status, revision: self.revision.next(), ..self.clone() }
     }

@@ -19,6 +19,8 @@ pub enum Asks {
     With(u64),
     /// It is being called already, and makes one call more.
     Again,
+    /// It comes in its turn: its Target has a rate, whose gate goes on as slowly as this one after an outage.
+    InTurn,
 }
 
 /// What a gate says to a batch.
@@ -87,11 +89,13 @@ impl Gate {
     ) -> Admission {
         match self.health.lets(batch, now, lease_until) {
             Lets::Pass => {
-                self.admit_within(batch, asks, self.health.slowed(self.adapted(limits), now), now, lease_until)
+                let limits = self.adapted(limits);
+                let slowed = if asks == Asks::InTurn { limits } else { self.health.slowed(limits, now) };
+                self.admit_within(batch, (asks, false), slowed, now, lease_until)
             }
             Lets::Probe(health) => {
                 let probed = Self { health, ..self.clone() };
-                match probed.admit_within(batch, Asks::Again, self.adapted(limits), now, lease_until) {
+                match probed.admit_within(batch, (asks, true), self.adapted(limits), now, lease_until) {
                     // One that has to wait for a place or a pause's end is no probe yet.
                     Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
                     Admission::Admitted(next, start) => {
@@ -112,7 +116,7 @@ impl Gate {
     fn admit_within(
         &self,
         batch: &BatchId,
-        asks: Asks,
+        (asks, goes_first): (Asks, bool),
         limits: Limits,
         now: Timestamp,
         lease_until: Timestamp,
@@ -129,7 +133,7 @@ impl Gate {
         next.in_flight.retain(|_, lease| *lease > now);
         next.keep_pace(limits, now);
         next.keep_shares(limits, now);
-        let turn = next.turn_of(asks, limits, now);
+        let turn = if goes_first { Turn::Now } else { next.turn_of(asks, limits, now) };
         let missing =
             limits.in_flight.filter(|_| !next.counts(batch)).map_or(0, |most| next.missing(turn, most, limits, now));
         if let Some(later) = next.too_early(turn, missing, limits, now) {
@@ -141,7 +145,7 @@ impl Gate {
             Err(at) => return self.or_lines_up(next.waits(turn, at, limits, now), turn, limits, now),
         };
         if let Some(places) = limits.in_flight {
-            next.enter(batch, turn, (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
+            next.enter(batch, (asks, turn), (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
         }
         Admission::Admitted((reserved || regapped || limits.in_flight.is_some()).then_some(next), start)
     }
@@ -165,7 +169,7 @@ impl Gate {
         // Where places are limited a ticket's time is an estimate, and being late costs nobody anything.
         let is_good = |slot: u64| limits.in_flight.is_some() || self.line.at(slot).plus_ms(LOST_MS) > now;
         match asks {
-            Asks::Again => Turn::Now,
+            Asks::Again | Asks::InTurn => Turn::Now,
             Asks::Anew => Turn::New,
             Asks::With(number) => match self.shares.find(number, self.line.next) {
                 Found::At(slot) if slot < self.line.next && is_good(slot) => Turn::Of { slot, number },
@@ -262,14 +266,14 @@ impl Gate {
     fn enter(
         &mut self,
         batch: &BatchId,
-        turn: Turn,
+        (asks, turn): (Asks, Turn),
         (places, rate_ms): (usize, u64),
         now: Timestamp,
         lease_until: Timestamp,
     ) {
         if let Some(lease) = self.in_flight.get_mut(batch) {
             // One call more of the same worker is no other delivery.
-            let later = if matches!(turn, Turn::Now) { *lease } else { lease.plus_ms(1) };
+            let later = if asks == Asks::Again { *lease } else { lease.plus_ms(1) };
             *lease = later.max(lease_until);
             return;
         }

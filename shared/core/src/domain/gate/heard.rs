@@ -103,6 +103,17 @@ impl Gate {
         Some(Admission::Away { gate: None, back: rarely(held.since, now, now), outage: None })
     }
 
+    /// Since when what waited goes on slowly, if it still does.
+    pub fn drains_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.health.drains_at(now)
+    }
+
+    /// This gate of a Target, which goes on as slowly as that of its route does since then, or `None` if it does.
+    pub fn drains_with(&self, since: Timestamp) -> Option<Self> {
+        let is_news = self.health.drains < Some(since);
+        is_news.then(|| self.turned(Health { drains: Some(since), ..self.health.clone() }))
+    }
+
     fn turned(&self, health: Health) -> Self {
         Self { health, latest: None, revision: self.revision.next(), ..self.clone() }
     }

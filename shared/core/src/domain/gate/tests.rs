@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::admission::{KEPT_MS, LOST_MS};
 use super::line::SETTLED_MS;
 use super::*;
+use crate::domain::outcome::{Failure, Fault, Reason};
 
 const ONE: Limits = Limits { in_flight: Some(1), least: None, gap_ms: None, share: None };
 
@@ -88,6 +89,22 @@ fn one_call_more_of_the_same_worker_keeps_the_lease_that_it_knows() {
     };
     assert_eq!(again.lease(&a, Timestamp(1_000)), Some(Timestamp(11_000)));
     assert_eq!(again.lease(&a, Timestamp(11_000)), None, "it is over");
+}
+
+#[test]
+fn a_second_delivery_that_is_let_through_as_the_probe_knows_a_lease_of_its_own() {
+    let (a, lease) = (BatchId::new("a"), Timestamp(100_000));
+    let admit = |gate: &Gate, asks, now| match gate.admit(&a, asks, ONE, Timestamp(now), lease) {
+        Admission::Admitted(Some(gate), _) => gate,
+        other => panic!("not admitted: {other:?}"),
+    };
+    let first = admit(&Gate::default(), Asks::Anew, 1_000);
+    let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Ours };
+    let heeds = Heeds { longest_pause_ms: 5, tells: false };
+    let away = first.failed((&a, &a), &failure, heeds, Timestamp(1_000)).0.expect("its outage begins");
+    let lease_of = |asks| admit(&away, asks, 20_000).lease(&a, Timestamp(20_000));
+    assert_eq!(lease_of(Asks::Anew), Some(lease.plus_ms(1)), "the clock of one is slow");
+    assert_eq!(lease_of(Asks::Again), Some(lease), "it is the same worker's");
 }
 
 #[test]
