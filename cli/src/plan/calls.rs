@@ -161,14 +161,25 @@ impl Calls {
         let (before, own) = (std::mem::replace(&mut batch.ticket, ticket.clone()), batch.own.clone());
         batch.next = back;
         if before != ticket {
-            before.into_iter().for_each(|(scope, _)| self.queue(scope, &own).retain(|other| *other != n));
-            ticket.into_iter().for_each(|(scope, _)| self.queue(scope, &own).push_back(n));
+            before.into_iter().for_each(|(scope, _)| self.leave(&scope, &own, n));
+            if let Some((scope, _)) = ticket {
+                self.waiting.entry(scope).or_default().entry(own).or_default().push_back(n);
+            }
         }
         self.come(back, n);
     }
 
-    fn queue(&mut self, scope: Scope, own: &Own) -> &mut VecDeque<usize> {
-        self.waiting.entry(scope).or_default().entry(own.clone()).or_default()
+    /// A batch waits at this gate no more. It mostly is the first of its queue.
+    fn leave(&mut self, scope: &Scope, own: &Own, n: usize) {
+        let Some(queues) = self.waiting.get_mut(scope) else { return };
+        let Some(queue) = queues.get_mut(own) else { return };
+        match queue.front() {
+            Some(first) if *first == n => _ = queue.pop_front(),
+            _ => queue.retain(|other| *other != n),
+        }
+        if queue.is_empty() {
+            queues.remove(own);
+        }
     }
 }
 

@@ -94,8 +94,16 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
                 @for (names, settings) in exceptions {
                     div {
                         (id(&names)) ": " (batch(settings))
-                        @if let Some(most) = settings.in_flight { "; at most " (most) " calls in flight" }
-                        @if let Some(gap_ms) = settings.gap_ms { "; a call every " (span(gap_ms)) }
+                        @match (settings.in_flight, route.usual().in_flight) {
+                            (Some(most), _) => { "; at most " (most) " calls in flight" }
+                            (None, Some(_)) => { "; any number of calls in flight" }
+                            (None, None) => {}
+                        }
+                        @match (settings.gap_ms, route.usual().gap_ms) {
+                            (Some(gap_ms), _) => { "; a call every " (span(gap_ms)) }
+                            (None, Some(_)) => { "; calls at any rate" }
+                            (None, None) => {}
+                        }
                     }
                 }
             },
@@ -169,12 +177,14 @@ mod tests {
     #[test]
     fn how_often_a_target_is_called_is_shown() {
         let yaml = "version: 1\nroutes: [{ name: r, target: t, downstream: pull, limits: { calls_per_second_per_target: \
-                    1 }, targets: [{ match: acme, limits: { calls_per_second_per_target: 4 } }] }]";
+                    1 }, targets: [{ match: acme, limits: { calls_per_second_per_target: 4 } }, { match: own, limits: { \
+                    calls_per_second_per_target: null } }] }]";
         let routes = Routes::parse(yaml).unwrap();
         let shown: Vec<String> =
             settings(routes.iter().next().unwrap()).into_iter().map(|(name, is)| format!("{name}: {}", is.0)).collect();
         assert!(shown.iter().any(|shown| shown == "calls for one Target: one every 1 s"), "{shown:#?}");
         assert!(shown.iter().any(|shown| shown.contains("; a call every 250 ms")), "{shown:#?}");
+        assert!(shown.iter().any(|shown| shown.contains("; calls at any rate")), "{shown:#?}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Priced {
     pub setting: Setting,
 }
 
-/// A route that no task of a run takes, with every option: a route without options beside it pays nothing for it.
+/// A route that no task of a run takes, with the options of these tables: a route without them beside it pays nothing.
 pub const ELSEWHERE: &str = "  - name: other
     when: '`false`'
     target: truck
