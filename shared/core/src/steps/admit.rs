@@ -3,7 +3,7 @@
 use super::Error;
 use crate::domain::batch::Batch;
 use crate::domain::gate::{
-    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, Limits, Now, Scope, Setback, Ticket, Tried,
+    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, LOOK_MS, Limits, Now, Scope, Setback, Ticket, Tried,
 };
 use crate::domain::id::{BatchId, Target};
 use crate::domain::notice::NotificationQueue;
@@ -20,6 +20,10 @@ pub enum Passed {
     Yes {
         /// The gates that count it as in flight.
         held: Vec<Scope>,
+        /// How long they do.
+        lease_until: Timestamp,
+        /// The gate that pauses and outages close was open then.
+        seen_open: Timestamp,
         /// When the call starts; some seconds ahead at most.
         start: Timestamp,
         /// Gates behind which calls failed before it: they want to hear of an answer.
@@ -78,6 +82,7 @@ pub struct Gatekeeper<'a, S, E> {
 
 impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// Passes every gate before a call of `batch`, or waits at one. A batch that is in flight already keeps its places.
+    /// A lease lasts longer by as much as the batch waits in place for it.
     ///
     /// # Errors
     /// A port did not answer; places may be held then, until their lease is over.
@@ -106,6 +111,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     ) -> Result<Passed, Error> {
         let (mut held, mut taken, mut in_trouble, mut have_news) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
+        let (mut leased_until, mut seen_open) = (lease_until, Timestamp(0));
         for (scope, limits) in gates(route, &batch.target) {
             let share = route.share(scope.of(), &batch.target, batch.priority);
             let limits = Limits { share, ..limits };
@@ -118,6 +124,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             match self.pass(route, batch, (&scope, limits), asks, lease_until).await? {
                 Went::Through(place) => {
                     start = start.max(place.start);
+                    leased_until = leased_until.max(place.lease);
+                    if scope == route.pause_scope(&batch.target) {
+                        seen_open = place.seen;
+                    }
                     have_news.extend(place.has_news.then(|| scope.clone()));
                     in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
                     if limits.in_flight.is_some() {
@@ -126,7 +136,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     }
                 }
                 Went::Away(away) => {
-                    self.leave(&taken, &batch.id, lease_until).await?;
+                    self.leave(&taken, &batch.id, leased_until).await?;
                     return Ok(Passed::Away(away));
                 }
                 Went::ToWait(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
@@ -139,12 +149,12 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
                 Went::ToWait(wait) => {
                     // A place that the batch had before is that of the worker that calls it.
-                    self.leave(&taken, &batch.id, lease_until).await?;
+                    self.leave(&taken, &batch.id, leased_until).await?;
                     return Ok(Passed::No(wait));
                 }
             }
         }
-        Ok(Passed::Yes { held, start, in_trouble, have_news })
+        Ok(Passed::Yes { held, lease_until: leased_until, seen_open, start, in_trouble, have_news })
     }
 
     /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.
@@ -154,7 +164,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     pub async fn leave(&self, scopes: &[Scope], batch: &BatchId, lease: Timestamp) -> Result<(), Error> {
         for scope in scopes {
             // Nothing has to be read for that, and nobody has to try twice.
-            self.store.give_back(scope, batch, lease).await?;
+            self.store.give_back(scope, batch, lease, None).await?;
         }
         Ok(())
     }
@@ -174,7 +184,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         let mut others = Vec::new();
         for (scope, limits) in gates(route, &batch.target).into_iter().filter(|(scope, _)| scopes.contains(scope)) {
             if limits.least.is_none() {
-                let left = self.store.give_back(&scope, &batch.id, lease).await?;
+                let ended = fared.map(|_| self.env.now());
+                let left = self.store.give_back(&scope, &batch.id, lease, ended).await?;
                 others.extend((left == Stored::Conflict).then_some(scope));
                 continue;
             }
@@ -318,25 +329,28 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     ) -> Result<Went, Error> {
         // A worker that pulls has other batches to look at meanwhile.
         let patience_ms = if route.is_pulled() { 0 } else { IN_PLACE_MS };
-        let mut attempts = 0;
-        let patient_until = self.env.now().plus_ms(patience_ms);
+        let (mut attempts, begun, is_again) = (0, self.env.now(), asks == Asks::Again);
+        let patient_until = begun.plus_ms(2 * patience_ms);
         let ticket = |number| Ticket { of: scope.of(), number, attempts: batch.attempts };
         while attempts < TRIES {
             let now = self.env.now();
+            // One call more goes by the lease that its claim knows.
+            let lease = if is_again { lease_until } else { lease_until.plus_ms(now.since(begun)) };
             let gate = self.store.gate(scope).await?;
             let held_back = gate.holds_back(&batch.target.whole(), now);
-            match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease_until)) {
+            match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease)) {
                 Admission::Admitted(next, start) => {
                     if self.is_written(scope, next, now).await? {
                         let (taken, health) = (!gate.counts(&batch.id), &gate.health);
                         let (is_in_trouble, has_news) = (health.is_in_trouble(), health.has_news(now));
-                        return Ok(Went::Through(Place { start, taken, is_in_trouble, has_news }));
+                        return Ok(Went::Through(Place { start, lease, seen: now, taken, is_in_trouble, has_news }));
                     }
                 }
                 Admission::LinesUp { stretch } => {
                     if let Some(gate) = self.store.take_ticket(scope, &gate, stretch, now).await?
                         && let Some((number, at)) = gate.last_ticket(stretch)
                     {
+                        let at = gate.time_for(number, limits, now, lease).unwrap_or(at);
                         return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(number)) }));
                     }
                 }
@@ -348,12 +362,11 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
                 Admission::Later { gate: next, ticket: number, at } => {
                     if self.is_written(scope, next, now).await? {
-                        if at > patient_until || number.is_none() {
+                        if at > patient_until.min(now.plus_ms(patience_ms)) || number.is_none() {
                             return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
                         }
                         asks = number.map_or(asks, Asks::With);
-                        // It may be sooner: a place that waits is lost, a look is not much.
-                        self.env.sleep((at.since(now) / 2).max(LOOK_MS)).await;
+                        self.env.sleep(at.since(now).max(LOOK_MS)).await;
                         continue;
                     }
                 }
@@ -413,6 +426,10 @@ enum Went {
 struct Place {
     /// When the call may start.
     start: Timestamp,
+    /// How long it lasts.
+    lease: Timestamp,
+    /// When the gate was seen as it let the batch through.
+    seen: Timestamp,
     /// Whether it is new: the batch had none here before.
     taken: bool,
     /// Whether calls behind this gate failed before, and none was answered since.
@@ -423,8 +440,6 @@ struct Place {
 
 /// A gate may be written by somebody else between a read and a write; after this many tries the batch comes back later.
 const TRIES: u64 = 16;
-/// The shortest pause before another look at a gate that is full, in milliseconds.
-const LOOK_MS: u64 = 30;
 /// The longest pause after the first try, in milliseconds.
 const GIVE_WAY_MS: u64 = 8;
 

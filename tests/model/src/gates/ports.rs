@@ -35,7 +35,8 @@ pub enum Op {
     StoreGate(Scope, Kept<Gate>),
     /// `Gates::take_ticket`, at the end of this stretch.
     TakeTicket(Scope, Kept<Gate>, Option<u64>),
-    GiveBack(Scope, BatchId, Timestamp),
+    /// `Gates::give_back` of a lease, once a call has ended then.
+    GiveBack(Scope, BatchId, Timestamp, Option<Timestamp>),
     Batch(BatchId),
     Store(Kept<Batch>, Assumes),
     /// `Batches::unfinished`, of the part that has all batches.
@@ -123,8 +124,14 @@ impl layer::Gates for Ports {
         self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), Kept::new(seen.clone()), stretch)).await
     }
 
-    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
-        self.told::<Kept<Stored>>(Op::GiveBack(scope.clone(), batch.clone(), lease)).await
+    async fn give_back(
+        &self,
+        scope: &Scope,
+        batch: &BatchId,
+        lease: Timestamp,
+        ended: Option<Timestamp>,
+    ) -> Result<Stored> {
+        self.told::<Kept<Stored>>(Op::GiveBack(scope.clone(), batch.clone(), lease, ended)).await
     }
 }
 

@@ -96,7 +96,7 @@ impl World {
             Op::Gate(scope) => Answer::of(self.shown_gate(scope, asker)),
             Op::StoreGate(scope, gate) => told(self.store_gate(scope, gate, asker)),
             Op::TakeTicket(scope, seen, stretch) => Answer::of(self.take_ticket(scope, (seen, *stretch), asker)),
-            Op::GiveBack(scope, batch, lease) => told(self.give_back(scope, batch, *lease, asker)),
+            Op::GiveBack(scope, batch, lease, ended) => told(self.give_back(scope, (batch, *lease, *ended), asker)),
             Op::Batch(id) => Answer::of(self.batches.get(usize::from(number(id))).cloned()),
             Op::Store(batch, assumes) => told(self.store(batch, *assumes, asker)),
             Op::Unfinished(part, before) => told(self.unfinished(*part, *before)),
@@ -197,8 +197,13 @@ impl World {
         Some(taken)
     }
 
-    fn give_back(&mut self, scope: &Scope, batch: &BatchId, lease: Timestamp, asker: Asker<'_>) -> Stored {
-        let left = self.gate(scope).left(batch, lease).filter(|_| !asker.without(Rule::PlaceGivenBack));
+    fn give_back(
+        &mut self,
+        scope: &Scope,
+        (batch, lease, ended): (&BatchId, Timestamp, Option<Timestamp>),
+        asker: Asker<'_>,
+    ) -> Stored {
+        let left = self.gate(scope).given_back(batch, lease, ended).filter(|_| !asker.without(Rule::PlaceGivenBack));
         let is_written = left.is_some();
         self.gates.extend(left.map(|left| (scope.clone(), Kept::new(left))));
         Stored::when(is_written)
