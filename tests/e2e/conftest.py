@@ -1,7 +1,6 @@
 """One deployed stack and one run of work for all tests: each test looks at another side of what came out."""
 
 import io
-import platform
 import shutil
 import signal
 import string
@@ -17,7 +16,7 @@ from downstream import API_KEY, Downstream
 from emulator import Emulator
 from handed import Handed
 from recovery import Recovery
-from stack import Stack, client
+from stack import ARCHITECTURE, Stack, client
 from work import Run, Work
 
 HERE = Path(__file__).parent
@@ -74,7 +73,7 @@ def stack(emulator, downstream, hostile, handed, collector) -> Stack:
         emulator,
         "groupage-e2e",
         {
-            "Architecture": "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64",
+            "Architecture": ARCHITECTURE,
             "NotificationQueueArns": attributes["Attributes"]["QueueArn"],
             "SecretArns": secret,
             "DownstreamFunctionArns": f"{function},{handed.later}",

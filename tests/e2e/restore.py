@@ -1,12 +1,11 @@
 """The restore drill: tables are copied in the middle of a burst, much is done after that, and the copies go on."""
 
 import json
-import platform
 import time
 
 from downstream import API_KEY, Downstream
 from emulator import Emulator
-from stack import Stack
+from stack import ARCHITECTURE, Stack
 
 SUFFIX = "-restored"
 TASKS, TRUCKS = 240, 6
@@ -34,7 +33,7 @@ class Drill:
     def __init__(self, emulator: Emulator, downstream: Downstream):
         self._downstream = downstream
         self._parameters = {
-            "Architecture": "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64",
+            "Architecture": ARCHITECTURE,
             "PrivateHosts": "127.0.0.1",
         }
         self.stack = stack = Stack(emulator, "groupage-drill", self._parameters)

@@ -1,6 +1,7 @@
 """The deployed stack as the tests see it: `sam deploy`, then its tables, queues and logs through the AWS SDK."""
 
 import json
+import platform
 import subprocess
 import time
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ BUILT = ROOT / "target/sam/template.yaml"
 SAM = ROOT / "target/tools/sam/bin/sam"
 AWS_CLI = ROOT / "target/tools/cli/bin/aws"
 GROUPAGE = ROOT / "target/debug/groupage"
+
+ARCHITECTURE = "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64"
+"""This machine's, as the template names it."""
 
 PATIENCE_S = 300
 """How long a test waits for what must happen, and a command may take: far more than it does, so that only what never
@@ -50,9 +54,9 @@ class Stack:
     def client(self, service: str):
         return client(self._emulator, service)
 
-    def groupage(self, *arguments) -> str:
-        """Runs the command against this stack and returns what it printed."""
-        return self._run(GROUPAGE, *arguments, "--stack", self.name)
+    def groupage(self, *arguments, program: Path = GROUPAGE) -> str:
+        """Runs the command, today's or another version's, against this stack and returns what it printed."""
+        return self._run(program, *arguments, "--stack", self.name)
 
     def _run(self, *command) -> str:
         environment = self.environment | {"SAM_CLI_TELEMETRY": "0"}

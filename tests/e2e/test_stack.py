@@ -51,7 +51,8 @@ def test_the_ledger_and_the_batch_table_tell_the_same_story(run):
 
 
 def test_many_tasks_become_few_calls(run):
-    calls = len(run.ledger.calls("/load"))
+    # What the downstream was made to fail is called again, and says nothing of how well tasks are grouped.
+    calls = sum(call.attempt == 1 for call in run.ledger.calls("/load"))
     parcels = sum(payload["type"] == "parcel" for payload in run.work.tasks.values())
     assert calls * 10 <= parcels, f"{calls} calls for {parcels} parcels"
 

@@ -100,6 +100,7 @@ pub async fn burst(burst: Burst) -> Cost {
         worker: "burst".to_owned(),
         senders: Senders::default(),
         rations: Arc::default(),
+        asked: Arc::default(),
         logs_targets: true,
         spans: Default::default(),
         routes: RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap())),

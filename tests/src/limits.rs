@@ -61,8 +61,26 @@ fn too_many_at_once(world: &World) -> Vec<String> {
 }
 
 fn too_often(world: &World) -> Vec<String> {
-    let Some(gap_ms) = world.routes.iter().find_map(|route| route.gap_ms) else { return Vec::new() };
-    let calls: Vec<u64> = world.downstream.ledger().iter().map(|seen| world.env.moment(seen.at).0).collect();
+    let calls: Vec<(u64, String)> =
+        world.downstream.ledger().into_iter().map(|seen| (world.env.moment(seen.at).0, seen.target)).collect();
+    let mut broken = Vec::new();
+    for route in world.routes.iter() {
+        let all: Vec<u64> = calls.iter().map(|(at, _)| *at).collect();
+        broken.extend(route.gap_ms.into_iter().flat_map(|gap_ms| nearer_than(world, gap_ms, &all)));
+        let mut by_target: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for (at, target) in &calls {
+            by_target.entry(target).or_default().push(*at);
+        }
+        for (target, calls) in by_target {
+            let gap_ms = route.for_target(&Target::of(&route.name, target)).gap_ms;
+            broken.extend(gap_ms.into_iter().flat_map(|gap_ms| nearer_than(world, gap_ms, &calls)));
+        }
+    }
+    broken
+}
+
+/// Calls that came nearer to each other than that.
+fn nearer_than(world: &World, gap_ms: u64, calls: &[u64]) -> Vec<String> {
     // From the gate to the call a process claims, reads its members and looks at the gate again.
     let slack_ms = 8 * world.setting().latency_ms;
     let early = |from: usize, to: usize| calls[to] + slack_ms < calls[from] + gap_ms * (to - from) as u64;

@@ -7,7 +7,7 @@ use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Outbox, Trackers};
 use groupage_core::routes::Routes;
 use groupage_core::steps::list::Listing;
-use groupage_core::steps::register::{Rations, Register, Report};
+use groupage_core::steps::register::{Asked, Rations, Register, Report};
 use groupage_core::steps::track::Tracking;
 
 use crate::clock::TestEnv;
@@ -49,7 +49,9 @@ impl Memory {
         let (store, queues, env) = (&self.store, &self.queues, &self.env);
         let routes = &Routes::parse(routes).expect("good routes");
         let deadline = env.now().plus_ms(TASKS.budget_ms());
-        Register { store, queues, env, routes, deadline, rations: &Rations::default() }.run(records(bodies)).await
+        Register { store, queues, env, routes, deadline, rations: &Rations::default(), asked: &Asked::default() }
+            .run(records(bodies))
+            .await
     }
 
     /// What was sent to a queue.

@@ -80,6 +80,7 @@ impl Moods {
                 "in_flight_per_target: 1, ",
                 "calls_per_second: 2, ",
                 "calls_per_second: 2, share: { by: target }, ",
+                "calls_per_second_per_target: 1, ",
                 "in_flight: 1, share: { by: target }, ",
             ],
         );

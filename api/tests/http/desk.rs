@@ -110,6 +110,7 @@ impl<Q: Outbox + Send + 'static> Desk<Q> {
             worker: "test".to_owned(),
             senders: Senders::default(),
             rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         });

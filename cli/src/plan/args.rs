@@ -17,7 +17,8 @@ Examples:
 ///
 /// Time is simulated: the first task comes at 0 s, which is now or what --at says. It matters where tasks have times or
 /// windows close by the clock. Batches end and calls begin by the same decisions as on a stack that
-/// has no other tasks, on which nothing fails, and whose steps take no time.
+/// has no other tasks, on which nothing fails, and whose steps take no time. Urgent tasks go first,
+/// and Targets share a limit. Batches stand in the order of their calls.
 ///
 /// The exit code is 1 if a task would be refused.
 #[derive(Debug, clap::Args)]

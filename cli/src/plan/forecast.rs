@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use groupage_core::domain::batch::urgency::{InTurn, in_turn};
 use groupage_core::domain::batch::{Limits, Load, Room};
 use groupage_core::domain::{Candidate, Round, Target, TaskId, Timestamp, Traits};
 use groupage_core::routes::Route;
@@ -15,6 +16,8 @@ pub struct Batch {
     pub tasks: usize,
     /// Of these, those that a newer one replaces.
     pub superseded: usize,
+    /// That of its most urgent task.
+    pub priority: u8,
     /// Of the payloads of the others.
     pub bytes: u64,
     /// When its first task came, in milliseconds after the first of all.
@@ -73,6 +76,7 @@ struct Open {
     express: bool,
     tasks: usize,
     load: Load,
+    priority: u8,
     came: Timestamp,
     began: Timestamp,
     last: Timestamp,
@@ -92,25 +96,70 @@ pub struct Coming<'a> {
     pub at: Timestamp,
 }
 
+impl Coming<'_> {
+    /// As a leader knows it, who has heard of as many tasks.
+    fn candidate(&self, count: u64) -> Candidate {
+        let traits = self.traits.came(Timestamp(count), 0);
+        Candidate { id: TaskId::new("next"), round: Round(0), bytes: self.bytes, traits }
+    }
+}
+
 /// Batches that form as tasks come.
 #[derive(Debug, Default)]
 pub struct Forecast {
     open: BTreeMap<Target, Open>,
     /// Tasks so far.
     came: u64,
+    /// Of each Target with urgent tasks: places in a row that have gone by urgency.
+    passed: BTreeMap<Target, usize>,
     ended: Vec<Batch>,
 }
 
 impl Forecast {
-    /// A task comes, not before those that came earlier.
-    pub fn add(&mut self, coming: Coming<'_>) {
-        let Coming { target, bytes, traits, came, at: now, .. } = coming;
-        self.came += 1;
+    /// Tasks come at one moment, not before those that came earlier.
+    pub fn add_all(&mut self, together: Vec<Coming<'_>>) {
+        let mut known: BTreeMap<Target, Vec<(Coming<'_>, Candidate)>> = BTreeMap::new();
+        for coming in together {
+            self.came += 1;
+            let next = coming.candidate(self.came);
+            let Coming { route, target, .. } = coming;
+            // On the express path what comes together is carved as it came.
+            if route.for_target(target).batch.urgent_first && !route.express {
+                known.entry(target.clone()).or_default().push((coming, next));
+            } else {
+                self.add(coming, next);
+            }
+        }
+        for (target, mut known) in known {
+            while !known.is_empty() {
+                known = self.fill(&target, known);
+            }
+        }
+    }
+
+    /// Fills one batch of a Target with tasks in their turn. Returns those for which there was no room, as they came.
+    fn fill<'a>(&mut self, target: &Target, known: Vec<(Coming<'a>, Candidate)>) -> Vec<(Coming<'a>, Candidate)> {
+        let (comings, known): (Vec<_>, VecDeque<_>) = known.into_iter().unzip();
+        let (mut left, ended) = (Vec::new(), self.ended.len());
+        for InTurn { candidate, place, passed } in in_turn(known, self.passed.get(target).copied().unwrap_or(0)) {
+            let Some(coming) = comings.get(place) else { continue };
+            if self.ended.len() > ended {
+                left.push((place, (*coming, candidate)));
+            } else {
+                self.passed.insert(target.clone(), passed);
+                self.add(*coming, candidate);
+            }
+        }
+        left.sort_by_key(|(place, _)| *place);
+        left.into_iter().map(|(_, task)| task).collect()
+    }
+
+    /// A task comes.
+    fn add(&mut self, coming: Coming<'_>, next: Candidate) {
+        let Coming { target, came, at: now, .. } = coming;
         if let Some((at, why)) = self.open.get(target).and_then(|open| open.ends_before(now)) {
             self.end(target, at, why);
         }
-        let (id, traits) = (TaskId::new("next"), traits.came(Timestamp(self.came), 0));
-        let next = Candidate { id, round: Round(0), bytes, traits };
         let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(coming));
         if open.room().take(&mut VecDeque::from([next.clone()])).0.is_empty() {
             let why = open.full_by(&next);
@@ -119,6 +168,7 @@ impl Forecast {
         let open = self.open.entry(target.clone()).or_insert_with(|| Open::new(coming));
         open.tasks += 1;
         open.load.add(&next);
+        open.priority = open.priority.max(next.traits.priority);
         open.came = open.came.min(came);
         // What has waited for its time is elected.
         open.express &= came == now;
@@ -144,9 +194,8 @@ impl Forecast {
     }
 
     fn end(&mut self, target: &Target, at: Timestamp, why: Why) {
-        let Some(Open { route, express, tasks, load, came, began, last, .. }) = self.open.remove(target) else {
-            return;
-        };
+        let Some(open) = self.open.remove(target) else { return };
+        let Open { route, express, tasks, load, priority, came, began, last, .. } = open;
         let is_express = express && began == last && matches!(why, Why::Full | Why::Bytes | Why::Weight | Why::Enough);
         let (superseded, bytes) = (tasks - load.called(), load.bytes());
         let (came_ms, began_ms, ended_ms) = (came.0, began.0, at.0);
@@ -155,6 +204,7 @@ impl Forecast {
             target: target.clone(),
             tasks,
             superseded,
+            priority,
             bytes,
             came_ms,
             began_ms,
@@ -170,7 +220,7 @@ impl Open {
     fn new(Coming { route, target, came, at, .. }: Coming<'_>) -> Self {
         let (name, limits) = (route.name.to_string(), route.for_target(target).batch);
         let express = route.express && !route.is_ordered() && !limits.collapses;
-        Self { route: name, limits, express, tasks: 0, load: Load::default(), came, began: at, last: at }
+        Self { route: name, limits, express, tasks: 0, load: Load::default(), priority: 0, came, began: at, last: at }
     }
 
     fn room(&self) -> Room {
@@ -218,7 +268,7 @@ mod tests {
     fn add(forecast: &mut Forecast, routes: &Routes, payload: &str, at_ms: u64) {
         let Assigned { route, target, traits, .. } = routes.assign(payload).unwrap();
         let at = Timestamp(at_ms);
-        forecast.add(Coming { route, target: &target, bytes: 2, traits, came: at, at });
+        forecast.add_all(vec![Coming { route, target: &target, bytes: 2, traits, came: at, at }]);
     }
 
     /// Tasks, bytes, time of the end and reason of each batch of one Target, to which tasks of two bytes come at these
@@ -272,6 +322,35 @@ mod tests {
         let ended = forecast.ended();
         let sizes: Vec<_> = ended.iter().map(|batch| (batch.target.as_str(), batch.tasks)).collect();
         assert_eq!(sizes, [("a:t", 2), ("a:b1", 3), ("a:t", 1)]);
+    }
+
+    /// Priorities of the tasks of each batch of up to ten, if tasks with these come at once.
+    fn filled(route: &str, priorities: &[u8]) -> Vec<u8> {
+        let yaml = format!(
+            "version: 1\nroutes:\n  - {{ name: a, target: \"'t'\", priority: p, downstream: pull, {route} }}\n"
+        );
+        let routes = Routes::parse(&yaml).unwrap();
+        let mut forecast = Forecast::default();
+        let assigned: Vec<_> =
+            priorities.iter().map(|priority| routes.assign(&format!(r#"{{"p":{priority}}}"#)).unwrap()).collect();
+        let coming = assigned.iter().map(|Assigned { route, target, traits, .. }| {
+            let (came, at) = (Timestamp(0), Timestamp(0));
+            Coming { route, target, bytes: 2, traits: *traits, came, at }
+        });
+        forecast.add_all(coming.collect());
+        forecast.ended().into_iter().map(|batch| batch.priority).collect()
+    }
+
+    #[test]
+    fn the_urgent_of_those_that_come_together_fill_the_next_batch_first() {
+        let priorities: Vec<u8> = [vec![0; 15], vec![5; 5], vec![9; 10]].concat();
+        // Nine of the most urgent and a usual one, then the last of them.
+        assert_eq!(filled("batch: { max_items: 10, express: false }", &priorities), [9, 9, 0]);
+        assert_eq!(
+            filled("batch: { max_items: 10 }", &priorities),
+            [0, 5, 9],
+            "what comes together is carved as it came"
+        );
     }
 
     #[test]

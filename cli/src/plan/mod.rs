@@ -22,7 +22,6 @@ use crate::send::input::Input;
 use crate::send::lines::{Content, Line, Lines};
 use crate::sheet::{Cell, Sheet, Tone};
 pub use args::Args;
-use calls::Calls;
 use forecast::{Batch, Coming, Forecast};
 
 /// What would become of the tasks of a file.
@@ -101,6 +100,15 @@ struct Taken<'a> {
     at: Timestamp,
 }
 
+impl Taken<'_> {
+    /// As it comes, with times since that of the first.
+    fn coming(&self, first: Timestamp) -> Coming<'_> {
+        let Self { route, target, bytes, traits, came, at } = self;
+        let (came, at) = (Timestamp(came.since(first)), Timestamp(at.since(first)));
+        Coming { route, target, bytes: *bytes, traits: *traits, came, at }
+    }
+}
+
 /// Plans for tasks of which the first comes at the time `first`.
 fn plan(routes: &Routes, reader: impl BufRead, options: &Args, first: Timestamp) -> std::io::Result<Plan> {
     let (mut tasks, mut repeated) = (0, 0);
@@ -139,17 +147,13 @@ fn plan(routes: &Routes, reader: impl BufRead, options: &Args, first: Timestamp)
     // A stable sort: of tasks whose time comes at once, those that came first stay in front.
     taken.sort_by_key(|task| task.at);
     let mut forecast = Forecast::default();
-    for Taken { route, target, bytes, traits, came, at } in &taken {
-        let (came, at) = (Timestamp(came.since(first)), Timestamp(at.since(first)));
-        forecast.add(Coming { route, target, bytes: *bytes, traits: *traits, came, at });
+    for together in taken.chunk_by(|one, next| one.at == next.at) {
+        forecast.add_all(together.iter().map(|task| task.coming(first)).collect());
     }
     let mut batches = forecast.ended();
-    let mut calls = Calls::lasting(options.call_ms);
-    for batch in &mut batches {
-        if let Some(route) = routes.iter().find(|route| route.name.to_string() == batch.route) {
-            batch.called_ms = calls.begin(route, &batch.target, batch.ended_ms);
-        }
-    }
+    calls::begin(routes, &mut batches, options.call_ms);
+    // A stable sort: of calls that begin together that of the batch that ended first stays in front.
+    batches.sort_by_key(|batch| batch.called_ms);
     Ok(Plan { tasks, repeated, refused, routes: of_routes(routes, &batches), cost: cost(&batches), batches })
 }
 

@@ -83,6 +83,9 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
     if let Some(most) = route.usual().in_flight {
         rows.push(("calls in flight for one Target", html! { "at most " (most) }));
     }
+    if let Some(gap_ms) = route.usual().gap_ms {
+        rows.push(("calls for one Target", html! { "one every " (span(gap_ms)) }));
+    }
     let exceptions: Vec<_> = route.exceptions().collect();
     if !exceptions.is_empty() {
         rows.push((
@@ -92,6 +95,7 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
                     div {
                         (id(&names)) ": " (batch(settings))
                         @if let Some(most) = settings.in_flight { "; at most " (most) " calls in flight" }
+                        @if let Some(gap_ms) = settings.gap_ms { "; a call every " (span(gap_ms)) }
                     }
                 }
             },
@@ -160,6 +164,17 @@ mod tests {
         ] {
             assert!(shown.iter().any(|shown| shown == row), "{row}\n{shown:#?}");
         }
+    }
+
+    #[test]
+    fn how_often_a_target_is_called_is_shown() {
+        let yaml = "version: 1\nroutes: [{ name: r, target: t, downstream: pull, limits: { calls_per_second_per_target: \
+                    1 }, targets: [{ match: acme, limits: { calls_per_second_per_target: 4 } }] }]";
+        let routes = Routes::parse(yaml).unwrap();
+        let shown: Vec<String> =
+            settings(routes.iter().next().unwrap()).into_iter().map(|(name, is)| format!("{name}: {}", is.0)).collect();
+        assert!(shown.iter().any(|shown| shown == "calls for one Target: one every 1 s"), "{shown:#?}");
+        assert!(shown.iter().any(|shown| shown.contains("; a call every 250 ms")), "{shown:#?}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a task costs: bursts of each size on one Target and on many, a steady trickle, and the paper's own steps.
+//! What a task costs: bursts of each size on one Target and on many, a steady trickle, the paper's own steps, and each
+//! option of a route beside the same without it.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use simulator::bill::{Bill, Idle};
 use simulator::load::Load;
+use simulator::options::{Group, Priced, groups};
 use simulator::{Real, Setting, Steps, timing};
 
 use crate::paper::Paper;
@@ -30,6 +32,9 @@ pub struct Args {
     /// How long the trickles last, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
     trickle_s: u64,
+    /// Only what each option of a route costs.
+    #[arg(long, conflicts_with_all = ["sizes", "paper", "trickle_s"])]
+    options: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -55,15 +60,51 @@ struct AtPlaces<'a> {
     write_units_in: BTreeMap<&'static str, f64>,
 }
 
-/// All scenarios, and what a stack costs beside them.
+/// What a task costs with an option more than without it. A run without any is beside itself.
+#[derive(Debug, Serialize)]
+struct OfOption {
+    run: &'static str,
+    option: &'static str,
+    calls: usize,
+    write_units: f64,
+    read_units: f64,
+    sqs_requests: f64,
+    dollars: f64,
+    more_write_units: f64,
+    more_read_units: f64,
+    more_sqs_requests: f64,
+    more_dollars: f64,
+}
+
+/// All scenarios, what each option costs, and what a stack costs beside them.
 #[derive(Debug, Serialize)]
 struct All {
     scenarios: Vec<Figures>,
-    idle: Idle,
+    options: Vec<OfOption>,
+    idle: Option<Idle>,
 }
 
 /// Runs all scenarios and prints their figures.
 pub async fn run(options: &Args, output: Output) -> Result<()> {
+    let (mut scenarios, mut idle) = (Vec::new(), None);
+    if !options.options {
+        scenarios = all_scenarios(options).await?;
+        idle = Some(Idle::of(&simulated::run("idle", 0, &idle_setting(options)).await?, 1));
+    }
+    let labels =
+        Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
+    let units =
+        scenarios.iter().map(|figures| (figures.scenario.as_str(), (figures.tasks as f64, figures.bill.write_units)));
+    let lines = by_name(units);
+    let of_options = of_options(options.common.seed).await?;
+    let texts =
+        [(!scenarios.is_empty()).then(|| text(&scenarios)), Some(tables(&of_options)), idle.as_ref().map(idle_text)];
+    let all = All { scenarios, options: of_options, idle };
+    let text = texts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+    simulated::publish(&all, &text, labels, &lines, &options.common, output)
+}
+
+async fn all_scenarios(options: &Args) -> Result<Vec<Figures>> {
     let mut measured = Vec::new();
     for (name, setting) in bursts(options) {
         measured.push(measure(Box::new(Real), &name, &setting).await?);
@@ -75,18 +116,33 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     for (name, setting) in trickles(options) {
         measured.push(measure(Box::new(Real), &name, &setting).await?);
     }
-    for (name, setting) in with_options(options) {
-        measured.push(measure(Box::new(Real), &name, &setting).await?);
+    Ok(measured)
+}
+
+/// Each option, beside the same run without it.
+async fn of_options(seed: u64) -> Result<Vec<OfOption>> {
+    let mut all = Vec::new();
+    for Group { name, plain, options } in groups(seed) {
+        let without = measure(Box::new(Real), name, &plain).await?;
+        let mut rows = vec![("none", without.clone())];
+        for Priced { name, setting, .. } in options {
+            rows.push((name, measure(Box::new(Real), name, &setting).await?));
+        }
+        all.extend(rows.into_iter().map(|(option, Figures { calls, bill, .. })| OfOption {
+            run: name,
+            option,
+            calls,
+            write_units: bill.write_units,
+            read_units: bill.read_units,
+            sqs_requests: bill.sqs_requests,
+            dollars: bill.dollars.total,
+            more_write_units: bill.write_units - without.bill.write_units,
+            more_read_units: bill.read_units - without.bill.read_units,
+            more_sqs_requests: bill.sqs_requests - without.bill.sqs_requests,
+            more_dollars: bill.dollars.total - without.bill.dollars.total,
+        }));
     }
-    let idle = Idle::of(&simulated::run("idle", 0, &idle(options)).await?, 1);
-    let labels =
-        Labels { title: "Write units a task, by the size of the burst", axes: ("tasks", "write units a task") };
-    let units =
-        measured.iter().map(|figures| (figures.scenario.as_str(), (figures.tasks as f64, figures.bill.write_units)));
-    let lines = by_name(units);
-    let all = All { scenarios: measured, idle };
-    let text = format!("{}\n\n{}", text(&all.scenarios), idle_text(&all.idle));
-    simulated::publish(&all, &text, labels, &lines, &options.common, output)
+    Ok(all)
 }
 
 /// Each with its name; those of one name differ in their size only.
@@ -110,22 +166,6 @@ fn trickles(options: &Args) -> impl Iterator<Item = (String, Setting)> {
         let load = Load::Trickle { per_second, seconds: options.trickle_s, targets: 1 };
         let name = format!("{per_second} a second{}", path(express));
         (name, Setting { seed: options.common.seed, express, ..Setting::of(load) })
-    })
-}
-
-/// The same burst without and with the options that give tasks traits.
-fn with_options(options: &Args) -> impl Iterator<Item = (String, Setting)> {
-    let load = Load::Burst { tasks: 1_000, targets: 1 };
-    [
-        ("no option", ("", "")),
-        ("weights", ("weight: \"`2`\", max_weight: 200, ", "")),
-        ("close_when, for none", ("close_when: \"parcel < `0`\", ", "")),
-        ("collapse, a key each", ("", "    collapse: to_string(parcel)\n")),
-        ("collapse, one key", ("", "    collapse: truck\n")),
-    ]
-    .into_iter()
-    .map(move |(name, fields)| {
-        (format!("1 Target, {name}"), Setting { seed: options.common.seed, options: fields, ..Setting::of(load) })
     })
 }
 
@@ -159,7 +199,7 @@ fn text(all: &[Figures]) -> String {
 }
 
 /// Ten minutes without a task.
-fn idle(options: &Args) -> Setting {
+fn idle_setting(options: &Args) -> Setting {
     let load = Load::Burst { tasks: 0, targets: 1 };
     Setting { seed: options.common.seed, stop_after_s: Some(600), ..Setting::of(load) }
 }

@@ -6,6 +6,7 @@
 //! - [`queues`] is SQS; `mapping` is what Lambda does between a queue and a function, which runs on a `machine`, and
 //!   [`lambda`] what it refuses to do.
 //! - [`latency`] says how long each hop takes, and on whose word.
+//! - [`options`] are runs with one option of a route each, beside one without.
 //! - [`clock`] is virtual time: a run of minutes takes a moment, and the same seed gives the same run.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -22,6 +23,7 @@ pub mod load;
 mod machine;
 mod mapping;
 mod message;
+pub mod options;
 pub mod queues;
 mod report;
 pub mod run;

@@ -132,7 +132,9 @@ impl Report {
         function.took.push(took);
     }
 
+    /// Tasks that have come to their end: called, or left out of a call for good.
     pub(crate) fn settled(&self) -> u64 {
-        self.notes().counts.get(Metric::TasksSucceeded)
+        let notes = self.notes();
+        notes.counts.get(Metric::TasksSucceeded) + notes.counts.get(Metric::TasksEnded)
     }
 }

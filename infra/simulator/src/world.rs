@@ -70,6 +70,8 @@ pub struct CallLimits {
     pub adapts: bool,
     /// Calls that start in a second; `None` is no limit.
     pub per_second: Option<u32>,
+    /// The same for each Target.
+    pub per_second_per_target: Option<u32>,
     /// Whether a pause holds back the whole route, and not just a Target.
     pub pauses_route: bool,
     /// How Targets share it, if they do.
@@ -122,6 +124,8 @@ pub struct Setting {
     pub hourly: bool,
     /// Fields of the route's `batch` beside those, and lines of the route; empty without any.
     pub options: (&'static str, &'static str),
+    /// Where the route's calls go, as YAML. Every kind is answered alike.
+    pub downstream: &'static str,
     /// What the tables bear; `None` bears everything.
     pub limits: Option<Limits>,
     /// How Lambda is set.
@@ -146,10 +150,18 @@ impl Setting {
             max_items: 100,
             call_ms: 1_000,
             express: false,
-            calls: CallLimits { in_flight: None, adapts: false, per_second: None, pauses_route: false, shared: None },
+            calls: CallLimits {
+                in_flight: None,
+                adapts: false,
+                per_second: None,
+                per_second_per_target: None,
+                pauses_route: false,
+                shared: None,
+            },
             shards: Shards::Fixed(1),
             hourly: false,
             options: ("", ""),
+            downstream: "{ http: { url: 'http://downstream.invalid/load' } }",
             limits: None,
             lambda: Lambda::DEFAULT,
             away_s: None,
@@ -159,7 +171,7 @@ impl Setting {
     }
 
     pub(crate) fn routes(&self) -> String {
-        let Self { max_items, wait_ms, express, shards, options: (fields, lines), .. } = self;
+        let Self { max_items, wait_ms, express, shards, options: (fields, lines), downstream, .. } = self;
         let closes = if self.hourly { ", close_at: '0 * * * *'" } else { "" };
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
         let in_flight = match self.calls.in_flight.filter(|_| self.calls.adapts) {
@@ -167,12 +179,14 @@ impl Setting {
             None => limit("in_flight", self.calls.in_flight),
         };
         let shared = self.calls.shared.map(Weights::share).unwrap_or_default();
-        let calls = in_flight + &limit("calls_per_second", self.calls.per_second) + &shared;
+        let rate = limit("calls_per_second", self.calls.per_second);
+        let rate_of_one = limit("calls_per_second_per_target", self.calls.per_second_per_target);
+        let calls = in_flight + &rate + &rate_of_one + &shared;
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
              batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, {fields}express: {express}{closes} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
-             downstream: {{ http: {{ url: \"http://downstream.invalid/load\" }} }}\n{lines}"
+             downstream: {downstream}\n{lines}"
         )
     }
 }
@@ -216,6 +230,7 @@ impl World {
         Stack {
             store: self.tables.seen_by(machine.clone()),
             rations: machine.rations(),
+            asked: machine.asked(),
             queues: Wired { queues: Arc::clone(&self.queues), machine, chain },
             env: self.env.clone(),
             timing: Timing::default(),

@@ -98,16 +98,38 @@ fn an_urgent_batch_does_not_wait_for_all_usual_ones_and_nobody_pays_for_it() {
     assert!(urgent_price < price + 0.3, "{urgent_price} requests, not {price}");
 }
 
+/// Ten Targets with thirty batches each, of which none waits for those of another.
 #[test]
-fn ten_targets_share_a_rate_by_their_weights() {
-    let calls = CallLimits {
-        per_second: Some(10),
-        pauses_route: true,
-        shared: Some(Weights::OneToTen),
-        ..CallLimits::default()
-    };
+fn each_target_is_called_at_its_own_rate() {
+    let calls = CallLimits { per_second_per_target: Some(2), ..CallLimits::default() };
+    let load = Load::Burst { tasks: 300, targets: 10 };
+    let setting = Setting { calls, max_items: 1, express: true, ..Setting::of(load) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    let first = outcome.calls.iter().map(|call| call.at).min().unwrap();
+    for n in 0..10 {
+        let target = format!("t{n}");
+        let calls = outcome.calls.iter().filter(|call| call.target == target);
+        let mut at: Vec<f64> = calls.map(|call| call.at.duration_since(first).as_secs_f64()).collect();
+        at.sort_by(f64::total_cmp);
+        assert_eq!(at.len(), 30, "each batch is called once");
+        // In the first seconds batch-handler has few processes.
+        let took = at[29] - at[14];
+        println!("{target}: 30 calls in {:.1} s, the last 15 in {took:.1} s", at[29] - at[0]);
+        assert!(at.windows(2).all(|pair| pair[1] - pair[0] > 0.4), "{target}: {at:?}");
+        assert!((7.0..9.0).contains(&took), "{target}: {took:.1} s");
+    }
+    let GateRequests { reads, writes } = outcome.gates;
+    let requests = (reads + writes) as f64 / 300.0;
+    println!("{requests:.1} reads and writes of gates a call");
+    assert!(requests <= 6.5, "{requests} reads and writes of gates a call");
+}
+
+/// How far a Target's share of the calls is from its due at most, of ten with the weights 1 to 10 that wait at this
+/// limit; and how many calls there were from the first minute's end on, in 170 seconds.
+fn most_off(calls: CallLimits, seed: u64) -> (f64, f64) {
+    let calls = CallLimits { pauses_route: true, shared: Some(Weights::OneToTen), ..calls };
     let load = Load::Burst { tasks: 5_000, targets: 10 };
-    let setting = Setting { calls, max_items: 1, express: true, stop_after_s: Some(240), ..Setting::of(load) };
+    let setting = Setting { calls, seed, max_items: 1, express: true, stop_after_s: Some(240), ..Setting::of(load) };
     let outcome = run(&setting, &|_| {}).unwrap();
     let first = outcome.calls.iter().map(|call| call.at).min().unwrap();
     // From then on all have lined up; the largest Target has batches for long enough.
@@ -117,10 +139,23 @@ fn ten_targets_share_a_rate_by_their_weights() {
     };
     let counts: Vec<f64> = (0..10).map(|n| within(&format!("t{n}"))).collect();
     let all: f64 = counts.iter().sum();
-    println!("{counts:?}");
+    let off = (1..).zip(&counts).map(|(weight, count)| (count / all * 55.0 / f64::from(weight) - 1.0).abs());
+    let off = off.fold(0.0, f64::max);
+    println!("seed {seed}: {counts:?} of {all} calls, off by {off:.3} at most");
+    (off, all)
+}
+
+#[test]
+fn ten_targets_share_a_rate_by_their_weights() {
+    let (off, all) = most_off(CallLimits { per_second: Some(10), ..CallLimits::default() }, 1);
     assert!(all > 1_600.0, "{all} of 1,700 calls");
-    for (weight, count) in (1..).zip(&counts) {
-        let (share, due) = (count / all, f64::from(weight) / 55.0);
-        assert!((share / due - 1.0).abs() < 0.05, "{weight}: {share:.4} of {due:.4}");
-    }
+    assert!(off < 0.05, "off by {off:.3}");
+}
+
+/// Light Targets get more than their due here, and heavy ones less: a place goes to a batch that is there to take it.
+#[test]
+fn ten_targets_share_places_in_flight_by_their_weights_within_a_third() {
+    let (off, all) = most_off(CallLimits { in_flight: Some(10), ..CallLimits::default() }, 1);
+    assert!(all > 900.0, "{all} of 1,700 calls");
+    assert!(off < 0.35, "off by {off:.3}");
 }

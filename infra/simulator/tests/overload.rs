@@ -6,7 +6,7 @@ use groupage_core::domain::Shards;
 use simulator::limits::Limits;
 use simulator::load::Load;
 use simulator::timing::{Flow, flow};
-use simulator::{Setting, run};
+use simulator::{Setting, UNTIL_THE_HOUR, run};
 
 /// Write units a second of each partition: a fifth of DynamoDB's, so that a run has a fifth of the tasks.
 const WRITE_UNITS: f64 = 200.0;
@@ -64,4 +64,24 @@ fn a_target_whose_shards_follow_its_load_carries_what_one_partition_does_not() {
         let (came, called) = flows(times * LIMIT, 60, Shards::ByLoad);
         assert!(called >= share * came, "{times} times the limit: {called:.0} of {came:.0}");
     }
+}
+
+/// Five thousand tasks of one Target wait for the full hour, and its partition bears a hundred write units a second.
+/// Each task takes one to come and one to go, so all of them take a hundred seconds at least.
+#[test]
+fn what_falls_due_together_is_called_about_as_fast_as_the_partition_bears() {
+    let limits = Limits { partitions: 64, isolated: true, write_units: 100.0, ..Limits::default() };
+    let load = Load::Stream { per_second: 25.0, seconds: 200, targets: 1 };
+    let setting = Setting { hourly: true, wait_ms: 1_000, limits: Some(limits), ..Setting::of(load) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    let begun = outcome.tasks_at.values().map(|(at, _)| *at).min().unwrap();
+    let last = outcome.calls.iter().map(|call| call.at).max().unwrap();
+    let after_s = last.duration_since(begun).as_secs_f64() - UNTIL_THE_HOUR.as_secs_f64();
+    let (tasks, calls, throttled) = (outcome.tasks, outcome.calls.len(), outcome.throttled);
+    println!(
+        "{tasks} tasks in {calls} calls, the last one {after_s:.0} s after the hour; {throttled} refused requests"
+    );
+    assert!(after_s < 260.0, "the last call is {after_s:.0} s after the hour");
+    assert!(calls <= tasks.div_ceil(100) + 4, "{calls} calls");
+    assert!(throttled < 2 * tasks as u64, "{throttled} refused requests");
 }

@@ -239,6 +239,7 @@ fn routes(dice: &mut StdRng, pulled: bool, express: bool) -> String {
             "{ calls_per_second: 2 }",
             "{ calls_per_second: 1, in_flight: 2 }",
             "{ calls_per_second: 2, share: { by: target } }",
+            "{ calls_per_second_per_target: 1, in_flight_per_target: 2 }",
             "{ in_flight: 1, share: { by: target } }",
         ],
     );

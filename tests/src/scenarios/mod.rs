@@ -80,6 +80,8 @@ fn calls() -> Vec<Scenario> {
             .taking(1_500),
         Scenario::new("turns at a rate and for a place", 6, six_of_one)
             .route("limits: { in_flight_per_target: 1, in_flight: 2, calls_per_second: 1 }"),
+        Scenario::new("a call per second for each Target", 10, many_and_one)
+            .route("limits: { calls_per_second_per_target: 1, in_flight_per_target: 2 }"),
         Scenario::new("a pause for the whole route", 6, six).route("limits: { pause: route }").answering(
             |seen, before| match (seen.target.as_str(), before) {
                 ("t0", 0) => Ok(status(429, Some(20_000))),

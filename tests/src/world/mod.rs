@@ -3,6 +3,8 @@
 
 pub mod fan_out;
 mod jobs;
+mod people;
+mod rest;
 pub mod shelf;
 pub mod source;
 mod steps;
@@ -10,19 +12,11 @@ mod steps;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::StreamExt;
-use futures::future::LocalBoxFuture;
-use futures::stream::FuturesUnordered;
-use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId};
-use groupage_core::domain::lane::{self, Lane};
-use groupage_core::domain::stream::{self, Stream};
-use groupage_core::domain::task::Status;
-use groupage_core::domain::tracker::{State, Tracker};
+use groupage_core::domain::id::TaskId;
 use groupage_core::memory::{Delivery, MemoryStore};
-use groupage_core::ports::Env;
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
-use groupage_core::steps::register::{Record, Report};
+use groupage_core::steps::register::{Asked, Record, Report};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
@@ -63,6 +57,8 @@ pub struct World {
     /// What befell whom.
     pub fate: Arc<Fate>,
     pub(crate) setting: Setting,
+    /// For which Targets the processes that register tasks have asked for a leader.
+    pub(crate) asked: Asked,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) jobs_changed: Notify,
     pub(crate) fan_outs: Mutex<Vec<Arc<FanOut>>>,
@@ -82,15 +78,6 @@ pub struct World {
 
 /// How long a message in hand is hidden, in milliseconds.
 pub const VISIBILITY_MS: u64 = 60_000;
-/// How often somebody looks whether everything is at rest, in milliseconds.
-const LOOK_MS: u64 = 1_000;
-/// A person cancels a task within this many milliseconds.
-const CANCEL_MS: u64 = 5_000;
-/// A person runs a failed task again within this many milliseconds.
-const RETRY_MS: u64 = 90_000;
-/// How often a person looks for lanes that a failure stopped, in milliseconds.
-const PERSON_MS: u64 = 600_000;
-
 impl World {
     /// An empty world. Must be made on a runtime whose clock is paused.
     ///
@@ -113,6 +100,7 @@ impl World {
             ),
             env,
             setting,
+            asked: Asked::default(),
             jobs: Mutex::default(),
             jobs_changed: Notify::new(),
             fan_outs: Mutex::default(),
@@ -184,11 +172,6 @@ impl World {
         self.later(0, Job::List(caller));
     }
 
-    /// Has a person hold a route's calls back after a while, for forty seconds.
-    pub fn hold_later(&self, delay_ms: u64, route: &str) {
-        self.later(delay_ms, Job::Hold(RouteName::new(route)));
-    }
-
     /// All who make calls to lists.
     pub fn callers(&self) -> Vec<Arc<Caller>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -252,66 +235,6 @@ impl World {
         self.deliver_as(&self.going_by(plan), delivery).await
     }
 
-    /// Runs until nothing is left to do.
-    ///
-    /// # Errors
-    /// It cannot come to rest, or does not within its setting's patience.
-    pub async fn run_to_rest(&self) -> Result<(), String> {
-        self.run_while(|| true).await
-    }
-
-    /// Runs until nothing is left to do or `go_on` says stop; the process at work then dies.
-    pub async fn run_while(&self, go_on: impl Fn() -> bool) -> Result<(), String> {
-        let end = self.env.now().plus_ms(self.setting.patience_ms);
-        let mut running: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
-        let mut background: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
-        if self.setting.sweeps && self.setting.mutation != Some(Mutation::NeverSweeps) {
-            background.push(Box::pin(self.sweep_for_ever()));
-        }
-        for _ in 0..self.setting.workers.map_or(0, |(_, count)| count) {
-            background.push(Box::pin(self.work_for_ever()));
-        }
-        let mut looks_at = self.env.now().plus_ms(PERSON_MS);
-        while go_on() {
-            while let Some(job) = self.next_job() {
-                running.push(Box::pin(self.run(job)));
-            }
-            let (now, next) = (self.env.now(), self.next_job_at());
-            // A source whose window is full is never idle, so people look after lanes now and then, too.
-            if now >= looks_at {
-                looks_at = now.plus_ms(PERSON_MS);
-                self.somebody_lets_lanes_go_on();
-            }
-            if self.somebody_retries() | self.somebody_cancels() {
-                continue;
-            }
-            if running.is_empty() {
-                if next.is_none() && self.is_at_rest() {
-                    return Ok(());
-                }
-                if next.is_none() && self.somebody_lets_lanes_go_on() {
-                    continue;
-                }
-                if next.is_none() && background.is_empty() {
-                    return Err(self.stuck());
-                }
-            }
-            if now > end || self.fate.count() > self.setting.most_calls {
-                return Err(self.stuck());
-            }
-            let wait_ms = next.map_or(LOOK_MS, |next| next.since(now).clamp(1, LOOK_MS));
-            tokio::select! {
-                biased;
-                Some(()) = running.next(), if !running.is_empty() => {}
-                Some(()) = background.next(), if !background.is_empty() => {}
-                () = self.queues.changed() => {}
-                () = self.jobs_changed.notified() => {}
-                () = self.env.sleep(wait_ms) => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Each key's calls.
     pub fn calls_by_key(&self) -> BTreeMap<String, Vec<Seen>> {
         let mut by_key: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
@@ -330,102 +253,6 @@ impl World {
             }
         }
         keys
-    }
-
-    /// When nothing else is under way, a person looks after the lanes that a failure stopped with tasks behind it.
-    fn somebody_lets_lanes_go_on(&self) -> bool {
-        let stopped = |(lane, waiting): &(Lane, usize)| {
-            *waiting > 0 && lane.is_stopped() && !matches!(lane.state, lane::State::Failing(_))
-        };
-        let stopped: Vec<LaneId> = self.tables().lanes().into_iter().filter(stopped).map(|(lane, _)| lane.id).collect();
-        for lane in &stopped {
-            self.later(VISIBILITY_MS, Job::Resume(lane.clone()));
-        }
-        !stopped.is_empty()
-    }
-
-    /// A person runs what has failed again, soon after: other copies of what settled it may be under way.
-    fn somebody_retries(&self) -> bool {
-        if self.setting.retries == 0 {
-            return false;
-        }
-        let mut wanted = self.wanted_again.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut any = false;
-        for task in self.tables().tasks().into_iter().filter(|task| matches!(task.status, Status::Failed { .. })) {
-            let times = wanted.entry(task.id.clone()).or_default();
-            // Once for each of its failures.
-            if *times < self.setting.retries && *times <= self.store.inner().retries(&task.id) {
-                *times += 1;
-                any = true;
-                self.later(self.env.pick(0..=RETRY_MS), Job::Retry(task.id));
-            }
-        }
-        any
-    }
-
-    /// A person cancels some of what waits, or is in a batch, once each.
-    fn somebody_cancels(&self) -> bool {
-        if self.setting.cancels == 0.0 {
-            return false;
-        }
-        let mut looked_at = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut any = false;
-        for task in self.tables().tasks().into_iter().filter(|task| !task.status.is_settled()) {
-            if looked_at.insert(task.id.clone()) && self.env.chance(self.setting.cancels) {
-                any = true;
-                self.later(self.env.pick(0..=CANCEL_MS), Job::Cancel(task.id));
-            }
-        }
-        any
-    }
-
-    /// Cancels tasks after a while, each by a person of its own.
-    pub fn cancel_later(&self, delay_ms: u64, ids: &[&str]) {
-        for id in ids {
-            self.later(delay_ms, Job::Cancel(TaskId::new(*id)));
-        }
-    }
-
-    /// Cancels a tracker's tasks after a while.
-    pub fn cancel_tracker_later(&self, delay_ms: u64, tracker: &TrackerId) {
-        self.later(delay_ms, Job::CancelOf(tracker.clone()));
-    }
-
-    /// Has tasks erased after a while, each by a person of its own.
-    pub fn erase_later(&self, delay_ms: u64, ids: &[&str]) {
-        for id in ids {
-            self.to_erase.lock().unwrap_or_else(PoisonError::into_inner).insert(TaskId::new(*id));
-            self.later(delay_ms, Job::Erase(TaskId::new(*id)));
-        }
-    }
-
-    /// Tasks that are to be erased.
-    pub fn to_erase(&self) -> BTreeSet<TaskId> {
-        self.to_erase.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn is_at_rest(&self) -> bool {
-        self.tables().tasks().iter().all(|task| task.status.is_settled())
-            && self.tables().untold().is_empty()
-            && self.tables().batches().iter().all(|batch| batch.unfinished().is_none())
-            && self.tables().trackers().iter().all(is_told_of)
-            && self.tables().lists().iter().all(|list| list.head.reservations.is_empty())
-            && self.tables().streams().iter().all(is_complete)
-    }
-
-    fn stuck(&self) -> String {
-        let tasks = self.tables().tasks();
-        let tasks = tasks.iter().filter(|task| !task.status.is_settled());
-        let tasks: Vec<String> = tasks.map(|task| format!("{} is {:?}", task.id, task.status)).collect();
-        let batches = self.tables().batches();
-        let batches = batches.iter().filter(|batch| batch.unfinished().is_some());
-        let batches: Vec<String> =
-            batches.map(|batch| format!("{} is {:?}, due {}", batch.id, batch.status, batch.due.0)).collect();
-        let trackers: Vec<_> = self.tables().trackers().into_iter().filter(|tracker| !is_told_of(tracker)).collect();
-        let heads: Vec<_> = self.tables().lists().into_iter().map(|list| list.head).collect();
-        let heads: Vec<_> = heads.into_iter().filter(|head| !head.reservations.is_empty()).collect();
-        let now = self.env.now().0;
-        format!("no task is lost: nothing moves at {now}: {tasks:?}, {batches:?}, {trackers:?}, {heads:?}")
     }
 
     /// A process that nothing befalls.
@@ -460,14 +287,4 @@ fn as_leaders_know_them(routes: &str, mutation: Option<Mutation>) -> String {
     let is_known =
         |line: &&str| mutation != Some(Mutation::OverlooksShards) || !line.trim_start().starts_with("shards:");
     routes.lines().filter(is_known).fold(String::new(), |all, line| all + line + "\n")
-}
-
-/// Whether all of a stream is settled, and that is told.
-fn is_complete(stream: &Stream) -> bool {
-    stream.state == stream::State::Completed && stream.is_told
-}
-
-/// Whether a tracker has ended, and its notice is sent.
-fn is_told_of(tracker: &Tracker) -> bool {
-    matches!(&tracker.state, State::Ended(end) if end.told)
 }

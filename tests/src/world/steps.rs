@@ -13,7 +13,7 @@ use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::announce::Announced;
 use groupage_core::steps::cancel::{self, Cancelling};
-use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::erase::{self, Erasing};
 use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
@@ -23,6 +23,7 @@ use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::lane::{Ordering, Resumed};
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::register::{Rations, Record, Register, Report};
+use groupage_core::steps::successor::send_successors;
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::{Worked, Worker};
@@ -45,9 +46,8 @@ impl World {
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
         let deadline = process.env().now().plus_ms(TASKS.budget_ms());
-        Register { store: &store, queues: &queues, env: process.env(), routes, deadline, rations: &Rations::default() }
-            .run(records)
-            .await
+        let (env, rations, asked) = (process.env(), &Rations::default(), &self.asked);
+        Register { store: &store, queues: &queues, env, routes, deadline, rations, asked }.run(records).await
     }
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {

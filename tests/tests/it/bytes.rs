@@ -144,6 +144,7 @@ fn stack() -> entry::Stack<MemoryStore, MemoryQueues, TestEnv> {
         worker: "test".to_owned(),
         senders: Senders::default(),
         rations: Arc::default(),
+        asked: Arc::default(),
         logs_targets: true,
         spans: Default::default(),
     }

@@ -72,7 +72,8 @@ async fn an_election_that_is_lost_without_end_is_braked() {
     world.deliver(&first).await.unwrap();
     // Another workflow leads; the task of this one waits.
     world.register(&[parcel(7, 0)]).await;
-    assert_eq!(copies_until_braked(&world, &Destination::Elect).await, MOST + 1);
+    // register-task told it, so that the message which waits is a copy already.
+    assert_eq!(copies_until_braked(&world, &Destination::Elect).await, MOST);
     let braked: Elect = serde_json::from_str(&latest(&world, &Destination::Elect).body).unwrap();
     assert!(braked.is_braked(world.env.now().plus_ms(QUARTER_OF_AN_HOUR_MS)));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::lock::{Bid, Holder, bid};
+use groupage_core::domain::lock::{Bid, Holder, Lock, bid};
 use groupage_core::domain::message::{Elect, Election};
 use groupage_tests::prelude::*;
 
@@ -113,4 +113,73 @@ async fn if_some_take_long_those_behind_them_come_again() {
     assert!(left.iter().all(|election| election.attempt == 1));
     let workflows = |elections: &[Election]| elections.iter().map(|one| one.workflow.clone()).collect::<BTreeSet<_>>();
     assert_eq!(workflows(&left), workflows(&asked[led..]));
+}
+
+/// A world in which the first of these tasks of one Target has a leader whose window is open.
+async fn led(plan: Plan) -> World {
+    let patient = parcels_route![
+        "batch: { max_items: 50, wait_ms: 10000, express: false }",
+        "notify: { success: default, failure: default }"
+    ];
+    let world = World::new(Setting { plan, ..Setting::default() }, patient, Scripted::accepting());
+    world.register(&parcels(1, 1)).await;
+    let election = world.queues.now().receive_from(&Destination::Elect, VISIBILITY_MS).unwrap();
+    assert!(world.deliver(&election).await.unwrap());
+    world.queues.now().delete(&election.receipt);
+    // It is in hand for a minute, so what is called next is called by others.
+    world.queues.now().receive_from(&Destination::Group, VISIBILITY_MS).unwrap();
+    world
+}
+
+/// The lock of their Target.
+async fn its_lock(world: &World) -> Lock {
+    let target = Target::of(&RouteName::new("parcels"), "t0");
+    world.tables().lock(&target).await.unwrap().unwrap()
+}
+
+/// All that was sent is called, in this many calls.
+async fn all_called(world: &World, count: usize, calls: usize) {
+    world.run_to_rest().await.unwrap();
+    let sent: BTreeSet<String> = (0..count).map(|n| format!("p{n}")).collect();
+    assert_eq!(broken(world, &sent), Vec::<String>::new());
+    assert_eq!(world.downstream.ledger().len(), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_finds_a_leader_tells_it_and_its_election_waits_as_a_losers() {
+    let world = led(Plan::Nothing).await;
+    let (report, calls) = world.register_watched(Plan::Nothing, &[parcel(1, 0)]).await;
+    assert_eq!((report.failed.len(), report.told), (0, 1));
+    assert!(calls.contains(&"signal"), "{calls:?}");
+    assert_eq!(its_lock(&world).await.signals, 1);
+    let waiting = elections(&world).concat();
+    let [Election { attempt, signalled, .. }] = &waiting[..] else { panic!("{waiting:?}") };
+    assert_eq!((*attempt, signalled.map(|(_, fence)| fence)), (1, Some(its_lock(&world).await.fence)));
+    assert!(world.queues.now().messages(&Destination::Elect)[0].delay_ms >= 2_000);
+    all_called(&world, 2, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_dies_while_it_tells_a_leader_comes_again_and_nothing_is_lost() {
+    const CALLS: [&str; 4] = ["try_register", "lock", "signal", "send"];
+    for (call, side) in (0..CALLS.len()).flat_map(|call| [(call, Side::Before), (call, Side::After)]) {
+        for fault in [Fault::Error, Fault::Death] {
+            let world = led(Plan::At(call, side, fault)).await;
+            world.send(&[parcel(1, 0)]);
+            world.run_to_rest().await.unwrap();
+            assert_eq!(world.fate.points().get(call).map(|point| point.call), CALLS.get(call).copied());
+            assert_eq!(broken(&world, &["p0", "p1"].map(str::to_owned).into()), Vec::<String>::new());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_leads_any_more_an_election_is_held_at_once() {
+    let world = led(Plan::Nothing).await;
+    all_called(&world, 1, 1).await;
+    let (report, calls) = world.register_watched(Plan::Nothing, &[parcel(1, 0)]).await;
+    assert_eq!((report.failed.len(), report.told), (0, 0));
+    assert!(calls.contains(&"lock") && !calls.contains(&"signal"), "{calls:?}");
+    assert_eq!(world.queues.now().messages(&Destination::Elect)[0].delay_ms, 0);
+    all_called(&world, 2, 2).await;
 }

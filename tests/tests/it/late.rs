@@ -9,7 +9,7 @@ use groupage_core::domain::task::Task;
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Registered, Result, Tasks, layer};
 use groupage_core::routes::Routes;
-use groupage_core::steps::register::{Rations, Record, Register};
+use groupage_core::steps::register::{Asked, Rations, Record, Register};
 use groupage_tests::clock::TestEnv;
 use groupage_tests::faulty::Faulty;
 use groupage_tests::parcels_route;
@@ -43,6 +43,7 @@ impl layer::Tasks for Hanging<'_> {
     }
 }
 impl layer::Lanes for Hanging<'_> {}
+impl layer::Locks for Hanging<'_> {}
 impl layer::Batches for Hanging<'_> {}
 impl layer::Trackers for Hanging<'_> {}
 impl layer::Lists for Hanging<'_> {}
@@ -79,6 +80,7 @@ async fn delivered(count: usize, latency_ms: u64, hangs: Option<&'static str>) -
             routes: &routes,
             deadline,
             rations: &Rations::default(),
+            asked: &Asked::default(),
         };
         let timeout = Duration::from_secs(TASKS.timeout_s);
         // A function that is killed deletes nothing.

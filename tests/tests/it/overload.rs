@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::rest::Stage;
 use groupage_core::ports::{self, Result, layer};
-use groupage_core::steps::register::{Rations, Record, Register, Report};
+use groupage_core::steps::register::{Asked, Rations, Record, Register, Report};
 use groupage_tests::prelude::*;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 2000, express: false }"];
@@ -51,6 +51,7 @@ impl layer::Tasks for Full {
     }
 }
 
+impl layer::Locks for Full {}
 impl layer::Batches for Full {}
 impl layer::Lanes for Full {}
 impl layer::Trackers for Full {}
@@ -65,7 +66,8 @@ async fn register(store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> 
 async fn register_in(rations: &Rations, store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> Report {
     let (routes, env) = (Routes::parse(ROUTES).unwrap(), TestEnv::new(1));
     let deadline = env.now().plus_ms(TASKS.budget_ms());
-    Register { store, queues, env: &env, routes: &routes, deadline, rations }.run(records).await
+    let asked = &Asked::default();
+    Register { store, queues, env: &env, routes: &routes, deadline, rations, asked }.run(records).await
 }
 
 /// The messages that wait on the task queue.
@@ -103,11 +105,12 @@ async fn who_yielded_is_put_when_there_is_room_and_waits_longer_while_there_is_n
     assert!(delays.is_sorted(), "{delays:?}");
     store.room.store(30, Ordering::SeqCst);
     let (rations, routes, env) = (Rations::default(), Routes::parse(ROUTES).unwrap(), TestEnv::new(1));
+    let asked = &Asked::default();
     let mut passes = Vec::new();
     while !record.is_empty() {
         let deadline = env.now().plus_ms(TASKS.budget_ms());
         let register =
-            Register { store: &store, queues: &queues, env: &env, routes: &routes, deadline, rations: &rations };
+            Register { store: &store, queues: &queues, env: &env, routes: &routes, deadline, rations: &rations, asked };
         let report = register.run(record).await;
         assert_eq!(report.failed.len(), 0);
         passes.push(report.registered);

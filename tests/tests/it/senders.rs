@@ -34,6 +34,7 @@ impl Intake {
             worker: "test".to_owned(),
             senders: Senders { own: principals(OWN), trusted: principals(API) },
             rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         })

@@ -35,6 +35,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
         worker: "bench".to_owned(),
         senders: Senders::default(),
         rations: Arc::default(),
+        asked: Arc::default(),
         logs_targets: true,
         spans: Default::default(),
     };

@@ -65,8 +65,18 @@ impl Store {
         write: impl Future<Output = Result<T>>,
         did: impl FnOnce(&T, Option<&Task>) -> bool,
     ) -> Result<T> {
-        // Whichever Target it waits for: its entry's partition pushes back, too.
         let waits_for = self.task_now(id).await?.and_then(|task| target_of(&task));
+        self.change_for(id, waits_for, write, did).await
+    }
+
+    /// The same for a task that waits for this Target, before or after: its entry's partition pushes back, too.
+    async fn change_for<T>(
+        &self,
+        id: &TaskId,
+        waits_for: Option<Target>,
+        write: impl Future<Output = Result<T>>,
+        did: impl FnOnce(&T, Option<&Task>) -> bool,
+    ) -> Result<T> {
         self.call(Hop::Write, self.task_keys(id, waits_for.as_ref())).await?;
         let before = self.task_now(id).await?;
         let old = before.as_ref().map(|task| Image::task(task, RETENTION_MS, self.now())).transpose()?;
@@ -186,7 +196,8 @@ impl Tasks for Store {
             task.is_some_and(|task| matches!(task.status, Status::Scheduled { due, .. } if due <= now))
         };
         let was_scheduled = is_scheduled(self.task_now(id).await?.as_ref());
-        let waits = self.change(id, self.inner.fall_due((id, traits), target, now), is_due).await?;
+        let waits =
+            self.change_for(id, Some(target.clone()), self.inner.fall_due((id, traits), target, now), is_due).await?;
         if was_scheduled && waits.is_some() {
             self.indexed_what_is_due(id);
         }
@@ -195,7 +206,7 @@ impl Tasks for Store {
 
     async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let queued = |_: &PutBack, task: Option<&Task>| task.is_some_and(|task| task.status == Status::Queued);
-        self.change(id, self.inner.take_turn((id, traits), target, now), queued).await
+        self.change_for(id, Some(target.clone()), self.inner.take_turn((id, traits), target, now), queued).await
     }
 
     async fn pass_over(&self, id: &TaskId, failure: &Failure, now: Timestamp) -> Result<Option<PassedOver>> {

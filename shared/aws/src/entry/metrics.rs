@@ -30,7 +30,7 @@ pub enum Metric {
     TasksRejected,
     /// Elections won.
     ElectionsWon,
-    /// Elections lost: another workflow leads.
+    /// Elections lost: another workflow leads, and is told of the tasks.
     ElectionsLost,
     /// Batches frozen and handed on.
     BatchesFrozen,

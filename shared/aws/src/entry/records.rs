@@ -11,7 +11,7 @@ use groupage_core::domain::retry::Retryable;
 use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::Outbox;
 use groupage_core::steps::Error;
-use groupage_core::steps::elect::{Successor, send_successors};
+use groupage_core::steps::successor::{Successor, send_successors};
 use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 

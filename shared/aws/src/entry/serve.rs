@@ -75,6 +75,7 @@ impl AwsStack {
             worker,
             senders: config::senders_from_env(),
             rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: config::logs_targets_from_env(),
             spans: Spans::from_env(),
         })

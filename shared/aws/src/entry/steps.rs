@@ -14,7 +14,7 @@ use groupage_core::steps::announce::{Announced, Refused};
 use groupage_core::steps::elect::{self, ElectLeader};
 use groupage_core::steps::group::{self, GroupBatch};
 use groupage_core::steps::handle::{self, Delivery, HandleBatch};
-use groupage_core::steps::register::{Rations, Record, Register};
+use groupage_core::steps::register::{Asked, Rations, Record, Register};
 use groupage_core::steps::sweep::{self, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::{Error, follow_up};
@@ -48,6 +48,8 @@ pub struct Stack<S, Q, E> {
     pub senders: Senders,
     /// What this process remembers of Targets that were throttled.
     pub rations: Arc<Rations>,
+    /// For which Targets this process has lately asked for a leader.
+    pub asked: Arc<Asked>,
     /// Whether logs name Targets, which may be somebody's; else they name the route.
     pub logs_targets: bool,
     /// Where spans go.
@@ -76,6 +78,7 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
         routes: &routes,
         deadline,
         rations: &stack.rations,
+        asked: &stack.asked,
     };
     let records = event
         .records
@@ -100,6 +103,7 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     counts.add(Metric::BatchMembers, report.members);
     counts.add(Metric::TasksGathered, report.gathered);
     counts.add(Metric::TasksYielded, report.yielded);
+    counts.add(Metric::ElectionsLost, report.told);
     counts.add(Metric::RecordsFailed, report.failed.len() + report.sent_back.len());
     match report.overloads.first() {
         Some((target, error)) => {
@@ -119,6 +123,9 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     }
     if let Some(error) = report.not_gathered.first() {
         warn!(rests = report.not_gathered.len(), %error, "rests could not gather; they are elected instead");
+    }
+    if let Some(error) = report.not_told.first() {
+        warn!(elections = report.not_told.len(), %error, "leaders could not be told; their elections are held instead");
     }
     for (message_id, failure) in report.failed.iter().chain(&report.sent_back) {
         records::log(message_id, failure);

@@ -69,7 +69,7 @@ struct StoredGate {
     #[serde(default, skip_serializing_if = "is_zero")]
     adaptive: Adaptive,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    latest: Option<BatchId>,
+    latest: Option<String>,
     #[serde(default, skip_serializing_if = "Health::is_well")]
     health: Health,
     ttl: u64,
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_gate_survives_storage_and_outlives_what_is_in_it() {
         let in_flight = BTreeMap::from([(BatchId::new("b"), Timestamp(9_000)), (BatchId::new("c"), Timestamp(5))]);
-        let latest = Some(BatchId::new("c"));
+        let latest = Some("c".to_owned());
         let shifts = vec![Shift { from: 41, by_ms: 100 }, Shift { from: 43, by_ms: 7_000 }];
         let line = Line { next: 44, next_at: Timestamp(8), gap_ms: 100, from: 40, shifts };
         let pace = Pace { since: Timestamp(6), entries: 3 };

@@ -125,6 +125,13 @@ impl ResponseMapping {
     pub(super) const OWN: Self =
         Self { results: None, id: None, succeeded: None, retryable: None, reason: None, ignore_body: false };
 
+    /// Whether it says nothing.
+    pub(super) const fn is_own(&self) -> bool {
+        let Self { results, id, succeeded, retryable, reason, ignore_body } = self;
+        let has_none = results.is_none() && id.is_none() && succeeded.is_none();
+        has_none && retryable.is_none() && reason.is_none() && !*ignore_body
+    }
+
     /// What a call came to, of whose statuses the route says something `otherwise`.
     #[must_use]
     pub(super) fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], otherwise: &Otherwise) -> Reply {

@@ -5,7 +5,7 @@ use jmespath::ast::{Ast, Comparator, KeyValuePair};
 use serde::Serialize;
 
 use super::body::MAX_BODY_BYTES;
-use super::downstream::{self, HeaderValue, Http, Secret};
+use super::downstream::{self, Downstream, HeaderValue, Http, Secret};
 use super::{Expression, Route, Routes, Settings};
 use crate::domain::batch;
 use crate::domain::id::RouteName;
@@ -121,23 +121,28 @@ fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, St
         let what = format!("one Target cannot have {of_one} calls in flight where all have {of_all}: see `in_flight`");
         found.push(("limits.in_flight_per_target", what));
     }
+    if let Some(most) = at_once(settings.in_flight, settings.gap_ms, route) {
+        found.push(("limits.in_flight_per_target", most));
+    }
     found
+}
+
+/// Why that number of calls is never in flight at this rate.
+fn at_once(in_flight: Option<usize>, gap_ms: Option<u64>, route: &Route) -> Option<String> {
+    let (most, gap_ms, timeout_ms) = (in_flight?, gap_ms?, route.downstream.timeout_ms()?);
+    // The next call begins no sooner than the first of those is over.
+    let at_once = timeout_ms.div_ceil(gap_ms.max(1)).max(1);
+    let what = format!("at one call every {gap_ms} ms of at most {timeout_ms} ms each, at most {at_once} overlap");
+    (most as u64 > at_once).then_some(what)
 }
 
 /// What the whole route says that another field of it keeps from being so.
 fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    if let (Some(in_all), Some(gap_ms), Some(timeout_ms)) =
-        (route.in_flight.in_all, route.gap_ms, route.downstream.timeout_ms())
-        && route.in_flight.least.is_none()
+    if route.in_flight.least.is_none()
+        && let Some(what) = at_once(route.in_flight.in_all, route.gap_ms, route)
     {
-        // The next call begins no sooner than the first of those is over.
-        let at_once = timeout_ms.div_ceil(gap_ms.max(1)).max(1);
-        if in_all as u64 > at_once {
-            let what =
-                format!("at one call every {gap_ms} ms of at most {timeout_ms} ms each, at most {at_once} overlap");
-            found.push(("limits.in_flight", what));
-        }
+        found.push(("limits.in_flight", what));
     }
     if route.shares() && !route.is_limited() {
         let what = "no calls of different Targets wait for each other without `in_flight` or `calls_per_second`";
@@ -146,6 +151,12 @@ fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     if route.reads.collapse.is_some() && route.shards.most() > 1 {
         let what = "two shards of a Target may both call a task of one key, each its newest. Write `shards: 1`";
         found.push(("collapse", what.to_owned()));
+    }
+    if let Downstream::Lambda(lambda) = &route.downstream
+        && lambda.ignores_response()
+    {
+        let what = "nobody waits for the function's answer, see `mode`, so nothing is read of it";
+        found.push(("downstream.lambda.response", what.to_owned()));
     }
     if route.retry.base_ms > route.retry.cap_ms {
         let what = format!("no pause is longer than `cap_ms`, which is {} ms", route.retry.cap_ms);

@@ -13,7 +13,7 @@ use super::expression::Expression;
 use super::limited::Limited;
 use super::places::Places;
 use super::sharing::Sharing;
-use super::targets::{self, Settings};
+use super::targets::{self, Settings, gap_ms};
 use super::traits::Reads;
 use super::{Error, InFlight, Ordered, Route, Routes, mistake, shards};
 use crate::domain::batch;
@@ -211,6 +211,8 @@ impl Default for Retry {
 struct CallLimits {
     /// Calls in flight for one Target.
     in_flight_per_target: Option<Limited<1, 1_000>>,
+    /// Calls for one Target that start in a second. Not beside `in_flight` or `calls_per_second`.
+    calls_per_second_per_target: Option<Limited<1, 1_000>>,
     /// Calls in flight for the whole route: a number, or `auto`, which follows what calls take and whether they are
     /// turned away, between 1 and 100 or the bounds `{ at_least: 2, at_most: 50 }`.
     in_flight: Option<Places>,
@@ -317,6 +319,19 @@ impl File {
                     "is ordered: each of its tasks is called in its turn, so none can replace another (`collapse`)";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
+            let has_rate = || {
+                let CallLimits { calls_per_second_per_target: of_one, .. } = entry.limits;
+                of_one.is_some() || entry.targets.iter().any(targets::Entry::has_rate)
+            };
+            let of_all = [
+                ("in_flight", entry.limits.in_flight.is_some()),
+                ("calls_per_second", entry.limits.calls_per_second.is_some()),
+            ];
+            if let Some((field, _)) = of_all.into_iter().find(|(_, is_said)| *is_said).filter(|_| has_rate()) {
+                let what =
+                    "`calls_per_second_per_target`: a batch that waits for its route would miss its Target's time";
+                return Err(whole(format!("route `{}` has `limits.{field}` beside {what}", entry.name)));
+            }
             if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
                 return Err(whole(format!("`retry` of route `{}` has {status} in `on` and in `never`", entry.name)));
             }
@@ -345,6 +360,7 @@ impl RouteEntry {
             },
             closing: self.batch.close_at,
             in_flight: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
+            gap_ms: self.limits.calls_per_second_per_target.map(gap_ms),
         };
         Route {
             name: self.name,
@@ -376,7 +392,7 @@ impl RouteEntry {
                 in_all: self.limits.in_flight.and_then(|places| usize::try_from(places.at_most()).ok()),
                 least: self.limits.in_flight.and_then(|places| usize::try_from(places.at_least()?).ok()),
             },
-            gap_ms: self.limits.calls_per_second.map(|calls| 1_000_u64.div_ceil(calls.0)),
+            gap_ms: self.limits.calls_per_second.map(gap_ms),
             sharing: self.limits.share,
             pause: self.limits.pause,
             on_reject: self.on_reject,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Route;
 use super::expression::{Data, Expression};
 use crate::domain::Target;
-use crate::domain::gate::{Class, MOST_WEIGHT, Of, Share};
+use crate::domain::gate::{Class, Limits, MOST_WEIGHT, Of, Share};
 
 /// How those that wait at a limit share it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -52,7 +52,7 @@ impl Route {
         let (class, whole) = (Class::of(priority), target.whole());
         let (is_limited, sharing) = match of {
             Of::Route => (self.is_limited(), self.sharing.as_ref()),
-            Of::Target => (self.for_target(target).in_flight.is_some(), None),
+            Of::Target => (self.limits_of(target) != Limits::default(), None),
         };
         let by_target = sharing.map(|sharing| class.of_target(&whole, sharing.weight(&whole)));
         let by_class = || self.reads.priority.is_some().then(|| class.of_all());
@@ -88,6 +88,7 @@ mod tests {
         assert_eq!(shares(limits, 3), [Some(Class::Urgent.of_all()); 2]);
         assert_ne!(shares(limits, 3), shares(limits, 0));
         assert_eq!(shares("{ in_flight: 2 }", 3), [Some(Class::Urgent.of_all()), None], "nothing else is limited");
+        assert_eq!(shares("{ calls_per_second_per_target: 2 }", 3), [None, Some(Class::Urgent.of_all())]);
         assert_eq!(shares("{}", 3), [None, None]);
         let by_target = shares("{ in_flight: 2, share: { by: target } }", 3);
         let whole = Target::of(&RouteName::new("a"), "t");

@@ -7,9 +7,9 @@ use wildmatch::WildMatchPattern;
 use super::closing::Closing;
 use super::limited::Limited;
 use super::{MAX_TARGET_BYTES, Route};
-use crate::domain::batch;
 use crate::domain::id::Target;
 use crate::domain::time::Timestamp;
+use crate::domain::{batch, gate};
 
 /// What may be another for each Target. Whatever asks for it asks [`Route::for_target`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Settings {
     pub closing: Option<Closing>,
     /// How many calls for the Target may be in flight; `None` is no limit.
     pub in_flight: Option<usize>,
+    /// Milliseconds from one call for the Target to the next; `None` is no limit.
+    pub gap_ms: Option<u64>,
 }
 
 impl Settings {
@@ -100,14 +102,23 @@ struct Batch {
     max_bytes: Option<Limited<1, 5_000_000>>,
     /// How long a batch that is not full waits for more, in milliseconds.
     wait_ms: Option<Limited<0, 300_000>>,
-    /// A batch with at least this many tasks waits for no more.
-    min_items: Option<Limited<1, 1_000>>,
-    /// A batch to which no task has come for so long waits for no more, in milliseconds.
-    quiet_ms: Option<Limited<1, 300_000>>,
-    /// What the tasks of one call may weigh together.
-    max_weight: Option<Limited<1, 1_000_000_000>>,
-    /// When the clock closes their windows.
-    close_at: Option<Closing>,
+    /// A batch with at least this many tasks waits for no more. `null`: it waits until it is full.
+    #[serde(deserialize_with = "said")]
+    #[schemars(with = "Option<Limited<1, 1_000>>")]
+    min_items: Said<Limited<1, 1_000>>,
+    /// A batch to which no task has come for so long waits for no more, in milliseconds. `null`: it waits for
+    /// `wait_ms`.
+    #[serde(deserialize_with = "said")]
+    #[schemars(with = "Option<Limited<1, 300_000>>")]
+    quiet_ms: Said<Limited<1, 300_000>>,
+    /// What the tasks of one call may weigh together. `null`: no limit.
+    #[serde(deserialize_with = "said")]
+    #[schemars(with = "Option<Limited<1, 1_000_000_000>>")]
+    max_weight: Said<Limited<1, 1_000_000_000>>,
+    /// When the clock closes their windows. `null`: it closes none.
+    #[serde(deserialize_with = "said")]
+    #[schemars(with = "Option<Closing>")]
+    close_at: Said<Closing>,
 }
 
 /// When a call for some Targets may start. Limits of the whole route are not for some of its Targets.
@@ -115,34 +126,59 @@ struct Batch {
 #[schemars(rename = "LimitsForTargets")]
 #[serde(default, deny_unknown_fields)]
 struct Limits {
-    /// Calls in flight for each one of them.
-    in_flight_per_target: Option<Limited<1, 1_000>>,
+    /// Calls in flight for each one of them. `null`: no limit.
+    #[serde(deserialize_with = "said")]
+    #[schemars(with = "Option<Limited<1, 1_000>>")]
+    in_flight_per_target: Said<Limited<1, 1_000>>,
+    /// Calls that start in a second for each one of them. `null`: no limit.
+    #[serde(deserialize_with = "said")]
+    #[schemars(with = "Option<Limited<1, 1_000>>")]
+    calls_per_second_per_target: Said<Limited<1, 1_000>>,
+}
+
+/// What an entry says of something that need not be: nothing, or what there is. `null` says that there is none.
+type Said<T> = Option<Option<T>>;
+
+fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Said<T>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 impl Entry {
     /// With what their route says of all others.
     pub(super) fn compile(self, usual: &Settings) -> Exception {
         let Batch { max_items, max_bytes, wait_ms, min_items, quiet_ms, max_weight, close_at } = self.batch;
+        let Limits { in_flight_per_target, calls_per_second_per_target } = self.limits;
         let items = |limit: Limited<1, 1_000>| usize::try_from(limit.0).unwrap_or(usize::MAX);
         let settings = Settings {
             batch: batch::Limits {
                 max_items: max_items.map_or(usual.batch.max_items, items),
                 max_bytes: max_bytes.map_or(usual.batch.max_bytes, |limit| limit.0),
                 wait_ms: wait_ms.map_or(usual.batch.wait_ms, |limit| limit.0),
-                min_items: min_items.map(items).or(usual.batch.min_items),
-                quiet_ms: quiet_ms.map(|limit| limit.0).or(usual.batch.quiet_ms),
-                max_weight: max_weight.map(|limit| limit.0).or(usual.batch.max_weight),
+                min_items: min_items.map_or(usual.batch.min_items, |least| least.map(items)),
+                quiet_ms: quiet_ms.map_or(usual.batch.quiet_ms, |quiet| quiet.map(|quiet| quiet.0)),
+                max_weight: max_weight.map_or(usual.batch.max_weight, |most| most.map(|most| most.0)),
                 ..usual.batch
             },
-            closing: close_at.or_else(|| usual.closing.clone()),
-            in_flight: self.limits.in_flight_per_target.map(items).or(usual.in_flight),
+            closing: close_at.unwrap_or_else(|| usual.closing.clone()),
+            in_flight: in_flight_per_target.map_or(usual.in_flight, |most| most.map(items)),
+            gap_ms: calls_per_second_per_target.map_or(usual.gap_ms, |rate| rate.map(gap_ms)),
         };
         Exception { names: self.names, settings }
     }
 
     pub(super) const fn closes(&self) -> bool {
-        self.batch.close_at.is_some()
+        matches!(self.batch.close_at, Some(Some(_)))
     }
+
+    /// Whether it limits calls a second.
+    pub(super) const fn has_rate(&self) -> bool {
+        matches!(self.limits.calls_per_second_per_target, Some(Some(_)))
+    }
+}
+
+/// Milliseconds from one call to the next at this rate, in calls a second.
+pub(super) const fn gap_ms(rate: Limited<1, 1_000>) -> u64 {
+    1_000_u64.div_ceil(rate.0)
 }
 
 impl Route {
@@ -151,6 +187,13 @@ impl Route {
     pub fn for_target(&self, target: &Target) -> &Settings {
         let value = target.value();
         self.targets.iter().find(|one| one.names.has(value)).map_or(&self.usual, |one| &one.settings)
+    }
+
+    /// What the gate of this Target lets through.
+    #[must_use]
+    pub fn limits_of(&self, target: &Target) -> gate::Limits {
+        let Settings { in_flight, gap_ms, .. } = *self.for_target(target);
+        gate::Limits { in_flight, gap_ms, ..gate::Limits::default() }
     }
 
     /// What holds for the Targets of which the file says nothing else.
@@ -198,6 +241,20 @@ mod tests {
         assert_eq!(route.exceptions().map(|(names, _)| names).collect::<Vec<_>>(), ["acme-1", "acme-*"]);
     }
 
+    #[test]
+    fn null_is_none_where_an_option_need_not_be() {
+        let of_all = "batch: { min_items: 5, quiet_ms: 9, max_weight: 7, close_at: '0 * * * *' }\n    \
+                      limits: { in_flight_per_target: 2, calls_per_second_per_target: 4 }";
+        let none = "batch: { min_items: null, quiet_ms: null, max_weight: ~, close_at: null }, \
+                    limits: { in_flight_per_target: null, calls_per_second_per_target: null }";
+        let route = route(&format!("{of_all}\n    targets:\n      - {{ match: b, {none} }}")).unwrap();
+        let told = |Settings { batch, closing, in_flight, gap_ms }: &Settings| {
+            (batch.min_items, batch.quiet_ms, batch.max_weight, closing.is_some(), *in_flight, *gap_ms)
+        };
+        assert_eq!(told(route.usual()), (Some(5), Some(9), Some(7), true, Some(2), Some(250)));
+        assert_eq!(told(route.for_target(&target("b"))), (None, None, None, false, None, None));
+    }
+
     /// Text of a payload is matched, so it must not be able to say anything.
     #[test]
     fn only_a_star_of_the_file_stands_for_other_text() {
@@ -211,6 +268,7 @@ mod tests {
         for (fields, says) in [
             ("limits: { calls_per_second: 5 }", "calls_per_second"),
             ("limits: { in_flight: 5 }", "in_flight"),
+            ("limits: { calls_per_second_per_target: 0 }", "from 1 to 1000"),
             ("batch: { express: false }", "express"),
             ("batch: { max_items: 0 }", "from 1 to 1000"),
         ] {

@@ -59,6 +59,29 @@ fn each_mistake_is_reported_with_its_line_and_field() {
 }
 
 #[test]
+fn a_rate_of_each_target_stands_beside_no_limit_of_the_route() {
+    let of = |limits: &str, targets: &str| {
+        let fields = format!("limits: {{ {limits} }}\n    targets: [{{ match: b, limits: {{ {targets} }} }}]");
+        Routes::parse(&format!("version: 1\nroutes:\n  - name: a\n    target: t\n    downstream: pull\n    {fields}\n"))
+    };
+    let rate = "calls_per_second_per_target: 2";
+    for (limits, targets) in [
+        (format!("{rate}, in_flight: 3"), ""),
+        (format!("{rate}, calls_per_second: 3"), ""),
+        ("calls_per_second: 3".to_owned(), rate),
+    ] {
+        let error = of(&limits, targets).unwrap_err();
+        assert!(error.line == 3 && error.what.contains("`calls_per_second_per_target`"), "{limits}: {error}");
+    }
+    let routes = of(&format!("{rate}, in_flight_per_target: 3"), "calls_per_second_per_target: null").unwrap();
+    let route = routes.iter().next().unwrap();
+    let limits = |target| route.limits_of(&Target::of(&route.name, target));
+    assert_eq!((limits("a").in_flight, limits("a").gap_ms), (Some(3), Some(500)));
+    assert_eq!((limits("b").in_flight, limits("b").gap_ms), (Some(3), None));
+    assert!(of("calls_per_second: 3", "calls_per_second_per_target: null").is_ok(), "there is none");
+}
+
+#[test]
 fn shards_are_a_number_or_follow_the_load() {
     for (written, shards) in [("1", Shards::Fixed(1)), ("64", Shards::Fixed(64)), ("auto", Shards::ByLoad)] {
         let file = GOOD.replacen("target: truck", &format!("target: truck\n    shards: {written}"), 1);

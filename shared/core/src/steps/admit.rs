@@ -5,7 +5,7 @@ use crate::domain::batch::Batch;
 use crate::domain::gate::{
     Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, LOOK_MS, Limits, Now, Scope, Setback, Ticket, Tried,
 };
-use crate::domain::id::{BatchId, Target};
+use crate::domain::id::{BatchId, SessionId, Target};
 use crate::domain::notice::NotificationQueue;
 use crate::domain::outcome::{Failure, Fault, Reason};
 use crate::domain::retry::between;
@@ -18,10 +18,8 @@ use crate::routes::Route;
 pub enum Passed {
     /// It holds places at these gates, and its call starts at this time.
     Yes {
-        /// The gates that count it as in flight.
-        held: Vec<Scope>,
-        /// How long they do.
-        lease_until: Timestamp,
+        /// Where it is counted as in flight.
+        held: Vec<Held>,
         /// The gate that pauses and outages close was open then.
         seen_open: Timestamp,
         /// When the call starts; some seconds ahead at most.
@@ -36,6 +34,17 @@ pub enum Passed {
     No(Wait),
     /// Its downstream is away, or a person holds calls back. It holds no place that it did not have before.
     Away(Away),
+}
+
+/// A place in flight that a batch has at a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// At which gate.
+    pub scope: Scope,
+    /// How long it lasts: no other delivery of the batch that knows a place there knows this lease.
+    pub lease: Timestamp,
+    /// Whether this delivery took it: the batch had none there before.
+    pub is_taken: bool,
 }
 
 /// For how long a batch stays away.
@@ -81,17 +90,23 @@ pub struct Gatekeeper<'a, S, E> {
 }
 
 impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
-    /// Passes every gate before a call of `batch`, or waits at one. A batch that is in flight already keeps its places.
-    /// A lease lasts longer by as much as the batch waits in place for it.
+    /// Passes every gate before a call of `batch` by this session, or waits at one. A batch that is in flight already
+    /// keeps its places. A lease lasts longer by as much as the batch waits in place for it.
     ///
     /// # Errors
     /// A port did not answer; places may be held then, until their lease is over.
-    pub async fn admit(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
+    pub async fn admit(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        by: &SessionId,
+        lease_until: Timestamp,
+    ) -> Result<Passed, Error> {
         let ticket = batch.ticket.filter(|ticket| ticket.attempts == batch.attempts);
         let asks = |scope: &Scope| {
             ticket.filter(|ticket| ticket.of == scope.of()).map_or(Asks::Anew, |ticket| Asks::With(ticket.number))
         };
-        self.pass_all(route, batch, asks, lease_until).await
+        self.pass_all(route, (batch, Some(by)), asks, lease_until).await
     }
 
     /// The same for one call more of a batch that is being called.
@@ -99,19 +114,19 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// # Errors
     /// As [`admit`](Self::admit).
     pub async fn admit_again(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
-        self.pass_all(route, batch, |_| Asks::Again, lease_until).await
+        self.pass_all(route, (batch, batch.claimed_by()), |_| Asks::Again, lease_until).await
     }
 
     async fn pass_all(
         &self,
         route: &Route,
-        batch: &Batch,
+        (batch, by): (&Batch, Option<&SessionId>),
         asks: impl Fn(&Scope) -> Asks + Send,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
-        let (mut held, mut taken, mut in_trouble, mut have_news) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut held, mut in_trouble, mut have_news) = (Vec::<Held>::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
-        let (mut leased_until, mut seen_open) = (lease_until, Timestamp(0));
+        let (begun, mut seen_open) = (start, Timestamp(0));
         for (scope, limits) in gates(route, &batch.target) {
             let share = route.share(scope.of(), &batch.target, batch.priority);
             let limits = Limits { share, ..limits };
@@ -121,76 +136,86 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 self.env.sleep(ahead_ms).await;
             }
             let asks = asks(&scope);
-            match self.pass(route, batch, (&scope, limits), asks, lease_until).await? {
+            match self.pass(route, (batch, by), (&scope, limits), asks, (begun, lease_until)).await? {
                 Went::Through(place) => {
                     start = start.max(place.start);
-                    leased_until = leased_until.max(place.lease);
                     if scope == route.pause_scope(&batch.target) {
                         seen_open = place.seen;
                     }
                     have_news.extend(place.has_news.then(|| scope.clone()));
                     in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
-                    if limits.in_flight.is_some() {
-                        taken.extend(place.taken.then(|| scope.clone()));
-                        held.push(scope);
-                    }
+                    held.extend(place.lease.map(|lease| Held { scope, lease, is_taken: place.is_taken }));
                 }
                 Went::Away(away) => {
-                    self.leave(&taken, &batch.id, leased_until).await?;
+                    held.retain(|place| place.is_taken);
+                    self.leave(&held, &batch.id).await?;
                     return Ok(Passed::Away(away));
                 }
                 Went::ToWait(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
                     // The lease is counted from the time of the ticket.
                     let lease_until = until.plus_ms(lease_until.since(self.env.now()));
-                    for scope in &held {
+                    for Held { scope, .. } in &held {
                         self.change(scope, |gate| (gate.kept(&batch.id, lease_until), ())).await?;
                     }
                     return Ok(Passed::No(wait));
                 }
                 Went::ToWait(wait) => {
                     // A place that the batch had before is that of the worker that calls it.
-                    self.leave(&taken, &batch.id, leased_until).await?;
+                    held.retain(|place| place.is_taken);
+                    self.leave(&held, &batch.id).await?;
                     return Ok(Passed::No(wait));
                 }
             }
         }
-        Ok(Passed::Yes { held, lease_until: leased_until, seen_open, start, in_trouble, have_news })
+        Ok(Passed::Yes { held, seen_open, start, in_trouble, have_news })
     }
 
-    /// Gives back the places that were taken until `lease`. A crash before this costs the rest of the lease.
+    /// Gives places back, each by its lease: one that another delivery has renewed stays. A crash before this costs the
+    /// rest of the lease.
     ///
     /// # Errors
     /// A port did not answer.
-    pub async fn leave(&self, scopes: &[Scope], batch: &BatchId, lease: Timestamp) -> Result<(), Error> {
-        for scope in scopes {
+    pub async fn leave(&self, held: &[Held], batch: &BatchId) -> Result<(), Error> {
+        for Held { scope, lease, .. } in held {
             // Nothing has to be read for that, and nobody has to try twice.
-            self.store.give_back(scope, batch, lease, None).await?;
+            self.store.give_back(scope, batch, *lease, None).await?;
         }
         Ok(())
     }
 
-    /// The same once a call has ended that fared so: limits that follow how calls fare learn from it. Says where that
-    /// gave nothing back: the lease there is over, or it is a later one of another delivery.
+    /// Gives back the places that a batch has at these gates by a lease that lasts until `last` or less.
+    ///
+    /// # Errors
+    /// As [`leave`](Self::leave).
+    pub async fn leave_until(&self, scopes: &[Scope], batch: &BatchId, last: Timestamp) -> Result<(), Error> {
+        for scope in scopes {
+            self.store.give_back(scope, batch, last, None).await?;
+        }
+        Ok(())
+    }
+
+    /// As [`leave`](Self::leave), once a call has ended that fared so: limits that follow how calls fare learn from it.
+    /// Says where that gave nothing back: the lease there is over, or it is a later one of another delivery.
     ///
     /// # Errors
     /// As [`leave`](Self::leave).
     pub async fn leave_after(
         &self,
         (route, batch): (&Route, &Batch),
-        scopes: &[Scope],
-        lease: Timestamp,
+        held: &[Held],
         fared: Option<Fared>,
     ) -> Result<Vec<Scope>, Error> {
         let mut others = Vec::new();
-        for (scope, limits) in gates(route, &batch.target).into_iter().filter(|(scope, _)| scopes.contains(scope)) {
+        for (scope, limits) in gates(route, &batch.target) {
+            let Some(Held { lease, .. }) = held.iter().find(|place| place.scope == scope) else { continue };
             if limits.least.is_none() {
                 let ended = fared.map(|_| self.env.now());
-                let left = self.store.give_back(&scope, &batch.id, lease, ended).await?;
+                let left = self.store.give_back(&scope, &batch.id, *lease, ended).await?;
                 others.extend((left == Stored::Conflict).then_some(scope));
                 continue;
             }
             let left = |gate: &Gate| {
-                let left = gate.left_after(&batch.id, lease, limits, fared, self.env.now());
+                let left = gate.left_after(&batch.id, *lease, limits, fared, self.env.now());
                 let is_left = left.is_some();
                 (left, is_left)
             };
@@ -322,28 +347,31 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     async fn pass(
         &self,
         route: &Route,
-        batch: &Batch,
+        (batch, by): (&Batch, Option<&SessionId>),
         (scope, limits): (&Scope, Limits),
         mut asks: Asks,
-        lease_until: Timestamp,
+        (leased_at, lease_until): (Timestamp, Timestamp),
     ) -> Result<Went, Error> {
         // A worker that pulls has other batches to look at meanwhile.
         let patience_ms = if route.is_pulled() { 0 } else { IN_PLACE_MS };
-        let (mut attempts, begun, is_again) = (0, self.env.now(), asks == Asks::Again);
-        let patient_until = begun.plus_ms(2 * patience_ms);
+        let (mut attempts, is_again) = (0, asks == Asks::Again);
+        let patient_until = self.env.now().plus_ms(2 * patience_ms);
         let ticket = |number| Ticket { of: scope.of(), number, attempts: batch.attempts };
+        let signed = |gate: Gate| by.into_iter().fold(gate, Gate::written_by);
         while attempts < TRIES {
             let now = self.env.now();
             // One call more goes by the lease that its claim knows.
-            let lease = if is_again { lease_until } else { lease_until.plus_ms(now.since(begun)) };
+            let lease = if is_again { lease_until } else { lease_until.plus_ms(now.since(leased_at)) };
             let gate = self.store.gate(scope).await?;
             let held_back = gate.holds_back(&batch.target.whole(), now);
             match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease)) {
                 Admission::Admitted(next, start) => {
-                    if self.is_written(scope, next, now).await? {
-                        let (taken, health) = (!gate.counts(&batch.id), &gate.health);
+                    // Where no places are limited, the gate counts nobody.
+                    let lease = next.as_ref().and_then(|gate| gate.lease(&batch.id, now));
+                    if self.is_written(scope, next.map(signed), now).await? {
+                        let (is_taken, health) = (gate.lease(&batch.id, now).is_none(), &gate.health);
                         let (is_in_trouble, has_news) = (health.is_in_trouble(), health.has_news(now));
-                        return Ok(Went::Through(Place { start, lease, seen: now, taken, is_in_trouble, has_news }));
+                        return Ok(Went::Through(Place { start, lease, seen: now, is_taken, is_in_trouble, has_news }));
                     }
                 }
                 Admission::LinesUp { stretch } => {
@@ -355,13 +383,13 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     }
                 }
                 Admission::Away { gate: next, back: (from, to), outage } => {
-                    if self.is_written(scope, next.map(|gate| *gate), now).await? {
+                    if self.is_written(scope, next.map(|gate| signed(*gate)), now).await? {
                         let until = between(from, to, self.env.random());
                         return Ok(Went::Away(Away { until, outage }));
                     }
                 }
                 Admission::Later { gate: next, ticket: number, at } => {
-                    if self.is_written(scope, next, now).await? {
+                    if self.is_written(scope, next.map(signed), now).await? {
                         if at > patient_until.min(now.plus_ms(patience_ms)) || number.is_none() {
                             return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
                         }
@@ -426,12 +454,12 @@ enum Went {
 struct Place {
     /// When the call may start.
     start: Timestamp,
-    /// How long it lasts.
-    lease: Timestamp,
+    /// How long it lasts, if places are limited here.
+    lease: Option<Timestamp>,
     /// When the gate was seen as it let the batch through.
     seen: Timestamp,
     /// Whether it is new: the batch had none here before.
-    taken: bool,
+    is_taken: bool,
     /// Whether calls behind this gate failed before, and none was answered since.
     is_in_trouble: bool,
     /// Whether people are to be told of an outage.
@@ -447,7 +475,7 @@ const GIVE_WAY_MS: u64 = 8;
 /// waits there must not keep a place of the route from others. The route's is always asked, since a person may hold
 /// calls back there; the Target's only if something is limited or paused there.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
-    let limits = Limits { in_flight: route.for_target(of).in_flight, ..Limits::default() };
+    let limits = route.limits_of(of);
     let target = Scope::Target(of.whole());
     let is_asked = limits != Limits::default() || target == route.pause_scope(of);
     is_asked

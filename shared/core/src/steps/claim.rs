@@ -12,12 +12,12 @@
 
 use std::collections::BTreeMap;
 
-use super::admit::{Away, Gatekeeper, Passed, Wait};
+use super::admit::{Away, Gatekeeper, Held, Passed, Wait};
 use super::call::{Members, attempted, members};
 use super::keeper::{Keeper, lives_until};
 use super::processor::Processor;
 use super::{Error, follow_up, let_others_go_first};
-use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost, Status};
+use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost};
 use crate::domain::ended::Ended;
 use crate::domain::gate::{Fared, Now, Scope};
 use crate::domain::outcome::{self, Reason, Results, Said, results};
@@ -61,8 +61,9 @@ pub struct Claimed {
     pub batch: Batch,
     /// Its members' tasks.
     pub(super) tasks: Members,
-    pub(super) held: Vec<Scope>,
-    pub(super) lease_until: Timestamp,
+    pub(super) held: Vec<Held>,
+    /// Its calls end before, and so before the leases of its places.
+    pub(super) deadline: Timestamp,
     /// The gates that want to hear of an answer, since calls before it failed.
     pub(super) in_trouble: Vec<Scope>,
 }
@@ -75,6 +76,11 @@ impl Claimed {
         let called = members.filter(|(position, _)| self.batch.omission(*position).is_none());
         called.filter_map(|(_, member)| self.tasks.get(&member.id))
     }
+}
+
+/// Where these places are.
+pub(super) fn scopes(held: &[Held]) -> Vec<Scope> {
+    held.iter().map(|place| place.scope.clone()).collect()
 }
 
 /// What came of trying to claim a batch.
@@ -121,7 +127,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// A port did not answer, the route is unknown, or another worker is at work.
     pub async fn try_claim(&self, batch: Batch, keeper: &Keeper<'_, S, E>) -> Result<Tried, Error> {
         match batch.duty(self.env.now()) {
-            Duty::Nothing => Ok(Tried::Not(Processed::Nothing)),
+            Duty::Nothing => {
+                if batch.ticket.is_some() {
+                    // While it waited at its route's gate with a place at its Target's, another delivery had it called.
+                    self.gatekeeper().clear(self.route(&batch)?, &batch).await?;
+                }
+                Ok(Tried::Not(Processed::Nothing))
+            }
             Duty::LookAgain { at } => Ok(Tried::Not(Processed::Waits(Wait::until(at)))),
             Duty::FollowUp => {
                 let route = self.route(&batch)?;
@@ -154,8 +166,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Lost::Settle(said) => {
                 let tasks = members(self.store, &batch).await?;
                 let recorded = self.record(&batch, &tasks, self.results(route, &batch, &tasks, said)).await?;
-                // The lost worker's places; if this fails, they are free when their lease is over.
-                let _ = self.gatekeeper().clear(route, &batch).await;
+                if matches!(recorded, Processed::Recorded(..)) {
+                    // The lost worker's places; if this fails, they are free when their lease is over.
+                    let _ = self.gatekeeper().clear(route, &batch).await;
+                }
                 Ok(Tried::Not(recorded))
             }
         }
@@ -167,15 +181,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // The process that left them out may have died before all had heard.
         let batch = follow_up::tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
-        let (held, lease_until, start, seen_open, in_trouble, have_news) =
-            match self.gatekeeper().admit(route, &batch, lease_until).await? {
+        let (held, start, seen_open, in_trouble, have_news) =
+            match self.gatekeeper().admit(route, &batch, keeper.id(), lease_until).await? {
                 Passed::No(wait) => {
                     self.remember(&batch, wait).await?;
                     return Ok(Tried::Not(Processed::Waits(wait)));
                 }
                 Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
-                Passed::Yes { held, lease_until, seen_open, start, in_trouble, have_news } => {
-                    (held, lease_until, start, seen_open, in_trouble, have_news)
+                Passed::Yes { held, start, seen_open, in_trouble, have_news } => {
+                    (held, start, seen_open, in_trouble, have_news)
                 }
             };
         // The worker that was to tell may have died, or its queue refused.
@@ -183,27 +197,25 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let tried = match self.prepare(route, &batch, (start, seen_open), keeper).await {
             Ok(Prepared::Ready(tasks)) => match self.write(route, &batch, &tasks, keeper).await {
                 Ok(Some(Wrote::Claim(batch))) => {
-                    return Ok(Tried::Claimed(Box::new(Claimed { batch, tasks, held, lease_until, in_trouble })));
+                    let deadline = held.iter().map(|place| place.lease).min().unwrap_or(lease_until);
+                    return Ok(Tried::Claimed(Box::new(Claimed { batch, tasks, held, deadline, in_trouble })));
                 }
-                Ok(Some(Wrote::Outcome(settled))) => {
-                    Some(Ok(Tried::Not(Processed::Recorded(Box::new(settled), traces(tasks.values())))))
-                }
-                Ok(None) => None,
-                Err(error) => Some(Err(error)),
+                Ok(Some(Wrote::Outcome(settled))) => Ok(Processed::Recorded(Box::new(settled), traces(tasks.values()))),
+                Ok(None) => Err(Error::Conflict("claiming a batch")),
+                Err(error) => Err(error),
             },
-            Ok(Prepared::Not(why)) => Some(Ok(Tried::Not(why))),
-            Err(error) => Some(Err(error)),
+            Ok(Prepared::Not(why)) => Ok(why),
+            Err(error) => Err(error),
         };
         // Not in hand, even if only the answer was lost: then the claim is there, and made again.
         keeper.forget(&batch.id).await;
-        let Some(tried) = tried else {
-            self.leave_unless_called(&held, &batch, lease_until).await?;
-            return Err(Error::Conflict("claiming a batch"));
+        let left = match tried {
+            Ok(Processed::Recorded(..)) => self.leave_settled(&scopes(&held), &batch).await,
+            _ => self.leave_unclaimed(held, &batch).await,
         };
-        let left = self.gatekeeper().leave(&held, &batch.id, lease_until).await;
         // The first error counts; the places' lease is over soon.
         let tried = tried?;
-        left.map(|()| tried)
+        left.map(|()| Tried::Not(tried))
     }
 
     /// Claims a batch, without those that nobody wants any more; if nobody is left, records that instead. `None` says
@@ -328,14 +340,26 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
     }
 
-    async fn leave_unless_called(&self, held: &[Scope], batch: &Batch, lease: Timestamp) -> Result<(), Error> {
-        if held.is_empty() {
+    /// Gives back the places of a batch that this delivery does not call. Those that it took are its own. One that the
+    /// batch had before may be that of a delivery that calls it, or is about to.
+    async fn leave_unclaimed(&self, held: Vec<Held>, batch: &Batch) -> Result<(), Error> {
+        let (taken, renewed): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|place| place.is_taken);
+        self.gatekeeper().leave(&taken, &batch.id).await?;
+        if renewed.is_empty() {
             return Ok(());
         }
-        match self.store.batch(&batch.id).await? {
-            Some(Batch { status: Status::InProgress { .. }, .. }) => Ok(()),
-            Some(_) | None => self.gatekeeper().leave(held, &batch.id, lease).await,
+        match self.store.batch(&batch.id).await?.map(|batch| batch.duty(self.env.now())) {
+            Some(Duty::Call | Duty::AskFor { .. }) => Ok(()),
+            Some(Duty::LookAgain { .. } | Duty::FollowUp | Duty::Nothing) | None => {
+                self.gatekeeper().leave(&renewed, &batch.id).await
+            }
         }
+    }
+
+    /// Gives back the places that a batch has at these gates once its outcome is recorded, by whichever lease: nobody
+    /// calls it any more.
+    pub(super) async fn leave_settled(&self, scopes: &[Scope], batch: &Batch) -> Result<(), Error> {
+        self.gatekeeper().leave_until(scopes, &batch.id, Timestamp(u64::MAX)).await
     }
 
     /// Gives a claim's places at the gates back.
@@ -343,7 +367,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// # Errors
     /// A port did not answer; the places are free when their lease is over.
     pub(super) async fn leave(&self, claimed: &Claimed) -> Result<(), Error> {
-        self.gatekeeper().leave(&claimed.held, &claimed.batch.id, claimed.lease_until).await
+        self.gatekeeper().leave(&claimed.held, &claimed.batch.id).await
     }
 
     /// The same once its call has ended that fared so.
@@ -352,7 +376,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// As [`leave`](Self::leave).
     pub(super) async fn leave_after(&self, claimed: &Claimed, fared: Option<Fared>) -> Result<Vec<Scope>, Error> {
         let of = (self.route(&claimed.batch)?, &claimed.batch);
-        self.gatekeeper().leave_after(of, &claimed.held, claimed.lease_until, fared).await
+        self.gatekeeper().leave_after(of, &claimed.held, fared).await
     }
 
     pub(super) const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {
@@ -361,7 +385,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
 
     /// How long all calls of a claim may take, and so how long its places last if its worker dies: twice the timeout,
     /// since a reset connection is tried again; and time to take a batch apart, where the route says so.
-    fn lease_ms(&self, route: &Route) -> u64 {
+    pub(super) fn lease_ms(&self, route: &Route) -> u64 {
         let calls_ms = 2 * self.timeout_ms(route) + MARGIN_MS;
         match route.on_reject {
             OnReject::Fail => calls_ms,

@@ -8,25 +8,22 @@
 //! The step only says what their successors are: its caller for all messages of an event sends theirs at once and packs
 //! them anew, since SQS is paid by the request.
 
-use std::collections::BTreeMap;
-
 use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::ballot::{keyed_election_messages, within_reach};
+use super::ballot::within_reach;
 use super::fill::Gathered;
+use super::successor::Successor;
 use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
 use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
 use crate::domain::id::digest;
 use crate::domain::lock::{self, Bid, Holder, Lock, Term};
-use crate::domain::message::{Due, Elect, Election, Group, Lead, Return};
+use crate::domain::message::{Due, Elect, Election, Lead, Return};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
 use crate::domain::{Copies, Fence, Shard, Target, Timestamp, WorkflowId};
-use crate::ports::{
-    self, Acquired, Batches, Env, Freshness, Locks, Outbox, Outgoing, PutBack, Signalled, Tasks, WayBack,
-};
+use crate::ports::{Acquired, Batches, Env, Freshness, Locks, PutBack, Signalled, Tasks, WayBack};
 use crate::routes::{Route, Routes};
 
 /// How an election ended for one workflow.
@@ -52,18 +49,6 @@ pub struct Decided {
     pub outcomes: Vec<Held>,
     /// What must be sent before the message is acknowledged.
     pub successors: Vec<Successor>,
-}
-
-/// What an election's message is followed by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Successor {
-    /// The leader's own message, or one that wakes it.
-    Lead(Lead),
-    /// The election again, after this many milliseconds.
-    Again(Election, u64),
-    /// The same in a message of its own: it may have failed, and should it fail on, it takes no others into the
-    /// dead-letter queue.
-    Alone(Election, u64),
 }
 
 /// elect-leader, over its ports.
@@ -181,6 +166,30 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         (Election { attempt: election.attempt.max(1), copies, ..election }, delay_ms)
     }
 
+    /// Tells the leader of a Target that stands alone that tasks wait for it, if one leads now: what holding their election would come
+    /// to. Returns the election that is to be held after a pause in milliseconds, as a loser's. `None` if it is to be
+    /// held at once: nobody leads, or more is to be done than to signal.
+    ///
+    /// # Errors
+    /// A port did not answer, or the route is unknown. Whether or not the leader was told, the election may be held.
+    pub(super) async fn tell(&self, election: &Election) -> Result<Option<(Election, u64)>, Error> {
+        let Election { target, tasks, .. } = election;
+        if tasks.iter().any(|task| task.traits.closes) {
+            return Ok(None);
+        }
+        let seen = self.store.lock(target).await?;
+        let now = self.env.now();
+        let bidder = self.bidder(target, election, now)?;
+        let Bid::Held(held) = lock::bid(seen.as_ref(), target, &bidder, None, now) else { return Ok(None) };
+        Ok(match self.store.signal(target, &held).await? {
+            Signalled::Yes => {
+                let signalled = Some((target.shard(), held.fence));
+                Some(self.once_more(Election { signalled, ..election.clone() }))
+            }
+            Signalled::No(_) => None,
+        })
+    }
+
     async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Vec<Successor>), Error> {
         let repeated = redelivered || election.attempt > 0;
         if repeated {
@@ -265,6 +274,13 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         self.routes.get(&name).ok_or(Error::UnknownRoute(name))
     }
 
+    /// How an election's workflow would hold a lock.
+    fn bidder(&self, target: &Target, election: &Election, now: Timestamp) -> Result<Holder, Error> {
+        let lease = lease_ms(self.route(target)?.for_target(target).batch.wait_ms);
+        let Election { workflow, since, .. } = election;
+        Ok(Holder { workflow: workflow.clone(), waits_since: *since, lease_until: now.plus_ms(lease) })
+    }
+
     /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks
     /// at all that waits before it lets the lock go. It must come to this many `shards` to find these tasks; if it does
     /// not any more, it is asked again.
@@ -275,12 +291,11 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         mut seen: Option<Lock>,
         shards: Option<u8>,
     ) -> Result<Bidden, Error> {
-        let Election { workflow, since, signalled, .. } = election;
-        let lease = lease_ms(self.route(target)?.for_target(target).batch.wait_ms);
+        let Election { workflow, signalled, .. } = election;
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             let now = self.env.now();
-            let bidder = Holder { workflow: workflow.clone(), waits_since: *since, lease_until: now.plus_ms(lease) };
+            let bidder = self.bidder(target, election, now)?;
             seen = match lock::bid(seen.as_ref(), target, &bidder, shards, now) {
                 Bid::Leads(fence) => return Ok(Bidden::Won(term(fence))),
                 Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
@@ -365,50 +380,4 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
 /// The message of a leader in this term that knows of these tasks.
 const fn leads(term: Term, tasks: Vec<Candidate>, copies: Copies) -> Lead {
     Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, wakes: false, copies }
-}
-
-/// Sends the successors of the messages with these keys, those of all together since SQS is paid by the request.
-/// Returns the keys of those with one that was not sent: they must come again. Leaders' messages go first: a message
-/// that comes again because its leader's was refused has sent no election, and only a message whose elections went in
-/// several packs can send some twice. That costs requests, and changes nothing.
-pub async fn send_successors<K: Copy + PartialEq>(
-    outbox: &impl Outbox,
-    successors: Vec<(K, Successor)>,
-) -> Vec<(K, ports::Error)> {
-    let is_leader = |(_, successor): &(K, Successor)| matches!(successor, Successor::Lead(_));
-    let (leaders, elections): (Vec<_>, Vec<_>) = successors.into_iter().partition(is_leader);
-    let mut failed: Vec<(K, ports::Error)> = Vec::new();
-    for mut successors in [leaders, elections] {
-        successors.retain(|(key, _)| failed.iter().all(|(other, _)| other != key));
-        if successors.is_empty() {
-            continue;
-        }
-        let (keys, messages): (Vec<Vec<K>>, Vec<Outgoing>) = outgoing(successors).into_iter().unzip();
-        for (keys, sent) in keys.into_iter().zip(outbox.send(messages).await) {
-            let Err(error) = sent else { continue };
-            for key in keys {
-                if failed.iter().all(|(other, _)| *other != key) {
-                    failed.push((key, error.clone()));
-                }
-            }
-        }
-    }
-    failed
-}
-
-/// The messages of successors, each with the keys of those in it. Those that come back at the same moment share some.
-fn outgoing<K>(successors: Vec<(K, Successor)>) -> Vec<(Vec<K>, Outgoing)> {
-    let mut messages = Vec::new();
-    let mut again: BTreeMap<u64, Vec<(K, Election)>> = BTreeMap::new();
-    for (key, successor) in successors {
-        match successor {
-            Successor::Lead(lead) => messages.push((vec![key], Outgoing::group(&Group::Lead(lead), 0))),
-            Successor::Again(election, delay_ms) => again.entry(delay_ms).or_default().push((key, election)),
-            Successor::Alone(election, delay_ms) => {
-                messages.extend(keyed_election_messages([(key, election)], delay_ms))
-            }
-        }
-    }
-    messages.extend(again.into_iter().flat_map(|(delay_ms, elections)| keyed_election_messages(elections, delay_ms)));
-    messages
 }

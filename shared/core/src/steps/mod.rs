@@ -31,6 +31,7 @@ pub mod register;
 pub mod revive;
 pub mod shape;
 pub mod stream;
+pub mod successor;
 pub mod sweep;
 mod ties;
 pub mod track;

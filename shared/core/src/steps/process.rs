@@ -40,7 +40,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Makes the call, and gives its places back while it records what came of it: the call has ended, and the next may
     /// start. Should the process die before the record, the worker that takes the batch over passes the gates anew.
     async fn attempt(&self, claimed: &Claimed, keeper: &Keeper<'_, S, E>) -> Result<Processed, Error> {
-        let Claimed { batch, tasks, lease_until: deadline, in_trouble, .. } = claimed;
+        let Claimed { batch, tasks, deadline, in_trouble, .. } = claimed;
         let route = match self.route(batch) {
             Ok(route) => route,
             Err(error) => {
@@ -54,16 +54,20 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // with the batch, has a later lease and stays.
         match called {
             Ok(Some(called)) => {
-                let fared = called.fared(self.env.now().since(begun));
-                let leaving = self.leave_after(claimed, fared);
+                let ended = self.env.now();
+                let leaving = self.leave_after(claimed, called.fared(ended.since(begun)));
                 let (processed, left) = futures::join!(self.conclude(route, tasks, called, keeper), leaving);
-                if matches!(processed, Ok(Processed::Recorded(..)))
-                    && let Ok(others) = left
-                {
-                    // A delivery that found the claim made has renewed the lease, and went away. Nobody calls a batch
-                    // that has its outcome, so whichever lease it has there is nobody's.
-                    let _ = self.gatekeeper().leave(&others, &batch.id, Timestamp(u64::MAX)).await;
-                }
+                // A delivery that found the claim made may have renewed the lease, and went away.
+                let others = left.unwrap_or_default();
+                let _ = match &processed {
+                    Ok(Processed::Recorded(..)) => self.leave_settled(&others, batch).await,
+                    Ok(Processed::CallAgain { .. } | Processed::Waits(_)) => {
+                        // Until here the claim stood. So a lease from before is that of a delivery that cannot claim.
+                        let last = Timestamp(ended.plus_ms(self.lease_ms(route)).0 - 1);
+                        self.gatekeeper().leave_until(&others, &batch.id, last).await
+                    }
+                    Ok(_) | Err(_) => Ok(()),
+                };
                 processed
             }
             Ok(None) => Ok(Processed::ClaimLost),

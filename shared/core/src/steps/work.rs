@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use super::Error;
+use super::claim::scopes;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
@@ -207,7 +208,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A port did not answer; the outcome stands, and sweep derives what follows from it.
     pub async fn committed(&self, claimed: Claimed, settled: &Batch) -> Result<Counts, Error> {
         self.keeper.forget(&claimed.batch.id).await;
-        self.processor.leave(&claimed).await?;
+        self.processor.leave_settled(&scopes(&claimed.held), settled).await?;
         self.follow_up(settled, Some(traces(claimed.tasks.values()))).await
     }
 

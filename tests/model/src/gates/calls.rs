@@ -4,7 +4,7 @@ use groupage_core::domain::{BatchId, TaskId};
 
 use super::promises::Promise;
 use super::setting::{CALL_MS, Setting, number};
-use super::world::{Asker, World};
+use super::world::{Asker, Began, World};
 
 impl World {
     /// A call begins.
@@ -13,9 +13,10 @@ impl World {
         let Some(batch) = self.batches.get(usize::from(n)).cloned() else { return };
         let is_open = self.paused_until <= now || self.paused_at == now || asker.is_late;
         self.promise(is_open, Promise::PauseKept);
-        if !(asker.is_late && of.stall_ms >= of.lease_ms()) {
-            let others =
-                self.calls.iter().filter(|(key, times)| number(key) != n && times.iter().any(|at| at + CALL_MS > now));
+        let outlives = |is_late: bool| is_late && of.stall_ms >= of.lease_ms();
+        if !outlives(asker.is_late) {
+            let lasts = |call: &Began| call.at + CALL_MS > now && !outlives(call.is_late);
+            let others = self.calls.iter().filter(|(key, calls)| number(key) != n && calls.iter().any(lasts));
             let others: Vec<u8> = others.map(|(key, _)| number(key)).collect();
             let target = |n: &u8| of.batches.get(usize::from(*n)).map(|arrival| arrival.target);
             let of_target = others.iter().filter(|other| target(other) == target(&n)).count();
@@ -23,17 +24,17 @@ impl World {
             self.promise(fits(of.places, others.len()) && fits(of.per_target, of_target), Promise::PlacesKept);
         }
         if let Some(gap_ms) = of.gap_ms.filter(|_| !asker.is_late) {
-            let is_far = self.calls.values().flatten().all(|at| now - at >= gap_ms);
+            let is_far = self.calls.values().flatten().all(|call| call.is_late || now - call.at >= gap_ms);
             self.promise(is_far, Promise::GapKept);
         }
         self.promise(!self.overtakes(n, of), Promise::FirstComeFirst);
         if !asker.has_called {
             self.claims[usize::from(n)].0 += 1;
         }
-        let times = self.calls.entry(key.clone()).or_default();
-        times.push(now);
+        let calls = self.calls.entry(key.clone()).or_default();
+        calls.push(Began { at: now, is_late: asker.is_late });
         let most = if items.len() == batch.members.len() { of.attempts } else { 1 };
-        let is_allowed = times.len() <= usize::from(most);
+        let is_allowed = calls.len() <= usize::from(most);
         self.promise(is_allowed || of.poison.is_none(), Promise::CalledAsAllowed);
     }
 

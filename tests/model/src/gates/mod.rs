@@ -11,13 +11,14 @@
 //!
 //! | rule removed | what a run then does |
 //! |---|---|
-//! | `GateAsRead` | more calls are in flight than there are places |
+//! | `GateAsRead`, `OthersPlaceStays`, `RenewedIsLater` | more calls are in flight than there are places |
 //! | `TicketOnce`, `TimeWithPlace` | two calls are nearer to each other than the rate allows |
 //! | `LooksAgain`, `PauseForAll` | a call is made in a pause |
 //! | `TurnKept` | a batch is overtaken |
 //! | `LeaseEnds`, `TicketTravels` | a batch gets its call too late |
 //! | `WaitersComeBack` | a batch never ends |
-//! | `PlaceGivenBack` | a place is held though all calls have ended |
+//! | `PlaceGivenBack`, `LoserLeaves` | a place is held though all calls have ended |
+//! | `LeftOnceSettled`, `LeftAfterWait` | the same |
 //! | `OnlyCallsCount`, `ClaimCounts`, `NudgeKeepsCount` | attempts are not the calls that were made |
 //! | `PartsNoted` | a batch is called more often than its route allows |
 //!

@@ -38,6 +38,8 @@ pub struct Origin {
 /// What a process has done.
 #[derive(Clone, Copy, Debug)]
 pub struct Learnt {
+    /// It has written a gate.
+    pub passed: bool,
     /// It has claimed its batch.
     pub claimed: bool,
     /// It has made a call.
@@ -73,7 +75,7 @@ impl Calls for Steps {
     }
 
     fn begin(&self, origin: &Origin) -> Learnt {
-        Learnt { claimed: false, called: false, names: 1 << origin.name }
+        Learnt { passed: false, claimed: false, called: false, names: 1 << origin.name }
     }
 
     fn is_pause(op: &Op) -> bool {
@@ -87,6 +89,7 @@ impl Calls for Steps {
     fn learn(&self, learnt: &mut Learnt, op: &Op, told: &Told) {
         let is_stored = told.answer.get::<Kept<Stored>>().is_some_and(|stored| **stored == Stored::Yes);
         match op {
+            Op::StoreGate(..) if is_stored => learnt.passed = true,
             Op::Store(batch, _) if is_stored && is_claim(batch) => learnt.claimed = true,
             Op::Call(..) => learnt.called = true,
             _ => {}

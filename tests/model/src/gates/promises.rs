@@ -1,14 +1,14 @@
 //! What must hold, and the rules that keep it.
 
-use super::setting::{APART, ERROR, FOUR, KILLS, LEFT, PACED, PAUSE, PLACE, RATE, SWEPT, Setting};
+use super::setting::{ALONE, APART, APIECE, ERROR, FOUR, KILLS, LEFT, PACED, PAIR, PAUSE, PLACE, RATE, SWEPT, Setting};
 use crate::harness::claims::{promises, rules};
 
 promises! {
-    /// No more batches are called at once than there are places. A worker that stood still for longer than its place's
-    /// lease after it had the place is left out.
+    /// No more batches are called at once than there are places. A call is left out, and no other is compared with it,
+    /// whose worker stood still right before it for longer than its place's lease.
     PlacesKept: "more calls are in flight than there are places",
-    /// No two calls of a rate are nearer to each other than its gap. A worker that stood still right before its call
-    /// is left out.
+    /// No two calls of a rate are nearer to each other than its gap. A call is left out, and no other is compared with
+    /// it, whose worker stood still right before it: nobody can know that it is still to be made.
     GapKept: "two calls are nearer to each other than the rate allows",
     /// No call is made during a pause that was durable before its worker looked last.
     PauseKept: "a call is made in a pause",
@@ -41,6 +41,16 @@ rules! { Setting;
     WaitersComeBack: RATE => NothingLost,
     /// A place is given back.
     PlaceGivenBack: PLACE => PlacesReturned,
+    /// A delivery that did not get the claim gives back the place that it took.
+    LoserLeaves: ALONE => PlacesReturned,
+    /// It leaves the place alone that the batch had before, while the batch may be called.
+    OthersPlaceStays: PAIR => PlacesKept,
+    /// A lease that is renewed becomes later than the one that another delivery may know.
+    RenewedIsLater: PAIR => PlacesKept,
+    /// Once the outcome is recorded, the caller gives its place back by whichever lease it has there.
+    LeftOnceSettled: ALONE => PlacesReturned,
+    /// A delivery that waited while another one had its batch called gives its place back.
+    LeftAfterWait: APIECE => PlacesReturned,
     /// The gate is looked at again right before the call.
     LooksAgain: Setting { mishaps: PAUSE, ..RATE } => PauseKept,
     /// A pause is written down for all workers.

@@ -70,6 +70,8 @@ impl Gated {
             removed: self.removed,
             batch: running.batch(),
             is_late: running.is_late,
+            has_passed: running.process.learnt.passed,
+            has_claimed: running.process.learnt.claimed,
             has_called: running.process.learnt.called,
             says,
         };

@@ -26,8 +26,8 @@ pub struct World {
     pub(super) sessions: BTreeMap<SessionId, Kept<Session>>,
     /// Members that are settled, and why they failed.
     pub(super) settled: BTreeMap<TaskId, Option<String>>,
-    /// When each key was called.
-    pub(super) calls: BTreeMap<BatchId, Vec<u64>>,
+    /// The calls under each key.
+    pub(super) calls: BTreeMap<BatchId, Vec<Began>>,
     /// Of each batch: claims that were calls, and claims whose worker was lost right before its call.
     pub(super) claims: Vec<(u8, u8)>,
     /// When each batch was first let through or got a ticket, in their order.
@@ -44,6 +44,15 @@ pub struct World {
     pub broken: Option<Promise>,
 }
 
+/// A call, when it began.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(super) struct Began {
+    /// When, in milliseconds.
+    pub(super) at: u64,
+    /// Its worker had stood still after it looked last.
+    pub(super) is_late: bool,
+}
+
 /// Who asks, and what is fixed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker<'a> {
@@ -53,6 +62,10 @@ pub(super) struct Asker<'a> {
     pub(super) batch: Option<u8>,
     /// It has stood still after it looked last.
     pub(super) is_late: bool,
+    /// It has written a gate.
+    pub(super) has_passed: bool,
+    /// It has claimed its batch.
+    pub(super) has_claimed: bool,
     /// It has called before.
     pub(super) has_called: bool,
     pub(super) says: Says,
@@ -97,7 +110,10 @@ impl World {
             Op::StoreGate(scope, gate) => told(self.store_gate(scope, gate, asker)),
             Op::TakeTicket(scope, seen, stretch) => Answer::of(self.take_ticket(scope, (seen, *stretch), asker)),
             Op::GiveBack(scope, batch, lease, ended) => told(self.give_back(scope, (batch, *lease, *ended), asker)),
-            Op::Batch(id) => Answer::of(self.batches.get(usize::from(number(id))).cloned()),
+            Op::Batch(id) => {
+                let is_shown = !asker.without(Rule::OthersPlaceStays) || !asker.has_passed || asker.has_claimed;
+                Answer::of(self.batches.get(usize::from(number(id))).filter(|_| is_shown).cloned())
+            }
             Op::Store(batch, assumes) => told(self.store(batch, *assumes, asker)),
             Op::Unfinished(part, before) => told(self.unfinished(*part, *before)),
             Op::OpenSession(session) => {
@@ -171,7 +187,17 @@ impl World {
         if asker.without(Rule::TimeWithPlace) {
             next.next_start = Timestamp(0);
         }
-        if asker.without(Rule::PlaceGivenBack) {
+        if asker.without(Rule::RenewedIsLater) {
+            let kept = |(batch, lease): (&BatchId, &Timestamp)| {
+                let was = old.in_flight.get(batch).filter(|was| was.plus_ms(1) == *lease)?;
+                Some((batch.clone(), *was))
+            };
+            let kept: Vec<_> = next.in_flight.iter().filter_map(kept).collect();
+            next.in_flight.extend(kept);
+        }
+        if asker.without(Rule::PlaceGivenBack)
+            || asker.without(Rule::LeftAfterWait) && !asker.has_passed && asker.batch.is_some_and(|n| self.is_over(n))
+        {
             next.in_flight.extend(old.in_flight.into_iter().filter(|(_, lease)| lease.0 > self.now));
         }
         self.gates.insert(scope.clone(), Kept::new(next));
@@ -203,7 +229,10 @@ impl World {
         (batch, lease, ended): (&BatchId, Timestamp, Option<Timestamp>),
         asker: Asker<'_>,
     ) -> Stored {
-        let left = self.gate(scope).given_back(batch, lease, ended).filter(|_| !asker.without(Rule::PlaceGivenBack));
+        let is_ignored = asker.without(Rule::PlaceGivenBack)
+            || asker.without(Rule::LoserLeaves) && !asker.has_claimed
+            || asker.without(Rule::LeftOnceSettled) && lease == Timestamp(u64::MAX);
+        let left = self.gate(scope).given_back(batch, lease, ended).filter(|_| !is_ignored);
         let is_written = left.is_some();
         self.gates.extend(left.map(|left| (scope.clone(), Kept::new(left))));
         Stored::when(is_written)

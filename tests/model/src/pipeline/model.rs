@@ -95,7 +95,7 @@ impl Checked for Groupage {
     fn of(setting: Setting, removed: Option<Rule>) -> Self {
         let routes = Routes::parse(&setting.routes()).unwrap_or_else(|why| unreachable!("{why}"));
         let target = Target::of(&RouteName::new("r"), "a");
-        Self { setting, removed, target, steps: Known::new(Steps::new(routes, setting.one_batch_each)) }
+        Self { setting, removed, target, steps: Known::new(Steps::new(routes, setting.one_batch_each, setting.aware)) }
     }
 
     fn title(setting: &Setting) -> String {

@@ -2,14 +2,15 @@
 
 use groupage_core::domain::sender::Sender;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::{Batch, Fence, Rest, Shard, TaskId, Timestamp};
+use groupage_core::domain::{Batch, Fence, Rest, RouteName, Shard, Target, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
 use groupage_core::steps::announce::Announced;
-use groupage_core::steps::elect::{ElectLeader, send_successors};
+use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
-use groupage_core::steps::register::{Rations, Record, Register};
+use groupage_core::steps::register::{Asked, Rations, Record, Register};
+use groupage_core::steps::successor::send_successors;
 
 use crate::harness::act::Answer;
 use crate::harness::histories::{self, Calls};
@@ -72,12 +73,14 @@ impl Process {
 pub struct Steps {
     routes: Routes,
     deadline: Timestamp,
+    aware: bool,
 }
 
 impl Steps {
-    /// The steps under these routes. `one_batch_each` makes a leader go on by another message after each batch.
-    pub const fn new(routes: Routes, one_batch_each: bool) -> Self {
-        Self { routes, deadline: Timestamp(if one_batch_each { 0 } else { u64::MAX }) }
+    /// The steps under these routes. `one_batch_each` makes a leader go on by another message after each batch, `aware`
+    /// says that those who register know that somebody may lead.
+    pub const fn new(routes: Routes, one_batch_each: bool, aware: bool) -> Self {
+        Self { routes, deadline: Timestamp(if one_batch_each { 0 } else { u64::MAX }), aware }
     }
 }
 
@@ -113,10 +116,15 @@ impl Calls for Steps {
     async fn call(&self, origin: Origin, ports: &Ports) -> bool {
         let redelivered = origin.redelivered;
         let routes = &self.routes;
-        // Each event is that of a process which knows nothing of those before.
+        // Each event is that of a process which knows nothing of those before, but that somebody may lead.
         let register = async |records: Vec<Record>| {
             let (deadline, rations) = (Timestamp(u64::MAX), &Rations::default());
-            let step = Register { store: ports, queues: ports, env: ports, routes, deadline, rations };
+            let asked = &Asked::default();
+            if self.aware {
+                let target = Target::of(&RouteName::new("r"), "a");
+                let _ = asked.may_be_led(&target, Timestamp(u64::MAX), Timestamp(0));
+            }
+            let step = Register { store: ports, queues: ports, env: ports, routes, deadline, rations, asked };
             step.run(records).await.kept().next().is_none()
         };
         match (*origin.body).clone() {

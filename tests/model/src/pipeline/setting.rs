@@ -34,6 +34,8 @@ pub struct Setting {
     pub express: u8,
     /// Registrations that are repeated at any time, from the first task on.
     pub repeats: u8,
+    /// Whether the processes that register know that somebody may lead: then they tell a leader themselves.
+    pub aware: bool,
     /// What may go wrong.
     pub mishaps: Mishaps,
     /// How many shards the Target has; a workflow's tasks lie in one of them.
@@ -66,6 +68,7 @@ impl Setting {
         tasks: 3,
         express: 0,
         repeats: 0,
+        aware: false,
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
         shards: 1,
         by_load: false,
@@ -115,7 +118,7 @@ pub(super) const COPY: Mishaps = Mishaps { copies: 1, ..NONE };
 pub(super) const SLEEP: Mishaps = Mishaps { sleeps: 1, ..NONE };
 
 /// Few workflows with one mishap, or two that make few states.
-pub(super) const QUICK: [Setting; 19] = [
+pub(super) const QUICK: [Setting; 22] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -124,11 +127,14 @@ pub(super) const QUICK: [Setting; 19] = [
     Setting { name: "a crash, and a call that fails", ..pair(Mishaps { crashes: 1, outages: 1, ..NONE }) },
     Setting { name: "a sleeper, and leaders that stay", max_items: 1, one_batch_each: false, ..pair(SLEEP) },
     Setting { name: "a repeated registration", repeats: 1, in_order: false, ..pair(NONE) },
+    Setting { name: "a registration that tells a leader", aware: true, repeats: 1, ..pair(NONE) },
+    Setting { name: "a registration that tells a leader, and a crash", aware: true, repeats: 1, ..one(CRASH) },
     Setting { name: "express, a crash", ..express(2, CRASH) },
     Setting { name: "express, with a rest, and a crash", ..express(3, CRASH) },
     Setting { name: "express, with a rest that waits for others", window: true, ..express(3, NONE) },
     Setting { name: "express, an event twice", ..express(2, COPY) },
     Setting { name: "express, a crash, beside a leader", workflows: 1, tasks: 1, ..express(2, CRASH) },
+    Setting { name: "a rest whose leader is told", aware: true, workflows: 1, tasks: 1, ..express(3, NONE) },
     Setting { name: "one collapse key, and a crash", collapses: true, ..pair(CRASH) },
     Setting { name: "one collapse key, and a message twice", collapses: true, max_items: 1, ..pair(COPY) },
     Setting { name: "two shards", ..shards(NONE) },
@@ -138,11 +144,12 @@ pub(super) const QUICK: [Setting; 19] = [
 ];
 
 /// Few workflows with two mishaps, and three with a crash.
-pub(super) const LONG: [Setting; 7] = [
+pub(super) const LONG: [Setting; 8] = [
     Setting { name: "a crash, and a lagging read", ..pair(Mishaps { crashes: 1, lags: 1, ..NONE }) },
     Setting { name: "a crash, and a member that returns", ..pair(Mishaps { crashes: 1, failures: 1, ..NONE }) },
     Setting { name: "a sleeper, and a member that returns", ..pair(Mishaps { sleeps: 1, failures: 1, ..NONE }) },
     Setting { name: "a worker that sleeps, beside another", ..one(Mishaps { copies: 1, sleeps: 1, beats: 1, ..NONE }) },
+    Setting { name: "a registration that tells one of two leaders", aware: true, repeats: 1, ..pair(CRASH) },
     Setting { name: "three and a crash", mishaps: CRASH, ..Setting::CALM },
     Setting { name: "express, two crashes", ..express(2, Mishaps { crashes: 2, ..NONE }) },
     Setting { name: "a batch's only worker dies, beside another", ..only(Mishaps { crashes: 1, copies: 1, ..NONE }) },

@@ -3,7 +3,7 @@
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::rest::Stage;
 use groupage_core::ports;
-use groupage_core::steps::register::{Rations, Register, Report};
+use groupage_core::steps::register::{Asked, Rations, Register, Report};
 use groupage_tests::prelude::*;
 
 use super::{ROUTES, WAITED, sent, settles, world};
@@ -68,6 +68,7 @@ async fn a_rest_whose_tasks_cannot_be_sent_back_comes_again() {
         routes: &routes,
         deadline,
         rations: &Rations::default(),
+        asked: &Asked::default(),
     };
     let report = step.run(vec![record]).await;
     assert_eq!(report.failed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["m"]);

@@ -5,7 +5,7 @@ use groupage_core::domain::list::{Addition, Put, Slot};
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::ports::{Error, Result};
 use groupage_core::steps::list::Listing;
-use groupage_core::steps::register::{Rations, Register};
+use groupage_core::steps::register::{Asked, Rations, Register};
 use groupage_core::steps::track::Tracking;
 use groupage_tests::prelude::*;
 
@@ -60,7 +60,10 @@ fn a_task_that_could_not_be_fed_on_with_its_id_is_refused_at_the_door() {
         let message_id = |n| format!("6f9619ff-8b86-d011-b42d-00c04fc964f{n}");
         let records = bodies.iter().enumerate().map(|(n, body)| first(&message_id(n), body)).collect();
         let deadline = env.now().plus_ms(TASKS.budget_ms());
-        let report = Register { store, queues, env, routes, deadline, rations: &Rations::default() }.run(records).await;
+        let report =
+            Register { store, queues, env, routes, deadline, rations: &Rations::default(), asked: &Asked::default() }
+                .run(records)
+                .await;
         assert_eq!((report.listed, report.rejected, report.failed.len()), (2, 1, 0));
         assert_eq!(reasons(queues), [["too_large", "with its id the message is over 256000 bytes"]]);
         let released = Listing { store, outbox: queues, env }.release(&id(), "r", 9).await;

@@ -58,6 +58,7 @@ impl Office {
             worker: "test".to_owned(),
             senders: Senders::default(),
             rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         };

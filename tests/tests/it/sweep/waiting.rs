@@ -174,6 +174,7 @@ async fn the_longest_wait_is_published_in_milliseconds() {
         worker: "test".to_owned(),
         senders: Senders::default(),
         rations: std::sync::Arc::default(),
+        asked: std::sync::Arc::default(),
         spans: groupage_aws::spans::Spans::default(),
         logs_targets: true,
     };

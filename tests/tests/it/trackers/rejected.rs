@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::tracker::{State, Which};
-use groupage_core::steps::register::{Rations, Register, Report};
+use groupage_core::steps::register::{Asked, Rations, Register, Report};
 use groupage_tests::prelude::*;
 
 const ROUTES: &str =
@@ -48,7 +48,9 @@ async fn register(
 ) -> Report {
     let routes = Routes::parse(routes).unwrap();
     let deadline = env.now().plus_ms(TASKS.budget_ms());
-    Register { store, queues, env, routes: &routes, deadline, rations: &Rations::default() }.run(records(bodies)).await
+    Register { store, queues, env, routes: &routes, deadline, rations: &Rations::default(), asked: &Asked::default() }
+        .run(records(bodies))
+        .await
 }
 
 fn parcel(id: &str, n: usize, item: &str) -> String {

@@ -74,8 +74,8 @@ pub(super) enum Turn {
 }
 
 impl Gate {
-    /// What this gate says to `batch`. A batch that is in flight already has its lease renewed; leases that are over
-    /// are dropped.
+    /// What this gate says to `batch`. A batch that is in flight already has its lease renewed, at least by a
+    /// millisecond; leases that are over are dropped.
     #[must_use]
     pub fn admit(
         &self,
@@ -293,7 +293,8 @@ impl Gate {
         }
     }
 
-    /// Takes a place in flight, or keeps the one that the batch has.
+    /// Takes a place in flight, or keeps the one that the batch has. Its lease is then later than the one before:
+    /// another delivery of the batch may know that one, and give it back.
     fn enter(
         &mut self,
         batch: &BatchId,
@@ -302,9 +303,13 @@ impl Gate {
         now: Timestamp,
         lease_until: Timestamp,
     ) {
-        if self.in_flight.insert(batch.clone(), lease_until).is_some() {
+        if let Some(lease) = self.in_flight.get_mut(batch) {
+            // One call more of the same worker is no other delivery.
+            let later = if matches!(turn, Turn::Now) { *lease } else { lease.plus_ms(1) };
+            *lease = later.max(lease_until);
             return;
         }
+        self.in_flight.insert(batch.clone(), lease_until);
         match turn {
             Turn::Of { slot, .. } => {
                 self.turn = self.turn.max(slot + 1);

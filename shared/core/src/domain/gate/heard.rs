@@ -58,7 +58,7 @@ impl Gate {
         }
         let next = match (health, paused) {
             (None, paused) => paused,
-            (Some(health), Some(paused)) => Some(Self { health, latest: Some(batch.clone()), ..paused }),
+            (Some(health), Some(paused)) => Some(Self { health, latest: Some(batch.to_string()), ..paused }),
             (Some(health), None) => Some(Self { health, ..self.written_for(batch) }),
         };
         (next, setback)

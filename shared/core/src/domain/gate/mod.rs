@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::{BatchId, Revision, RouteName, Target};
+use super::id::{BatchId, Revision, RouteName, SessionId, Target};
 use super::time::Timestamp;
 pub use adaptive::{Adaptive, Bounds, Fared};
 pub use admission::{Admission, Asks};
@@ -160,9 +160,9 @@ pub struct Gate {
     pub ends: Ends,
     /// How many places there are, if that follows how calls fare.
     pub adaptive: Adaptive,
-    /// For which batch it was written last: without it, two that reserve one time would write the same, and each would
-    /// take the other's write for its own.
-    pub latest: Option<BatchId>,
+    /// For which batch it was written last, and by which session: without it, two that reserve one time, or one place,
+    /// would write the same, and each would take the other's write for its own.
+    pub latest: Option<String>,
     /// How its calls fare.
     pub health: Health,
 }
@@ -172,7 +172,19 @@ pub const IN_PLACE_MS: u64 = 1_500;
 
 impl Gate {
     fn written_for(&self, batch: &BatchId) -> Self {
-        Self { revision: self.revision.next(), latest: Some(batch.clone()), ..self.clone() }
+        Self { revision: self.revision.next(), latest: Some(batch.to_string()), ..self.clone() }
+    }
+
+    /// This gate as this session writes it: another one may ask for the same batch in the same moment.
+    #[must_use]
+    pub fn written_by(self, session: &SessionId) -> Self {
+        Self { latest: self.latest.map(|batch| format!("{batch} {session}")), ..self }
+    }
+
+    /// Until when the place of `batch` lasts, if it has one whose lease is not over.
+    #[must_use]
+    pub fn lease(&self, batch: &BatchId, now: Timestamp) -> Option<Timestamp> {
+        self.in_flight.get(batch).copied().filter(|lease| *lease > now)
     }
 
     /// Whether `batch` is in flight.

@@ -263,20 +263,42 @@ mod tests {
 
     #[test]
     fn a_line_has_no_more_stretches_than_it_may_however_many_targets_of_whatever_weight_wait() {
-        let (mut shares, mut last) = (Shares::default(), Vec::new());
+        let (mut shares, mut known) = (Shares::default(), Vec::new());
+        let mut without_room = 0;
         for n in 0..5_000 {
             let target = n * 7 % 300;
             let own = share(&format!("t{target}"), 1 + target % 9);
-            let had_room = shares.0.len() < MOST_STRETCHES;
-            let expected = shares.next_slot(own, 1_000 + n, 1_000 + n / 2);
-            let is_last = expected == 1_000 + n;
-            assert!(had_room || is_last || shares.last(own.key).is_some(), "a ticket without room is the last one");
-            last.push((expected, shares.take(own, 1_000 + n, 1_000 + n / 2)));
-            assert!(shares.0.len() <= MOST_STRETCHES, "{} stretches", shares.0.len());
+            let (next, open) = (1_000 + n, 1_000 + n / 2);
+            let (had_room, before) = (shares.0.len() < MOST_STRETCHES, shares.last(own.key));
+            let expected = shares.next_slot(own, next, open);
+            assert!((open..=next).contains(&expected), "{expected} is none of the slots that are open");
+            if !had_room && before.is_none() {
+                assert_eq!(expected, next, "a ticket without room is the last one");
+                without_room += 1;
+            }
+            known.push((expected, shares.take(own, next, open)));
+            let (is_more, begins) = (shares.0.len(), had_room && before.is_none());
+            assert!(is_more <= MOST_STRETCHES, "{is_more} stretches");
+            assert!(
+                !begins || shares.last(own.key).is_some(),
+                "where there is room a Target begins a stretch of its own"
+            );
         }
-        assert_eq!(shares.tickets(), 5_000);
-        let (expected, number) = last[4_999];
-        assert_eq!(shares.find(number, 6_000), Found::At(expected));
+        assert_eq!((shares.0.len(), shares.tickets()), (MOST_STRETCHES, 5_000));
+        assert!(without_room > 1_000, "{without_room}: most Targets find no room");
+        // Each ticket has a slot of its own, and none has an earlier one than it had at first.
+        let slots: Vec<u64> = known
+            .iter()
+            .map(|(expected, number)| match shares.find(*number, 6_000) {
+                Found::At(slot) if slot >= *expected => slot,
+                other => panic!("{number}, first in {expected}, is {other:?}"),
+            })
+            .collect();
+        let all: std::collections::BTreeSet<u64> = slots.iter().copied().collect();
+        assert_eq!(all, (1_000..6_000).collect());
+        // Those that come no more leave their room to others.
+        shares.forget(6_000, 6_000);
+        assert!(shares.is_empty());
     }
 
     proptest! {

@@ -20,9 +20,23 @@ fn starts(targets: &[(u64, usize, u64)], shared: bool, places: Option<usize>, un
     starts_of(&shares.collect::<Vec<_>>(), places, until)
 }
 
-/// When the calls of each share start that has batches, all of which come then. The batches come back for the times
-/// they are told, early by up to a second.
+/// When the calls of each share start that has batches, all of which come then, at ten calls a second or with these
+/// places of a second each.
 pub(super) fn starts_of(shares: &[(Option<Share>, usize, u64)], places: Option<usize>, until: u64) -> Vec<Vec<u64>> {
+    let gap_ms = places.is_none().then_some(GAP_MS);
+    let most = Limits { in_flight: places, gap_ms, ..Limits::default() };
+    starts_within(most, shares, until, |_, _| ())
+}
+
+/// The same within these limits. The batches come back for the times they are told, early by up to a second. Each gate
+/// that was written is seen, with its time.
+fn starts_within(
+    most: Limits,
+    shares: &[(Option<Share>, usize, u64)],
+    until: u64,
+    mut see: impl FnMut(u64, &Gate),
+) -> Vec<Vec<u64>> {
+    let places = most.in_flight;
     let mut coming: BinaryHeap<Comes> = BinaryHeap::new();
     for (target, (_, batches, at)) in shares.iter().enumerate() {
         coming.extend((0..*batches).map(|batch| std::cmp::Reverse((*at, target, batch, None))));
@@ -36,8 +50,8 @@ pub(super) fn starts_of(shares: &[(Option<Share>, usize, u64)], places: Option<u
             gate = over.iter().filter(|_| places.is_some()).fold(gate, leave);
             ends.pop_first();
         }
-        let gap_ms = places.is_none().then_some(GAP_MS);
-        let limits = Limits { in_flight: places, least: None, gap_ms, share: shares[target].0 };
+        let limits = Limits { share: shares[target].0, ..most };
+        see(now, &gate);
         let (id, asks) = (BatchId::new(format!("{target}-{batch}")), ticket.map_or(Asks::Anew, Asks::With));
         let (at, lease) = (Timestamp(now), Timestamp(now + 60_000));
         let (number, back) = match gate.admit(&id, asks, limits, at, lease) {
@@ -162,4 +176,107 @@ fn a_route_whose_targets_share_no_longer_goes_on_in_the_order_of_arrival_and_los
     let Admission::Later { gate: Some(next), at, .. } = said else { panic!("{said:?}") };
     assert!(next.shares.is_empty());
     assert!(at.since(Timestamp(now)) < 4_000, "the times of those that have no ticket any more are free: {at:?}");
+}
+
+/// What comes to a line that many light Targets share with one that always waits.
+struct Steady {
+    /// Calls a second that the line lets through.
+    rate: u64,
+    /// Batches of light Targets that come in a second, each of another one in turn.
+    light: u64,
+    /// Of these, one in this number is urgent; 0: none.
+    urgent_in: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+struct Waited {
+    /// How long the batches of light Targets waited, the usual and the urgent ones, in milliseconds.
+    usual: Vec<u64>,
+    urgent: Vec<u64>,
+    /// The most stretches that the gate had.
+    stretches: usize,
+    /// How many calls there were in the seconds in which there is always something to call.
+    calls: usize,
+}
+
+/// For so long light batches come, in seconds.
+const STEADY_S: u64 = 8;
+/// The first of them comes so long after the heavy Target's, in milliseconds.
+const LATER_MS: u64 = 3_000;
+
+impl Steady {
+    /// For eleven seconds, in which the heavy Target always has batches.
+    fn run(&self) -> Waited {
+        let (begins, class) = (1_000_000, |is_urgent: bool| Class::of(u8::from(is_urgent)));
+        let heavy = Class::Usual.of_target(&Target::new("r:heavy"), 1);
+        let mut all = vec![(Some(heavy), usize::try_from(self.rate * 15).unwrap(), begins)];
+        for n in 0..self.light * STEADY_S {
+            let is_urgent = self.urgent_in > 0 && n % self.urgent_in == 0;
+            // Each comes less often than it has turns.
+            let target = Target::new(format!("r:light-{}", n % (self.light * 4)));
+            all.push((Some(class(is_urgent).of_target(&target, 1)), 1, begins + LATER_MS + n * 1_000 / self.light));
+        }
+        let (limits, mut stretches) = (Limits { gap_ms: Some(1_000 / self.rate), ..Limits::default() }, 0);
+        let starts = starts_within(limits, &all, 2_000_000, |_, gate| stretches = stretches.max(gate.shares.0.len()));
+        let counts: Vec<usize> = all.iter().map(|(_, batches, _)| *batches).collect();
+        assert_eq!(starts.iter().map(Vec::len).collect::<Vec<_>>(), counts, "each is called once");
+        let mut sorted: Vec<u64> = starts.concat();
+        sorted.sort_unstable();
+        let gap_ms = 1_000 / self.rate;
+        assert!(sorted.windows(2).all(|pair| pair[1] - pair[0] >= gap_ms), "calls keep their distance");
+        let (mut usual, mut urgent) = (Vec::new(), Vec::new());
+        for (n, ((_, _, came), starts)) in all.iter().zip(&starts).skip(1).enumerate() {
+            let is_urgent = self.urgent_in > 0 && (n as u64).is_multiple_of(self.urgent_in);
+            if is_urgent { &mut urgent } else { &mut usual }.extend(starts.iter().map(|start| start - came));
+        }
+        let (from, to) = (begins + LATER_MS, begins + LATER_MS + STEADY_S * 1_000);
+        let calls = sorted.iter().filter(|at| (from..to).contains(*at)).count();
+        let waited = Waited { usual, urgent, stretches, calls };
+        let most = |waits: &Vec<u64>| waits.iter().max().copied().unwrap_or_default();
+        println!(
+            "{} calls a second, {} light ones: usual ones wait for up to {} ms, urgent ones {}; {stretches} stretches",
+            self.rate,
+            self.light,
+            most(&waited.usual),
+            most(&waited.urgent)
+        );
+        waited
+    }
+}
+
+/// Slots of the next three seconds are told, and the turns of those that came before take some more.
+const TURN_MS: u64 = 3_500;
+
+#[test]
+fn light_targets_have_their_turns_as_long_as_fewer_than_twenty_of_their_batches_come_a_second() {
+    for rate in [50, 200] {
+        let Waited { usual, stretches, calls, .. } = Steady { rate, light: 15, urgent_in: 0 }.run();
+        assert!(usual.iter().all(|wait| *wait <= TURN_MS), "{rate}: {:?} ms", usual.iter().max());
+        assert!(stretches < 64, "{rate}: {stretches}");
+        assert_eq!(calls as u64, rate * STEADY_S, "the limit is used whole");
+    }
+}
+
+/// The line of the heavy Target is over twelve seconds long when they come.
+#[test]
+fn where_more_come_those_that_find_no_room_are_last_in_one_line_and_the_limit_is_still_used_whole() {
+    for (rate, light) in [(50, 30), (200, 60)] {
+        let Waited { usual, stretches, calls, .. } = Steady { rate, light, urgent_in: 0 }.run();
+        assert_eq!(stretches, 64, "{rate}: the rest is kept for urgent ones");
+        assert!(usual.iter().any(|wait| *wait > 2 * TURN_MS), "{rate}: {:?} ms", usual.iter().max());
+        assert!(usual.iter().any(|wait| *wait <= TURN_MS), "{rate}: {:?} ms", usual.iter().min());
+        assert_eq!(calls as u64, rate * STEADY_S, "the limit is used whole");
+    }
+}
+
+#[test]
+fn urgent_batches_have_their_turns_up_to_thirty_a_second_in_all() {
+    let Waited { usual, urgent, stretches, .. } = Steady { rate: 50, light: 28, urgent_in: 4 }.run();
+    assert!(urgent.iter().all(|wait| *wait <= TURN_MS), "{:?} ms", urgent.iter().max());
+    assert!(usual.iter().any(|wait| *wait > 2 * TURN_MS), "{:?} ms", usual.iter().max());
+    assert!((65..=96).contains(&stretches), "{stretches}");
+    let Waited { urgent, stretches, .. } = Steady { rate: 200, light: 80, urgent_in: 2 }.run();
+    assert!(urgent.iter().any(|wait| *wait > 2 * TURN_MS), "{:?} ms", urgent.iter().max());
+    assert_eq!(stretches, 96);
 }

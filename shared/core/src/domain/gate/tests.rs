@@ -69,6 +69,25 @@ fn nobody_gives_a_place_back_that_another_worker_has_taken_over() {
     let (second, _) = admitted(&first, "a", ONE, 1_005);
     assert_eq!(second.left(&a, Timestamp(11_000)), None);
     assert!(second.left(&a, Timestamp(11_005)).is_some_and(|gate| !gate.counts(&a)));
+    // Two that begin in one moment, and one whose clock is slow.
+    for now in [1_000, 400] {
+        let (second, _) = admitted(&first, "a", ONE, now);
+        assert_eq!(
+            (second.lease(&a, Timestamp(now)), second.left(&a, Timestamp(11_000))),
+            (Some(Timestamp(11_001)), None)
+        );
+    }
+}
+
+#[test]
+fn one_call_more_of_the_same_worker_keeps_the_lease_that_it_knows() {
+    let a = BatchId::new("a");
+    let (first, _) = admitted(&Gate::default(), "a", ONE, 1_000);
+    let Admission::Admitted(Some(again), _) = ask(&first, "a", Asks::Again, ONE, 1_000) else {
+        panic!("it has a place")
+    };
+    assert_eq!(again.lease(&a, Timestamp(1_000)), Some(Timestamp(11_000)));
+    assert_eq!(again.lease(&a, Timestamp(11_000)), None, "it is over");
 }
 
 #[test]

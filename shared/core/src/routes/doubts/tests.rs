@@ -69,6 +69,7 @@ fn a_limit_that_is_never_reached_is_told() {
         ("batch: { wait_ms: 500, quiet_ms: 500 }", "batch.quiet_ms"),
         ("limits: { in_flight: 2, in_flight_per_target: 3 }", "limits.in_flight_per_target"),
         ("limits: { in_flight: 20, calls_per_second: 10 }", "limits.in_flight"),
+        ("limits: { in_flight_per_target: 20, calls_per_second_per_target: 10 }", "limits.in_flight_per_target"),
         ("limits: { in_flight_per_target: 3, share: { by: target } }", "limits.share"),
         ("retry: { base_ms: 61000 }", "retry.base_ms"),
         ("batch: { max_items: 10, max_weight: 10 }", "batch.max_weight"),
@@ -152,6 +153,18 @@ fn a_batch_that_is_larger_than_a_message_is_told() {
         assert!(field == "batch.max_bytes" && what.contains(&format!("{most} bytes")), "{what}");
     }
     assert_eq!(of(waited, 5_000_000), []);
+}
+
+#[test]
+fn how_to_read_an_answer_that_nobody_waits_for_is_told() {
+    let of =
+        |lambda: &str| doubts(&format!("  - name: a\n    target: t\n    downstream: {{ lambda: {{ {lambda} }} }}\n"));
+    for response in ["{ results: r, succeeded: ok }", "{ ignore_body: true }"] {
+        let [(_, field, what)] = &of(&format!("function: f, mode: async, response: {response}"))[..] else { panic!() };
+        assert!(field == "downstream.lambda.response" && what.contains("`mode`"), "{what}");
+        assert_eq!(of(&format!("function: f, response: {response}")), []);
+    }
+    assert_eq!(of("function: f, mode: async"), []);
 }
 
 #[test]

@@ -38,6 +38,14 @@ pub enum Mode {
     Async,
 }
 
+impl Lambda {
+    /// Whether it says how to read an answer for which nobody waits.
+    #[must_use]
+    pub fn ignores_response(&self) -> bool {
+        self.mode == Mode::Async && !self.response.is_own()
+    }
+}
+
 impl Kind for Lambda {
     fn named(&self) -> (&'static str, &str) {
         let what = match self.mode {
@@ -69,21 +77,26 @@ impl Kind for Lambda {
 
 const FUNCTION: Form = Form {
     what: "Lambda function",
-    as_what: "`NAME` or `arn:aws:lambda:REGION:ACCOUNT:function:NAME`, with or without `:ALIAS` or `:VERSION`",
+    as_what: "`NAME` or `arn:aws:lambda:REGION:ACCOUNT:function:NAME`, whole or without its beginning, with or without `:ALIAS` or `:VERSION`",
     holds: is_function,
 };
 
 fn is_function(text: &str) -> bool {
-    let resource = in_arn(text, "lambda").or_else(|| {
-        let (account, resource) = text.split_once(':')?;
-        (is_name(account, 12, "") && resource.starts_with("function:")).then_some(resource)
-    });
-    // Nothing else that has such a word is a function's name.
-    let named = resource.map_or(Some(text), |resource| resource.strip_prefix("function:"));
+    let named = match (in_arn(text, "lambda"), text.split_once(":function:")) {
+        (Some(resource), _) => resource.strip_prefix("function:"),
+        (None, Some((before, named))) => is_place(before).then_some(named),
+        (None, None) => Some(text),
+    };
     named.is_some_and(|named| match named.split_once(':') {
         Some((name, qualifier)) => is_name(name, 64, "-_") && is_name(qualifier, 128, "$-_"),
         None => is_name(named, 64, "-_"),
     })
+}
+
+/// Whether this is an account, with or without its region, as a part of an ARN has them.
+fn is_place(text: &str) -> bool {
+    let (region, account) = text.split_once(':').unwrap_or(("region", text));
+    is_name(region, 64, "-") && account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn function<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

@@ -65,6 +65,8 @@ mod tests {
                     "my-f_1:live".to_owned(),
                     "f:$LATEST".to_owned(),
                     "123456789012:function:f:7".to_owned(),
+                    "eu-west-1:123456789012:function:f".to_owned(),
+                    "us-gov-east-1:123456789012:function:f:live".to_owned(),
                     arn("lambda:eu-west-1:1:function:f"),
                     arn("lambda:eu-west-1:1:function:f:live"),
                 ],
@@ -77,6 +79,9 @@ mod tests {
                     arn("sqs:eu-west-1:1:f"),
                     arn("lambda:eu-west-1:1:layer:f"),
                     arn("lambda::1:function:f"),
+                    "eu-west-1:1:function:f".to_owned(),
+                    "a:eu-west-1:123456789012:function:f".to_owned(),
+                    ":123456789012:function:f".to_owned(),
                 ],
             ),
             (
@@ -88,11 +93,18 @@ mod tests {
             (
                 "step_functions: { state_machine:",
                 "`arn:aws:states:REGION:ACCOUNT:stateMachine:NAME`",
-                vec![arn("states:eu-west-1:1:stateMachine:m"), arn("states:eu-west-1:1:stateMachine:m:live")],
+                vec![
+                    arn("states:eu-west-1:1:stateMachine:m"),
+                    arn("states:eu-west-1:1:stateMachine:m:live"),
+                    arn("states:eu-west-1:1:stateMachine:Aufträge-訂單"),
+                    arn(&format!("states:eu-west-1:1:stateMachine:{}", "訂".repeat(80))),
+                ],
                 vec![
                     "m".to_owned(),
                     arn("states:eu-west-1:1:stateMachine:"),
                     arn("states:eu-west-1:1:stateMachine:m*"),
+                    arn("states:eu-west-1:1:stateMachine:m n"),
+                    arn(&format!("states:eu-west-1:1:stateMachine:{}", "訂".repeat(81))),
                     arn("states:eu-west-1:1:execution:m:e"),
                 ],
             ),

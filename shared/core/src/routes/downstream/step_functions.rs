@@ -49,14 +49,19 @@ const STATE_MACHINE: Form = Form {
     holds: |text| {
         let named = in_arn(text, "states").and_then(|resource| resource.strip_prefix("stateMachine:"));
         named.is_some_and(|named| match named.split_once(':') {
-            Some((name, qualifier)) => is_name(name, 80, ALSO) && is_name(qualifier, 80, ALSO),
-            None => is_name(named, 80, ALSO),
+            Some((name, qualifier)) => is_machine(name) && is_name(qualifier, 80, "-_."),
+            None => is_machine(named),
         })
     },
 };
-/// What a state machine's name may have beside letters and digits: all but white space, brackets, wildcards and what
-/// AWS calls special.
-const ALSO: &str = "-_.+!@()='";
+/// Brackets, wildcards and what AWS calls special: a state machine's name has none of them.
+const SPECIAL: &str = "<>{}[]?*\"#%\\^|~`$&,;:/";
+
+/// Whether a state machine could have this name. It may be of any script.
+fn is_machine(name: &str) -> bool {
+    let is_refused = |c: char| c.is_whitespace() || c.is_control() || SPECIAL.contains(c);
+    (1..=80).contains(&name.chars().count()) && !name.chars().any(is_refused)
+}
 
 fn state_machine<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     STATE_MACHINE.read(deserializer)

@@ -47,7 +47,7 @@ impl Report {
     pub(super) fn add(&mut self, other: Self) {
         let Self { failed, sent_back, registered, repeated, listed, rejected, held, .. } = other;
         let Self { gathered, not_gathered, yielded, late, overloads, .. } = other;
-        let Self { batches, members, traces, .. } = other;
+        let Self { told, not_told, batches, members, traces, .. } = other;
         self.failed.extend(failed);
         self.sent_back.extend(sent_back);
         self.registered += registered;
@@ -58,6 +58,8 @@ impl Report {
         self.gathered += gathered;
         self.not_gathered.extend(not_gathered);
         self.yielded += yielded;
+        self.told += told;
+        self.not_told.extend(not_told);
         self.late += late;
         self.overloads.extend(overloads);
         self.traces.extend(traces);

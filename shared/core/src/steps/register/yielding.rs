@@ -11,11 +11,20 @@ use std::collections::BTreeMap;
 
 use super::came::{Came, Parsed};
 use super::gather::{Envelope, Gathering, packed};
-use super::{Plan, Record, Report, Yields};
+use super::{Plan, Record, Report};
 use crate::domain::id::Target;
 use crate::domain::rest::Stage;
 use crate::domain::retry::again_delay_ms;
 use crate::ports::{self, Destination};
+use crate::steps::Error;
+
+/// Why a task is not put.
+pub(super) enum Yields {
+    /// No time is left.
+    Late,
+    /// Its Target's partition of the index bears no more. The first of its Target has what the store said.
+    Overload(Option<Error>),
+}
 
 /// Plans the way back to the queue; `random` draws numbers in `0.0..1.0`.
 pub(super) fn put_off(

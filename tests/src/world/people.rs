@@ -1,0 +1,95 @@
+//! What people do to the tasks of a world: hold, cancel, erase, run again, and let lanes go on.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+
+use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId};
+use groupage_core::domain::lane::{self, Lane};
+use groupage_core::domain::task::Status;
+
+use super::jobs::Job;
+use super::{VISIBILITY_MS, World};
+
+/// A person cancels a task within this many milliseconds.
+const CANCEL_MS: u64 = 5_000;
+/// A person runs a failed task again within this many milliseconds.
+const RETRY_MS: u64 = 90_000;
+
+impl World {
+    /// Has a person hold a route's calls back after a while, for forty seconds.
+    pub fn hold_later(&self, delay_ms: u64, route: &str) {
+        self.later(delay_ms, Job::Hold(RouteName::new(route)));
+    }
+
+    /// When nothing else is under way, a person looks after the lanes that a failure stopped with tasks behind it.
+    pub(super) fn somebody_lets_lanes_go_on(&self) -> bool {
+        let stopped = |(lane, waiting): &(Lane, usize)| {
+            *waiting > 0 && lane.is_stopped() && !matches!(lane.state, lane::State::Failing(_))
+        };
+        let stopped: Vec<LaneId> = self.tables().lanes().into_iter().filter(stopped).map(|(lane, _)| lane.id).collect();
+        for lane in &stopped {
+            self.later(VISIBILITY_MS, Job::Resume(lane.clone()));
+        }
+        !stopped.is_empty()
+    }
+
+    /// A person runs what has failed again, soon after: other copies of what settled it may be under way.
+    pub(super) fn somebody_retries(&self) -> bool {
+        if self.setting.retries == 0 {
+            return false;
+        }
+        let mut wanted = self.wanted_again.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut any = false;
+        for task in self.tables().tasks().into_iter().filter(|task| matches!(task.status, Status::Failed { .. })) {
+            let times = wanted.entry(task.id.clone()).or_default();
+            // Once for each of its failures.
+            if *times < self.setting.retries && *times <= self.store.inner().retries(&task.id) {
+                *times += 1;
+                any = true;
+                self.later(self.env.pick(0..=RETRY_MS), Job::Retry(task.id));
+            }
+        }
+        any
+    }
+
+    /// A person cancels some of what waits, or is in a batch, once each.
+    pub(super) fn somebody_cancels(&self) -> bool {
+        if self.setting.cancels == 0.0 {
+            return false;
+        }
+        let mut looked_at = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut any = false;
+        for task in self.tables().tasks().into_iter().filter(|task| !task.status.is_settled()) {
+            if looked_at.insert(task.id.clone()) && self.env.chance(self.setting.cancels) {
+                any = true;
+                self.later(self.env.pick(0..=CANCEL_MS), Job::Cancel(task.id));
+            }
+        }
+        any
+    }
+
+    /// Cancels tasks after a while, each by a person of its own.
+    pub fn cancel_later(&self, delay_ms: u64, ids: &[&str]) {
+        for id in ids {
+            self.later(delay_ms, Job::Cancel(TaskId::new(*id)));
+        }
+    }
+
+    /// Cancels a tracker's tasks after a while.
+    pub fn cancel_tracker_later(&self, delay_ms: u64, tracker: &TrackerId) {
+        self.later(delay_ms, Job::CancelOf(tracker.clone()));
+    }
+
+    /// Has tasks erased after a while, each by a person of its own.
+    pub fn erase_later(&self, delay_ms: u64, ids: &[&str]) {
+        for id in ids {
+            self.to_erase.lock().unwrap_or_else(PoisonError::into_inner).insert(TaskId::new(*id));
+            self.later(delay_ms, Job::Erase(TaskId::new(*id)));
+        }
+    }
+
+    /// Tasks that are to be erased.
+    pub fn to_erase(&self) -> BTreeSet<TaskId> {
+        self.to_erase.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
