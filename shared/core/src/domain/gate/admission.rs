@@ -225,7 +225,11 @@ impl Gate {
         Some(match turn {
             Turn::New => {
                 let mut next = self.clone();
-                let (number, at) = next.take_turn(limits, now, now);
+                // The first of a line: if its time were past before it has its place, the next one would begin the line
+                // anew, and overtake it. The others follow from that.
+                let is_first = self.line.next_at <= now;
+                let not_before = if is_first { free_at.max(now.plus_ms(self.line.gap_ms)) } else { now };
+                let (number, at) = next.take_turn(limits, not_before, now);
                 Admission::Later { gate: Some(next), ticket: Some(number), at: with_rate(at) }
             }
             Turn::Of { slot, number } => {

@@ -247,6 +247,17 @@ fn places_are_taken_in_the_order_of_the_tickets() {
 }
 
 #[test]
+fn the_first_of_a_line_is_not_overtaken_before_its_place_is_back() {
+    let (gate, _) = admitted(&Gate::default(), "a", ONE, 101_000);
+    let (gate, first, _) = waits(&gate, "b", ONE, 101_000);
+    let (gate, second, _) = waits(&gate, "c", ONE, 101_250);
+    let gate = gate.without(&BatchId::new("a")).expect("in flight");
+    let passes = |batch, asks| matches!(ask(&gate, batch, asks, ONE, 101_750), Admission::Admitted(..));
+    assert!(!passes("c", Asks::With(second)), "the line began anew while its first one waited");
+    assert!(passes("b", Asks::With(first)));
+}
+
+#[test]
 fn a_place_is_not_kept_for_long_for_one_that_does_not_come() {
     let (gate, _) = admitted(&Gate::default(), "a", ONE, 101_000);
     let (gate, _, _) = waits(&gate, "lost", ONE, 101_001);
