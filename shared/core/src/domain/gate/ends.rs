@@ -49,9 +49,9 @@ impl Ends {
 }
 
 impl Gate {
-    /// When a place is free for a batch that needs this many to be given back, of `most` places whose leases are as long
-    /// as from now to `lease_until`. A call that takes longer than usual is expected to take half as long again as it
-    /// is late, so that those that wait look rarely, and not late by much.
+    /// When a place is free for a batch that needs this many to be given back, of `most` places whose leases are as
+    /// long as from now to `lease_until`. A call that takes longer than usual is expected to take half as long again
+    /// as it is late, so that those that wait look rarely, and not late by much.
     pub(super) fn free_at(&self, missing: u64, most: usize, lease_until: Timestamp, now: Timestamp) -> Timestamp {
         let lease_ms = lease_until.since(now);
         let held_ms = self.ends.held_ms(lease_ms);
