@@ -86,9 +86,15 @@ impl Gates for Store {
         self.write(keys(&scope.key()), || self.gate_image(scope), write, Option::is_some).await
     }
 
-    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+    async fn give_back(
+        &self,
+        scope: &Scope,
+        batch: &BatchId,
+        lease: Timestamp,
+        ended: Option<Timestamp>,
+    ) -> Result<Stored> {
         self.tables.count_gate(|requests| requests.writes += 1);
-        let write = self.inner.give_back(scope, batch, lease);
+        let write = self.inner.give_back(scope, batch, lease, ended);
         let did = |stored: &Stored| *stored == Stored::Yes;
         self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }

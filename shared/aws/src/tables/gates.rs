@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::gate::{Adaptive, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch};
+use groupage_core::domain::gate::{
+    Adaptive, Ends, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch,
+};
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,8 @@ const NEXT_TICKET: &str = "NextTicket";
 const GAP_MS: &str = "GapMs";
 const IN_FLIGHT: &str = "InFlight";
 const SHARES: &str = "Shares";
+const ENDS: &str = "Ends";
+const LEFT_MS: &str = "LeftMs";
 /// There only if there is something to tell.
 pub(crate) const HEALTH: &str = "Health";
 
@@ -57,6 +61,11 @@ struct StoredGate {
     places_taken: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     places_since: Timestamp,
+    /// Calls that gave their places back, and how much of their leases these had left together.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    ends: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    left_ms: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     adaptive: Adaptive,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,6 +145,8 @@ impl StoredGate {
             turn: gate.turn,
             places_taken: gate.pace.entries,
             places_since: gate.pace.since,
+            ends: gate.ends.calls,
+            left_ms: gate.ends.left_ms,
             adaptive: gate.adaptive,
             latest: gate.latest.clone(),
             health: gate.health.clone(),
@@ -176,6 +187,7 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
         next_start: stored.next_start,
         turn: stored.turn,
         pace: Pace { since: stored.places_since, entries: stored.places_taken },
+        ends: Ends { calls: stored.ends, left_ms: stored.left_ms },
         adaptive: stored.adaptive,
         latest: stored.latest,
         health: stored.health,
@@ -235,9 +247,18 @@ impl Gates for Dynamo {
         }
     }
 
-    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+    async fn give_back(
+        &self,
+        scope: &Scope,
+        batch: &BatchId,
+        lease: Timestamp,
+        ended: Option<Timestamp>,
+    ) -> Result<Stored> {
         let key = scope.key();
-        let change = Change::default().remove_within([IN_FLIGHT, batch.as_str()]).add(REVISION, number(1));
+        let mut change = Change::default().remove_within([IN_FLIGHT, batch.as_str()]).add(REVISION, number(1));
+        if let Some(ended) = ended {
+            change = change.add(ENDS, number(1)).add(LEFT_MS, number(lease.since(ended)));
+        }
         let assumes = [Clause::AtMostWithin(IN_FLIGHT, batch.as_str().to_owned(), number(lease.0))];
         let written = self.update("leave a gate", self.gate_key(&key), change, &assumes, ReturnValue::None).await?;
         Ok(Stored::when(matches!(written, Written::Done(_))))
@@ -270,6 +291,7 @@ mod tests {
             next_start: Timestamp(4),
             turn: 42,
             pace,
+            ends: Ends { calls: 2, left_ms: 50_000 },
             adaptive: Adaptive::default().heard(
                 Fared { took_ms: 7, turned_away: true },
                 9,

@@ -37,9 +37,15 @@ impl Gates for MemoryStore {
         Ok(taken)
     }
 
-    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
+    async fn give_back(
+        &self,
+        scope: &Scope,
+        batch: &BatchId,
+        lease: Timestamp,
+        ended: Option<Timestamp>,
+    ) -> Result<Stored> {
         let mut tables = self.tables();
-        let left = tables.gates.get(scope).and_then(|gate| gate.left(batch, lease));
+        let left = tables.gates.get(scope).and_then(|gate| gate.given_back(batch, lease, ended));
         let is_written = left.is_some();
         tables.gates.extend(left.map(|left| (scope.clone(), left)));
         Ok(Stored::when(is_written))

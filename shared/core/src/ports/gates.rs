@@ -28,7 +28,14 @@ port! {
         ) -> Result<Option<Gate>>;
 
         /// Takes away the place that a batch has until `lease` or earlier, whatever was written since the gate was
-        /// read. A later lease is another worker's: then, and if there is none, nothing is written.
-        async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored>;
+        /// read. A later lease is another worker's: then, and if there is none, nothing is written. If its call has
+        /// `ended` then, the gate learns how much of its lease it had left.
+        async fn give_back(
+            &self,
+            scope: &Scope,
+            batch: &BatchId,
+            lease: Timestamp,
+            ended: Option<Timestamp>,
+        ) -> Result<Stored>;
     }
 }

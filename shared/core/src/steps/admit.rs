@@ -3,7 +3,7 @@
 use super::Error;
 use crate::domain::batch::Batch;
 use crate::domain::gate::{
-    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, Limits, Now, Of, Scope, Setback, Ticket, Tried,
+    Admission, Asks, Fared, Gate, Heeds, IN_PLACE_MS, LOOK_MS, Limits, Now, Of, Scope, Setback, Ticket, Tried,
 };
 use crate::domain::id::{BatchId, SessionId, Target};
 use crate::domain::notice::NotificationQueue;
@@ -20,6 +20,8 @@ pub enum Passed {
     Yes {
         /// Where it is counted as in flight.
         held: Vec<Held>,
+        /// The gate that pauses and outages close was open then.
+        seen_open: Timestamp,
         /// When the call starts; some seconds ahead at most.
         start: Timestamp,
         /// Gates behind which calls failed before it: they want to hear of an answer.
@@ -89,7 +91,7 @@ pub struct Gatekeeper<'a, S, E> {
 
 impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// Passes every gate before a call of `batch` by this session, or waits at one. A batch that is in flight already
-    /// keeps its places.
+    /// keeps its places. A lease lasts longer by as much as the batch waits in place for it.
     ///
     /// # Errors
     /// A port did not answer; places may be held then, until their lease is over.
@@ -142,6 +144,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         let mut start = self.env.now();
         // A batch has one ticket, so it has its turn at one gate. Where its Target has a rate, it is that one.
         let mut paced: Option<(Scope, Option<Timestamp>)> = None;
+        let (begun, mut seen_open) = (start, Timestamp(0));
         for (scope, limits) in gates(route, &batch.target) {
             let share = route.share(scope.of(), &batch.target, batch.priority);
             let limits = Limits { share, ..limits };
@@ -151,7 +154,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 self.env.sleep(ahead_ms).await;
             }
             let asks = if paced.is_some() { Asks::InTurn } else { asks(&scope) };
-            match self.pass(route, (batch, by), (&scope, limits), asks, lease_until).await? {
+            match self.pass(route, (batch, by), (&scope, limits), asks, (begun, lease_until)).await? {
                 Went::Through(place) => {
                     if let Some((target, knows)) = &paced
                         && let Some(since) = place.drains.filter(|since| Some(*since) > *knows)
@@ -163,6 +166,9 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     }
                     paced = limits.gap_ms.filter(|_| scope.of() == Of::Target).map(|_| (scope.clone(), place.drains));
                     start = start.max(place.start);
+                    if scope == route.pause_scope(&batch.target) {
+                        seen_open = place.seen;
+                    }
                     have_news.extend(place.has_news.then(|| scope.clone()));
                     in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
                     held.extend(place.lease.map(|lease| Held { scope, lease, is_taken: place.is_taken }));
@@ -188,7 +194,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
             }
         }
-        Ok(Some(Passed::Yes { held, start, in_trouble, have_news }))
+        Ok(Some(Passed::Yes { held, seen_open, start, in_trouble, have_news }))
     }
 
     /// Gives places back, each by its lease: one that another delivery has renewed stays. A crash before this costs the
@@ -199,7 +205,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     pub async fn leave(&self, held: &[Held], batch: &BatchId) -> Result<(), Error> {
         for Held { scope, lease, .. } in held {
             // Nothing has to be read for that, and nobody has to try twice.
-            self.store.give_back(scope, batch, *lease).await?;
+            self.store.give_back(scope, batch, *lease, None).await?;
         }
         Ok(())
     }
@@ -210,7 +216,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// As [`leave`](Self::leave).
     pub async fn leave_until(&self, scopes: &[Scope], batch: &BatchId, last: Timestamp) -> Result<(), Error> {
         for scope in scopes {
-            self.store.give_back(scope, batch, last).await?;
+            self.store.give_back(scope, batch, last, None).await?;
         }
         Ok(())
     }
@@ -230,7 +236,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         for (scope, limits) in gates(route, &batch.target) {
             let Some(Held { lease, .. }) = held.iter().find(|place| place.scope == scope) else { continue };
             if limits.least.is_none() {
-                let left = self.store.give_back(&scope, &batch.id, *lease).await?;
+                let ended = fared.map(|_| self.env.now());
+                let left = self.store.give_back(&scope, &batch.id, *lease, ended).await?;
                 others.extend((left == Stored::Conflict).then_some(scope));
                 continue;
             }
@@ -370,33 +377,37 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         (batch, by): (&Batch, Option<&SessionId>),
         (scope, limits): (&Scope, Limits),
         mut asks: Asks,
-        lease_until: Timestamp,
+        (leased_at, lease_until): (Timestamp, Timestamp),
     ) -> Result<Went, Error> {
         // A worker that pulls has other batches to look at meanwhile.
         let patience_ms = if route.is_pulled() { 0 } else { IN_PLACE_MS };
-        let mut attempts = 0;
-        let patient_until = self.env.now().plus_ms(patience_ms);
+        let (mut attempts, is_again) = (0, asks == Asks::Again);
+        let patient_until = self.env.now().plus_ms(2 * patience_ms);
         let ticket = |number| Ticket { of: scope.of(), number, attempts: batch.attempts };
         let signed = |gate: Gate| by.into_iter().fold(gate, Gate::written_by);
         while attempts < TRIES {
             let now = self.env.now();
+            // One call more goes by the lease that its claim knows.
+            let lease = if is_again { lease_until } else { lease_until.plus_ms(now.since(leased_at)) };
             let gate = self.store.gate(scope).await?;
             let held_back = gate.holds_back(&batch.target.whole(), now);
-            match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease_until)) {
+            match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease)) {
                 Admission::Admitted(next, start) => {
                     // Where no places are limited, the gate counts nobody.
                     let lease = next.as_ref().and_then(|gate| gate.lease(&batch.id, now));
                     if self.is_written(scope, next.map(signed), now).await? {
                         let (is_taken, health) = (gate.lease(&batch.id, now).is_none(), &gate.health);
                         let (is_in_trouble, has_news) = (health.is_in_trouble(), health.has_news(now));
-                        let drains = gate.drains_at(now);
-                        return Ok(Went::Through(Place { start, lease, is_taken, is_in_trouble, has_news, drains }));
+                        let (drains, seen) = (gate.drains_at(now), now);
+                        let place = Place { start, lease, seen, is_taken, is_in_trouble, has_news, drains };
+                        return Ok(Went::Through(place));
                     }
                 }
                 Admission::LinesUp { stretch } => {
                     if let Some(gate) = self.store.take_ticket(scope, &gate, stretch, now).await?
                         && let Some((number, at)) = gate.last_ticket(stretch)
                     {
+                        let at = gate.time_for(number, limits, now, lease).unwrap_or(at);
                         return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(number)) }));
                     }
                 }
@@ -408,12 +419,11 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
                 Admission::Later { gate: next, ticket: number, at } => {
                     if self.is_written(scope, next.map(signed), now).await? {
-                        if at > patient_until || number.is_none() {
+                        if at > patient_until.min(now.plus_ms(patience_ms)) || number.is_none() {
                             return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
                         }
                         asks = number.map_or(asks, Asks::With);
-                        // It may be sooner: a place that waits is lost, a look is not much.
-                        self.env.sleep((at.since(now) / 2).max(LOOK_MS)).await;
+                        self.env.sleep(at.since(now).max(LOOK_MS)).await;
                         continue;
                     }
                 }
@@ -475,6 +485,8 @@ struct Place {
     start: Timestamp,
     /// How long it lasts, if places are limited here.
     lease: Option<Timestamp>,
+    /// When the gate was seen as it let the batch through.
+    seen: Timestamp,
     /// Whether it is new: the batch had none here before.
     is_taken: bool,
     /// Whether calls behind this gate failed before, and none was answered since.
@@ -487,8 +499,6 @@ struct Place {
 
 /// A gate may be written by somebody else between a read and a write; after this many tries the batch comes back later.
 const TRIES: u64 = 16;
-/// The shortest pause before another look at a gate that is full, in milliseconds.
-const LOOK_MS: u64 = 30;
 /// The longest pause after the first try, in milliseconds.
 const GIVE_WAY_MS: u64 = 8;
 

@@ -114,6 +114,9 @@ const MARGIN_MS: u64 = 10_000;
 const BISECTION_MS: u64 = 70_000;
 /// How soon a batch asks its gate again that has closed while the batch was on its way to its call, in milliseconds.
 const ASK_AGAIN_MS: u64 = 1_000;
+/// A gate that was open so long ago is not looked at once more before a call, in milliseconds: the claim and the way to
+/// the downstream take about as long.
+const JUST_NOW_MS: u64 = 50;
 /// So often a write of a claimed batch is tried again that got no answer.
 const TRIES: u32 = 6;
 
@@ -178,21 +181,23 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // The process that left them out may have died before all had heard.
         let batch = follow_up::tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
-        let (held, start, in_trouble, have_news) =
+        let (held, start, seen_open, in_trouble, have_news) =
             match self.gatekeeper().admit(route, &batch, keeper.id(), lease_until).await? {
                 Passed::No(wait) => {
                     self.remember(&batch, wait).await?;
                     return Ok(Tried::Not(Processed::Waits(wait)));
                 }
                 Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
-                Passed::Yes { held, start, in_trouble, have_news } => (held, start, in_trouble, have_news),
+                Passed::Yes { held, start, seen_open, in_trouble, have_news } => {
+                    (held, start, seen_open, in_trouble, have_news)
+                }
             };
         // The worker that was to tell may have died, or its queue refused.
         self.announce(route, &have_news).await;
-        let tried = match self.prepare(route, &batch, start, keeper).await {
+        let tried = match self.prepare(route, &batch, (start, seen_open), keeper).await {
             Ok(Prepared::Ready(tasks)) => match self.write(route, &batch, &tasks, keeper).await {
                 Ok(Some(Wrote::Claim(batch))) => {
-                    let deadline = lease_until;
+                    let deadline = held.iter().map(|place| place.lease).min().unwrap_or(lease_until);
                     return Ok(Tried::Claimed(Box::new(Claimed { batch, tasks, held, deadline, in_trouble })));
                 }
                 Ok(Some(Wrote::Outcome(settled))) => Ok(Processed::Recorded(Box::new(settled), traces(tasks.values()))),
@@ -250,7 +255,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         &self,
         route: &Route,
         batch: &Batch,
-        start: Timestamp,
+        (start, seen_open): (Timestamp, Timestamp),
         keeper: &Keeper<'_, S, E>,
     ) -> Result<Prepared, Error> {
         let (named, tasks) = futures::join!(keeper.name(&batch.id), members(self.store, batch));
@@ -260,6 +265,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let tasks = tasks?;
         let ahead_ms = start.since(self.env.now());
         self.env.sleep(ahead_ms).await;
+        if self.env.now().since(seen_open) <= JUST_NOW_MS {
+            return Ok(if keeper.is_trusted() { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) });
+        }
         // A pause may have begun since the batch was let through.
         match self.gatekeeper().says_now(route, batch, ahead_ms > 0).await? {
             Now::Go => {}

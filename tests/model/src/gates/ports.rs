@@ -1,7 +1,7 @@
 //! The traits of batch-handler and of sweep, over a recorder. Time is that of the latest answer.
 
 use groupage_core::domain::batch::{Assumes, Batch, Member};
-use groupage_core::domain::gate::{Gate, Scope};
+use groupage_core::domain::gate::{Gate, LOOK_MS, Scope};
 use groupage_core::domain::message::Handle;
 use groupage_core::domain::shelf::{Bookmarks, Position, Shelf};
 use groupage_core::domain::task::{Task, Ties};
@@ -35,7 +35,8 @@ pub enum Op {
     StoreGate(Scope, Kept<Gate>),
     /// `Gates::take_ticket`, at the end of this stretch.
     TakeTicket(Scope, Kept<Gate>, Option<u64>),
-    GiveBack(Scope, BatchId, Timestamp),
+    /// `Gates::give_back` of a lease, once a call has ended then.
+    GiveBack(Scope, BatchId, Timestamp, Option<Timestamp>),
     Batch(BatchId),
     Store(Kept<Batch>, Assumes),
     /// `Batches::unfinished`, of the part that has all batches.
@@ -123,8 +124,14 @@ impl layer::Gates for Ports {
         self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), Kept::new(seen.clone()), stretch)).await
     }
 
-    async fn give_back(&self, scope: &Scope, batch: &BatchId, lease: Timestamp) -> Result<Stored> {
-        self.told::<Kept<Stored>>(Op::GiveBack(scope.clone(), batch.clone(), lease)).await
+    async fn give_back(
+        &self,
+        scope: &Scope,
+        batch: &BatchId,
+        lease: Timestamp,
+        ended: Option<Timestamp>,
+    ) -> Result<Stored> {
+        self.told::<Kept<Stored>>(Op::GiveBack(scope.clone(), batch.clone(), lease, ended)).await
     }
 }
 
@@ -254,8 +261,9 @@ impl Downstream for Ports {
     }
 }
 
-/// Shorter pauses let others go first: between two I/Os anything may happen, so they are over at once, in milliseconds.
-const LETS_OTHERS_GO_FIRST_MS: u64 = 30;
+/// Shorter pauses than that between two looks at a full gate let others go first: between two I/Os anything may happen,
+/// so they are over at once, in milliseconds. One that waits in place must not look again before time has gone on.
+const LETS_OTHERS_GO_FIRST_MS: u64 = LOOK_MS;
 /// Longer ones are heartbeats or the patience of sweep, in milliseconds.
 const HEARTBEAT_MS: u64 = 10_000;
 

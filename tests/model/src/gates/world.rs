@@ -109,7 +109,7 @@ impl World {
             Op::Gate(scope) => Answer::of(self.shown_gate(scope, asker)),
             Op::StoreGate(scope, gate) => told(self.store_gate(scope, gate, asker)),
             Op::TakeTicket(scope, seen, stretch) => Answer::of(self.take_ticket(scope, (seen, *stretch), asker)),
-            Op::GiveBack(scope, batch, lease) => told(self.give_back(scope, batch, *lease, asker)),
+            Op::GiveBack(scope, batch, lease, ended) => told(self.give_back(scope, (batch, *lease, *ended), asker)),
             Op::Batch(id) => {
                 let is_shown = !asker.without(Rule::OthersPlaceStays) || !asker.has_passed || asker.has_claimed;
                 Answer::of(self.batches.get(usize::from(number(id))).filter(|_| is_shown).cloned())
@@ -223,11 +223,16 @@ impl World {
         Some(taken)
     }
 
-    fn give_back(&mut self, scope: &Scope, batch: &BatchId, lease: Timestamp, asker: Asker<'_>) -> Stored {
+    fn give_back(
+        &mut self,
+        scope: &Scope,
+        (batch, lease, ended): (&BatchId, Timestamp, Option<Timestamp>),
+        asker: Asker<'_>,
+    ) -> Stored {
         let is_ignored = asker.without(Rule::PlaceGivenBack)
             || asker.without(Rule::LoserLeaves) && !asker.has_claimed
             || asker.without(Rule::LeftOnceSettled) && lease == Timestamp(u64::MAX);
-        let left = self.gate(scope).left(batch, lease).filter(|_| !is_ignored);
+        let left = self.gate(scope).given_back(batch, lease, ended).filter(|_| !is_ignored);
         let is_written = left.is_some();
         self.gates.extend(left.map(|left| (scope.clone(), Kept::new(left))));
         Stored::when(is_written)

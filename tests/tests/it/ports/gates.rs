@@ -1,6 +1,6 @@
 //! What every `Gates` must do.
 
-use groupage_core::domain::gate::{Admission, Asks, Limits, Line, Scope, Shares, Stretch};
+use groupage_core::domain::gate::{Admission, Asks, Ends, Limits, Line, Scope, Shares, Stretch};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -160,15 +160,22 @@ async fn a_place_is_given_back_whatever_was_written_since_unless_another_worker_
         assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
     }
     let (batch, lease) = (BatchId::new("b1"), NOW.plus_ms(30_000));
-    assert_eq!(store.give_back(&route(), &batch, NOW.plus_ms(29_999)).await.unwrap(), Stored::Conflict);
+    assert_eq!(store.give_back(&route(), &batch, NOW.plus_ms(29_999), None).await.unwrap(), Stored::Conflict);
     assert_eq!(in_flight(&store.gate(&route()).await.unwrap()), ["b1", "b2"]);
     // A repeat, whose answer says that there was none, does no harm.
-    let _: Stored = store.give_back(&route(), &batch, lease).await.unwrap();
+    let ended = Some(NOW.plus_ms(2_000));
+    let _: Stored = store.give_back(&route(), &batch, lease, ended).await.unwrap();
     let gate = store.gate(&route()).await.unwrap();
     assert_eq!(in_flight(&gate), ["b2"]);
+    assert_eq!(gate.ends, Ends { calls: 1, left_ms: 28_000 }, "once, whatever is repeated");
     assert!(gate.revision > one.revision.next(), "a write from before is refused");
-    assert_eq!(store.give_back(&route(), &batch, lease).await.unwrap(), Stored::Conflict, "there is none any more");
-    assert_eq!(store.give_back(&Scope::Target(target("a")), &batch, lease).await.unwrap(), Stored::Conflict);
-    let _: Stored = store.give_back(&route(), &BatchId::new("b2"), lease).await.unwrap();
-    assert!(in_flight(&store.gate(&route()).await.unwrap()).is_empty());
+    assert_eq!(
+        store.give_back(&route(), &batch, lease, None).await.unwrap(),
+        Stored::Conflict,
+        "there is none any more"
+    );
+    assert_eq!(store.give_back(&Scope::Target(target("a")), &batch, lease, None).await.unwrap(), Stored::Conflict);
+    let _: Stored = store.give_back(&route(), &BatchId::new("b2"), lease, None).await.unwrap();
+    let left = store.gate(&route()).await.unwrap();
+    assert_eq!((in_flight(&left), left.ends), (Vec::<&str>::new(), gate.ends), "no call has ended");
 }

@@ -131,12 +131,12 @@ impl Gate {
         let mut next = self.written_for(batch);
         next.line.forget_past(now);
         next.in_flight.retain(|_, lease| *lease > now);
-        next.keep_pace(limits, now);
+        next.keep_pace(limits, lease_until, now);
         next.keep_shares(limits, now);
         let turn = if goes_first { Turn::Now } else { next.turn_of(asks, limits, now) };
-        let missing =
-            limits.in_flight.filter(|_| !next.counts(batch)).map_or(0, |most| next.missing(turn, most, limits, now));
-        if let Some(later) = next.too_early(turn, missing, limits, now) {
+        let most = limits.in_flight.filter(|_| !next.counts(batch));
+        let missing = most.and_then(|most| next.missing(turn, most, limits, now));
+        if let Some(later) = next.too_early(turn, missing, limits, lease_until, now) {
             return self.or_lines_up(later, turn, limits, now);
         }
         let regapped = next.line.gap_ms != self.line.gap_ms;
@@ -151,8 +151,8 @@ impl Gate {
     }
 
     /// The gap is that of the rate, or as long as places take to become free.
-    fn keep_pace(&mut self, Limits { in_flight, gap_ms, .. }: Limits, now: Timestamp) {
-        let pace_ms = in_flight.map_or(0, |most| self.pace.gap_ms(most, now));
+    fn keep_pace(&mut self, Limits { in_flight, gap_ms, .. }: Limits, lease_until: Timestamp, now: Timestamp) {
+        let pace_ms = in_flight.map_or(0, |most| self.pace_ms(most, lease_until, now));
         let rate_ms = gap_ms.unwrap_or(0);
         let (gap_ms, old) = (pace_ms.max(rate_ms), self.line.gap_ms);
         // An estimate is kept as long as it is near enough: a new gap moves everybody.
@@ -163,6 +163,12 @@ impl Gate {
                 self.line.from = self.line.from.max(first);
             }
         }
+    }
+
+    /// Milliseconds from one place's becoming free to the next one's.
+    fn pace_ms(&self, most: usize, lease_until: Timestamp, now: Timestamp) -> u64 {
+        let held_ms = self.ends.held_ms(lease_until.since(now));
+        held_ms.map_or_else(|| self.pace.gap_ms(most, now), |held_ms| (held_ms / most.max(1) as u64).max(1))
     }
 
     fn turn_of(&self, asks: Asks, limits: Limits, now: Timestamp) -> Turn {
@@ -179,12 +185,12 @@ impl Gate {
         }
     }
 
-    /// How many places have to become free before this one may go: none if one is left beside those that are kept for
-    /// tickets before it.
-    fn missing(&self, turn: Turn, most: usize, limits: Limits, now: Timestamp) -> u64 {
+    /// How many places have to become free before this one may go, if each before it takes one; `None` if one is left
+    /// beside those that are kept for tickets before it.
+    fn missing(&self, turn: Turn, most: usize, limits: Limits, now: Timestamp) -> Option<u64> {
         let free = most.saturating_sub(self.in_flight.len()) as u64;
         let slot = match turn {
-            Turn::Now => return u64::from(free == 0),
+            Turn::Now => return (free == 0).then_some(1),
             Turn::Of { slot, .. } => slot,
             Turn::New => self.next_slot(limits, now),
         };
@@ -196,24 +202,58 @@ impl Gate {
         }
         // Those that do not come yet leave a place that is free to one that is here.
         let due = self.line.first_at(now.plus_ms(IN_PLACE_MS + 1));
-        (slot.min(due).saturating_sub(first) + 1).saturating_sub(free)
+        let wanted = |slot: u64| slot.saturating_sub(first) + 1;
+        (wanted(slot.min(due)) > free).then(|| wanted(slot).saturating_sub(free).max(1))
     }
 
     /// Whether and how long a batch waits for a pause's end, for its time, or for places.
-    fn too_early(&self, turn: Turn, missing: u64, limits: Limits, now: Timestamp) -> Option<Admission> {
+    fn too_early(
+        &self,
+        turn: Turn,
+        missing: Option<u64>,
+        limits: Limits,
+        lease_until: Timestamp,
+        now: Timestamp,
+    ) -> Option<Admission> {
         if self.paused_until > now {
             return Some(self.clone().waits(turn, self.paused_until, limits, now));
         }
-        if let Turn::Of { slot, number } = turn
-            && let Some(at) = self.line.time(slot).filter(|at| at.since(now) > IN_PLACE_MS)
-            && (limits.in_flight.is_none() || missing > 0)
-        {
-            return Some(Admission::Later { gate: None, ticket: Some(number), at });
+        let Some(most) = limits.in_flight else {
+            let Turn::Of { slot, number } = turn else { return None };
+            let far = self.line.time(slot).filter(|at| at.since(now) > IN_PLACE_MS);
+            return far.map(|at| Admission::Later { gate: None, ticket: Some(number), at });
+        };
+        let free_at = self.free_at(missing?, most, lease_until, now);
+        // Beside a rate the line's times are its own.
+        let with_rate = |at: Timestamp| if limits.gap_ms.is_some() { at.max(free_at) } else { free_at };
+        Some(match turn {
+            Turn::New => {
+                let mut next = self.clone();
+                // The first of a line: if its time were past before it has its place, the next one would begin the line
+                // anew, and overtake it. The others follow from that.
+                let is_first = self.line.next_at <= now;
+                let not_before = if is_first { free_at.max(now.plus_ms(self.line.gap_ms)) } else { now };
+                let (number, at) = next.take_turn(limits, not_before, now);
+                Admission::Later { gate: Some(next), ticket: Some(number), at: with_rate(at) }
+            }
+            Turn::Of { slot, number } => {
+                let at = with_rate(self.line.time(slot).unwrap_or(free_at));
+                Admission::Later { gate: None, ticket: Some(number), at }
+            }
+            Turn::Now => Admission::Later { gate: None, ticket: None, at: free_at },
+        })
+    }
+
+    /// When a batch should come back that has this ticket, its last one.
+    #[must_use]
+    pub fn time_for(&self, number: u64, limits: Limits, now: Timestamp, lease_until: Timestamp) -> Option<Timestamp> {
+        let limits = self.adapted(limits);
+        let turn = self.turn_of(Asks::With(number), limits, now);
+        let missing = limits.in_flight.and_then(|most| self.missing(turn, most, limits, now));
+        match self.too_early(turn, missing, limits, lease_until, now)? {
+            Admission::Later { at, .. } => Some(at),
+            Admission::Admitted(..) | Admission::LinesUp { .. } | Admission::Away { .. } => None,
         }
-        if missing == 0 {
-            return None;
-        }
-        Some(self.clone().waits(turn, now.plus_ms(missing.saturating_mul(self.line.gap_ms)), limits, now))
     }
 
     /// A batch goes away: a new one with a ticket of its own.
@@ -283,7 +323,12 @@ impl Gate {
                 self.turn = self.turn.max(slot + 1);
                 self.pace = self.pace.taken(places, now);
                 // The estimate for all that wait begins anew with each that is through.
-                self.line.begin(self.turn, now, self.pace.gap_ms(places, now).max(rate_ms));
+                self.ends = self.ends.recent();
+                let gap_ms = self.line.gap_ms;
+                let is_full = rate_ms == 0 && self.in_flight.len() >= places;
+                let free_at = is_full.then(|| self.free_at(1, places, lease_until, now));
+                let last = free_at.map_or(now, |free_at| Timestamp(free_at.0.saturating_sub(gap_ms)));
+                self.line.begin(self.turn, last, gap_ms);
             }
             Turn::New => self.pace = Pace::from(now),
             Turn::Now => {}

@@ -23,6 +23,7 @@
 mod adaptive;
 mod admission;
 mod classes;
+mod ends;
 mod health;
 mod heard;
 mod line;
@@ -45,6 +46,7 @@ use super::time::Timestamp;
 pub use adaptive::{Adaptive, Bounds, Fared};
 pub use admission::{Admission, Asks};
 pub use classes::Class;
+pub use ends::{Ends, LOOK_MS};
 pub use health::{
     Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
 };
@@ -154,6 +156,8 @@ pub struct Gate {
     pub turn: u64,
     /// How fast places become free.
     pub pace: Pace,
+    /// How early calls give them back.
+    pub ends: Ends,
     /// How many places there are, if that follows how calls fare.
     pub adaptive: Adaptive,
     /// For which batch it was written last, and by which session: without it, two that reserve one time, or one place,
@@ -223,9 +227,16 @@ impl Gate {
         fared: Option<Fared>,
         now: Timestamp,
     ) -> Option<Self> {
-        let left = self.left(batch, lease)?;
+        let left = self.given_back(batch, lease, fared.map(|_| now))?;
         let Some((bounds, fared)) = bounds(limits).zip(fared) else { return Some(left) };
         Some(Self { adaptive: self.adaptive.heard(fared, self.in_flight.len(), bounds, now), ..left })
+    }
+
+    /// As [`left`](Self::left); if that is for a call that has ended then, those that wait judge by it.
+    #[must_use]
+    pub fn given_back(&self, batch: &BatchId, lease: Timestamp, ended: Option<Timestamp>) -> Option<Self> {
+        let left = self.left(batch, lease)?;
+        Some(Self { ends: ended.map_or(self.ends, |ended| self.ends.and(lease, ended)), ..left })
     }
 
     /// This gate without `batch` in flight, or `None` if it is not.

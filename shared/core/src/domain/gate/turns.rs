@@ -10,7 +10,7 @@ impl Gate {
     /// For a new ticket of a line that stays what it is, no gate has to be written as a whole.
     pub(super) fn or_lines_up(&self, later: Admission, turn: Turn, limits: Limits, now: Timestamp) -> Admission {
         let Turn::New = turn else { return later };
-        let Admission::Later { gate: Some(next), ticket: Some(number), at } = &later else { return later };
+        let Admission::Later { gate: Some(next), ticket: Some(number), .. } = &later else { return later };
         // Those that see an older line must disturb nobody, either.
         let open = self.line.first_at(now.plus_ms(SETTLED_MS));
         let stretch = match limits.share {
@@ -20,14 +20,14 @@ impl Gate {
                 stretch => stretch,
             },
         };
-        match self.with_ticket(stretch, now) {
-            Some(taken)
-                if taken.line.gap_ms == next.line.gap_ms && taken.last_ticket(stretch) == Some((*number, *at)) =>
-            {
-                Admission::LinesUp { stretch }
-            }
-            Some(_) | None => later,
+        let is_next = |taken: &Self| {
+            let line = |gate: &Self| (gate.line.gap_ms, gate.line.next_at);
+            line(taken) == line(next) && taken.last_ticket(stretch).is_some_and(|(last, _)| last == *number)
+        };
+        if self.with_ticket(stretch, now).is_some_and(|taken| is_next(&taken)) {
+            return Admission::LinesUp { stretch };
         }
+        later
     }
 
     /// This gate with one ticket more at the end of that stretch, or of the line, if those that wait keep it busy.
