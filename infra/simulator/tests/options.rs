@@ -86,7 +86,7 @@ const MOST: [(&str, &str, Most); 26] = [
     (EXPRESS, "`min_items`, half of `max_items`", (0.02, 0.01, 0.0)),
     (EXPRESS, "`priority`, one in ten is urgent", (0.0, 0.0, 0.0)),
     (EXPRESS, "`collapse`, a key each", (3.2, 0.5, 0.03)),
-    (TRICKLE, "`min_items: 20`", (0.12, 0.01, 0.06)),
+    (TRICKLE, "`min_items: 20`", (0.12, 0.03, 0.08)),
     (TRICKLE, "`quiet_ms: 300`", (0.65, 0.0, 0.35)),
     (TRICKLE, "`close_when`, for no task", (0.0, 0.0, 0.0)),
     (LIMITED, "`calls_per_second: 10`", (0.15, 0.26, 0.15)),
