@@ -89,14 +89,14 @@ const MOST: [(&str, &str, Most); 26] = [
     (TRICKLE, "`min_items: 20`", (0.12, 0.03, 0.08)),
     (TRICKLE, "`quiet_ms: 300`", (0.65, 0.0, 0.35)),
     (TRICKLE, "`close_when`, for no task", (0.0, 0.0, 0.0)),
-    (LIMITED, "`calls_per_second: 10`", (0.15, 0.26, 0.15)),
-    (LIMITED, "`calls_per_second_per_target: 1`", (0.13, 0.2, 0.28)),
-    (RATE, "`share: { by: target }`", (0.05, 0.05, 0.01)),
-    (RATE, "`share` with `weight`s from 1 to 10", (0.05, 0.05, 0.01)),
+    (LIMITED, "`calls_per_second: 10`", (0.17, 0.36, 0.15)),
+    (LIMITED, "`calls_per_second_per_target: 1`", (0.13, 0.28, 0.28)),
+    (RATE, "`share: { by: target }`", (0.05, 0.05, 0.02)),
+    (RATE, "`share` with `weight`s from 1 to 10", (0.05, 0.05, 0.02)),
     (RATE, "`priority`, one in ten is urgent", (0.03, 0.08, 0.01)),
-    (PLACES, "`share: { by: target }`", (0.2, 0.4, 0.05)),
-    (PLACES, "`share` with `weight`s from 1 to 10", (0.2, 0.4, 0.05)),
-    (PLACES, "`priority`, one in ten is urgent", (0.2, 0.4, 0.05)),
+    (PLACES, "`share: { by: target }`", (0.15, 0.15, 0.05)),
+    (PLACES, "`share` with `weight`s from 1 to 10", (0.15, 0.15, 0.05)),
+    (PLACES, "`priority`, one in ten is urgent", (0.15, 0.15, 0.05)),
 ];
 const BURST: &str = "1,000 tasks of one Target, elected";
 const EXPRESS: &str = "the same on the express path";
