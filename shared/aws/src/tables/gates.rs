@@ -63,7 +63,7 @@ struct StoredGate {
     places_since: Timestamp,
     /// Calls that gave their places back, and how much of their leases these had left together.
     #[serde(default, skip_serializing_if = "is_zero")]
-    ends: u32,
+    ends: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     left_ms: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -145,7 +145,7 @@ impl StoredGate {
             turn: gate.turn,
             places_taken: gate.pace.entries,
             places_since: gate.pace.since,
-            ends: gate.ends.calls,
+            ends: gate.ends.calls.into(),
             left_ms: gate.ends.left_ms,
             adaptive: gate.adaptive,
             latest: gate.latest.clone(),
@@ -187,7 +187,8 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
         next_start: stored.next_start,
         turn: stored.turn,
         pace: Pace { since: stored.places_since, entries: stored.places_taken },
-        ends: Ends { calls: stored.ends, left_ms: stored.left_ms },
+        // The table adds without end.
+        ends: Ends { calls: u32::try_from(stored.ends).unwrap_or(u32::MAX), left_ms: stored.left_ms },
         adaptive: stored.adaptive,
         latest: stored.latest,
         health: stored.health,

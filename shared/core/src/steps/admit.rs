@@ -124,8 +124,9 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         asks: impl Fn(&Scope) -> Asks + Send + Sync,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
+        let begun = self.env.now();
         for _ in 0..TRIES {
-            if let Some(passed) = self.pass_each(route, of, &asks, lease_until).await? {
+            if let Some(passed) = self.pass_each(route, of, &asks, (begun, lease_until)).await? {
                 return Ok(passed);
             }
         }
@@ -138,13 +139,13 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         route: &Route,
         (batch, by): (&Batch, Option<&SessionId>),
         asks: &(impl Fn(&Scope) -> Asks + Send + Sync),
-        lease_until: Timestamp,
+        (begun, lease_until): (Timestamp, Timestamp),
     ) -> Result<Option<Passed>, Error> {
         let (mut held, mut in_trouble, mut have_news) = (Vec::<Held>::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
         // A batch has one ticket, so it has its turn at one gate. Where its Target has a rate, it is that one.
         let mut paced: Option<(Scope, Option<Timestamp>)> = None;
-        let (begun, mut seen_open) = (start, Timestamp(0));
+        let mut seen_open = Timestamp(0);
         for (scope, limits) in gates(route, &batch.target) {
             let share = route.share(scope.of(), &batch.target, batch.priority);
             let limits = Limits { share, ..limits };

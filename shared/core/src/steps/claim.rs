@@ -197,7 +197,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let tried = match self.prepare(route, &batch, (start, seen_open), keeper).await {
             Ok(Prepared::Ready(tasks)) => match self.write(route, &batch, &tasks, keeper).await {
                 Ok(Some(Wrote::Claim(batch))) => {
-                    let deadline = held.iter().map(|place| place.lease).min().unwrap_or(lease_until);
+                    // Its places are leased for longer if it waited for one, but its function's time is not.
+                    let deadline = lease_until;
                     return Ok(Tried::Claimed(Box::new(Claimed { batch, tasks, held, deadline, in_trouble })));
                 }
                 Ok(Some(Wrote::Outcome(settled))) => Ok(Processed::Recorded(Box::new(settled), traces(tasks.values()))),
@@ -310,9 +311,18 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         if !batch.pulled && until < batch.due {
             return Ok(());
         }
-        // If another delivery was faster, it has claimed the batch, or its ticket is as good.
         let waiting = batch.waiting(ticket, until);
-        let _: Stored = self.store.store(&waiting, Assumes::At(batch.revision)).await?;
+        if self.store.store(&waiting, Assumes::At(batch.revision)).await? == Stored::Yes {
+            return Ok(());
+        }
+        // If another delivery was faster, it has claimed the batch, or its ticket is as good. One that gave up has only
+        // written the batch once more.
+        if let Some(batch) = self.store.batch(&batch.id).await?
+            && batch.ticket.is_none()
+            && batch.duty(self.env.now()) == Duty::Call
+        {
+            let _: Stored = self.store.store(&batch.waiting(ticket, until), Assumes::At(batch.revision)).await?;
+        }
         Ok(())
     }
 

@@ -131,7 +131,10 @@ impl Gate {
         let mut next = self.written_for(batch);
         next.line.forget_past(now);
         next.in_flight.retain(|_, lease| *lease > now);
-        next.keep_pace(limits, lease_until, now);
+        if asks != Asks::Again || limits.in_flight.is_none() {
+            // The lease of a call more is that of its claim, which is partly over: it says nothing of how long calls take.
+            next.keep_pace(limits, lease_until, now);
+        }
         next.keep_shares(limits, now);
         let turn = if goes_first { Turn::Now } else { next.turn_of(asks, limits, now) };
         let most = limits.in_flight.filter(|_| !next.counts(batch));
@@ -318,12 +321,12 @@ impl Gate {
             return;
         }
         self.in_flight.insert(batch.clone(), lease_until);
+        self.ends = self.ends.recent();
         match turn {
             Turn::Of { slot, .. } => {
                 self.turn = self.turn.max(slot + 1);
                 self.pace = self.pace.taken(places, now);
                 // The estimate for all that wait begins anew with each that is through.
-                self.ends = self.ends.recent();
                 let gap_ms = self.line.gap_ms;
                 let is_full = rate_ms == 0 && self.in_flight.len() >= places;
                 let free_at = is_full.then(|| self.free_at(1, places, lease_until, now));

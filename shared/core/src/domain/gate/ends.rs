@@ -21,6 +21,8 @@ pub struct Ends {
 const MOST_CALLS: u32 = 32;
 /// From the end of a call to when others see its place free, in milliseconds.
 const RETURN_MS: u64 = 10;
+/// A call that takes longer than usual is looked after at least so often, in milliseconds.
+const MOST_LATE_MS: u64 = 5_000;
 /// The shortest pause before another look at a gate that is full, in milliseconds.
 pub const LOOK_MS: u64 = 15;
 
@@ -51,14 +53,16 @@ impl Ends {
 impl Gate {
     /// When a place is free for a batch that needs this many to be given back, of `most` places whose leases are as
     /// long as from now to `lease_until`. A call that takes longer than usual is expected to take half as long again
-    /// as it is late, so that those that wait look rarely, and not late by much.
+    /// as it is late, and at most some seconds, so that those that wait look rarely, and not late by much.
     pub(super) fn free_at(&self, missing: u64, most: usize, lease_until: Timestamp, now: Timestamp) -> Timestamp {
         let lease_ms = lease_until.since(now);
         let held_ms = self.ends.held_ms(lease_ms);
         let end = |lease: &Timestamp| {
             let taken = Timestamp(lease.0.saturating_sub(lease_ms));
             let usual = taken.plus_ms(held_ms.map_or(0, |held_ms| held_ms + RETURN_MS));
-            if usual > now { usual } else { now.plus_ms((now.since(usual) / 2).max(LOOK_MS)) }
+            // A dead worker's place is free when its lease is over.
+            let late_ms = (now.since(usual) / 2).clamp(LOOK_MS, MOST_LATE_MS);
+            if usual > now { usual } else { now.plus_ms(late_ms).min(*lease) }
         };
         // As long as nothing is known, the calls under way have shown how long they take at least.
         let seen_ms = || self.in_flight.values().map(|lease| lease_ms.saturating_sub(lease.since(now))).max();
@@ -117,6 +121,12 @@ mod tests {
             }
             assert!(looks < 20, "{looks}");
         }
+    }
+
+    #[test]
+    fn a_dead_workers_place_is_expected_when_its_lease_is_over() {
+        let gate = gate(&[10_000], seconds());
+        assert_eq!([40_000, 66_000, 69_990].map(|now| free_at(&gate, 1, 1, now)), [45_000, 70_000, 70_000]);
     }
 
     #[test]

@@ -11,9 +11,10 @@
 //! misses its time gets another one between the tickets, as far ahead as it takes to disturb no other batch.
 //!
 //! - A *rate* gives each ticket a time of its own, which the batch uses without another write.
-//! - *Places in flight* become free when calls end. There, also beside a rate, the times are an estimate by the
-//!   [`Pace`] so far. Those whose time has come take places in the order of their tickets, and with each the estimate
-//!   for the others begins anew.
+//! - *Places in flight* become free when calls end. There, also beside a rate, the times are an estimate by how long
+//!   calls held their places so far ([`Ends`]), and before one has ended by the [`Pace`] at which places were taken.
+//!   Those whose time has come take places in the order of their tickets, and with each the estimate for the others
+//!   begins anew.
 //!
 //! Waiting at a gate is no failure: no attempt is counted.
 //!

@@ -476,3 +476,25 @@ proptest! {
         prop_assert!(gate.line.shifts.len() <= 4);
     }
 }
+
+/// The lease of a batch that is taken apart is partly over at each of its calls.
+#[test]
+fn one_call_more_of_a_batch_says_nothing_of_how_long_calls_take() {
+    let call = |gate: &Gate, n: u64| {
+        let batch = BatchId::new(format!("b{n}"));
+        let (gate, _) = admitted(gate, &format!("b{n}"), ONE, 1_000 * n);
+        let ended = Timestamp(1_000 * n + 1_000);
+        let lease = Timestamp(1_000 * n + 10_000);
+        let ends = gate.ends.and(lease, ended);
+        Gate { ends, ..gate.left(&batch, lease).expect("it has the place") }
+    };
+    let gate = (1..10).fold(Gate::default(), |gate, n| call(&gate, n));
+    let (gate, _) = admitted(&gate, "a", ONE, 20_000);
+    assert_eq!(gate.line.gap_ms, 1_000);
+    let a = BatchId::new("a");
+    let lease = gate.lease(&a, Timestamp(20_000)).expect("it has the place");
+    let Admission::Admitted(Some(again), _) = gate.admit(&a, Asks::Again, ONE, Timestamp(29_000), lease) else {
+        panic!("it has its place")
+    };
+    assert_eq!(again.line.gap_ms, 1_000);
+}

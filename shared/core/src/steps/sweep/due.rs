@@ -35,6 +35,9 @@ const PAGE: usize = 500;
 /// Once this many tasks are unasked, leaders are asked for all of them, so that none waits for a whole sweep.
 const MOST_UNASKED: usize = 20_000;
 
+/// More than a partition takes in the time of a sweep is not kept to be tried again: a later sweep finds it.
+const MOST_LEFT: usize = 20_000;
+
 /// After a throttled write nothing is written for its Target for so long, in milliseconds: a partition has another
 /// second's units then.
 const QUIET_MS: u64 = 1_000;
@@ -53,6 +56,13 @@ impl Shared {
     /// The tasks for which no leader is asked yet, and what was left.
     fn take(&mut self) -> (BTreeMap<Target, Vec<Candidate>>, Vec<Entry<Scheduled>>) {
         (self.unasked.take(), std::mem::take(&mut self.left))
+    }
+
+    /// Keeps what is to be tried again in this sweep, as far as there is room.
+    fn leave(&mut self, entry: Entry<Scheduled>) {
+        if self.left.len() < MOST_LEFT {
+            self.left.push(entry);
+        }
     }
 
     /// Whether a write of this Target would be throttled.
@@ -202,7 +212,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                     asked.extend(self.elections(full));
                 }
                 Ok(Fell::Gone) => {}
-                Ok(Fell::Later(entry)) => lock(shared).left.push(entry),
+                Ok(Fell::Later(entry)) => lock(shared).leave(entry),
                 Err(error) => results.push(Err(error.into())),
             }
         }
