@@ -132,7 +132,7 @@ impl Gate {
         next.line.forget_past(now);
         next.in_flight.retain(|_, lease| *lease > now);
         if asks != Asks::Again || limits.in_flight.is_none() {
-            // The lease of a call more is that of its claim, which is partly over: it says nothing of how long calls take.
+            // The lease of a call more is that of its claim, and partly over: it says nothing of how long calls take.
             next.keep_pace(limits, lease_until, now);
         }
         next.keep_shares(limits, now);
