@@ -298,20 +298,23 @@ mod tests {
         store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
     }
 
+    const fn processor<'a>(
+        store: &'a MemoryStore,
+        outbox: &'a MemoryQueues,
+        env: &'a Still,
+        routes: &'a Routes,
+        announced: &'a Announced,
+    ) -> Processor<'a, MemoryStore, MemoryQueues, Silent, Still> {
+        Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced }
+    }
+
     #[tokio::test]
     async fn a_batch_whose_worker_ends_its_session_is_free_at_once() {
         let (store, outbox, routes) = (MemoryStore::default(), MemoryQueues::default(), Routes::parse(ROUTES).unwrap());
         freeze(&store, "0a").await;
         let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-        let processor = Processor {
-            store: &store,
-            outbox: &outbox,
-            downstream: &Silent,
-            env: &env,
-            routes: &routes,
-            patience_ms: 1,
-            announced: &Announced::default(),
-        };
+        let announced = Announced::default();
+        let processor = processor(&store, &outbox, &env, &routes, &announced);
         let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
         let first = keeper("9");
         first.open().await.unwrap().unwrap();
@@ -334,15 +337,8 @@ mod tests {
         let routes = Routes::parse(ONE_OF_EACH).unwrap();
         freeze(&store, "0a").await;
         let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-        let processor = Processor {
-            store: &store,
-            outbox: &outbox,
-            downstream: &Silent,
-            env: &env,
-            routes: &routes,
-            patience_ms: 1,
-            announced: &Announced::default(),
-        };
+        let announced = Announced::default();
+        let processor = processor(&store, &outbox, &env, &routes, &announced);
         let id = BatchId::new("0a");
         let frozen = store.batch(&id).await.unwrap().unwrap();
         let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
@@ -367,15 +363,8 @@ mod tests {
         let routes = Routes::parse(ONE_OF_EACH).unwrap();
         freeze(&store, "0a").await;
         let (env, pool, id) = (Still(1_000_000), Pool::new("r"), BatchId::new("0a"));
-        let processor = Processor {
-            store: &store,
-            outbox: &outbox,
-            downstream: &Silent,
-            env: &env,
-            routes: &routes,
-            patience_ms: 1,
-            announced: &Announced::default(),
-        };
+        let announced = Announced::default();
+        let processor = processor(&store, &outbox, &env, &routes, &announced);
         let read = store.batch(&id).await.unwrap().unwrap();
         let target = Scope::Target(read.target.whole());
         let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
