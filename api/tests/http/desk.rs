@@ -109,8 +109,7 @@ impl<Q: Outbox + Send + 'static> Desk<Q> {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders::default(),
-            rations: Arc::default(),
-            asked: Arc::default(),
+            notebook: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         });

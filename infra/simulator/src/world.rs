@@ -229,8 +229,7 @@ impl World {
     fn function(&self, machine: Machine, chain: Chain) -> Function {
         Stack {
             store: self.tables.seen_by(machine.clone()),
-            rations: machine.rations(),
-            asked: machine.asked(),
+            notebook: machine.notebook(),
             queues: Wired { queues: Arc::clone(&self.queues), machine, chain },
             env: self.env.clone(),
             timing: Timing::default(),

@@ -16,7 +16,8 @@ use groupage_core::domain::id::TaskId;
 use groupage_core::memory::{Delivery, MemoryStore};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
-use groupage_core::steps::register::{Asked, Record, Report};
+use groupage_core::steps::notebook::Notebook;
+use groupage_core::steps::register::{Record, Report};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
@@ -57,8 +58,8 @@ pub struct World {
     /// What befell whom.
     pub fate: Arc<Fate>,
     pub(crate) setting: Setting,
-    /// For which Targets the processes that register tasks have asked for a leader.
-    pub(crate) asked: Asked,
+    /// What its processes keep in mind. They share it, though one of them may die.
+    pub(crate) notebook: Notebook,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) jobs_changed: Notify,
     pub(crate) fan_outs: Mutex<Vec<Arc<FanOut>>>,
@@ -100,7 +101,7 @@ impl World {
             ),
             env,
             setting,
-            asked: Asked::default(),
+            notebook: Notebook::default(),
             jobs: Mutex::default(),
             jobs_changed: Notify::new(),
             fan_outs: Mutex::default(),

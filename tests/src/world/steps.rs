@@ -11,7 +11,6 @@ use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
-use groupage_core::steps::announce::Announced;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::erase::{self, Erasing};
@@ -46,7 +45,7 @@ impl World {
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
         let deadline = process.env().now().plus_ms(TASKS.budget_ms());
-        let (env, rations, asked) = (process.env(), &Rations::default(), &self.asked);
+        let (env, rations, asked) = (process.env(), &Rations::default(), &self.notebook.asked);
         Register { store: &store, queues: &queues, env, routes, deadline, rations, asked }.run(records).await
     }
 
@@ -141,7 +140,7 @@ impl World {
                     routes,
                     timing,
                     worker: "test",
-                    announced: &Announced::default(),
+                    notebook: &self.notebook,
                 };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
                 Ok(!step.run(message, delivery).await?.keeps_its_message())
@@ -189,7 +188,7 @@ impl World {
             env,
             routes: &self.routes,
             patience_ms: 10_000,
-            announced: &Announced::default(),
+            notebook: &self.notebook,
         };
         let mut worker = Worker::new(processor, &keeper, route);
         let work = async {

@@ -143,8 +143,7 @@ fn stack() -> entry::Stack<MemoryStore, MemoryQueues, TestEnv> {
         lifetimes: Lifetimes::default(),
         worker: "test".to_owned(),
         senders: Senders::default(),
-        rations: Arc::default(),
-        asked: Arc::default(),
+        notebook: Arc::default(),
         logs_targets: true,
         spans: Default::default(),
     }

@@ -33,8 +33,7 @@ impl Intake {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders { own: principals(OWN), trusted: principals(API) },
-            rations: Arc::default(),
-            asked: Arc::default(),
+            notebook: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         })

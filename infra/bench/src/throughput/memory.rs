@@ -34,8 +34,7 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
         lifetimes: Lifetimes::default(),
         worker: "bench".to_owned(),
         senders: Senders::default(),
-        rations: Arc::default(),
-        asked: Arc::default(),
+        notebook: Arc::default(),
         logs_targets: true,
         spans: Default::default(),
     };

@@ -74,8 +74,7 @@ impl AwsStack {
             lifetimes: config::lifetimes_from_env()?,
             worker,
             senders: config::senders_from_env(),
-            rations: Arc::default(),
-            asked: Arc::default(),
+            notebook: Arc::default(),
             logs_targets: config::logs_targets_from_env(),
             spans: Spans::from_env(),
         })

@@ -258,7 +258,8 @@ mod tests {
     use crate::ports::{Answer, Batches, Call, Gates, NoAnswer, Sessions};
     use crate::routes::Routes;
     use crate::steps::admit::Passed;
-    use crate::steps::announce::Announced;
+    use crate::steps::notebook::Notebook;
+    use tokio::sync::Notify;
 
     /// A clock that stands still: what happens, happens at once.
     struct Still(u64);
@@ -303,9 +304,9 @@ mod tests {
         outbox: &'a MemoryQueues,
         env: &'a Still,
         routes: &'a Routes,
-        announced: &'a Announced,
+        notebook: &'a Notebook,
     ) -> Processor<'a, MemoryStore, MemoryQueues, Silent, Still> {
-        Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced }
+        Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, notebook }
     }
 
     #[tokio::test]
@@ -313,8 +314,8 @@ mod tests {
         let (store, outbox, routes) = (MemoryStore::default(), MemoryQueues::default(), Routes::parse(ROUTES).unwrap());
         freeze(&store, "0a").await;
         let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-        let announced = Announced::default();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
+        let notebook = Notebook::default();
+        let processor = processor(&store, &outbox, &env, &routes, &notebook);
         let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
         let first = keeper("9");
         first.open().await.unwrap().unwrap();
@@ -337,8 +338,8 @@ mod tests {
         let routes = Routes::parse(ONE_OF_EACH).unwrap();
         freeze(&store, "0a").await;
         let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-        let announced = Announced::default();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
+        let notebook = Notebook::default();
+        let processor = processor(&store, &outbox, &env, &routes, &notebook);
         let id = BatchId::new("0a");
         let frozen = store.batch(&id).await.unwrap().unwrap();
         let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
@@ -347,7 +348,11 @@ mod tests {
         let claimed = worker.claim_next().await.unwrap().unwrap();
         // Another worker read the batch before it was claimed.
         let (other, lease) = (SessionId::within(&pool, "1"), env.now().plus_ms(10_000));
-        let passed = processor.gatekeeper().admit(routes.get(&route).unwrap(), &frozen, &other, lease).await.unwrap();
+        let passed = processor
+            .gatekeeper()
+            .admit(routes.get(&route).unwrap(), &frozen, &other, lease, &Notify::new())
+            .await
+            .unwrap();
         assert!(matches!(passed, Passed::Yes { .. }), "{passed:?}");
         let target = Scope::Target(frozen.target.whole());
         assert!(store.gate(&target).await.unwrap().counts(&id));
@@ -363,8 +368,8 @@ mod tests {
         let routes = Routes::parse(ONE_OF_EACH).unwrap();
         freeze(&store, "0a").await;
         let (env, pool, id) = (Still(1_000_000), Pool::new("r"), BatchId::new("0a"));
-        let announced = Announced::default();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
+        let notebook = Notebook::default();
+        let processor = processor(&store, &outbox, &env, &routes, &notebook);
         let read = store.batch(&id).await.unwrap().unwrap();
         let target = Scope::Target(read.target.whole());
         let kept = [(id.clone(), env.now().plus_ms(70_000))].into();

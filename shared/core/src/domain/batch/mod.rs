@@ -319,6 +319,11 @@ impl Batch {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
+    /// Its ticket, if that is for its next call.
+    pub fn turn(&self) -> Option<Ticket> {
+        self.ticket.filter(|ticket| ticket.attempts == self.attempts)
+    }
+
     /// This batch, which is to be called and whose worker, if it has one, is gone, with a ticket for the time `at`.
     /// Workers that pull leave it alone until just before, sweep for a while longer.
     pub fn waiting(&self, ticket: Ticket, at: Timestamp) -> Self {

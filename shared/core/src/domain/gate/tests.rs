@@ -1,5 +1,7 @@
+mod bids;
 mod places;
 mod random;
+mod sights;
 
 use super::admission::{KEPT_MS, LOST_MS};
 use super::line::SETTLED_MS;
