@@ -1,0 +1,223 @@
+//! A worker's claims, and those of other deliveries.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+use super::*;
+use crate::domain::batch::Assumes;
+use crate::domain::gate::{Gate, Scope};
+use crate::domain::session::Timing;
+use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
+use crate::memory::{MemoryQueues, MemoryStore};
+use crate::ports::{Answer, Batches, Call, Gates, NoAnswer, Sessions};
+use crate::routes::Routes;
+use crate::steps::admit::Passed;
+use crate::steps::notebook::Notebook;
+
+/// A clock that stands still: what happens, happens at once.
+struct Still(u64);
+
+/// A clock that goes on only while somebody sleeps.
+struct Asleep(AtomicU64);
+
+impl Env for Asleep {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::Relaxed))
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        "fresh".to_owned()
+    }
+
+    async fn sleep(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Env for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0)
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        "fresh".to_owned()
+    }
+
+    async fn sleep(&self, _: u64) {}
+}
+
+struct Silent;
+
+impl Downstream for Silent {
+    async fn call(&self, _: &Call<'_>) -> Result<Answer, NoAnswer> {
+        Err(NoAnswer::Connection)
+    }
+}
+
+const ROUTES: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull }]";
+
+async fn freeze(store: &MemoryStore, id: &str) {
+    let candidate =
+        Candidate { id: TaskId::new(id), round: Round(0), bytes: 2, traits: crate::domain::Traits::default() };
+    let open = Batch::open(BatchId::new(id), Target::new("r:t"), Fence(1), &[candidate], Timestamp(0), 0);
+    store.store(&open, Assumes::Absent).await.unwrap();
+    let frozen = open.frozen(open.members.clone()).pulled_from(Timestamp(1));
+    store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
+}
+
+const fn processor<'a>(
+    store: &'a MemoryStore,
+    outbox: &'a MemoryQueues,
+    env: &'a Still,
+    routes: &'a Routes,
+    notebook: &'a Notebook,
+) -> Processor<'a, MemoryStore, MemoryQueues, Silent, Still> {
+    Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, notebook }
+}
+
+#[tokio::test]
+async fn a_batch_whose_worker_ends_its_session_is_free_at_once() {
+    let (store, outbox, routes) = (MemoryStore::default(), MemoryQueues::default(), Routes::parse(ROUTES).unwrap());
+    freeze(&store, "0a").await;
+    let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
+    let notebook = Notebook::default();
+    let processor = processor(&store, &outbox, &env, &routes, &notebook);
+    let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
+    let first = keeper("9");
+    first.open().await.unwrap().unwrap();
+    assert!(Worker::new(processor, &first, route.clone()).claim_next().await.unwrap().is_some());
+    // Its id comes first, and so does its half of the parts.
+    let second = keeper("1");
+    second.open().await.unwrap().unwrap();
+    let mut second = Worker::new(processor, &second, route);
+    assert!(second.claim_next().await.unwrap().is_none(), "the first lives");
+    first.end().await;
+    assert!(second.claim_next().await.unwrap().is_some());
+}
+
+const ONE_OF_EACH: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull, \
+                           limits: { in_flight_per_target: 1 } }]";
+
+#[tokio::test]
+async fn a_claim_that_is_given_up_gives_its_place_back_though_another_worker_renewed_it() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(ONE_OF_EACH).unwrap();
+    freeze(&store, "0a").await;
+    let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
+    let notebook = Notebook::default();
+    let processor = processor(&store, &outbox, &env, &routes, &notebook);
+    let id = BatchId::new("0a");
+    let frozen = store.batch(&id).await.unwrap().unwrap();
+    let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
+    keeper.open().await.unwrap().unwrap();
+    let mut worker = Worker::new(processor, &keeper, route.clone());
+    let claimed = worker.claim_next().await.unwrap().unwrap();
+    // Another worker read the batch before it was claimed.
+    let (other, lease) = (SessionId::within(&pool, "1"), env.now().plus_ms(10_000));
+    let passed = processor
+        .gatekeeper()
+        .admit(routes.get(&route).unwrap(), &frozen, &other, lease, &Notify::new())
+        .await
+        .unwrap();
+    assert!(matches!(passed, Passed::Yes { .. }), "{passed:?}");
+    let target = Scope::Target(frozen.target.whole());
+    assert!(store.gate(&target).await.unwrap().counts(&id));
+    let later = Still(1_000_500);
+    let mut worker = Worker::new(Processor { env: &later, ..processor }, &keeper, route);
+    worker.gave_up(claimed).await.unwrap();
+    assert!(!store.gate(&target).await.unwrap().counts(&id));
+}
+
+#[tokio::test]
+async fn a_delivery_that_comes_to_no_call_gives_back_the_place_that_was_kept_while_it_waited() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(ONE_OF_EACH).unwrap();
+    freeze(&store, "0a").await;
+    let (env, pool, id) = (Still(1_000_000), Pool::new("r"), BatchId::new("0a"));
+    let notebook = Notebook::default();
+    let processor = processor(&store, &outbox, &env, &routes, &notebook);
+    let read = store.batch(&id).await.unwrap().unwrap();
+    let target = Scope::Target(read.target.whole());
+    let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
+    let kept = Gate { revision: Revision(1), in_flight: kept, ..Gate::default() };
+    store.store_gate(&target, &kept, env.now()).await.unwrap();
+    let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
+    let lost = keeper("1");
+    lost.open().await.unwrap().unwrap();
+    let beat = store.session(lost.id()).await.unwrap().unwrap().beat;
+    store.end_session(lost.id(), beat).await.unwrap();
+    let tried = processor.try_claim(read.clone(), &lost).await.unwrap();
+    assert!(matches!(tried, Tried::Not(Processed::ClaimLost)), "{tried:?}");
+    assert!(!store.gate(&target).await.unwrap().counts(&id), "nobody calls it");
+    // One that passed the gate before, by what it read of the batch, would call it without a place.
+    let other = keeper("9");
+    other.open().await.unwrap().unwrap();
+    let tried = processor.try_claim(read, &other).await;
+    assert!(matches!(tried, Err(Error::Conflict(_))), "{tried:?}");
+    let again = store.batch(&id).await.unwrap().unwrap();
+    let tried = processor.try_claim(again, &other).await.unwrap();
+    assert!(matches!(tried, Tried::Claimed(_)), "{tried:?}");
+}
+
+#[tokio::test]
+async fn a_ticket_is_written_into_its_batch_though_one_that_gave_up_has_written_that_meanwhile() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(ONE_OF_EACH).unwrap();
+    freeze(&store, "0a").await;
+    let (env, id, notebook) = (Still(1_000_000), BatchId::new("0a"), Notebook::default());
+    let processor = processor(&store, &outbox, &env, &routes, &notebook);
+    let read = store.batch(&id).await.unwrap().unwrap();
+    let taken = [(BatchId::new("other"), env.now().plus_ms(70_000))].into();
+    let full = Gate { revision: Revision(1), in_flight: taken, ..Gate::default() };
+    store.store_gate(&Scope::Target(read.target.whole()), &full, env.now()).await.unwrap();
+    store.store(&read.clone().noted(), Assumes::At(read.revision)).await.unwrap();
+    let session = SessionId::within(&Pool::new("r"), "9");
+    let keeper = Keeper::new(&store, &env, Timing::default(), session, "9");
+    keeper.open().await.unwrap().unwrap();
+    let processed = processor.process(read, &keeper).await.unwrap();
+    assert!(matches!(processed, Processed::Waits(_)), "{processed:?}");
+    assert!(store.batch(&id).await.unwrap().unwrap().ticket.is_some(), "nobody has its ticket but itself");
+}
+
+const CALLED: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: { http: { url: 'https://x' } }, \
+                      limits: { in_flight_per_target: 1 } }]";
+
+#[tokio::test]
+async fn a_claim_whose_batch_waited_for_its_place_has_no_more_time_and_its_place_lasts_longer() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(CALLED).unwrap();
+    freeze(&store, "0a").await;
+    let (env, id, notebook) = (Asleep(AtomicU64::new(1_000_000)), BatchId::new("0a"), Notebook::default());
+    let processor = Processor {
+        store: &store,
+        outbox: &outbox,
+        downstream: &Silent,
+        env: &env,
+        routes: &routes,
+        patience_ms: 1,
+        notebook: &notebook,
+    };
+    let read = store.batch(&id).await.unwrap().unwrap();
+    let (begun, of_other) = (env.now(), env.now().plus_ms(1_000));
+    let full = Gate { revision: Revision(1), in_flight: [(BatchId::new("other"), of_other)].into(), ..Gate::default() };
+    store.store_gate(&Scope::Target(read.target.whole()), &full, begun).await.unwrap();
+    let session = SessionId::within(&Pool::new("r"), "9");
+    let keeper = Keeper::new(&store, &env, Timing::default(), session, "9");
+    let Tried::Claimed(claimed) = processor.try_claim(read, &keeper).await.unwrap() else {
+        panic!("it waits in place")
+    };
+    let (waited_ms, place) = (env.now().since(begun), &claimed.held[0]);
+    assert!(waited_ms >= 1_000, "{waited_ms}");
+    assert!(place.lease.since(claimed.deadline) >= 1_000, "{place:?}, {:?}", claimed.deadline);
+    let lease_ms = processor.lease_ms(routes.get(&RouteName::new("r")).unwrap());
+    assert_eq!(claimed.deadline, begun.plus_ms(lease_ms), "its function's time is not longer");
+}
