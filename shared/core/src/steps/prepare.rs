@@ -1,8 +1,8 @@
 //! Everything between the gates and a claim that can fail or take time: the batch is named in the session, and its
 //! members are read.
 //!
-//! A batch that is back for the time of its ticket waits for that first. Meanwhile this is done for it, so that a place
-//! that comes back stays empty for less long.
+//! A batch that waits in place for a place that it is going to bid for has this done meanwhile, so that the place stays
+//! empty for less long.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub(super) type InHand = Result<Option<Members>, Error>;
 const JUST_NOW_MS: u64 = 50;
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
-    /// Passes the gates. A batch that waits in place is taken in hand meanwhile; if it does not pass, it is no longer.
+    /// Passes the gates. A batch that waits in place to bid is taken in hand meanwhile; if it does not pass, it is no longer.
     ///
     /// # Errors
     /// A port did not answer; places may be held then, until their lease is over.
@@ -87,8 +87,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         keeper: &Keeper<'_, S, E>,
     ) -> Result<Prepared, Error> {
         let in_hand = match in_hand {
-            Some(in_hand) => in_hand,
-            None => self.take_in_hand(batch, keeper).await,
+            Some(Ok(in_hand)) => Ok(in_hand),
+            // What could not be read while it waited may be read by now.
+            Some(Err(_)) | None => self.take_in_hand(batch, keeper).await,
         };
         let Some(tasks) = in_hand? else { return Ok(Prepared::SessionLost) };
         let ahead_ms = start.since(self.env.now());

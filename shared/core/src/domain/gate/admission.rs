@@ -157,7 +157,12 @@ impl Gate {
     }
 
     /// The gap is that of the rate, or as long as places take to become free.
-    fn keep_pace(&mut self, Limits { in_flight, gap_ms, .. }: Limits, lease_until: Timestamp, now: Timestamp) {
+    pub(super) fn keep_pace(
+        &mut self,
+        Limits { in_flight, gap_ms, .. }: Limits,
+        lease_until: Timestamp,
+        now: Timestamp,
+    ) {
         let pace_ms = in_flight.map_or(0, |most| self.pace_ms(most, lease_until, now));
         let rate_ms = gap_ms.unwrap_or(0);
         let (gap_ms, old) = (pace_ms.max(rate_ms), self.line.gap_ms);

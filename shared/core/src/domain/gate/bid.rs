@@ -80,6 +80,7 @@ impl Gate {
     #[must_use]
     pub fn up_to_date(&self, bid: &Bid, lease: Timestamp, now: Timestamp) -> Option<Self> {
         let mut next = self.written_for(&bid.batch);
+        next.keep_pace(Limits { in_flight: Some(bid.places), ..Limits::default() }, lease, now);
         next.follow(bid.slot, (bid.places, 0), now, lease);
         let wrong_ms = next.line.next_at.0.abs_diff(self.line.next_at.0);
         (bid.slot.is_multiple_of(WHOLE_EVERY) || wrong_ms > MOST_WRONG_MS).then_some(next)

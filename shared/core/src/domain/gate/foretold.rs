@@ -29,7 +29,7 @@ pub struct Recalls<'a> {
     pub batch: &'a BatchId,
     /// Of which Target.
     pub target: &'a Target,
-    /// Whether it has no ticket, of no gate.
+    /// Whether it has no ticket, of no gate, and nobody has claimed it, and so taken a place for it.
     pub is_new: bool,
     /// How it asks here.
     pub asks: Asks,
@@ -60,7 +60,7 @@ impl Gate {
         match (self.admit(batch, asks, limits, seen_at, seen_at.plus_ms(lease_ms)), asks) {
             (Admission::Admitted(None, _), _) if limits == Limits::default() => Foretold::AllPass,
             // A ticket that the gate did not know yet is none that is lost.
-            (Admission::LinesUp { stretch }, _) if is_fresh && is_new => Foretold::LinesUp(stretch),
+            (Admission::LinesUp { stretch }, _) if age_ms <= FRESH_MS && is_new => Foretold::LinesUp(stretch),
             (Admission::Later { gate: None, ticket: Some(number), at: until }, _) => {
                 let ahead_ms = until.since(now);
                 let is_far = ahead_ms > IN_PLACE_MS && ahead_ms >= age_ms;

@@ -17,7 +17,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             let sight = self.sightings.and_then(|sightings| sightings.recent(&scope, now));
             let Some((gate, seen_at)) = sight else { return Ok(None) };
             since = since.min(seen_at);
-            let (batch, is_new, asks) = (&visit.batch.id, visit.ticket().is_none(), visit.asks(&scope));
+            let is_new = visit.ticket().is_none() && visit.batch.claimed_by().is_none();
+            let (batch, asks) = (&visit.batch.id, visit.asks(&scope));
             let who = Recalls { batch, target: &target, is_new, asks, lease_ms, seen_at, since };
             return Ok(match gate.foretells(&who, limits, now) {
                 Foretold::AllPass => continue,

@@ -125,7 +125,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         let (batch, now) = (&visit.batch.id, self.env.now());
         // One call more goes by the lease that its claim knows.
         let lease = if asks == Asks::Again { visit.lease_until } else { visit.lease_from(now) };
-        let has_bid = offer.is_some();
+        let (has_bid, asked) = (offer.is_some(), lease);
         let gate = match offer {
             Some(Offer { bid, .. }) => {
                 let gate = self.store.take_place(scope, &bid, lease, now).await?;
@@ -147,14 +147,16 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 if let (Some(_), Asks::With(number), false) = (&next, asks, has_bid) {
                     // A bid is not refused because another batch was faster, unless that has taken the last place.
                     let offer = visit.offer((scope, &gate), number, limits, now);
-                    if let Some(offer) = offer.filter(|offer| offer.bid.has_turn(&gate)) {
+                    if let Some(offer) = offer.filter(|offer| gate.with_bid(&offer.bid, lease, now).is_some()) {
                         return Ok(Heard::MayBid(offer));
                     }
                 }
                 // Where no places are limited, the gate counts nobody.
                 let lease = next.as_ref().and_then(|gate| gate.lease(batch, now));
                 if self.is_written(scope, next.map(|gate| visit.signed(gate)), now).await? {
-                    let place = Place::of(&gate, (start, lease), gate.lease(batch, now).is_none(), now);
+                    // A bid whose answer was lost may have taken it.
+                    let is_taken = gate.lease(batch, now).is_none_or(|until| has_bid && until == asked);
+                    let place = Place::of(&gate, (start, lease), is_taken, now);
                     return Ok(Heard::Went(Went::Through(place)));
                 }
             }
@@ -194,9 +196,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         let Some(gate) = self.store.take_ticket(scope, seen, stretch, now).await? else { return Ok(None) };
         self.note(scope, &gate, now);
         let Some((number, own)) = gate.last_ticket(stretch) else { return Ok(None) };
-        // If nothing is in its way, it waits for the time that it has, or for no place.
+        // If nothing is in its way, it waits for the time that it has, or for no place; nor if it has a place already.
         let free = if limits.in_flight.is_some() { now } else { own };
-        let at = gate.time_for(number, limits, now, visit.lease_from(now)).unwrap_or(free);
+        let waits = gate.time_for(number, limits, now, visit.lease_from(now));
+        let at = waits.filter(|_| gate.lease(&visit.batch.id, now).is_none()).unwrap_or(free);
         let ticket = Some(visit.with((scope, &gate), number, limits, at));
         Ok(Some((gate, Wait { until: Some(at), ticket })))
     }
