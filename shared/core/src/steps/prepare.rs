@@ -39,7 +39,8 @@ pub(super) type InHand = Result<Option<Members>, Error>;
 const JUST_NOW_MS: u64 = 50;
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
-    /// Passes the gates. A batch that waits in place to bid is taken in hand meanwhile; if it does not pass, it is no longer.
+    /// Passes the gates. A batch that waits in place to bid is taken in hand meanwhile; if it does not pass, it is no
+    /// longer.
     ///
     /// # Errors
     /// A port did not answer; places may be held then, until their lease is over.
