@@ -342,7 +342,7 @@ impl Batch {
         Self { ticket: Some(ticket), ..self.revised(status) }.due_at(due)
     }
 
-    /// This batch as it is, written anew.
+    /// This batch as it is, written anew: a claim by what was read before is refused.
     pub fn noted(self) -> Self {
         self.revised(self.status.clone())
     }
@@ -410,11 +410,6 @@ impl Batch {
     /// The same write, with another time for others to look at the batch.
     pub fn due_at(self, due: Timestamp) -> Self {
         Self { due, ..self }
-    }
-
-    /// This batch as it is, written once more: a claim by what was read before is refused.
-    pub fn rewritten(&self) -> Self {
-        self.revised(self.status.clone())
     }
 
     fn revised(&self, status: Status) -> Self {

@@ -37,8 +37,7 @@ impl Bid {
     }
 
     /// Whether it has its turn at this gate: all before it have gone, or it was passed by.
-    #[must_use]
-    pub const fn has_turn(&self, gate: &Gate) -> bool {
+    pub(super) const fn has_turn(&self, gate: &Gate) -> bool {
         if self.is_next { gate.turn == self.slot } else { gate.turn > self.slot }
     }
 

@@ -1,7 +1,7 @@
 //! What a sight of a gate, a moment ago, says of a batch's turn: how long it has to wait, and never that it may go.
 
 use super::{Admission, Asks, Gate, IN_PLACE_MS, Limits};
-use crate::domain::id::{BatchId, Target};
+use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 
 /// What a sight says.
@@ -27,8 +27,6 @@ pub enum Foretold {
 pub struct Recalls<'a> {
     /// Which batch.
     pub batch: &'a BatchId,
-    /// Of which Target.
-    pub target: &'a Target,
     /// Whether it has no ticket, of no gate, and nobody has claimed it, and so taken a place for it.
     pub is_new: bool,
     /// How it asks here.
@@ -50,8 +48,8 @@ impl Gate {
     /// now.
     #[must_use]
     pub fn foretells(&self, who: &Recalls<'_>, limits: Limits, now: Timestamp) -> Foretold {
-        let Recalls { batch, target, is_new, asks, lease_ms, seen_at, since } = *who;
-        if !self.is_open(seen_at) || self.holds_back(target, seen_at).is_some() {
+        let Recalls { batch, is_new, asks, lease_ms, seen_at, since } = *who;
+        if !self.is_open(seen_at) {
             return Foretold::Nothing;
         }
         let age_ms = now.since(since);

@@ -10,7 +10,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// How long a batch has to wait that has a ticket, and what it may bid for then. A new ticket is taken from the
     /// line as that is now. `None`: the batch is to look.
     pub(super) async fn foresee(&self, visit: &Visit<'_>) -> Result<Option<(Wait, Option<Offer>)>, Error> {
-        let (now, target) = (self.env.now(), visit.batch.target.whole());
+        let now = self.env.now();
         let lease_ms = visit.lease_from(now).since(now);
         let mut since = now;
         for (scope, limits) in visit.gates() {
@@ -19,7 +19,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             since = since.min(seen_at);
             let is_new = visit.ticket().is_none() && visit.batch.claimed_by().is_none();
             let (batch, asks) = (&visit.batch.id, visit.asks(&scope));
-            let who = Recalls { batch, target: &target, is_new, asks, lease_ms, seen_at, since };
+            let who = Recalls { batch, is_new, asks, lease_ms, seen_at, since };
             return Ok(match gate.foretells(&who, limits, now) {
                 Foretold::AllPass => continue,
                 Foretold::Nothing => None,

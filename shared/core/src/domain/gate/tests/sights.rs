@@ -6,9 +6,8 @@ const LEASE_MS: u64 = 10_000;
 
 /// What the gate foretells to `b`, which asks so.
 fn foretold(gate: &Gate, (asks, is_new): (Asks, bool), limits: Limits, (seen_at, now): (u64, u64)) -> Foretold {
-    let (batch, target) = (&BatchId::new("b"), &Target::of(&RouteName::new("r"), "t"));
-    let seen_at = Timestamp(seen_at);
-    let who = Recalls { batch, target, is_new, asks, lease_ms: LEASE_MS, seen_at, since: seen_at };
+    let (batch, seen_at) = (&BatchId::new("b"), Timestamp(seen_at));
+    let who = Recalls { batch, is_new, asks, lease_ms: LEASE_MS, seen_at, since: seen_at };
     gate.foretells(&who, limits, Timestamp(now))
 }
 
