@@ -109,7 +109,8 @@ impl<Q: Outbox + Send + 'static> Desk<Q> {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders::default(),
-            notebook: Arc::default(),
+            rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         });

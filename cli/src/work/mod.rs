@@ -21,9 +21,8 @@ use groupage_core::domain::{Pool, Retryable, RouteName, SessionId};
 use groupage_core::ports::Env;
 use groupage_core::routes::{Route, Routes};
 use groupage_core::steps;
-use groupage_core::steps::announce::Refused;
+use groupage_core::steps::announce::{Announced, Refused};
 use groupage_core::steps::keeper::{Keeper, Lost};
-use groupage_core::steps::notebook::Notebook;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::work::{Worked, Worker};
 
@@ -94,7 +93,7 @@ const ONLY_PULL: &str = "only `downstream: pull` leaves batches to workers";
 struct Post {
     stack: Arc<AwsStack>,
     exec: Traced<Exec>,
-    notebook: Notebook,
+    announced: Announced,
     route: RouteName,
     patience_ms: u64,
     /// This many batches are left to do; `None` for no end.
@@ -114,7 +113,7 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     let post = Post {
         stack,
         exec: Traced::new(Exec::new(&options.exec, options.timeout), spans.clone()),
-        notebook: Notebook::default(),
+        announced: Announced::default(),
         route: RouteName::new(&options.route),
         patience_ms: u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX),
         left: Cell::new(options.batches),
@@ -204,7 +203,7 @@ impl Post {
                 env,
                 routes: &routes,
                 patience_ms,
-                notebook: &self.notebook,
+                announced: &self.announced,
             };
             let mut worker = Worker::new(processor, keeper, self.route.clone());
             while Arc::ptr_eq(&routes, &self.routes().await?) {
@@ -212,7 +211,7 @@ impl Post {
                     return Ok(());
                 }
                 let turned = self.turn(&mut worker).await;
-                let Refused { untold, undeliverable, refusal } = self.notebook.announced.take();
+                let Refused { untold, undeliverable, refusal } = self.announced.take();
                 if untold + undeliverable > 0 {
                     let refusal = refusal.unwrap_or_default();
                     tracing::warn!(untold, undeliverable, refusal, "notices of outages are refused");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use groupage_core::steps::notebook::Notebook;
+use groupage_core::steps::register::{Asked, Rations};
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::TestEnv;
@@ -27,7 +27,8 @@ pub struct Machine {
     free_at: Arc<Mutex<Instant>>,
     /// What is left of the SDK's budget for repeats.
     tokens: Arc<AtomicI64>,
-    notebook: Arc<Notebook>,
+    rations: Arc<Rations>,
+    asked: Arc<Asked>,
 }
 
 /// The SDK's budget for repeats, what one costs, and what a request that needed none gives back (AWS SDKs and tools
@@ -48,13 +49,19 @@ impl Machine {
             call_cpu: CALL_CPU.div_f64(share),
             free_at: Arc::new(Mutex::new(Instant::now())),
             tokens: Arc::new(AtomicI64::new(TOKENS)),
-            notebook: Arc::default(),
+            rations: Arc::default(),
+            asked: Arc::default(),
         }
     }
 
-    /// What its steps keep in mind.
-    pub(crate) fn notebook(&self) -> Arc<Notebook> {
-        Arc::clone(&self.notebook)
+    /// What register-task remembers in it of Targets that were throttled.
+    pub(crate) fn rations(&self) -> Arc<Rations> {
+        Arc::clone(&self.rations)
+    }
+
+    /// And for which it has lately asked for a leader.
+    pub(crate) fn asked(&self) -> Arc<Asked> {
+        Arc::clone(&self.asked)
     }
 
     /// Whether the SDK tries a throttled request again.

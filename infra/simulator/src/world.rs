@@ -229,7 +229,8 @@ impl World {
     fn function(&self, machine: Machine, chain: Chain) -> Function {
         Stack {
             store: self.tables.seen_by(machine.clone()),
-            notebook: machine.notebook(),
+            rations: machine.rations(),
+            asked: machine.asked(),
             queues: Wired { queues: Arc::clone(&self.queues), machine, chain },
             env: self.env.clone(),
             timing: Timing::default(),

@@ -94,9 +94,9 @@ const MOST: [(&str, &str, Most); 26] = [
     (RATE, "`share: { by: target }`", (0.05, 0.05, 0.02)),
     (RATE, "`share` with `weight`s from 1 to 10", (0.05, 0.05, 0.02)),
     (RATE, "`priority`, one in ten is urgent", (0.03, 0.08, 0.01)),
-    (PLACES, "`share: { by: target }`", (0.15, 0.30, 0.05)),
-    (PLACES, "`share` with `weight`s from 1 to 10", (0.15, 0.30, 0.05)),
-    (PLACES, "`priority`, one in ten is urgent", (0.15, 0.30, 0.05)),
+    (PLACES, "`share: { by: target }`", (0.15, 0.15, 0.05)),
+    (PLACES, "`share` with `weight`s from 1 to 10", (0.15, 0.15, 0.05)),
+    (PLACES, "`priority`, one in ten is urgent", (0.15, 0.15, 0.05)),
 ];
 const BURST: &str = "1,000 tasks of one Target, elected";
 const EXPRESS: &str = "the same on the express path";

@@ -25,9 +25,9 @@ use groupage_aws::{Downstreams, Dynamo, Sqs, System};
 use groupage_core::domain::{Exception, Pool, Reason, Results, RouteName, SessionId, TaskId};
 use groupage_core::ports::Env;
 use groupage_core::routes::Allowed;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::follow_up::Counts;
 use groupage_core::steps::keeper::Keeper;
-use groupage_core::steps::notebook::Notebook;
 use groupage_core::steps::process::{Claimed, Processor};
 use groupage_core::steps::work::Worker;
 
@@ -65,7 +65,7 @@ pub async fn drain(
         env,
         routes: &routes,
         patience_ms: 60_000,
-        notebook: &Notebook::default(),
+        announced: &Announced::default(),
     };
     // The workers of a route find each other by their sessions, and divide its batches.
     let session = SessionId::within(&Pool::of_route(route), &env.fresh_id());

@@ -16,8 +16,7 @@ use groupage_core::domain::id::TaskId;
 use groupage_core::memory::{Delivery, MemoryStore};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
-use groupage_core::steps::notebook::Notebook;
-use groupage_core::steps::register::{Record, Report};
+use groupage_core::steps::register::{Asked, Record, Report};
 use tokio::sync::Notify;
 
 use crate::clock::TestEnv;
@@ -58,8 +57,8 @@ pub struct World {
     /// What befell whom.
     pub fate: Arc<Fate>,
     pub(crate) setting: Setting,
-    /// What its processes keep in mind. They share it, though one of them may die.
-    pub(crate) notebook: Notebook,
+    /// For which Targets the processes that register tasks have asked for a leader.
+    pub(crate) asked: Asked,
     pub(crate) jobs: Mutex<Jobs>,
     pub(crate) jobs_changed: Notify,
     pub(crate) fan_outs: Mutex<Vec<Arc<FanOut>>>,
@@ -101,7 +100,7 @@ impl World {
             ),
             env,
             setting,
-            notebook: Notebook::default(),
+            asked: Asked::default(),
             jobs: Mutex::default(),
             jobs_changed: Notify::new(),
             fan_outs: Mutex::default(),

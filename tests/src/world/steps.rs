@@ -11,6 +11,7 @@ use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::erase::{self, Erasing};
@@ -45,7 +46,7 @@ impl World {
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
         let (store, queues) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
         let deadline = process.env().now().plus_ms(TASKS.budget_ms());
-        let (env, rations, asked) = (process.env(), &Rations::default(), &self.notebook.asked);
+        let (env, rations, asked) = (process.env(), &Rations::default(), &self.asked);
         Register { store: &store, queues: &queues, env, routes, deadline, rations, asked }.run(records).await
     }
 
@@ -140,7 +141,7 @@ impl World {
                     routes,
                     timing,
                     worker: "test",
-                    notebook: &self.notebook,
+                    announced: &Announced::default(),
                 };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
                 Ok(!step.run(message, delivery).await?.keeps_its_message())
@@ -188,7 +189,7 @@ impl World {
             env,
             routes: &self.routes,
             patience_ms: 10_000,
-            notebook: &self.notebook,
+            announced: &Announced::default(),
         };
         let mut worker = Worker::new(processor, &keeper, route);
         let work = async {

@@ -143,7 +143,8 @@ fn stack() -> entry::Stack<MemoryStore, MemoryQueues, TestEnv> {
         lifetimes: Lifetimes::default(),
         worker: "test".to_owned(),
         senders: Senders::default(),
-        notebook: Arc::default(),
+        rations: Arc::default(),
+        asked: Arc::default(),
         logs_targets: true,
         spans: Default::default(),
     }

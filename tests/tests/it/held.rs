@@ -4,8 +4,8 @@ use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::message::Handle;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::{Result, layer};
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::handle::{self, HandleBatch};
-use groupage_core::steps::notebook::Notebook;
 use groupage_tests::prelude::*;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -75,7 +75,7 @@ async fn a_renewal_under_way_does_not_come_between_the_last_look_at_the_gate_and
         routes: &world.routes,
         timing: Timing::default(),
         worker: "w",
-        notebook: &Notebook::default(),
+        announced: &Announced::default(),
     };
     step.run(message, handle::Delivery { receipt: "r", received: 1 }).await.unwrap();
     let since_the_look = looked_at_the_call.into_inner().unwrap();

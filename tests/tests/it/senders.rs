@@ -33,7 +33,8 @@ impl Intake {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders { own: principals(OWN), trusted: principals(API) },
-            notebook: Arc::default(),
+            rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         })

@@ -65,7 +65,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         target: target.clone(),
         waits: 1,
         nudge: 1,
-        ticket: (!bare).then_some(Ticket { of: Of::Route, number: 5, attempts: 1, at: Timestamp(7) }),
+        ticket: (!bare).then_some(Ticket { of: Of::Route, number: 5, attempts: 1 }),
         copies,
     };
     vec![

@@ -24,9 +24,9 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Pool, SessionId, TaskId};
 use groupage_core::ports::{Destination, Env, Freshness, Outgoing, Sessions, Tasks, send_all};
 use groupage_core::routes::Routes;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::failed::Failing;
 use groupage_core::steps::keeper::Keeper;
-use groupage_core::steps::notebook::Notebook;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::work::{Worked, Worker};
 use groupage_doctor::Finding;
@@ -141,7 +141,7 @@ impl Exercise {
             env: &System,
             routes,
             patience_ms: ANSWER_MS,
-            notebook: &Notebook::default(),
+            announced: &Announced::default(),
         };
         let mut worker = Worker::new(processor, keeper, canary::route());
         loop {

@@ -34,7 +34,8 @@ pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
         lifetimes: Lifetimes::default(),
         worker: "bench".to_owned(),
         senders: Senders::default(),
-        notebook: Arc::default(),
+        rations: Arc::default(),
+        asked: Arc::default(),
         logs_targets: true,
         spans: Default::default(),
     };

@@ -2,7 +2,7 @@
 
 use groupage_aws::Place;
 use groupage_aws::price::Image;
-use groupage_core::domain::gate::{Bid, Gate, Scope};
+use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
 use groupage_core::domain::{BatchId, Seq, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Gates, Locks, Released, Result, Signalled, Stored};
@@ -86,22 +86,16 @@ impl Gates for Store {
         self.write(keys(&scope.key()), || self.gate_image(scope), write, Option::is_some).await
     }
 
-    async fn take_place(&self, scope: &Scope, bid: &Bid, lease: Timestamp, now: Timestamp) -> Result<Gate> {
-        self.tables.count_gate(|requests| requests.writes += 1);
-        let write = self.inner.take_place(scope, bid, lease, now);
-        let did = |gate: &Gate| bid.is_won(gate, lease);
-        self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
-    }
-
     async fn give_back(
         &self,
         scope: &Scope,
         batch: &BatchId,
         lease: Timestamp,
         ended: Option<Timestamp>,
-    ) -> Result<Option<Gate>> {
+    ) -> Result<Stored> {
         self.tables.count_gate(|requests| requests.writes += 1);
         let write = self.inner.give_back(scope, batch, lease, ended);
-        self.write(keys(&scope.key()), || self.gate_image(scope), write, Option::is_some).await
+        let did = |stored: &Stored| *stored == Stored::Yes;
+        self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }
 }

@@ -35,14 +35,8 @@ pub(crate) enum Clause {
     KeyAbsent(String),
     /// The attribute, which some caller's key names, is there.
     KeyPresent(String),
-    /// The attribute is a map with fewer keys than this.
-    HasFewer(&'static str, AttributeValue),
-    /// The attribute is not there, or a map that does not have this key.
-    AbsentWithin(&'static str, String),
     /// The attribute is a map that has this key.
     PresentWithin(&'static str, String),
-    /// The attribute is not there, or a map that does not have this key, or has it with this number or a lower one.
-    AbsentOrAtMostWithin(&'static str, String, AttributeValue),
     /// The attribute is a map that has this key, with this number or a lower one.
     AtMostWithin(&'static str, String, AttributeValue),
 }
@@ -120,12 +114,6 @@ impl Terms {
             Clause::AtMostWithin(map, key, value) => {
                 format!("{} <= {}", self.path(&[map, key]), self.value(value.clone()))
             }
-            Clause::AbsentOrAtMostWithin(map, key, value) => {
-                let (path, value) = (self.path(&[map, key]), self.value(value.clone()));
-                format!("(attribute_not_exists({path}) OR {path} <= {value})")
-            }
-            Clause::HasFewer(map, value) => format!("size({}) < {}", self.name(map), self.value(value.clone())),
-            Clause::AbsentWithin(map, key) => format!("attribute_not_exists({})", self.path(&[map, key])),
             Clause::PresentWithin(map, key) => format!("attribute_exists({})", self.path(&[map, key])),
         }
     }
@@ -217,13 +205,6 @@ impl Change {
     pub(crate) fn increase(mut self, attribute: &'static str, value: AttributeValue) -> Self {
         let (name, value) = (self.terms.name(attribute), self.terms.value(value));
         self.sets.push(format!("{name} = {name} + {value}"));
-        self
-    }
-
-    /// Gives what lies in a map a value.
-    pub(crate) fn set_within(mut self, path: [&str; 2], value: AttributeValue) -> Self {
-        let assignment = format!("{} = {}", self.terms.path(&path), self.terms.value(value));
-        self.sets.push(assignment);
         self
     }
 

@@ -74,7 +74,8 @@ impl AwsStack {
             lifetimes: config::lifetimes_from_env()?,
             worker,
             senders: config::senders_from_env(),
-            notebook: Arc::default(),
+            rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: config::logs_targets_from_env(),
             spans: Spans::from_env(),
         })

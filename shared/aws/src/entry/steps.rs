@@ -10,12 +10,11 @@ use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
 use groupage_core::routes::Routes;
-use groupage_core::steps::announce::Refused;
+use groupage_core::steps::announce::{Announced, Refused};
 use groupage_core::steps::elect::{self, ElectLeader};
 use groupage_core::steps::group::{self, GroupBatch};
 use groupage_core::steps::handle::{self, Delivery, HandleBatch};
-use groupage_core::steps::notebook::Notebook;
-use groupage_core::steps::register::{Record, Register};
+use groupage_core::steps::register::{Asked, Rations, Record, Register};
 use groupage_core::steps::sweep::{self, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::{Error, follow_up};
@@ -47,8 +46,10 @@ pub struct Stack<S, Q, E> {
     pub worker: String,
     /// What the senders of task messages may say.
     pub senders: Senders,
-    /// What this process keeps in mind.
-    pub notebook: Arc<Notebook>,
+    /// What this process remembers of Targets that were throttled.
+    pub rations: Arc<Rations>,
+    /// For which Targets this process has lately asked for a leader.
+    pub asked: Arc<Asked>,
     /// Whether logs name Targets, which may be somebody's; else they name the route.
     pub logs_targets: bool,
     /// Where spans go.
@@ -76,8 +77,8 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
         env: &stack.env,
         routes: &routes,
         deadline,
-        rations: &stack.notebook.rations,
-        asked: &stack.notebook.asked,
+        rations: &stack.rations,
+        asked: &stack.asked,
     };
     let records = event
         .records
@@ -217,8 +218,10 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     event: SqsEvent,
 ) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let Stack { store, queues: queue, env, timing, worker, notebook, .. } = stack;
-    let step = HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker, notebook };
+    let Stack { store, queues: queue, env, timing, worker, .. } = stack;
+    let announced = Announced::default();
+    let step =
+        HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker, announced: &announced };
     let step = &step;
     let braked = &Braked::default();
     let fates = records::each(event, |received: Received<Handle>| async move {
@@ -283,7 +286,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         handle::Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
         handle::Outcome::Nothing => {}
     }));
-    let Refused { untold, undeliverable, refusal } = notebook.announced.take();
+    let Refused { untold, undeliverable, refusal } = announced.take();
     let refusal = refusal.unwrap_or_default();
     if untold > 0 {
         warn!(untold, refusal, "notices of outages are refused; the gates remember which, and they are sent again");

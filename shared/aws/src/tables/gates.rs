@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use groupage_core::domain::gate::{
-    Adaptive, Bid, Ends, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch,
+    Adaptive, Ends, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch,
 };
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
 
 use crate::dynamo::expression::{Change, Clause};
-use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number, text};
+use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number};
 use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
-use crate::tables::locks::{IDLE_MS, TABLE, TARGET, TTL, expiry};
+use crate::tables::locks::{IDLE_MS, TABLE, TARGET, TTL};
 
 const REVISION: &str = "Revision";
 const NEXT_CALL: &str = "NextCall";
@@ -22,9 +22,6 @@ const NEXT_TICKET: &str = "NextTicket";
 const GAP_MS: &str = "GapMs";
 const IN_FLIGHT: &str = "InFlight";
 const SHARES: &str = "Shares";
-const TURN: &str = "Turn";
-const PAUSED_UNTIL: &str = "PausedUntil";
-const LATEST: &str = "Latest";
 const ENDS: &str = "Ends";
 const LEFT_MS: &str = "LeftMs";
 /// There only if there is something to tell.
@@ -202,21 +199,6 @@ impl Dynamo {
     fn gate_key<'a>(&'a self, key: &'a str) -> Key<'a> {
         Key::of(&self.tables.locks, Place::Locks, TARGET, key)
     }
-
-    /// Changes a gate: as it is then, or `None` if a clause does not hold.
-    async fn gate_after(
-        &self,
-        what: &'static str,
-        key: &str,
-        change: Change,
-        assumes: &[Clause],
-    ) -> Result<Option<Gate>> {
-        match self.update(what, self.gate_key(key), change, assumes, ReturnValue::AllNew).await? {
-            Written::Done(Some(new)) => gate_of(key, new).map(Some),
-            Written::Done(None) => Err(Error::Broken { what, why: "the answer has no item".to_owned() }),
-            Written::Refused(_) => Ok(None),
-        }
-    }
 }
 
 impl Gates for Dynamo {
@@ -259,36 +241,11 @@ impl Gates for Dynamo {
             change = change.increase_within([SHARES, &id, TICKETS], number(1));
             assumes.push(Clause::PresentWithin(SHARES, id));
         }
-        self.gate_after(WHAT, &key, change, &assumes).await
-    }
-
-    async fn take_place(&self, scope: &Scope, bid: &Bid, lease: Timestamp, now: Timestamp) -> Result<Gate> {
-        let key = scope.key();
-        let batch = bid.batch.as_str();
-        let change = Change::default()
-            .set_within([IN_FLIGHT, batch], number(lease.0))
-            .set(LATEST, text(bid.signature()))
-            .set(TTL, expiry(lease))
-            .add(REVISION, number(1));
-        let (change, turn) = if bid.is_next {
-            (change.set(TURN, number(bid.slot + 1)), Clause::Equals(TURN, number(bid.slot)))
-        } else {
-            (change, Clause::AtLeast(TURN, number(bid.slot + 1)))
-        };
-        let assumes: Vec<Clause> = [
-            turn,
-            Clause::HasFewer(IN_FLIGHT, number(bid.places)),
-            Clause::AbsentWithin(IN_FLIGHT, batch.to_owned()),
-            Clause::AtMost(PAUSED_UNTIL, number(now.0)),
-            Clause::AbsentOrAtMostWithin(HEALTH, "Drains".to_owned(), number(Health::drained(now).0)),
-        ]
-        .into_iter()
-        .chain(["Run", "Held", "Targets", "News"].map(|trouble| Clause::AbsentWithin(HEALTH, trouble.to_owned())))
-        .collect();
-        let written =
-            self.update("take a place at a gate", self.gate_key(&key), change, &assumes, ReturnValue::AllNew).await?;
-        let (Written::Done(item) | Written::Refused(item)) = written;
-        item.map_or_else(|| Ok(Gate::default()), |item| gate_of(&key, item))
+        match self.update(WHAT, self.gate_key(&key), change, &assumes, ReturnValue::AllNew).await? {
+            Written::Done(Some(new)) => gate_of(&key, new).map(Some),
+            Written::Done(None) => Err(Error::Broken { what: WHAT, why: "the answer has no item".to_owned() }),
+            Written::Refused(_) => Ok(None),
+        }
     }
 
     async fn give_back(
@@ -297,15 +254,15 @@ impl Gates for Dynamo {
         batch: &BatchId,
         lease: Timestamp,
         ended: Option<Timestamp>,
-    ) -> Result<Option<Gate>> {
-        const WHAT: &str = "leave a gate";
+    ) -> Result<Stored> {
         let key = scope.key();
         let mut change = Change::default().remove_within([IN_FLIGHT, batch.as_str()]).add(REVISION, number(1));
         if let Some(ended) = ended {
             change = change.add(ENDS, number(1)).add(LEFT_MS, number(lease.since(ended)));
         }
         let assumes = [Clause::AtMostWithin(IN_FLIGHT, batch.as_str().to_owned(), number(lease.0))];
-        self.gate_after(WHAT, &key, change, &assumes).await
+        let written = self.update("leave a gate", self.gate_key(&key), change, &assumes, ReturnValue::None).await?;
+        Ok(Stored::when(matches!(written, Written::Done(_))))
     }
 }
 

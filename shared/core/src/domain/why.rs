@@ -247,8 +247,7 @@ mod tests {
         let limits = Limits { in_flight: Some(1), least: None, gap_ms: Some(100), share: None };
         let line = Line { next: 3, next_at: Timestamp(1_300), gap_ms: 100, ..Line::default() };
         let other = |lease| Gate { line: line.clone(), ..Gate::default() }.with(BatchId::new("other"), lease);
-        let batch =
-            Batch { ticket: Some(Ticket { of: Of::Route, number: 1, attempts: 0, at: Timestamp(7) }), ..frozen() };
+        let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 1, attempts: 0 }), ..frozen() };
         let why = |gate: Gate| batch.waits_for(&[seen(Of::Route, limits, gate)], NOW);
         let paused = Gate { paused_until: Timestamp(1_001), ..other(Timestamp(1_001)) };
         assert_eq!(why(paused), Some(Why::Pause { of: Of::Route, until: Timestamp(1_001) }));

@@ -1,7 +1,7 @@
 //! Gates in memory.
 
 use super::MemoryStore;
-use crate::domain::gate::{Bid, Gate, Scope};
+use crate::domain::gate::{Gate, Scope};
 use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 use crate::ports::{Gates, Result, Stored};
@@ -37,24 +37,17 @@ impl Gates for MemoryStore {
         Ok(taken)
     }
 
-    async fn take_place(&self, scope: &Scope, bid: &Bid, lease: Timestamp, now: Timestamp) -> Result<Gate> {
-        let mut tables = self.tables();
-        let old = tables.gates.get(scope).cloned().unwrap_or_default();
-        let Some(taken) = old.with_bid(bid, lease, now) else { return Ok(old) };
-        tables.gates.insert(scope.clone(), taken.clone());
-        Ok(taken)
-    }
-
     async fn give_back(
         &self,
         scope: &Scope,
         batch: &BatchId,
         lease: Timestamp,
         ended: Option<Timestamp>,
-    ) -> Result<Option<Gate>> {
+    ) -> Result<Stored> {
         let mut tables = self.tables();
         let left = tables.gates.get(scope).and_then(|gate| gate.given_back(batch, lease, ended));
-        tables.gates.extend(left.clone().map(|left| (scope.clone(), left)));
-        Ok(left)
+        let is_written = left.is_some();
+        tables.gates.extend(left.map(|left| (scope.clone(), left)));
+        Ok(Stored::when(is_written))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::declare::port;
 use super::{Result, Stored};
-use crate::domain::gate::{Bid, Gate, Scope};
+use crate::domain::gate::{Gate, Scope};
 use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 
@@ -27,26 +27,15 @@ port! {
             now: Timestamp,
         ) -> Result<Option<Gate>>;
 
-        /// Takes the place that is bid for, until `lease`, whatever was written since the gate was read. Assumes: what
-        /// [`Gate::with_bid`] does; at a gate at which nobody has a place it may refuse. The gate as it is then, with
-        /// the place or without: a repeat finds what it took.
-        async fn take_place(
-            &self,
-            scope: &Scope,
-            bid: &Bid,
-            lease: Timestamp,
-            now: Timestamp,
-        ) -> Result<Gate>;
-
         /// Takes away the place that a batch has until `lease` or earlier, whatever was written since the gate was
-        /// read: the gate as it is then. A later lease is another worker's: then, and if there is none, nothing is
-        /// written, and it is `None`. If its call has `ended` then, the gate learns how much of its lease it had left.
+        /// read. A later lease is another worker's: then, and if there is none, nothing is written. If its call has
+        /// `ended` then, the gate learns how much of its lease it had left.
         async fn give_back(
             &self,
             scope: &Scope,
             batch: &BatchId,
             lease: Timestamp,
             ended: Option<Timestamp>,
-        ) -> Result<Option<Gate>>;
+        ) -> Result<Stored>;
     }
 }

@@ -8,8 +8,8 @@ use futures::future::{self, Either};
 
 use super::Error;
 use super::follow_up::undeliverable;
-pub use super::notebook::{Announced, Refused};
 use super::processor::Processor;
+pub use super::processor::{Announced, Refused};
 use crate::domain::Timestamp;
 use crate::domain::gate::{Event, News, Scope, Tried};
 use crate::domain::notice::{NotificationQueue, is_undeliverable, of_outage};
@@ -68,7 +68,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     async fn give_up_telling(&self, (since, notice): (Timestamp, Option<Outgoing>), error: &ports::Error) -> bool {
         let is_over = is_undeliverable(since, self.env.now());
         let given_up = is_over && self.send_soon(vec![notice.map(undeliverable)]).await.iter().all(Result::is_ok);
-        let mut refused = self.notebook.announced.lock();
+        let mut refused = self.announced.lock();
         *(if given_up { &mut refused.undeliverable } else { &mut refused.untold }) += 1;
         refused.refusal.get_or_insert_with(|| error.to_string());
         given_up

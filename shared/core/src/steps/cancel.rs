@@ -222,7 +222,7 @@ impl<S: Tasks + Batches + Gates + Lanes + Trackers + Streams, Q: Outbox, E: Env>
             }
             Status::Settled { .. } => {
                 // It may have waited with a ticket, and kept a place.
-                Gatekeeper { store, env, sightings: None }.clear(route, &batch).await?;
+                Gatekeeper { store, env }.clear(route, &batch).await?;
                 follow_up::follow_up(store, outbox, env, route, &batch, None).await?;
             }
             // A write would take the claim of its worker away.

@@ -15,12 +15,11 @@ use std::collections::BTreeMap;
 use super::admit::{Away, Gatekeeper, Held, Passed, Wait};
 use super::call::{Members, attempted, members};
 use super::keeper::{Keeper, lives_until};
-use super::prepare::Prepared;
 use super::processor::Processor;
 use super::{Error, follow_up, let_others_go_first};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost};
 use crate::domain::ended::Ended;
-use crate::domain::gate::{Fared, Scope};
+use crate::domain::gate::{Fared, Now, Scope};
 use crate::domain::outcome::{self, Reason, Results, Said, results};
 use crate::domain::task::traces;
 use crate::domain::trace::Traces;
@@ -93,6 +92,14 @@ pub enum Tried {
     Not(Processed),
 }
 
+/// What came of everything between the gates and the claim.
+enum Prepared {
+    /// The members' tasks: the batch can be claimed.
+    Ready(Members),
+    /// There is no claim to be made.
+    Not(Processed),
+}
+
 /// What a claim's last write came to.
 enum Wrote {
     /// The batch is claimed.
@@ -107,6 +114,9 @@ const MARGIN_MS: u64 = 10_000;
 const BISECTION_MS: u64 = 70_000;
 /// How soon a batch asks its gate again that has closed while the batch was on its way to its call, in milliseconds.
 const ASK_AGAIN_MS: u64 = 1_000;
+/// A gate that was open so long ago is not looked at once more before a call, in milliseconds: the claim and the way to
+/// the downstream take about as long.
+const JUST_NOW_MS: u64 = 50;
 /// So often a write of a claimed batch is tried again that got no answer.
 const TRIES: u32 = 6;
 
@@ -171,20 +181,20 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // The process that left them out may have died before all had heard.
         let batch = follow_up::tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
-        let (passed, in_hand) = self.pass(route, &batch, keeper, lease_until).await?;
-        let (held, start, seen_open, in_trouble, have_news) = match passed {
-            Passed::No(wait) => {
-                self.remember(&batch, wait).await?;
-                return Ok(Tried::Not(Processed::Waits(wait)));
-            }
-            Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
-            Passed::Yes { held, start, seen_open, in_trouble, have_news } => {
-                (held, start, seen_open, in_trouble, have_news)
-            }
-        };
+        let (held, start, seen_open, in_trouble, have_news) =
+            match self.gatekeeper().admit(route, &batch, keeper.id(), lease_until).await? {
+                Passed::No(wait) => {
+                    self.remember(&batch, wait).await?;
+                    return Ok(Tried::Not(Processed::Waits(wait)));
+                }
+                Passed::Away(away) => return self.stay_away(route, batch, away).await.map(Tried::Not),
+                Passed::Yes { held, start, seen_open, in_trouble, have_news } => {
+                    (held, start, seen_open, in_trouble, have_news)
+                }
+            };
         // The worker that was to tell may have died, or its queue refused.
         self.announce(route, &have_news).await;
-        let tried = match self.prepare(route, &batch, in_hand, (start, seen_open), keeper).await {
+        let tried = match self.prepare(route, &batch, (start, seen_open), keeper).await {
             Ok(Prepared::Ready(tasks)) => match self.write(route, &batch, &tasks, keeper).await {
                 Ok(Some(Wrote::Claim(batch))) => {
                     // Its places are leased for longer if it waited for one, but its function's time is not.
@@ -195,10 +205,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 Ok(None) => Err(Error::Conflict("claiming a batch")),
                 Err(error) => Err(error),
             },
-            Ok(Prepared::SessionLost) => Ok(Processed::ClaimLost),
-            Ok(Prepared::Closed(Some(until))) => Ok(Processed::Waits(Wait::until(until))),
-            // The gate says for how long when it is asked again.
-            Ok(Prepared::Closed(None)) => Ok(Processed::Away(self.env.now().plus_ms(ASK_AGAIN_MS))),
+            Ok(Prepared::Not(why)) => Ok(why),
             Err(error) => Err(error),
         };
         // Not in hand, even if only the answer was lost: then the claim is there, and made again.
@@ -242,6 +249,34 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     fn results(&self, route: &Route, batch: &Batch, tasks: &Members, said: BTreeMap<TaskId, Said>) -> Results {
         let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
         results(said, &attempted(batch, tasks), route.retry.attempts, delay_ms)
+    }
+
+    /// All that can fail or take time between the gates and the claim.
+    async fn prepare(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        (start, seen_open): (Timestamp, Timestamp),
+        keeper: &Keeper<'_, S, E>,
+    ) -> Result<Prepared, Error> {
+        let (named, tasks) = futures::join!(keeper.name(&batch.id), members(self.store, batch));
+        if named?.is_err() {
+            return Ok(Prepared::Not(Processed::ClaimLost));
+        }
+        let tasks = tasks?;
+        let ahead_ms = start.since(self.env.now());
+        self.env.sleep(ahead_ms).await;
+        if self.env.now().since(seen_open) <= JUST_NOW_MS {
+            return Ok(if keeper.is_trusted() { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) });
+        }
+        // A pause may have begun since the batch was let through.
+        match self.gatekeeper().says_now(route, batch, ahead_ms > 0).await? {
+            Now::Go => {}
+            Now::Closed(Some(until)) => return Ok(Prepared::Not(Processed::Waits(Wait::until(until)))),
+            // The gate says for how long when it is asked again.
+            Now::Closed(None) => return Ok(Prepared::Not(Processed::Away(self.env.now().plus_ms(ASK_AGAIN_MS)))),
+        }
+        Ok(if keeper.is_trusted() { Prepared::Ready(tasks) } else { Prepared::Not(Processed::ClaimLost) })
     }
 
     /// A batch that must stay away comes back later, unless its outage has lasted for as long as its route waits.
@@ -326,7 +361,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         let is_called = match self.store.batch(&batch.id).await? {
             Some(batch) => match batch.duty(self.env.now()) {
-                Duty::Call => self.put(&batch.clone().noted(), batch.revision).await? == Stored::Conflict,
+                Duty::Call => self.put(&batch.rewritten(), batch.revision).await? == Stored::Conflict,
                 Duty::AskFor { .. } => true,
                 Duty::LookAgain { .. } | Duty::FollowUp | Duty::Nothing => false,
             },
@@ -361,7 +396,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     pub(super) const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {
-        Gatekeeper { store: self.store, env: self.env, sightings: Some(&self.notebook.sightings) }
+        Gatekeeper { store: self.store, env: self.env }
     }
 
     /// How long all calls of a claim may take, and so how long its places last if its worker dies: twice the timeout,

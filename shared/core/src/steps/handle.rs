@@ -6,9 +6,9 @@
 
 use super::Error;
 use super::admit::Wait;
+use super::announce::Announced;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
-use super::notebook::Notebook;
 use super::process::{Processed, Processor};
 use crate::domain::batch::{Assumes, Batch};
 use crate::domain::message::Handle;
@@ -71,8 +71,8 @@ pub struct HandleBatch<'a, S, Q, D, E> {
     pub timing: Timing,
     /// Who it is, for people.
     pub worker: &'a str,
-    /// What the process keeps in mind.
-    pub notebook: &'a Notebook,
+    /// Notes which notices of outages are refused.
+    pub announced: &'a Announced,
 }
 
 /// How a message came.
@@ -112,7 +112,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
             // Sweep took this message for lost and sent a newer one.
             return Ok(Outcome::Nothing);
         }
-        let Self { store, queue, downstream, env, routes, notebook, .. } = *self;
+        let Self { store, queue, downstream, env, routes, announced, .. } = *self;
         let name = batch.target.route();
         let route = routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         if route.is_pulled() && batch.is_callable() {
@@ -122,7 +122,8 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         let batch = Batch { ticket: message.ticket.or(batch.ticket), ..batch };
         let session = SessionId::of_handler(&env.fresh_id());
         let keeper = Keeper::new(store, env, self.timing, session, self.worker);
-        let processor = Processor { store, outbox: queue, downstream, env, routes, patience_ms: PATIENCE_MS, notebook };
+        let processor =
+            Processor { store, outbox: queue, downstream, env, routes, patience_ms: PATIENCE_MS, announced };
         let processed = keeper.keep(processor.process(batch, &keeper)).await;
         keeper.end().await;
         match processed.unwrap_or(Ok(Processed::ClaimLost))? {

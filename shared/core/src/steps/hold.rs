@@ -83,6 +83,6 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
     }
 
     const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {
-        Gatekeeper { store: self.store, env: self.env, sightings: None }
+        Gatekeeper { store: self.store, env: self.env }
     }
 }

@@ -25,8 +25,6 @@ pub mod keeper;
 pub mod lane;
 pub mod list;
 pub mod look;
-pub mod notebook;
-mod prepare;
 pub mod process;
 mod processor;
 pub mod register;

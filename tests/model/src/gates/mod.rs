@@ -11,19 +11,16 @@
 //!
 //! | rule removed | what a run then does |
 //! |---|---|
-//! | `GateAsRead`, `OthersPlaceStays`, `RenewedIsLater`, `BidIfFree` | more calls are in flight than there are places |
+//! | `GateAsRead`, `OthersPlaceStays`, `RenewedIsLater` | more calls are in flight than there are places |
 //! | `TicketOnce`, `TimeWithPlace` | two calls are nearer to each other than the rate allows |
-//! | `LooksAgain`, `PauseForAll`, `BidIfOpen`, `GateAsItIs` | a call is made in a pause |
-//! | `TurnKept`, `BidInTurn`, `UnseenTicketKept` | a batch is overtaken |
+//! | `LooksAgain`, `PauseForAll` | a call is made in a pause |
+//! | `TurnKept` | a batch is overtaken |
 //! | `LeaseEnds`, `TicketTravels` | a batch gets its call too late |
 //! | `WaitersComeBack` | a batch never ends |
 //! | `PlaceGivenBack`, `LoserLeaves` | a place is held though all calls have ended |
 //! | `LeftOnceSettled`, `LeftAfterWait` | the same |
 //! | `OnlyCallsCount`, `ClaimCounts`, `NudgeKeepsCount` | attempts are not the calls that were made |
 //! | `PartsNoted` | a batch is called more often than its route allows |
-//!
-//! Each process of the batch-handler begins with the gates in mind as the one that ended last had seen them. Meanwhile
-//! a batch that waits in place is taken in hand, so a process may have an I/O and a pause under way at once.
 //!
 //! What only one batch's process can tell happens at once, unless the process may die of it or another delivery of the
 //! batch is about: its own item, its session, its members, sweep's look through an index.

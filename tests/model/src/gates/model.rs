@@ -8,9 +8,9 @@ use groupage_core::routes::Routes;
 use stateright::{Model, Property};
 
 use super::ports::{Op, Says};
-use super::process::{Does, Mind, Origin, Process, Steps};
+use super::process::{Does, Origin, Process, Steps};
 use super::promises::{Promise, Rule};
-use super::setting::{BEGINS_MS, LONG, QUICK, Setting, batch_id};
+use super::setting::{BEGINS_MS, LARGEST, LONG, QUICK, Setting, batch_id};
 use super::state::{Message, Running, State};
 use super::world::World;
 use crate::harness::claims::{Checked, Promises};
@@ -20,7 +20,7 @@ use crate::harness::kept::Kept;
 /// Time goes on in steps of this length, in milliseconds: a process that wakes up does so at the next one.
 pub(super) const STEP_MS: u64 = 250;
 /// How many names each batch's processes have.
-const NAMES: u8 = 6;
+const NAMES: u8 = 8;
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -73,11 +73,7 @@ impl Gated {
         let used = state.names();
         let name = (batch * NAMES..(batch + 1) * NAMES).find(|n| used & (1 << n) == 0);
         debug_assert!(name.is_some(), "the fresh names are used up");
-        let mind = match does {
-            Does::Handles(_) => state.world.mind.clone(),
-            Does::Sweeps => Mind::default(),
-        };
-        self.steps.start(Origin { does, at: state.world.now, name: name.unwrap_or(batch * NAMES), mind })
+        self.steps.start(Origin { does, at: state.world.now, name: name.unwrap_or(batch * NAMES) })
     }
 
     /// How the next I/O of a process may come out.
@@ -103,7 +99,7 @@ impl Gated {
 
     /// Whether standing still before it makes a difference.
     const fn may_wait(op: &Op) -> bool {
-        matches!(op, Op::StoreGate(..) | Op::TakeTicket(..) | Op::TakePlace(..) | Op::Store(..) | Op::Call(..))
+        matches!(op, Op::StoreGate(..) | Op::TakeTicket(..) | Op::Store(..) | Op::Call(..))
     }
 
     /// Whether an I/O can come out in one way only, and nobody else can tell when it happens.
@@ -112,6 +108,10 @@ impl Gated {
         (is_shelf || !op.is_of_a_gate() && state.about(running.batch()) == 1)
             && (state.left.stalls == 0 || !Self::may_wait(op))
             && self.outcomes(state, op).len() == 1
+    }
+
+    pub(super) fn rests(state: &State, running: &Running) -> bool {
+        running.rests_until() > state.world.now
     }
 }
 
@@ -141,12 +141,14 @@ impl Model for Gated {
             if left.copies > 0 && running.batch().is_some() {
                 actions.push(Action::Again(n));
             }
-            for (which, op) in running.may_do(state.world.now) {
+            if Self::rests(state, running) {
+                continue;
+            }
+            for (which, (_, op)) in (0..).zip(running.process.ios()) {
                 is_busy = true;
-                let which = u8::try_from(which).unwrap_or_default();
                 actions.extend(self.outcomes(state, op).into_iter().map(|comes| Action::Io(n, which, comes)));
             }
-            let Some((_, op)) = running.may_do(state.world.now).next() else { continue };
+            let Some((_, op)) = running.process.next_io() else { continue };
             if left.stalls > 0 && Self::may_wait(op) && running.batch().is_some() {
                 actions.push(Action::StandsStill(n));
             }
@@ -185,6 +187,7 @@ impl Checked for Gated {
 
     const QUICK: &'static [Setting] = &QUICK;
     const LONG: &'static [Setting] = &LONG;
+    const LARGEST: &'static [Setting] = &LARGEST;
 
     fn of(setting: Setting, removed: Option<Rule>) -> Self {
         let routes = Routes::parse(&setting.routes()).unwrap_or_else(|why| unreachable!("{why}"));

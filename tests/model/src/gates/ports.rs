@@ -1,7 +1,7 @@
 //! The traits of batch-handler and of sweep, over a recorder. Time is that of the latest answer.
 
 use groupage_core::domain::batch::{Assumes, Batch, Member};
-use groupage_core::domain::gate::{Bid, Gate, LOOK_MS, Scope};
+use groupage_core::domain::gate::{Gate, LOOK_MS, Scope};
 use groupage_core::domain::message::Handle;
 use groupage_core::domain::shelf::{Bookmarks, Position, Shelf};
 use groupage_core::domain::task::{Task, Ties};
@@ -35,8 +35,6 @@ pub enum Op {
     StoreGate(Scope, Kept<Gate>),
     /// `Gates::take_ticket`, at the end of this stretch.
     TakeTicket(Scope, Kept<Gate>, Option<u64>),
-    /// `Gates::take_place`, until then.
-    TakePlace(Scope, Kept<Bid>, Timestamp),
     /// `Gates::give_back` of a lease, once a call has ended then.
     GiveBack(Scope, BatchId, Timestamp, Option<Timestamp>),
     Batch(BatchId),
@@ -76,7 +74,6 @@ impl Op {
         match self {
             Self::StoreGate(..)
             | Self::TakeTicket(..)
-            | Self::TakePlace(..)
             | Self::GiveBack(..)
             | Self::Store(..)
             | Self::OpenSession(_)
@@ -98,10 +95,7 @@ impl Op {
 
     /// Whether it is about a gate: all others are of one batch alone.
     pub const fn is_of_a_gate(&self) -> bool {
-        matches!(
-            self,
-            Self::Gate(_) | Self::StoreGate(..) | Self::TakeTicket(..) | Self::TakePlace(..) | Self::GiveBack(..)
-        )
+        matches!(self, Self::Gate(_) | Self::StoreGate(..) | Self::TakeTicket(..) | Self::GiveBack(..))
     }
 }
 
@@ -130,18 +124,14 @@ impl layer::Gates for Ports {
         self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), Kept::new(seen.clone()), stretch)).await
     }
 
-    async fn take_place(&self, scope: &Scope, bid: &Bid, lease: Timestamp, _: Timestamp) -> Result<Gate> {
-        self.told::<Kept<Gate>>(Op::TakePlace(scope.clone(), Kept::new(bid.clone()), lease)).await
-    }
-
     async fn give_back(
         &self,
         scope: &Scope,
         batch: &BatchId,
         lease: Timestamp,
         ended: Option<Timestamp>,
-    ) -> Result<Option<Gate>> {
-        self.told::<Option<Kept<Gate>>>(Op::GiveBack(scope.clone(), batch.clone(), lease, ended)).await
+    ) -> Result<Stored> {
+        self.told::<Kept<Stored>>(Op::GiveBack(scope.clone(), batch.clone(), lease, ended)).await
     }
 }
 

@@ -1,16 +1,12 @@
 //! Processes: the real batch-handler and sweep, run up to their next I/O; see [`crate::harness::histories`].
 
-use std::collections::BTreeMap;
-
-use groupage_core::domain::Timestamp;
 use groupage_core::domain::batch::{Batch, Status};
-use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::message::Handle;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::Stored;
 use groupage_core::routes::Routes;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
-use groupage_core::steps::notebook::Notebook;
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
 
@@ -28,9 +24,6 @@ pub enum Does {
     Sweeps,
 }
 
-/// Gates as a process saw them last, and when, in milliseconds.
-pub type Mind = BTreeMap<Scope, (Kept<Gate>, u64)>;
-
 /// How a process begins.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Origin {
@@ -40,12 +33,10 @@ pub struct Origin {
     pub at: u64,
     /// The number of the fresh name that it may give.
     pub name: u8,
-    /// What it has kept in mind.
-    pub mind: Mind,
 }
 
 /// What a process has done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Learnt {
     /// It has written a gate.
     pub passed: bool,
@@ -55,8 +46,6 @@ pub struct Learnt {
     pub called: bool,
     /// Fresh names that it knows.
     pub names: Names,
-    /// What it keeps in mind.
-    pub mind: Mind,
 }
 
 /// A process between two I/Os.
@@ -86,8 +75,7 @@ impl Calls for Steps {
     }
 
     fn begin(&self, origin: &Origin) -> Learnt {
-        let mind = origin.mind.clone();
-        Learnt { passed: false, claimed: false, called: false, names: 1 << origin.name, mind }
+        Learnt { passed: false, claimed: false, called: false, names: 1 << origin.name }
     }
 
     fn is_pause(op: &Op) -> bool {
@@ -102,18 +90,11 @@ impl Calls for Steps {
         let is_stored = told.answer.get::<Kept<Stored>>().is_some_and(|stored| **stored == Stored::Yes);
         match op {
             Op::StoreGate(..) if is_stored => learnt.passed = true,
-            Op::TakePlace(_, bid, lease) => {
-                let gate = told.answer.get::<Kept<Gate>>();
-                learnt.passed |= gate.is_some_and(|gate| bid.is_won(gate, *lease));
-            }
             Op::Store(batch, _) if is_stored && is_claim(batch) => learnt.claimed = true,
             Op::Call(..) => learnt.called = true,
             _ => {}
         }
         learnt.names |= told.answer.names;
-        if let Some((scope, gate)) = seen(op, told, is_stored) {
-            learnt.mind.insert(scope.clone(), (gate.clone(), told.at));
-        }
     }
 
     /// Nothing here is renewed: what a session outlives is short.
@@ -122,11 +103,8 @@ impl Calls for Steps {
         match origin.does {
             Does::Handles(message) => {
                 let timing = Timing { heartbeat_ms: 60_000, ..Timing::default() };
-                let notebook = &Notebook::default();
-                for (scope, (gate, at)) in &origin.mind {
-                    notebook.sightings.note(scope, gate, Timestamp(*at));
-                }
-                let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model", notebook };
+                let announced = &Announced::default();
+                let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model", announced };
                 let outcome = step.run((*message).clone(), Delivery { receipt: "", received: 1 }).await;
                 // As the function's entry does: what did not end well comes again.
                 outcome.is_ok_and(|outcome| !outcome.keeps_its_message())
@@ -139,18 +117,6 @@ impl Calls for Steps {
                 true
             }
         }
-    }
-}
-
-/// The gate that an I/O has shown.
-fn seen<'a>(op: &'a Op, told: &'a Told, is_stored: bool) -> Option<(&'a Scope, &'a Kept<Gate>)> {
-    match op {
-        Op::Gate(scope) | Op::TakePlace(scope, ..) => Some((scope, told.answer.get()?)),
-        Op::StoreGate(scope, gate) if is_stored => Some((scope, gate)),
-        Op::TakeTicket(scope, ..) | Op::GiveBack(scope, ..) => {
-            Some((scope, told.answer.get::<Option<Kept<Gate>>>()?.as_ref()?))
-        }
-        _ => None,
     }
 }
 

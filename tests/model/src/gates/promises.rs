@@ -1,9 +1,6 @@
 //! What must hold, and the rules that keep it.
 
-use super::setting::{
-    ALONE, APART, APIECE, ERROR, FOUR, KILLS, LEFT, OLD_SIGHT, ONE_TARGET, PACED, PAIR, PAUSE, PLACE, RATE, SWEPT,
-    Setting, UNSEEN,
-};
+use super::setting::{ALONE, APART, APIECE, ERROR, FOUR, KILLS, LEFT, PACED, PAIR, PAUSE, PLACE, RATE, SWEPT, Setting};
 use crate::harness::claims::{promises, rules};
 
 promises! {
@@ -40,16 +37,6 @@ rules! { Setting;
     LeaseEnds: LEFT => InTime,
     /// A place is kept for those that have waited for it.
     TurnKept: Setting { batches: &FOUR, ..PLACE } => FirstComeFirst,
-    /// A bid takes a place only if one is free.
-    BidIfFree: Setting { mishaps: PAUSE, ..PLACE } => PlacesKept,
-    /// And only in its turn.
-    BidInTurn: ONE_TARGET => FirstComeFirst,
-    /// And not in a pause, nor while calls fail.
-    BidIfOpen: Setting { mishaps: PAUSE, ..PLACE } => PauseKept,
-    /// A batch goes by a gate as it is, not as its process saw it before.
-    GateAsItIs: OLD_SIGHT => PauseKept,
-    /// A ticket that a gate did not know when the process saw it is none that is lost.
-    UnseenTicketKept: UNSEEN => FirstComeFirst,
     /// Who waits leaves a message that comes back.
     WaitersComeBack: RATE => NothingLost,
     /// A place is given back.

@@ -262,24 +262,8 @@ pub(super) const APIECE: Setting = Setting {
     ..with("both gates, three Targets and a message twice", SLOW_TWIN, BOTH)
 };
 
-/// Tickets at a rate. One is taken after the call of another batch was about to begin, whose process saw the gate then.
-pub(super) const UNSEEN: Setting = Setting {
-    name: "a ticket that a process has not seen",
-    batches: &[at(0), at(0), at(0), at(1_250), at(1_250)],
-    by_ms: 8_000,
-    ..RATE
-};
-
-/// Batches of one Target, which come one after the other.
-pub(super) const ONE_TARGET: Setting =
-    Setting { name: "a place, and one Target", batches: &[at(0), at(0), at(250), at(500)], ..PLACE };
-
-/// A pause begins while a batch waits in place, whose process saw the gate before with all tickets.
-pub(super) const OLD_SIGHT: Setting =
-    Setting { batches: &[at(0), at(0), at(0), at(750)], ..with("a pause that a process has not seen", PAUSE, RATE) };
-
 /// What every check visits.
-pub(super) const QUICK: [Setting; 36] = [
+pub(super) const QUICK: [Setting; 31] = [
     RATE,
     PLACE,
     PLACES,
@@ -311,17 +295,11 @@ pub(super) const QUICK: [Setting; 36] = [
     with("a rate, and one that stands still", STALL, RATE),
     with("a place, and one that stands still", STALL, PLACE),
     with("both gates, and one that stands still", STALL, BOTH),
-    Setting { stall_ms: CALL_MS, ..with("a place, and one that stands still for a moment", STALL, PLACE) },
-    Setting { batches: &FOUR, ..with("four for a place, and a pause", PAUSE, PLACE) },
-    ONE_TARGET,
-    UNSEEN,
-    OLD_SIGHT,
 ];
 
 /// What a long check visits as well.
-pub(super) const LONG: [Setting; 18] = [
+pub(super) const LONG: [Setting; 17] = [
     with("both gates, and a message twice", TWICE, BOTH),
-    with("a place, and a message twice", TWICE, PLACE),
     APIECE,
     with("two for a place, a message twice and an error", Mishaps { errors: 1, ..TWICE }, PAIR),
     with("two for a place, a message twice and two errors", Mishaps { errors: 2, ..TWICE }, PAIR),
@@ -339,3 +317,6 @@ pub(super) const LONG: [Setting; 18] = [
     Setting { name: "four for a place", batches: &FOUR, ..PLACE },
     Setting { batches: &FOUR, ..with("four at both gates, and a death", DEATH, BOTH) },
 ];
+
+/// What no run has come to the end of.
+pub(super) const LARGEST: [Setting; 1] = [with("a place, and a message twice", TWICE, PLACE)];

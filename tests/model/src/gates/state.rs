@@ -5,7 +5,7 @@ use std::sync::Arc;
 use groupage_core::domain::message::Handle;
 
 use super::ports::Op;
-use super::process::{Does, Mind, Process, Steps};
+use super::process::{Does, Process, Steps};
 use super::setting::{BEGINS_MS, Mishaps, SWEEP_MS, number};
 use super::world::World;
 use crate::harness::histories;
@@ -70,23 +70,12 @@ impl Running {
         }
     }
 
-    /// What it had in mind when it began, if its batch came back with a ticket.
-    pub(super) fn mind_with_ticket(&self) -> Option<&Mind> {
-        let role = &self.process.role;
-        matches!(&role.does, Does::Handles(message) if message.ticket.is_some()).then_some(&role.mind)
-    }
-
     /// Until when it does nothing, in milliseconds.
     pub(super) fn rests_until(&self) -> u64 {
-        let until = |(_, op): &(usize, Op)| if let Op::Sleep(until) = op { *until } else { 0 };
-        self.still.max(self.process.ios().map(until).min().unwrap_or_default())
-    }
-
-    /// Which of its I/Os may happen now: it may wait for a time and do something else meanwhile.
-    pub(super) fn may_do(&self, now: u64) -> impl Iterator<Item = (usize, &Op)> {
-        let is_due = move |op: &Op| !matches!(op, Op::Sleep(until) if *until > now);
-        let ios = self.process.ios().filter(move |_| self.still <= now).enumerate();
-        ios.filter_map(move |(which, (_, op))| is_due(op).then_some((which, op)))
+        match self.process.next_io() {
+            Some((_, Op::Sleep(until))) => self.still.max(*until),
+            _ => self.still,
+        }
     }
 
     fn rank(&self) -> (u64, u64, bool) {

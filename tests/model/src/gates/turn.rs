@@ -24,12 +24,13 @@ impl Gated {
     fn settle(&self, state: &mut State) {
         loop {
             let now = state.world.now;
-            let quiet = state.running.iter().enumerate().find_map(|(n, running)| {
-                let (which, op) = running.may_do(now).find(|(_, op)| self.is_quiet(state, running, op))?;
-                Some((n, which, self.outcomes(state, op)[0]))
+            let quiet = state.running.iter().position(|running| {
+                !Self::rests(state, running)
+                    && running.process.next_io().is_some_and(|(_, op)| self.is_quiet(state, running, op))
             });
-            if let Some((n, which, comes)) = quiet {
-                self.io(state, n, which, comes);
+            if let Some(n) = quiet {
+                let comes = state.running[n].process.next_io().map(|(_, op)| self.outcomes(state, op)[0]);
+                self.io(state, n, 0, comes.unwrap_or(Comes::AsIs));
                 continue;
             }
             let alone =
@@ -43,12 +44,7 @@ impl Gated {
 
     fn deliver(&self, state: &mut State, n: usize) {
         let message = state.messages.remove(n);
-        let batch = message.batch();
-        let mut body = message.body;
-        if !self.keeps(Rule::UnseenTicketKept) && state.world.has_not_seen(&body) {
-            body = Kept::new(Handle { ticket: None, ..(*body).clone() });
-        }
-        let process = self.begin(state, Does::Handles(body), batch);
+        let process = self.begin(state, Does::Handles(message.body.clone()), message.batch());
         self.go_on(state, Running::new(process));
     }
 
@@ -77,7 +73,6 @@ impl Gated {
             has_passed: running.process.learnt.passed,
             has_claimed: running.process.learnt.claimed,
             has_called: running.process.learnt.called,
-            mind: running.mind_with_ticket(),
             says,
         };
         let answer = match comes {
@@ -106,7 +101,7 @@ impl Gated {
     fn die(&self, state: &mut State, running: Running, op: &Op) {
         let is_killed = matches!(op, Op::Call(_, items) if self.setting.kills(items));
         state.left.deaths -= u8::from(!is_killed);
-        let learnt = &running.process.learnt;
+        let learnt = running.process.learnt;
         if let (Some(n), Does::Handles(body)) = (running.batch(), &running.process.role.does) {
             state.world.claims[usize::from(n)].1 += u8::from(learnt.claimed && !learnt.called);
             if self.setting.forgets && self.setting.sweeps == 0 {
@@ -120,9 +115,6 @@ impl Gated {
 
     /// A process has got an answer.
     fn go_on(&self, state: &mut State, running: Running) {
-        if running.process.end.is_some() && running.batch().is_some() {
-            state.world.mind.clone_from(&running.process.learnt.mind);
-        }
         match (running.process.end, &running.process.role.does) {
             (None, _) => state.run(running),
             (Some(false), Does::Handles(body)) => {
@@ -139,7 +131,7 @@ impl Gated {
             Action::Begins(n) => self.deliver(state, n.into()),
             Action::StandsStill(n) => {
                 let mut running = state.running.remove(n.into());
-                let op = running.may_do(state.world.now).next().map(|(_, op)| op.clone())?;
+                let op = running.process.next_io().map(|(_, op)| op.clone())?;
                 running.is_late |= matches!(&op, Op::Call(..)) || matches!(&op, Op::Store(batch, _) if is_claim(batch));
                 running.still = state.world.now + self.setting.stall_ms;
                 disturb(state, running.batch());

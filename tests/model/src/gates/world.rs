@@ -4,20 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
-use groupage_core::domain::gate::{Bid, Gate, Health, Of, Scope};
-use groupage_core::domain::message::Handle;
+use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::{BatchId, Beat, Part, Session, SessionId, Task, TaskId, Timestamp};
 use groupage_core::ports::{Ended, Renewed, Stored};
 
 use super::ports::{Op, Says};
-use super::process::{Mind, is_claim};
+use super::process::is_claim;
 use super::promises::{Promise, Rule};
 use super::setting::{Setting, batch_id, number};
 use crate::harness::act::Answer;
 use crate::harness::kept::{Kept, Names};
-
-/// A process that went by what it has in mind would do so for so long, in milliseconds.
-const JUST_NOW_MS: u64 = 3_000;
 
 /// The tables, with what nobody in the protocol sees.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -44,8 +40,6 @@ pub struct World {
     pub(super) paused_at: u64,
     /// Until when.
     pub(super) paused_until: u64,
-    /// What the process of the batch-handler that ended last keeps in mind: the next one begins with it.
-    pub(super) mind: Mind,
     /// The first promise that was broken.
     pub broken: Option<Promise>,
 }
@@ -74,8 +68,6 @@ pub(super) struct Asker<'a> {
     pub(super) has_claimed: bool,
     /// It has called before.
     pub(super) has_called: bool,
-    /// What it had in mind when it began, if its batch came back with a ticket.
-    pub(super) mind: Option<&'a Mind>,
     pub(super) says: Says,
 }
 
@@ -101,7 +93,6 @@ impl World {
             lost: 0,
             paused_at: 0,
             paused_until: 0,
-            mind: Mind::default(),
             broken: None,
         }
     }
@@ -118,10 +109,7 @@ impl World {
             Op::Gate(scope) => Answer::of(self.shown_gate(scope, asker)),
             Op::StoreGate(scope, gate) => told(self.store_gate(scope, gate, asker)),
             Op::TakeTicket(scope, seen, stretch) => Answer::of(self.take_ticket(scope, (seen, *stretch), asker)),
-            Op::TakePlace(scope, bid, lease) => Answer::of(self.take_place(scope, (bid, *lease), asker)),
-            Op::GiveBack(scope, batch, lease, ended) => {
-                Answer::of(self.give_back(scope, (batch, *lease, *ended), asker))
-            }
+            Op::GiveBack(scope, batch, lease, ended) => told(self.give_back(scope, (batch, *lease, *ended), asker)),
             Op::Batch(id) => {
                 let is_shown = !asker.without(Rule::OthersPlaceStays) || !asker.has_passed || asker.has_claimed;
                 Answer::of(self.batches.get(usize::from(number(id))).filter(|_| is_shown).cloned())
@@ -162,12 +150,6 @@ impl World {
     }
 
     fn shown_gate(&self, scope: &Scope, asker: Asker<'_>) -> Kept<Gate> {
-        if asker.without(Rule::GateAsItIs)
-            && let Some((kept, at)) = asker.mind.and_then(|mind| mind.get(scope))
-            && self.now - at <= JUST_NOW_MS
-        {
-            return kept.clone();
-        }
         let mut gate = self.gate(scope);
         if asker.without(Rule::LeaseEnds) {
             gate.in_flight.values_mut().for_each(|lease| *lease = Timestamp(u64::MAX));
@@ -241,39 +223,19 @@ impl World {
         Some(taken)
     }
 
-    fn take_place(&mut self, scope: &Scope, (bid, lease): (&Kept<Bid>, Timestamp), asker: Asker<'_>) -> Kept<Gate> {
-        let mut gate = self.gate(scope);
-        let found = Kept::new(gate.clone());
-        let mut bid = (**bid).clone();
-        if asker.without(Rule::BidIfFree) {
-            bid.places = usize::MAX;
-        }
-        if asker.without(Rule::BidInTurn) {
-            (bid.is_next, gate.turn) = (false, u64::MAX);
-        }
-        if asker.without(Rule::BidIfOpen) {
-            (gate.paused_until, gate.health) = (Timestamp(0), Health::default());
-        }
-        let Some(taken) = gate.with_bid(&bid, lease, Timestamp(self.now)) else { return found };
-        let taken = Kept::new(Gate { paused_until: found.paused_until, health: found.health.clone(), ..taken });
-        self.gates.insert(scope.clone(), taken.clone());
-        self.arrives(scope, asker);
-        taken
-    }
-
     fn give_back(
         &mut self,
         scope: &Scope,
         (batch, lease, ended): (&BatchId, Timestamp, Option<Timestamp>),
         asker: Asker<'_>,
-    ) -> Option<Kept<Gate>> {
+    ) -> Stored {
         let is_ignored = asker.without(Rule::PlaceGivenBack)
             || asker.without(Rule::LoserLeaves) && !asker.has_claimed
             || asker.without(Rule::LeftOnceSettled) && lease == Timestamp(u64::MAX);
         let left = self.gate(scope).given_back(batch, lease, ended).filter(|_| !is_ignored);
-        let left = left.map(Kept::new);
-        self.gates.extend(left.clone().map(|left| (scope.clone(), left)));
-        left
+        let is_written = left.is_some();
+        self.gates.extend(left.map(|left| (scope.clone(), Kept::new(left))));
+        Stored::when(is_written)
     }
 
     /// A batch has got its turn at the last gate.
@@ -335,13 +297,6 @@ impl World {
                 Ended::Yes
             }
         }
-    }
-
-    /// Whether the route's gate that is kept in mind does not know the ticket that a message carries.
-    pub(super) fn has_not_seen(&self, message: &Handle) -> bool {
-        let Some(ticket) = message.ticket.filter(|ticket| ticket.of == Of::Route) else { return false };
-        let of_route = self.mind.iter().find(|(scope, _)| scope.of() == Of::Route);
-        of_route.is_some_and(|(_, (gate, _))| gate.time(ticket.number).is_none())
     }
 
     /// Whether a batch has ended and all that follows is done.

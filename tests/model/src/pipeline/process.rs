@@ -5,10 +5,10 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Batch, Fence, Rest, RouteName, Shard, Target, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
-use groupage_core::steps::notebook::Notebook;
 use groupage_core::steps::register::{Asked, Rations, Record, Register};
 use groupage_core::steps::successor::send_successors;
 
@@ -157,7 +157,7 @@ impl Calls for Steps {
                     routes,
                     timing,
                     worker: "model",
-                    notebook: &Notebook::default(),
+                    announced: &Announced::default(),
                 };
                 // As the function's entry does: what did not end well comes again.
                 let outcome = step.run(message, Delivery { receipt: "", received: 1 }).await;

@@ -1,7 +1,6 @@
 //! What every `Gates` must do.
 
-use groupage_core::domain::gate::{Admission, Asks, Bid, Ends, Heeds, Limits, Line, Scope, Shares, Stretch};
-use groupage_core::domain::outcome::{Failure, Fault};
+use groupage_core::domain::gate::{Admission, Asks, Ends, Limits, Line, Scope, Shares, Stretch};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -18,10 +17,6 @@ conformance![
     a_ticket_is_handed_out_whatever_was_written_since,
     a_line_that_is_not_busy_hands_out_no_ticket,
     a_place_is_given_back_whatever_was_written_since_unless_another_worker_has_it,
-    a_place_that_is_bid_for_is_taken_whatever_was_written_since_in_its_turn,
-    a_bid_that_another_one_was_faster_than_shows_the_gate,
-    a_bid_takes_nothing_at_a_gate_that_is_closed_or_has_something_to_say,
-    a_call_that_failed_alone_is_in_no_bids_way,
     a_ticket_of_a_target_is_handed_out_behind_the_others_of_its_stretch_if_that_is_the_last,
 ];
 
@@ -165,118 +160,22 @@ async fn a_place_is_given_back_whatever_was_written_since_unless_another_worker_
         assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
     }
     let (batch, lease) = (BatchId::new("b1"), NOW.plus_ms(30_000));
-    assert_eq!(store.give_back(&route(), &batch, NOW.plus_ms(29_999), None).await.unwrap(), None);
+    assert_eq!(store.give_back(&route(), &batch, NOW.plus_ms(29_999), None).await.unwrap(), Stored::Conflict);
     assert_eq!(in_flight(&store.gate(&route()).await.unwrap()), ["b1", "b2"]);
     // A repeat, whose answer says that there was none, does no harm.
     let ended = Some(NOW.plus_ms(2_000));
-    let left = store.give_back(&route(), &batch, lease, ended).await.unwrap();
+    let _: Stored = store.give_back(&route(), &batch, lease, ended).await.unwrap();
     let gate = store.gate(&route()).await.unwrap();
-    assert_eq!(left.unwrap_or_else(|| gate.clone()), gate, "as it is then");
     assert_eq!(in_flight(&gate), ["b2"]);
     assert_eq!(gate.ends, Ends { calls: 1, left_ms: 28_000 }, "once, whatever is repeated");
     assert!(gate.revision > one.revision.next(), "a write from before is refused");
-    assert_eq!(store.give_back(&route(), &batch, lease, None).await.unwrap(), None, "there is none any more");
-    assert_eq!(store.give_back(&Scope::Target(target("a")), &batch, lease, None).await.unwrap(), None);
-    let _: Option<Gate> = store.give_back(&route(), &BatchId::new("b2"), lease, None).await.unwrap();
+    assert_eq!(
+        store.give_back(&route(), &batch, lease, None).await.unwrap(),
+        Stored::Conflict,
+        "there is none any more"
+    );
+    assert_eq!(store.give_back(&Scope::Target(target("a")), &batch, lease, None).await.unwrap(), Stored::Conflict);
+    let _: Stored = store.give_back(&route(), &BatchId::new("b2"), lease, None).await.unwrap();
     let left = store.gate(&route()).await.unwrap();
     assert_eq!((in_flight(&left), left.ends), (Vec::<&str>::new(), gate.ends), "no call has ended");
-}
-
-/// A gate of places at which the line has come to ticket 7.
-fn at_turn(turn: u64, places: usize) -> (Gate, Limits) {
-    let line = Line { next: 20, next_at: NOW.plus_ms(60_000), gap_ms: 100, ..Line::default() };
-    let busy = admit(&Gate::default(), "b1");
-    let limits = Limits { in_flight: Some(places), gap_ms: None, ..LIMITS };
-    (Gate { turn, line, ..busy }, limits)
-}
-
-fn bid(gate: &Gate, batch: &str, number: u64, limits: Limits) -> Bid {
-    let by = SessionId::of_handler(&format!("of-{batch}"));
-    gate.bid((&BatchId::new(batch), &by), number, limits).expect("all that counts is whether a place is free")
-}
-
-async fn a_place_that_is_bid_for_is_taken_whatever_was_written_since_in_its_turn(store: impl Fixture) {
-    let (seen, limits) = at_turn(7, 3);
-    assert_eq!(store.store_gate(&route(), &seen, NOW).await.unwrap(), Stored::Yes);
-    let (seventh, ninth) = (bid(&seen, "b7", 7, limits), bid(&seen, "b9", 9, limits));
-    let (lease, later) = (NOW.plus_ms(30_000), NOW.plus_ms(50));
-    let refused = store.take_place(&route(), &ninth, lease, NOW).await.unwrap();
-    assert_eq!((refused.clone(), ninth.is_won(&refused, lease)), (seen.clone(), false), "two are before it");
-    store.take_ticket(&route(), &seen, None, NOW).await.unwrap().expect("the line is busy");
-    let taken = store.take_place(&route(), &seventh, lease, later).await.unwrap();
-    assert!(seventh.is_won(&taken, lease), "{taken:?}");
-    assert_eq!((in_flight(&taken), taken.turn), (vec!["b1", "b7"], 8));
-    assert!(taken.line.next > seen.line.next, "the ticket that was handed out since is");
-    assert_eq!(store.gate(&route()).await.unwrap(), taken);
-    assert!(taken.revision > seen.revision.next(), "a write from before is refused");
-    // A repeat, and one whose turn is long past.
-    let again = store.take_place(&route(), &seventh, lease, later).await.unwrap();
-    assert_eq!((again.clone(), seventh.is_won(&again, lease)), (taken.clone(), true));
-    let third = bid(&taken, "b3", 3, limits);
-    let passed = store.take_place(&route(), &third, lease, later).await.unwrap();
-    assert_eq!((in_flight(&passed), passed.turn, third.is_won(&passed, lease)), (vec!["b1", "b3", "b7"], 8, true));
-}
-
-async fn a_bid_that_another_one_was_faster_than_shows_the_gate(store: impl Fixture) {
-    let (seen, limits) = at_turn(7, 2);
-    assert_eq!(store.store_gate(&route(), &seen, NOW).await.unwrap(), Stored::Yes);
-    let (lease, mine, other) = (NOW.plus_ms(30_000), bid(&seen, "b7", 7, limits), bid(&seen, "b6", 6, limits));
-    assert!(other.is_won(&store.take_place(&route(), &other, lease, NOW).await.unwrap(), lease));
-    let full = store.take_place(&route(), &mine, lease, NOW).await.unwrap();
-    assert_eq!((in_flight(&full), mine.is_won(&full, lease)), (vec!["b1", "b6"], false));
-    let _: Option<Gate> = store.give_back(&route(), &BatchId::new("b1"), lease, None).await.unwrap();
-    // Another delivery of the same batch, in the same millisecond, has not won if this one has.
-    let twin = Bid { by: SessionId::of_handler("another"), ..mine.clone() };
-    let taken = store.take_place(&route(), &mine, lease, NOW).await.unwrap();
-    let of_twin = store.take_place(&route(), &twin, lease, NOW).await.unwrap();
-    assert_eq!((mine.is_won(&taken, lease), twin.is_won(&of_twin, lease)), (true, false));
-    assert_eq!(of_twin, taken);
-}
-
-async fn a_bid_takes_nothing_at_a_gate_that_is_closed_or_has_something_to_say(store: impl Fixture) {
-    let (seen, limits) = at_turn(7, 3);
-    let (lease, mine) = (NOW.plus_ms(30_000), bid(&seen, "b7", 7, limits));
-    let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream };
-    let (call, heeds) = (BatchId::new("c"), Heeds { longest_pause_ms: 5, tells: true });
-    let failed = |gate: &Gate| gate.failed((&call, &call), &failure, heeds, NOW).0.expect("it is told");
-    let of_target = Target::of(&RouteName::new("parcels"), "x");
-    let cases = [
-        ("paused", seen.paused(NOW.plus_ms(5_000), NOW)),
-        ("held", seen.held(None, NOW)),
-        ("a Target held", seen.target_held(&of_target, None, NOW)),
-        ("in trouble", Some(failed(&seen))),
-        ("draining", seen.drains_with(NOW)),
-    ];
-    for (name, gate) in cases {
-        let (scope, gate) = (Scope::Route(RouteName::new(name.replace(' ', "-"))), gate.expect("it was open"));
-        for gate in [&seen, &gate] {
-            assert_eq!(store.store_gate(&scope, gate, NOW).await.unwrap(), Stored::Yes, "{name}");
-        }
-        let refused = store.take_place(&scope, &mine, lease, NOW).await.unwrap();
-        assert_eq!((&refused, mine.is_won(&refused, lease)), (&gate, false), "{name}");
-    }
-    let later = NOW.plus_ms(60_000);
-    for over in ["paused", "draining"] {
-        let scope = Scope::Route(RouteName::new(over));
-        let taken = store.take_place(&scope, &mine, later.plus_ms(1), later).await.unwrap();
-        assert!(mine.is_won(&taken, later.plus_ms(1)), "{over}");
-    }
-    let none = store.take_place(&route(), &mine, lease, NOW).await.unwrap();
-    assert_eq!((none, store.gate(&route()).await.unwrap()), (Gate::default(), Gate::default()));
-}
-
-async fn a_call_that_failed_alone_is_in_no_bids_way(store: impl Fixture) {
-    let (seen, limits) = at_turn(7, 3);
-    let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream };
-    let (call, heeds) = (BatchId::new("c"), Heeds { longest_pause_ms: 5, tells: true });
-    let failed = seen.failed((&call, &call), &failure, heeds, NOW).0.expect("it is told");
-    let answered = failed.answered(&BatchId::new("another"), NOW).expect("it is told");
-    assert!(!answered.health.alone.is_empty(), "{answered:?}");
-    for gate in [&seen, &failed, &answered] {
-        assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
-    }
-    let (lease, mine) = (NOW.plus_ms(30_000), bid(&answered, "b7", 7, limits));
-    let taken = store.take_place(&route(), &mine, lease, NOW).await.unwrap();
-    assert!(mine.is_won(&taken, lease), "{taken:?}");
-    assert_eq!(taken.health, answered.health);
 }

@@ -13,8 +13,8 @@ use groupage_core::domain::id::digest;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::routes::Allowed;
+use groupage_core::steps::announce::Announced;
 use groupage_core::steps::keeper::Keeper;
-use groupage_core::steps::notebook::Notebook;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::Worker;
@@ -57,7 +57,8 @@ impl Office {
             lifetimes: Lifetimes::default(),
             worker: "test".to_owned(),
             senders: Senders::default(),
-            notebook: Arc::default(),
+            rations: Arc::default(),
+            asked: Arc::default(),
             logs_targets: true,
             spans: Default::default(),
         };
@@ -147,7 +148,7 @@ async fn a_worker_that_lost_its_claim_prints_nothing_and_the_next_one_all() {
         env,
         routes: &routes,
         patience_ms: 60_000,
-        notebook: &Notebook::default(),
+        announced: &Announced::default(),
     };
     let session = SessionId::within(&Pool::of_route(&route()), "slow");
     let keeper = Keeper::new(store, env, *timing, session.clone(), "slow");

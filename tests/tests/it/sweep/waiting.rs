@@ -173,7 +173,8 @@ async fn the_longest_wait_is_published_in_milliseconds() {
         lifetimes: Lifetimes::default(),
         worker: "test".to_owned(),
         senders: Senders::default(),
-        notebook: std::sync::Arc::default(),
+        rations: std::sync::Arc::default(),
+        asked: std::sync::Arc::default(),
         spans: groupage_aws::spans::Spans::default(),
         logs_targets: true,
     };

@@ -319,11 +319,6 @@ impl Batch {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
-    /// Its ticket, if that is for its next call.
-    pub fn turn(&self) -> Option<Ticket> {
-        self.ticket.filter(|ticket| ticket.attempts == self.attempts)
-    }
-
     /// This batch, which is to be called and whose worker, if it has one, is gone, with a ticket for the time `at`.
     /// Workers that pull leave it alone until just before, sweep for a while longer.
     pub fn waiting(&self, ticket: Ticket, at: Timestamp) -> Self {
@@ -342,7 +337,7 @@ impl Batch {
         Self { ticket: Some(ticket), ..self.revised(status) }.due_at(due)
     }
 
-    /// This batch as it is, written anew: a claim by what was read before is refused.
+    /// This batch as it is, written anew.
     pub fn noted(self) -> Self {
         self.revised(self.status.clone())
     }
@@ -410,6 +405,11 @@ impl Batch {
     /// The same write, with another time for others to look at the batch.
     pub fn due_at(self, due: Timestamp) -> Self {
         Self { due, ..self }
+    }
+
+    /// This batch as it is, written once more: a claim by what was read before is refused.
+    pub fn rewritten(&self) -> Self {
+        self.revised(self.status.clone())
     }
 
     fn revised(&self, status: Status) -> Self {

@@ -144,7 +144,7 @@ fn an_open_batch_keeps_no_candidate_that_is_elsewhere() {
 #[test]
 fn a_long_wait_is_written_down_with_its_ticket_and_settling_ends_it() {
     use crate::domain::gate::Of;
-    let ticket = Ticket { of: Of::Route, number: 7, attempts: 0, at: Timestamp(7) };
+    let ticket = Ticket { of: Of::Route, number: 7, attempts: 0 };
     let frozen = batch().frozen(batch().members);
     let waiting = frozen.waiting(ticket, Timestamp(900_000));
     assert_eq!((waiting.ticket, waiting.due), (Some(ticket), Timestamp(900_000 + GRACE_MS)));

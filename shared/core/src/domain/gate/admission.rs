@@ -59,9 +59,6 @@ pub(super) const LOST_MS: u64 = 30_000;
 /// A place is kept free for a ticket for so long after its time, in milliseconds.
 pub(super) const KEPT_MS: u64 = 2_000;
 
-/// Those that come within so long are not overtaken by one that is far behind them, in milliseconds.
-const NEXT_SECONDS_MS: u64 = 4_000;
-
 /// Where a batch stands.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
@@ -157,12 +154,7 @@ impl Gate {
     }
 
     /// The gap is that of the rate, or as long as places take to become free.
-    pub(super) fn keep_pace(
-        &mut self,
-        Limits { in_flight, gap_ms, .. }: Limits,
-        lease_until: Timestamp,
-        now: Timestamp,
-    ) {
+    fn keep_pace(&mut self, Limits { in_flight, gap_ms, .. }: Limits, lease_until: Timestamp, now: Timestamp) {
         let pace_ms = in_flight.map_or(0, |most| self.pace_ms(most, lease_until, now));
         let rate_ms = gap_ms.unwrap_or(0);
         let (gap_ms, old) = (pace_ms.max(rate_ms), self.line.gap_ms);
@@ -213,14 +205,6 @@ impl Gate {
         }
         // Those that do not come yet leave a place that is free to one that is here.
         let due = self.line.first_at(now.plus_ms(IN_PLACE_MS + 1));
-        let due = if slot > due.saturating_add(2 * most as u64) {
-            // One that is far behind takes none from those that come before the other places are back: their turn would
-            // be over, and they would come in no order.
-            let others_ms = self.line.gap_ms.saturating_mul(most.saturating_sub(1) as u64);
-            due.max(self.line.first_at(now.plus_ms(others_ms.min(NEXT_SECONDS_MS))))
-        } else {
-            due
-        };
         let wanted = |slot: u64| slot.saturating_sub(first) + 1;
         (wanted(slot.min(due)) > free).then(|| wanted(slot).saturating_sub(free).max(1))
     }
@@ -273,14 +257,6 @@ impl Gate {
             Admission::Later { at, .. } => Some(at),
             Admission::Admitted(..) | Admission::LinesUp { .. } | Admission::Away { .. } => None,
         }
-    }
-
-    /// The time of its own for which a batch with this ticket waits that is to come back `at` this time. The default:
-    /// it has missed its own, and asks for one between the tickets. Many may do so, and better not all at once.
-    #[must_use]
-    pub fn own_time(&self, number: u64, limits: Limits, at: Timestamp) -> Timestamp {
-        let has_time = limits.in_flight.is_some() || self.time(number) == Some(at);
-        if has_time { at } else { Timestamp::default() }
     }
 
     /// A batch goes away: a new one with a ticket of its own.
@@ -345,31 +321,20 @@ impl Gate {
             return;
         }
         self.in_flight.insert(batch.clone(), lease_until);
-        match turn {
-            Turn::Of { slot, .. } => self.follow(slot, (places, rate_ms), now, lease_until),
-            Turn::New => {
-                self.ends = self.ends.recent();
-                self.pace = Pace::from(now);
-            }
-            Turn::Now => self.ends = self.ends.recent(),
-        }
-    }
-
-    /// What follows for those that wait from a place that was taken in the turn of this slot: the estimate begins anew.
-    pub(super) fn follow(
-        &mut self,
-        slot: u64,
-        (places, rate_ms): (usize, u64),
-        now: Timestamp,
-        lease_until: Timestamp,
-    ) {
         self.ends = self.ends.recent();
-        self.turn = self.turn.max(slot + 1);
-        self.pace = self.pace.taken(places, now);
-        let gap_ms = self.line.gap_ms;
-        let is_full = rate_ms == 0 && self.in_flight.len() >= places;
-        let free_at = is_full.then(|| self.free_at(1, places, lease_until, now));
-        let last = free_at.map_or(now, |free_at| Timestamp(free_at.0.saturating_sub(gap_ms)));
-        self.line.begin(self.turn, last, gap_ms);
+        match turn {
+            Turn::Of { slot, .. } => {
+                self.turn = self.turn.max(slot + 1);
+                self.pace = self.pace.taken(places, now);
+                // The estimate for all that wait begins anew with each that is through.
+                let gap_ms = self.line.gap_ms;
+                let is_full = rate_ms == 0 && self.in_flight.len() >= places;
+                let free_at = is_full.then(|| self.free_at(1, places, lease_until, now));
+                let last = free_at.map_or(now, |free_at| Timestamp(free_at.0.saturating_sub(gap_ms)));
+                self.line.begin(self.turn, last, gap_ms);
+            }
+            Turn::New => self.pace = Pace::from(now),
+            Turn::Now => {}
+        }
     }
 }

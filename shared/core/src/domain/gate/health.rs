@@ -178,18 +178,6 @@ impl Health {
         *self == Self::default()
     }
 
-    /// Whether it says nothing to any batch: calls may start, and nobody is to hear anything.
-    pub(super) fn lets_all(&self, now: Timestamp) -> bool {
-        let Self { run, held, targets, news, .. } = self;
-        let is_quiet = run.is_none() && held.is_none() && targets.is_empty() && news.is_empty();
-        is_quiet && self.drains_at(now).is_none()
-    }
-
-    /// What goes on slowly since then, or earlier, does so no longer.
-    pub const fn drained(now: Timestamp) -> Timestamp {
-        Timestamp(now.0.saturating_sub(STEPS * STEP_MS))
-    }
-
     /// Whether it waits for an answer: the worker that gets one writes that down.
     pub const fn is_in_trouble(&self) -> bool {
         self.run.is_some()
@@ -348,7 +336,7 @@ impl Health {
 
     /// Since when what waited goes on slowly, if it still does.
     pub(super) fn drains_at(&self, now: Timestamp) -> Option<Timestamp> {
-        self.drains.filter(|since| *since > Self::drained(now))
+        self.drains.filter(|since| now.since(*since) < STEPS * STEP_MS)
     }
 
     /// What is known of calls that failed alone except `call`, and in how many runs that did.

@@ -103,11 +103,6 @@ impl Gate {
         Some(Admission::Away { gate: None, back: rarely(held.since, now, now), outage: None })
     }
 
-    /// Whether it lets calls through as its limits say: nothing has failed, and nobody holds them back.
-    pub fn is_open(&self, now: Timestamp) -> bool {
-        self.paused_until <= now && self.health.lets_all(now)
-    }
-
     /// Since when what waited goes on slowly, if it still does.
     pub fn drains_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.health.drains_at(now)

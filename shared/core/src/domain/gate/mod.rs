@@ -23,10 +23,8 @@
 
 mod adaptive;
 mod admission;
-mod bid;
 mod classes;
 mod ends;
-mod foretold;
 mod health;
 mod heard;
 mod line;
@@ -48,10 +46,8 @@ use super::id::{BatchId, Revision, RouteName, SessionId, Target};
 use super::time::Timestamp;
 pub use adaptive::{Adaptive, Bounds, Fared};
 pub use admission::{Admission, Asks};
-pub use bid::Bid;
 pub use classes::Class;
 pub use ends::{Ends, LOOK_MS};
-pub use foretold::{Foretold, Recalls};
 pub use health::{
     Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
 };
@@ -127,26 +123,6 @@ pub struct Ticket {
     pub number: u64,
     /// Calls that the batch had made when it got it: a ticket is good for one call.
     pub attempts: u32,
-    /// Its own time, as the batch was told last. It comes back a moment before. The default: it was told none, as by
-    /// versions before this one.
-    #[serde(default)]
-    pub at: Timestamp,
-}
-
-/// A batch whose ticket has a time of its own looks at the gate so long before, in milliseconds: long enough to hear
-/// that it has the time still and to claim the batch, and so short that the gate is not looked at once more.
-const LOOK_AHEAD_MS: u64 = 40;
-
-impl Ticket {
-    /// For how long a batch that is back with this ticket waits before it looks at its gate, in milliseconds: the gate
-    /// says no earlier that it may go. A place is free at its time at the earliest.
-    #[must_use]
-    pub fn early_ms(&self, limits: Limits, now: Timestamp) -> u64 {
-        let ahead_ms = if limits.in_flight.is_some() { 0 } else { LOOK_AHEAD_MS };
-        let early_ms = self.at.since(now);
-        // One that is further ahead it does not wait for in place, so it hears at once when to come back.
-        if early_ms > IN_PLACE_MS { 0 } else { early_ms.saturating_sub(ahead_ms) }
-    }
 }
 
 /// What a gate lets through.
@@ -203,12 +179,7 @@ impl Gate {
     /// This gate as this session writes it: another one may ask for the same batch in the same moment.
     #[must_use]
     pub fn written_by(self, session: &SessionId) -> Self {
-        Self { latest: self.latest.map(|batch| Self::signature(&batch, session)), ..self }
-    }
-
-    /// What a gate says of a write by this session, for this batch.
-    fn signature(batch: &str, session: &SessionId) -> String {
-        format!("{batch} {session}")
+        Self { latest: self.latest.map(|batch| format!("{batch} {session}")), ..self }
     }
 
     /// Until when the place of `batch` lasts, if it has one whose lease is not over.

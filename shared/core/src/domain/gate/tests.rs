@@ -1,7 +1,5 @@
-mod bids;
 mod places;
 mod random;
-mod sights;
 
 use super::admission::{KEPT_MS, LOST_MS};
 use super::line::SETTLED_MS;

@@ -107,13 +107,13 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             if !has_waited || scope == of_all {
                 return Ok(None);
             }
-            let (gate, now) = (self.look(&of_all).await?, self.env.now());
+            let (gate, now) = (self.store.gate(&of_all).await?, self.env.now());
             Ok::<_, Error>(gate.holds_back(&batch.target.whole(), now).map_or_else(
                 || Some(gate.says_now(&batch.id, now)).filter(|said| *said != Now::Go),
                 |_| Some(Now::Closed(None)),
             ))
         };
-        let (gate, held) = futures::join!(self.look(&scope), is_held);
+        let (gate, held) = futures::join!(self.store.gate(&scope), is_held);
         let said = gate?.says_now(&batch.id, self.env.now());
         Ok(if said == Now::Go { held?.unwrap_or(Now::Go) } else { said })
     }

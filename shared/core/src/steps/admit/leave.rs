@@ -5,7 +5,7 @@ use crate::domain::batch::Batch;
 use crate::domain::gate::{Fared, Gate, Scope};
 use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
-use crate::ports::{Env, Gates};
+use crate::ports::{Env, Gates, Stored};
 use crate::routes::Route;
 use crate::steps::Error;
 
@@ -17,7 +17,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// A port did not answer.
     pub async fn leave(&self, held: &[Held], batch: &BatchId) -> Result<(), Error> {
         for Held { scope, lease, .. } in held {
-            self.give_back(scope, batch, *lease, None).await?;
+            // Nothing has to be read for that, and nobody has to try twice.
+            self.store.give_back(scope, batch, *lease, None).await?;
         }
         Ok(())
     }
@@ -28,7 +29,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// As [`leave`](Self::leave).
     pub async fn leave_until(&self, scopes: &[Scope], batch: &BatchId, last: Timestamp) -> Result<(), Error> {
         for scope in scopes {
-            self.give_back(scope, batch, last, None).await?;
+            self.store.give_back(scope, batch, last, None).await?;
         }
         Ok(())
     }
@@ -49,8 +50,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             let Some(Held { lease, .. }) = held.iter().find(|place| place.scope == scope) else { continue };
             if limits.least.is_none() {
                 let ended = fared.map(|_| self.env.now());
-                let is_left = self.give_back(&scope, &batch.id, *lease, ended).await?;
-                others.extend((!is_left).then_some(scope));
+                let left = self.store.give_back(&scope, &batch.id, *lease, ended).await?;
+                others.extend((left == Stored::Conflict).then_some(scope));
                 continue;
             }
             let left = |gate: &Gate| {
@@ -62,22 +63,6 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             others.extend((!is_left).then_some(scope));
         }
         Ok(others)
-    }
-
-    /// Nothing has to be read for that, and nobody has to try twice. Whether there was a place until that time.
-    async fn give_back(
-        &self,
-        scope: &Scope,
-        batch: &BatchId,
-        lease: Timestamp,
-        ended: Option<Timestamp>,
-    ) -> Result<bool, Error> {
-        let now = self.env.now();
-        let left = self.store.give_back(scope, batch, lease, ended).await?;
-        if let Some(gate) = &left {
-            self.note(scope, gate, now);
-        }
-        Ok(left.is_some())
     }
 
     /// Gives back whatever places a batch has that nobody calls any more.

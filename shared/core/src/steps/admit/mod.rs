@@ -1,11 +1,8 @@
 //! Passing the gates before a call, in and out.
 
-mod foresee;
 mod hear;
 mod leave;
 mod pass;
-mod sightings;
-mod visit;
 
 use super::Error;
 use crate::domain::gate::{Gate, IN_PLACE_MS, Limits, Scope, Ticket};
@@ -14,7 +11,6 @@ use crate::domain::outcome::Reason;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Gates, Stored};
 use crate::routes::Route;
-pub use sightings::Sightings;
 
 /// How a batch fared at its gates.
 #[derive(Debug)]
@@ -90,33 +86,12 @@ pub struct Gatekeeper<'a, S, E> {
     pub store: &'a S,
     /// Time.
     pub env: &'a E,
-    /// What the process saw of gates a moment ago, if it keeps that in mind.
-    pub sightings: Option<&'a Sightings>,
 }
 
 impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
-    /// Reads a gate as it is now.
-    async fn look(&self, scope: &Scope) -> Result<Gate, Error> {
-        let now = self.env.now();
-        let gate = self.store.gate(scope).await?;
-        self.note(scope, &gate, now);
-        Ok(gate)
-    }
-
-    /// Keeps in mind how a gate was when it was asked for.
-    fn note(&self, scope: &Scope, gate: &Gate, asked_at: Timestamp) {
-        if let Some(sightings) = self.sightings {
-            sightings.note(scope, gate, asked_at);
-        }
-    }
-
     async fn is_written(&self, scope: &Scope, gate: Option<Gate>, now: Timestamp) -> Result<bool, Error> {
         let Some(gate) = gate else { return Ok(true) };
-        let is_written = self.store.store_gate(scope, &gate, now).await? == Stored::Yes;
-        if is_written {
-            self.note(scope, &gate, now);
-        }
-        Ok(is_written)
+        Ok(self.store.store_gate(scope, &gate, now).await? == Stored::Yes)
     }
 
     /// Changes a gate until the change is written or none is needed; says what the change came to.
@@ -126,7 +101,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         change: impl Fn(&Gate) -> (Option<Gate>, T) + Send,
     ) -> Result<T, Error> {
         for attempt in 0..TRIES {
-            let (next, came_to) = change(&self.look(scope).await?);
+            let (next, came_to) = change(&self.store.gate(scope).await?);
             if self.is_written(scope, next, self.env.now()).await? {
                 return Ok(came_to);
             }

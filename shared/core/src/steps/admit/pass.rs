@@ -1,18 +1,53 @@
-//! The way through every gate before a call, one after the other.
+//! The way in: every gate before a call, one after the other.
 
-use super::visit::{Offer, Visit};
-use super::{Away, Gatekeeper, Held, Passed, TRIES, Wait};
-use crate::domain::gate::{Admission, Asks, Gate, LOOK_MS, Limits, Of, Scope, Ticket};
+use super::{Away, Gatekeeper, Held, Passed, TRIES, Wait, gates};
+use crate::domain::batch::Batch;
+use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, LOOK_MS, Limits, Of, Scope, Ticket};
+use crate::domain::id::SessionId;
 use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Gates};
+use crate::routes::Route;
 use crate::steps::Error;
 
 impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
-    /// Passes every gate, or waits at one.
-    pub(super) async fn pass_all(&self, visit: &Visit<'_>) -> Result<Passed, Error> {
+    /// Passes every gate before a call of `batch` by this session, or waits at one. A batch that is in flight already
+    /// keeps its places. A lease lasts longer by as much as the batch waits in place for it.
+    ///
+    /// # Errors
+    /// A port did not answer; places may be held then, until their lease is over.
+    pub async fn admit(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        by: &SessionId,
+        lease_until: Timestamp,
+    ) -> Result<Passed, Error> {
+        let ticket = batch.ticket.filter(|ticket| ticket.attempts == batch.attempts);
+        let asks = |scope: &Scope| {
+            ticket.filter(|ticket| ticket.of == scope.of()).map_or(Asks::Anew, |ticket| Asks::With(ticket.number))
+        };
+        self.pass_all(route, (batch, Some(by)), asks, lease_until).await
+    }
+
+    /// The same for one call more of a batch that is being called.
+    ///
+    /// # Errors
+    /// As [`admit`](Self::admit).
+    pub async fn admit_again(&self, route: &Route, batch: &Batch, lease_until: Timestamp) -> Result<Passed, Error> {
+        self.pass_all(route, (batch, batch.claimed_by()), |_| Asks::Again, lease_until).await
+    }
+
+    async fn pass_all(
+        &self,
+        route: &Route,
+        of: (&Batch, Option<&SessionId>),
+        asks: impl Fn(&Scope) -> Asks + Send + Sync,
+        lease_until: Timestamp,
+    ) -> Result<Passed, Error> {
+        let begun = self.env.now();
         for _ in 0..TRIES {
-            if let Some(passed) = self.pass_each(visit).await? {
+            if let Some(passed) = self.pass_each(route, of, &asks, (begun, lease_until)).await? {
                 return Ok(passed);
             }
         }
@@ -20,24 +55,28 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     }
 
     /// `None`: it is to ask again, since its Target's gate has just heard that the route goes on slowly.
-    async fn pass_each(&self, visit: &Visit<'_>) -> Result<Option<Passed>, Error> {
-        let Visit { route, batch, .. } = *visit;
+    async fn pass_each(
+        &self,
+        route: &Route,
+        (batch, by): (&Batch, Option<&SessionId>),
+        asks: &(impl Fn(&Scope) -> Asks + Send + Sync),
+        (begun, lease_until): (Timestamp, Timestamp),
+    ) -> Result<Option<Passed>, Error> {
         let (mut held, mut in_trouble, mut have_news) = (Vec::<Held>::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
         // A batch has one ticket, so it has its turn at one gate. Where its Target has a rate, it is that one.
         let mut paced: Option<(Scope, Option<Timestamp>)> = None;
         let mut seen_open = Timestamp(0);
-        let gates = visit.gates();
-        for (n, (scope, limits)) in gates.iter().enumerate() {
-            let (scope, limits) = (scope.clone(), *limits);
-            self.env.sleep(visit.early_ms(&gates, n, self.env.now())).await;
+        for (scope, limits) in gates(route, &batch.target) {
+            let share = route.share(scope.of(), &batch.target, batch.priority);
+            let limits = Limits { share, ..limits };
             let ahead_ms = start.since(self.env.now());
             if ahead_ms > 0 {
                 // The next gate's time would be past, and calls too near to each other there.
                 self.env.sleep(ahead_ms).await;
             }
-            let asks = if paced.is_some() { Asks::InTurn } else { visit.asks(&scope) };
-            match self.pass(visit, (&scope, limits), asks).await? {
+            let asks = if paced.is_some() { Asks::InTurn } else { asks(&scope) };
+            match self.pass(route, (batch, by), (&scope, limits), asks, (begun, lease_until)).await? {
                 Went::Through(place) => {
                     if let Some((target, knows)) = &paced
                         && let Some(since) = place.drains.filter(|since| Some(*since) > *knows)
@@ -63,7 +102,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
                 Went::ToWait(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
                     // The lease is counted from the time of the ticket.
-                    let lease_until = until.plus_ms(visit.lease_until.since(self.env.now()));
+                    let lease_until = until.plus_ms(lease_until.since(self.env.now()));
                     for Held { scope, .. } in &held {
                         self.change(scope, |gate| (gate.kept(&batch.id, lease_until), ())).await?;
                     }
@@ -81,139 +120,72 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     }
 
     /// Passes one gate, waiting in place for what comes soon.
-    async fn pass(&self, visit: &Visit<'_>, (scope, limits): (&Scope, Limits), mut asks: Asks) -> Result<Went, Error> {
-        let (mut attempts, mut offer) = (0, visit.offer_at(scope));
-        let patient_until = visit.patient_until(self.env.now());
+    async fn pass(
+        &self,
+        route: &Route,
+        (batch, by): (&Batch, Option<&SessionId>),
+        (scope, limits): (&Scope, Limits),
+        mut asks: Asks,
+        (leased_at, lease_until): (Timestamp, Timestamp),
+    ) -> Result<Went, Error> {
+        // A worker that pulls has other batches to look at meanwhile.
+        let patience_ms = if route.is_pulled() { 0 } else { IN_PLACE_MS };
+        let (mut attempts, is_again) = (0, asks == Asks::Again);
+        let patient_until = self.env.now().plus_ms(2 * patience_ms);
+        let ticket = |number| Ticket { of: scope.of(), number, attempts: batch.attempts };
+        let signed = |gate: Gate| by.into_iter().fold(gate, Gate::written_by);
         while attempts < TRIES {
-            match self.ask(visit, (scope, limits), asks, offer.take()).await? {
-                Heard::Went(went) => return Ok(went),
-                Heard::MayBid(next) => offer = Some(next),
-                Heard::TooLate => {
-                    attempts += 1;
-                    self.give_way(attempts).await;
-                }
-                Heard::Later(gate, ticket, at) => {
-                    let now = self.env.now();
-                    let is_soon = at <= patient_until.min(now.plus_ms(visit.patience_ms()));
-                    let Some(Ticket { number, .. }) = ticket.filter(|_| is_soon) else {
-                        return Ok(Went::ToWait(Wait { until: Some(at), ticket }));
-                    };
-                    asks = Asks::With(number);
-                    offer = visit.offer((scope, &gate), number, limits, at);
-                    if offer.is_some() {
-                        visit.waits.notify_one();
+            let now = self.env.now();
+            // One call more goes by the lease that its claim knows.
+            let lease = if is_again { lease_until } else { lease_until.plus_ms(now.since(leased_at)) };
+            let gate = self.store.gate(scope).await?;
+            let held_back = gate.holds_back(&batch.target.whole(), now);
+            match held_back.unwrap_or_else(|| gate.admit(&batch.id, asks, limits, now, lease)) {
+                Admission::Admitted(next, start) => {
+                    // Where no places are limited, the gate counts nobody.
+                    let lease = next.as_ref().and_then(|gate| gate.lease(&batch.id, now));
+                    if self.is_written(scope, next.map(signed), now).await? {
+                        let (is_taken, health) = (gate.lease(&batch.id, now).is_none(), &gate.health);
+                        let (is_in_trouble, has_news) = (health.is_in_trouble(), health.has_news(now));
+                        let (drains, seen) = (gate.drains_at(now), now);
+                        let place = Place { start, lease, seen, is_taken, is_in_trouble, has_news, drains };
+                        return Ok(Went::Through(place));
                     }
-                    self.env.sleep(at.since(now).max(LOOK_MS)).await;
+                }
+                Admission::LinesUp { stretch } => {
+                    if let Some(gate) = self.store.take_ticket(scope, &gate, stretch, now).await?
+                        && let Some((number, at)) = gate.last_ticket(stretch)
+                    {
+                        let at = gate.time_for(number, limits, now, lease).unwrap_or(at);
+                        return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(number)) }));
+                    }
+                }
+                Admission::Away { gate: next, back: (from, to), outage } => {
+                    if self.is_written(scope, next.map(|gate| signed(*gate)), now).await? {
+                        let until = between(from, to, self.env.random());
+                        return Ok(Went::Away(Away { until, outage }));
+                    }
+                }
+                Admission::Later { gate: next, ticket: number, at } => {
+                    if self.is_written(scope, next.map(signed), now).await? {
+                        if at > patient_until.min(now.plus_ms(patience_ms)) || number.is_none() {
+                            return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
+                        }
+                        asks = number.map_or(asks, Asks::With);
+                        self.env.sleep(at.since(now).max(LOOK_MS)).await;
+                        continue;
+                    }
                 }
             }
+            attempts += 1;
+            self.give_way(attempts).await;
         }
         let ticket = match asks {
-            Asks::With(number) => Some(visit.with((scope, &Gate::default()), number, limits, Timestamp::default())),
+            Asks::With(number) => Some(ticket(number)),
             Asks::Anew | Asks::Again | Asks::InTurn => None,
         };
         Ok(Went::ToWait(Wait { until: None, ticket }))
     }
-
-    /// Asks once at a gate: by a bid, or by a look.
-    async fn ask(
-        &self,
-        visit: &Visit<'_>,
-        (scope, limits): (&Scope, Limits),
-        asks: Asks,
-        offer: Option<Offer>,
-    ) -> Result<Heard, Error> {
-        let (batch, now) = (&visit.batch.id, self.env.now());
-        // One call more goes by the lease that its claim knows.
-        let lease = if asks == Asks::Again { visit.lease_until } else { visit.lease_from(now) };
-        let (has_bid, asked) = (offer.is_some(), lease);
-        let gate = match offer {
-            Some(Offer { bid, .. }) => {
-                let gate = self.store.take_place(scope, &bid, lease, now).await?;
-                self.note(scope, &gate, now);
-                if bid.is_won(&gate, lease) {
-                    if let Some(next) = gate.up_to_date(&bid, lease, now) {
-                        // If another one has written it since, or no answer comes, a later bid does this.
-                        let _ = self.is_written(scope, Some(visit.signed(next)), now).await;
-                    }
-                    return Ok(Heard::Went(Went::Through(Place::won(lease, now))));
-                }
-                gate
-            }
-            None => self.look(scope).await?,
-        };
-        let held_back = gate.holds_back(&visit.batch.target.whole(), now);
-        match held_back.unwrap_or_else(|| gate.admit(batch, asks, limits, now, lease)) {
-            Admission::Admitted(next, start) => {
-                if let (Some(_), Asks::With(number), false) = (&next, asks, has_bid) {
-                    // A bid is not refused because another batch was faster, unless that has taken the last place.
-                    let offer = visit.offer((scope, &gate), number, limits, now);
-                    if let Some(offer) = offer.filter(|offer| gate.with_bid(&offer.bid, lease, now).is_some()) {
-                        return Ok(Heard::MayBid(offer));
-                    }
-                }
-                // Where no places are limited, the gate counts nobody.
-                let lease = next.as_ref().and_then(|gate| gate.lease(batch, now));
-                if self.is_written(scope, next.map(|gate| visit.signed(gate)), now).await? {
-                    // A bid whose answer was lost may have taken it.
-                    let is_taken = gate.lease(batch, now).is_none_or(|until| has_bid && until == asked);
-                    let place = Place::of(&gate, (start, lease), is_taken, now);
-                    return Ok(Heard::Went(Went::Through(place)));
-                }
-            }
-            Admission::LinesUp { stretch } => {
-                if let Some((gate, Wait { until, ticket })) =
-                    self.line_up(visit, (scope, limits), (&gate, stretch), now).await?
-                {
-                    return Ok(Heard::Later(Box::new(gate), ticket, until.unwrap_or(now)));
-                }
-            }
-            Admission::Away { gate: next, back: (from, to), outage } => {
-                if self.is_written(scope, next.map(|gate| visit.signed(*gate)), now).await? {
-                    let until = between(from, to, self.env.random());
-                    return Ok(Heard::Went(Went::Away(Away { until, outage })));
-                }
-            }
-            Admission::Later { gate: next, ticket: number, at } => {
-                if self.is_written(scope, next.clone().map(|gate| visit.signed(gate)), now).await? {
-                    let gate = next.unwrap_or(gate);
-                    let ticket = number.map(|number| visit.with((scope, &gate), number, limits, at));
-                    return Ok(Heard::Later(Box::new(gate), ticket, at));
-                }
-            }
-        }
-        Ok(Heard::TooLate)
-    }
-
-    /// Takes the next ticket, whatever was written since the gate was `seen`: the gate then, and when the batch comes
-    /// back. `None`: the line is none of which everybody gets the next ticket.
-    pub(super) async fn line_up(
-        &self,
-        visit: &Visit<'_>,
-        (scope, limits): (&Scope, Limits),
-        (seen, stretch): (&Gate, Option<u64>),
-        now: Timestamp,
-    ) -> Result<Option<(Gate, Wait)>, Error> {
-        let Some(gate) = self.store.take_ticket(scope, seen, stretch, now).await? else { return Ok(None) };
-        self.note(scope, &gate, now);
-        let Some((number, own)) = gate.last_ticket(stretch) else { return Ok(None) };
-        // If nothing is in its way, it waits for the time that it has, or for no place; nor if it has a place already.
-        let free = if limits.in_flight.is_some() { now } else { own };
-        let waits = gate.time_for(number, limits, now, visit.lease_from(now));
-        let at = waits.filter(|_| gate.lease(&visit.batch.id, now).is_none()).unwrap_or(free);
-        let ticket = Some(visit.with((scope, &gate), number, limits, at));
-        Ok(Some((gate, Wait { until: Some(at), ticket })))
-    }
-}
-
-/// What a batch heard that asked at one gate.
-enum Heard {
-    Went(Went),
-    /// It may go, by this bid.
-    MayBid(Offer),
-    /// It waits, with this ticket, until this time, as this gate says.
-    Later(Box<Gate>, Option<Ticket>, Timestamp),
-    /// Another one was faster.
-    TooLate,
 }
 
 /// How a batch fared at one gate.
@@ -239,18 +211,4 @@ struct Place {
     has_news: bool,
     /// Since when what waited here goes on slowly.
     drains: Option<Timestamp>,
-}
-
-impl Place {
-    /// One that this gate gave at this time.
-    fn of(gate: &Gate, (start, lease): (Timestamp, Option<Timestamp>), is_taken: bool, seen: Timestamp) -> Self {
-        let (is_in_trouble, has_news) = (gate.health.is_in_trouble(), gate.health.has_news(seen));
-        Self { start, lease, seen, is_taken, is_in_trouble, has_news, drains: gate.drains_at(seen) }
-    }
-
-    /// One that was bid for: its gate knew of no trouble.
-    const fn won(lease: Timestamp, now: Timestamp) -> Self {
-        let (is_in_trouble, has_news, drains) = (false, false, None);
-        Self { start: now, lease: Some(lease), seen: now, is_taken: true, is_in_trouble, has_news, drains }
-    }
 }

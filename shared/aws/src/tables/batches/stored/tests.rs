@@ -34,7 +34,7 @@ fn batch(status: Status) -> Batch {
         due: Timestamp(1_700_000_061_000),
         nudges: 3,
         pulled: true,
-        ticket: Some(Ticket { of: Of::Route, number: 1_764_000_000_000, attempts: 2, at: Timestamp(7) }),
+        ticket: Some(Ticket { of: Of::Route, number: 1_764_000_000_000, attempts: 2 }),
     }
 }
 

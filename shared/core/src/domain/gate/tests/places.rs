@@ -205,17 +205,3 @@ fn one_call_more_of_a_batch_says_nothing_of_how_long_calls_take() {
     };
     assert_eq!(again.line.gap_ms, 1_000);
 }
-
-#[test]
-fn a_free_place_goes_to_one_that_is_here_unless_it_is_far_behind_those_that_come() {
-    let places = Limits { in_flight: Some(10), ..ONE };
-    let in_flight = (0..6).map(|n| (BatchId::new(format!("a{n}")), Timestamp(9_000))).collect();
-    // Four of ten places are free, and the first of the line comes in a second, the others each half a second later.
-    let line = Line { next: 1_100, next_at: Timestamp(52_000), gap_ms: 500, ..Line::default() };
-    let five_seconds = Ends { calls: 10, left_ms: 50_000 };
-    let gate = Gate { line, in_flight, turn: 1_000, ends: five_seconds, ..Gate::default() };
-    let goes = |gate: &Gate, n| matches!(ask(gate, "b", Asks::With(n), places, 1_000), Admission::Admitted(..));
-    assert_eq!([1_000, 1_003, 1_022, 1_023, 1_099].map(|n| goes(&gate, n)), [true, true, true, false, false]);
-    let late = Gate { line: Line { next_at: gate.line.next_at.plus_ms(3_000), ..gate.line.clone() }, ..gate };
-    assert!(goes(&late, 1_099), "few come in the next seconds");
-}
