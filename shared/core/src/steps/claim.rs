@@ -285,7 +285,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             && batch.gives_up(&route.retry, *since, self.env.now())
         {
             let tasks = members(self.store, &batch).await?;
-            return self.give_up_on(&batch, &tasks, last).await;
+            let processed = self.give_up_on(&batch, &tasks, last).await?;
+            if matches!(processed, Processed::Recorded(..)) {
+                // It may have kept a place at its Target's while it waited; if this fails, its lease is over soon.
+                let _ = self.gatekeeper().clear(route, &batch).await;
+            }
+            return Ok(processed);
         }
         if batch.pulled || away.until >= batch.due {
             // As a ticket is: if another delivery was faster, it has claimed the batch, or stays away as well.

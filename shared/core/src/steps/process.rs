@@ -123,6 +123,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let (from, to) = setback.back.unwrap_or((now, now));
         let until = now.plus_ms(policy.backoff_ms(batch.attempts, None, self.env.random()));
         let until = until.max(between(from, to, self.env.random()));
+        let batch = batch.pauses_for(until.since(now));
         let begins_outage = setback.begins_outage;
         self.give_up(&batch, until, Processed::CallAgain { reason: failure.reason, until, begins_outage }).await
     }

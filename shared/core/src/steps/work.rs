@@ -202,6 +202,18 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         self.later.insert(id, Later { at, holder });
     }
 
+    /// Renews the places of a claim whose work is not done yet. Each lasts for twice the processor's patience and 10 s:
+    /// a worker that does not call this before that time is over makes one call more than the route's limits allow.
+    /// `false` says that it was too late for that.
+    ///
+    /// # Errors
+    /// A port did not answer; the places last as long as before.
+    pub async fn renew(&self, claimed: &mut Claimed) -> Result<bool, Error> {
+        let (processor, batch) = (&self.processor, &claimed.batch);
+        let until = processor.env.now().plus_ms(processor.lease_ms(processor.route(batch)?));
+        processor.gatekeeper().renew(&mut claimed.held, &batch.id, until).await
+    }
+
     /// Ends a claim whose outcome the worker has recorded itself: gives its places back and derives what follows.
     ///
     /// # Errors
@@ -248,143 +260,4 @@ const RETRY_MS: u64 = 500;
 const HELP_AFTER_MS: u64 = 3_000;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::batch::Assumes;
-    use crate::domain::gate::{Gate, Scope};
-    use crate::domain::session::Timing;
-    use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
-    use crate::memory::{MemoryQueues, MemoryStore};
-    use crate::ports::{Answer, Batches, Call, Gates, NoAnswer, Sessions};
-    use crate::routes::Routes;
-    use crate::steps::admit::Passed;
-    use crate::steps::announce::Announced;
-
-    /// A clock that stands still: what happens, happens at once.
-    struct Still(u64);
-
-    impl Env for Still {
-        fn now(&self) -> Timestamp {
-            Timestamp(self.0)
-        }
-
-        fn random(&self) -> f64 {
-            0.5
-        }
-
-        fn fresh_id(&self) -> String {
-            "fresh".to_owned()
-        }
-
-        async fn sleep(&self, _: u64) {}
-    }
-
-    struct Silent;
-
-    impl Downstream for Silent {
-        async fn call(&self, _: &Call<'_>) -> Result<Answer, NoAnswer> {
-            Err(NoAnswer::Connection)
-        }
-    }
-
-    const ROUTES: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull }]";
-
-    async fn freeze(store: &MemoryStore, id: &str) {
-        let candidate =
-            Candidate { id: TaskId::new(id), round: Round(0), bytes: 2, traits: crate::domain::Traits::default() };
-        let open = Batch::open(BatchId::new(id), Target::new("r:t"), Fence(1), &[candidate], Timestamp(0), 0);
-        store.store(&open, Assumes::Absent).await.unwrap();
-        let frozen = open.frozen(open.members.clone()).pulled_from(Timestamp(1));
-        store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
-    }
-
-    const fn processor<'a>(
-        store: &'a MemoryStore,
-        outbox: &'a MemoryQueues,
-        env: &'a Still,
-        routes: &'a Routes,
-        announced: &'a Announced,
-    ) -> Processor<'a, MemoryStore, MemoryQueues, Silent, Still> {
-        Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced }
-    }
-
-    #[tokio::test]
-    async fn a_batch_whose_worker_ends_its_session_is_free_at_once() {
-        let (store, outbox, routes) = (MemoryStore::default(), MemoryQueues::default(), Routes::parse(ROUTES).unwrap());
-        freeze(&store, "0a").await;
-        let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-        let announced = Announced::default();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
-        let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
-        let first = keeper("9");
-        first.open().await.unwrap().unwrap();
-        assert!(Worker::new(processor, &first, route.clone()).claim_next().await.unwrap().is_some());
-        // Its id comes first, and so does its half of the parts.
-        let second = keeper("1");
-        second.open().await.unwrap().unwrap();
-        let mut second = Worker::new(processor, &second, route);
-        assert!(second.claim_next().await.unwrap().is_none(), "the first lives");
-        first.end().await;
-        assert!(second.claim_next().await.unwrap().is_some());
-    }
-
-    const ONE_OF_EACH: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull, \
-                               limits: { in_flight_per_target: 1 } }]";
-
-    #[tokio::test]
-    async fn a_claim_that_is_given_up_gives_its_place_back_though_another_worker_renewed_it() {
-        let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
-        let routes = Routes::parse(ONE_OF_EACH).unwrap();
-        freeze(&store, "0a").await;
-        let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-        let announced = Announced::default();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
-        let id = BatchId::new("0a");
-        let frozen = store.batch(&id).await.unwrap().unwrap();
-        let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
-        keeper.open().await.unwrap().unwrap();
-        let mut worker = Worker::new(processor, &keeper, route.clone());
-        let claimed = worker.claim_next().await.unwrap().unwrap();
-        // Another worker read the batch before it was claimed.
-        let (other, lease) = (SessionId::within(&pool, "1"), env.now().plus_ms(10_000));
-        let passed = processor.gatekeeper().admit(routes.get(&route).unwrap(), &frozen, &other, lease).await.unwrap();
-        assert!(matches!(passed, Passed::Yes { .. }), "{passed:?}");
-        let target = Scope::Target(frozen.target.whole());
-        assert!(store.gate(&target).await.unwrap().counts(&id));
-        let later = Still(1_000_500);
-        let mut worker = Worker::new(Processor { env: &later, ..processor }, &keeper, route);
-        worker.gave_up(claimed).await.unwrap();
-        assert!(!store.gate(&target).await.unwrap().counts(&id));
-    }
-
-    #[tokio::test]
-    async fn a_delivery_that_comes_to_no_call_gives_back_the_place_that_was_kept_while_it_waited() {
-        let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
-        let routes = Routes::parse(ONE_OF_EACH).unwrap();
-        freeze(&store, "0a").await;
-        let (env, pool, id) = (Still(1_000_000), Pool::new("r"), BatchId::new("0a"));
-        let announced = Announced::default();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
-        let read = store.batch(&id).await.unwrap().unwrap();
-        let target = Scope::Target(read.target.whole());
-        let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
-        let kept = Gate { revision: Revision(1), in_flight: kept, ..Gate::default() };
-        store.store_gate(&target, &kept, env.now()).await.unwrap();
-        let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
-        let lost = keeper("1");
-        lost.open().await.unwrap().unwrap();
-        let beat = store.session(lost.id()).await.unwrap().unwrap().beat;
-        store.end_session(lost.id(), beat).await.unwrap();
-        let tried = processor.try_claim(read.clone(), &lost).await.unwrap();
-        assert!(matches!(tried, Tried::Not(Processed::ClaimLost)), "{tried:?}");
-        assert!(!store.gate(&target).await.unwrap().counts(&id), "nobody calls it");
-        // One that passed the gate before, by what it read of the batch, would call it without a place.
-        let other = keeper("9");
-        other.open().await.unwrap().unwrap();
-        let tried = processor.try_claim(read, &other).await;
-        assert!(matches!(tried, Err(Error::Conflict(_))), "{tried:?}");
-        let again = store.batch(&id).await.unwrap().unwrap();
-        let tried = processor.try_claim(again, &other).await.unwrap();
-        assert!(matches!(tried, Tried::Claimed(_)), "{tried:?}");
-    }
-}
+mod tests;

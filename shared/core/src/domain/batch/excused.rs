@@ -21,6 +21,9 @@ pub struct Excused {
     pub calls: u32,
     /// Since when the first of them failed.
     pub since: Timestamp,
+    /// The pauses after them, all in all, in milliseconds.
+    #[serde(default)]
+    pub paused_ms: u64,
 }
 
 /// What a batch comes to whose call failed for a reason that says nothing about its members.
@@ -43,15 +46,28 @@ impl Batch {
         if !policy.waits_outages_out() {
             return self;
         }
-        let before = self.excused.unwrap_or(Excused { calls: 0, since: setback.since.max(self.created_at) });
+        let before =
+            self.excused.unwrap_or(Excused { calls: 0, since: setback.since.max(self.created_at), paused_ms: 0 });
         let calls = (before.calls + 1).saturating_sub(setback.counted);
         Self { excused: Some(Excused { calls, ..before }), ..self }
     }
 
+    /// This batch, which pauses for so long after an excused failure, in milliseconds.
+    pub fn pauses_for(mut self, pause_ms: u64) -> Self {
+        if let Some(excused) = &mut self.excused {
+            excused.paused_ms = excused.paused_ms.saturating_add(pause_ms);
+        }
+        self
+    }
+
     /// Whether its outage has lasted for as long as it is waited out, if no call was answered since `silent_since`.
+    ///
+    /// A person's pause and a wait for a limit between two failures are no outage: `silent_since` is later then. Where
+    /// others are answered all the time, the pauses after its own failures count instead, so that it ends.
     pub fn gives_up(&self, policy: &Policy, silent_since: Timestamp, now: Timestamp) -> bool {
-        let since = self.excused.map_or_else(|| silent_since.max(self.created_at), |excused| excused.since);
-        policy.waits_outages_out() && now.since(since) >= policy.give_up_ms
+        let Excused { since, paused_ms, .. } =
+            self.excused.unwrap_or(Excused { calls: 0, since: self.created_at, paused_ms: 0 });
+        policy.waits_outages_out() && now.since(silent_since.max(since)).max(paused_ms) >= policy.give_up_ms
     }
 
     /// What is recorded of each member of a batch that is called no more: those of which nothing is known fail for
@@ -132,7 +148,7 @@ mod tests {
         }
         assert_eq!(comes_to(&batch, true, NOW.plus_ms(999)), Unlucky::CallAgain);
         assert_eq!(comes_to(&batch, true, NOW.plus_ms(1_000)), Unlucky::GiveUp);
-        assert_eq!(batch.excused, Some(Excused { calls: 9, since: NOW }));
+        assert_eq!(batch.excused, Some(Excused { calls: 9, since: NOW, paused_ms: 0 }));
     }
 
     #[test]
@@ -145,6 +161,18 @@ mod tests {
         assert_eq!(comes_to(&twice, false, NOW), Unlucky::Exhausted);
         let one = called(&called(&frozen(1)).set_back(setback(0), &POLICY)).set_back(setback(2), &POLICY);
         assert_eq!(comes_to(&one, true, NOW), Unlucky::Exhausted, "one member has no parts");
+    }
+
+    #[test]
+    fn neither_a_persons_pause_nor_a_wait_for_a_limit_counts_as_outage() {
+        let failed = called(&frozen(1)).set_back(setback(0), &POLICY);
+        let later = NOW.plus_ms(5_000);
+        for (paused_ms, silent_since, gives_up) in
+            [(0, NOW, true), (0, later, false), (999, later, false), (1_000, later, true)]
+        {
+            let paused = failed.clone().pauses_for(paused_ms);
+            assert_eq!(paused.gives_up(&POLICY, silent_since, later), gives_up, "{paused_ms} {silent_since:?}");
+        }
     }
 
     #[test]

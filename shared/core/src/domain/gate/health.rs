@@ -300,10 +300,12 @@ impl Health {
         is_news.then(|| Self { targets: targets().chain([(target.clone(), held)]).collect(), ..self.clone() })
     }
 
-    /// A person lets the calls of one Target go on. `None`: nobody holds them back.
+    /// A person lets the calls of one Target go on. `None`: nobody holds them back. Failures from before the pause, if
+    /// they are no outage, are forgotten: nothing may have been called since.
     pub(super) fn target_resumed(&self, target: &Target) -> Option<Self> {
         let mut targets = self.targets.clone();
-        targets.remove(target).is_some().then(|| Self { targets, ..self.clone() })
+        let run = self.run.clone().filter(|run| run.outage.is_some());
+        targets.remove(target).is_some().then(|| Self { targets, run, ..self.clone() })
     }
 
     /// A person lets calls go on, whatever holds them back. `None`: nothing does.

@@ -34,6 +34,20 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(())
     }
 
+    /// Makes the places that a batch has last until then. Says whether it still has all of them.
+    ///
+    /// # Errors
+    /// A port did not answer, or a gate changed too often.
+    pub async fn renew(&self, held: &mut [Held], batch: &BatchId, until: Timestamp) -> Result<bool, Error> {
+        let mut has_all = true;
+        for Held { scope, lease, .. } in held {
+            let renewed = |gate: &Gate| (gate.kept(batch, until), gate.lease(batch, self.env.now()).is_some());
+            has_all &= self.change(scope, renewed).await?;
+            *lease = until.max(*lease);
+        }
+        Ok(has_all)
+    }
+
     /// As [`leave`](Self::leave), once a call has ended that fared so: limits that follow how calls fare learn from it.
     /// Says where that gave nothing back: the lease there is over, or it is a later one of another delivery.
     ///
@@ -59,7 +73,11 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 let is_left = left.is_some();
                 (left, is_left)
             };
-            let is_left = self.change(&scope, left).await?;
+            let is_left = match self.change(&scope, left).await {
+                // Everybody writes this gate: it learns nothing of this call, and the place is free all the same.
+                Err(Error::Conflict(_)) => self.store.give_back(&scope, &batch.id, *lease, None).await? == Stored::Yes,
+                is_left => is_left?,
+            };
             others.extend((!is_left).then_some(scope));
         }
         Ok(others)

@@ -90,7 +90,7 @@ fn how_far_a_batch_is_taken_apart_survives_storage_and_costs_nothing_else() {
 fn what_is_excused_survives_storage_and_costs_nothing_else() {
     let frozen = batch(Status::Frozen);
     assert!(!encode(TABLE, "", &StoredBatch::of(&frozen, 0)).unwrap().contains_key("Excused"));
-    let excused = Batch { excused: Some(Excused { calls: 2, since: Timestamp(7) }), ..frozen };
+    let excused = Batch { excused: Some(Excused { calls: 2, since: Timestamp(7), paused_ms: 9 }), ..frozen };
     let item = encode(TABLE, "", &StoredBatch::of(&excused, 1_000)).unwrap();
     assert_eq!(batch_of(item).unwrap(), excused);
 }

@@ -180,6 +180,12 @@ fn what_a_person_holds_stays_closed_and_what_a_person_resumes_goes_on_whatever_c
         assert_eq!((lets(&resumed, "a", 2_000), resumed.drains), (Lets::Pass, Some(Timestamp(2_000))));
     }
     assert_eq!(Health::default().resumed(Timestamp(1)), None);
+    let target = Target::new("r:t");
+    for (before, keeps) in [(fail(&Health::default(), "a", 1).0, false), (away(), true)] {
+        let held = before.target_held(&target, None, Timestamp(5)).expect("it is news");
+        let resumed = held.target_resumed(&target).expect("it was held");
+        assert_eq!(resumed.run.is_some(), keeps, "a failure from before a Target's pause is no outage's beginning");
+    }
 }
 
 #[test]

@@ -1,0 +1,237 @@
+//! A worker's claims and its places, beside other deliveries.
+
+use super::*;
+use crate::domain::batch::Assumes;
+use crate::domain::gate::{Admission, Asks, Fared, Gate, Heeds, Limits, OUTAGE_AFTER, Scope};
+use crate::domain::outcome::{Failure, Fault};
+use crate::domain::session::Timing;
+use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
+use crate::memory::{MemoryQueues, MemoryStore};
+use crate::ports::{self, Answer, Batches, Call, Gates, NoAnswer, Sessions, Stored, layer};
+use crate::routes::Routes;
+use crate::steps::admit::{Gatekeeper, Held, Passed};
+use crate::steps::announce::Announced;
+
+/// A clock that stands still: what happens, happens at once.
+struct Still(u64);
+
+impl Env for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0)
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        "fresh".to_owned()
+    }
+
+    async fn sleep(&self, _: u64) {}
+}
+
+struct Silent;
+
+impl Downstream for Silent {
+    async fn call(&self, _: &Call<'_>) -> Result<Answer, NoAnswer> {
+        Err(NoAnswer::Connection)
+    }
+}
+
+const ROUTES: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull }]";
+
+async fn freeze(store: &MemoryStore, id: &str) {
+    let candidate =
+        Candidate { id: TaskId::new(id), round: Round(0), bytes: 2, traits: crate::domain::Traits::default() };
+    let open = Batch::open(BatchId::new(id), Target::new("r:t"), Fence(1), &[candidate], Timestamp(0), 0);
+    store.store(&open, Assumes::Absent).await.unwrap();
+    let frozen = open.frozen(open.members.clone()).pulled_from(Timestamp(1));
+    store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
+}
+
+const fn processor<'a>(
+    store: &'a MemoryStore,
+    outbox: &'a MemoryQueues,
+    env: &'a Still,
+    routes: &'a Routes,
+    announced: &'a Announced,
+) -> Processor<'a, MemoryStore, MemoryQueues, Silent, Still> {
+    Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced }
+}
+
+#[tokio::test]
+async fn a_batch_whose_worker_ends_its_session_is_free_at_once() {
+    let (store, outbox, routes) = (MemoryStore::default(), MemoryQueues::default(), Routes::parse(ROUTES).unwrap());
+    freeze(&store, "0a").await;
+    let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
+    let announced = Announced::default();
+    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
+    let first = keeper("9");
+    first.open().await.unwrap().unwrap();
+    assert!(Worker::new(processor, &first, route.clone()).claim_next().await.unwrap().is_some());
+    // Its id comes first, and so does its half of the parts.
+    let second = keeper("1");
+    second.open().await.unwrap().unwrap();
+    let mut second = Worker::new(processor, &second, route);
+    assert!(second.claim_next().await.unwrap().is_none(), "the first lives");
+    first.end().await;
+    assert!(second.claim_next().await.unwrap().is_some());
+}
+
+const ONE_OF_EACH: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull, \
+                           limits: { in_flight_per_target: 1 } }]";
+
+#[tokio::test]
+async fn a_claim_that_is_given_up_gives_its_place_back_though_another_worker_renewed_it() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(ONE_OF_EACH).unwrap();
+    freeze(&store, "0a").await;
+    let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
+    let announced = Announced::default();
+    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let id = BatchId::new("0a");
+    let frozen = store.batch(&id).await.unwrap().unwrap();
+    let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
+    keeper.open().await.unwrap().unwrap();
+    let mut worker = Worker::new(processor, &keeper, route.clone());
+    let claimed = worker.claim_next().await.unwrap().unwrap();
+    // Another worker read the batch before it was claimed.
+    let (other, lease) = (SessionId::within(&pool, "1"), env.now().plus_ms(10_000));
+    let passed = processor.gatekeeper().admit(routes.get(&route).unwrap(), &frozen, &other, lease).await.unwrap();
+    assert!(matches!(passed, Passed::Yes { .. }), "{passed:?}");
+    let target = Scope::Target(frozen.target.whole());
+    assert!(store.gate(&target).await.unwrap().counts(&id));
+    let later = Still(1_000_500);
+    let mut worker = Worker::new(Processor { env: &later, ..processor }, &keeper, route);
+    worker.gave_up(claimed).await.unwrap();
+    assert!(!store.gate(&target).await.unwrap().counts(&id));
+}
+
+#[tokio::test]
+async fn a_delivery_that_comes_to_no_call_gives_back_the_place_that_was_kept_while_it_waited() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(ONE_OF_EACH).unwrap();
+    freeze(&store, "0a").await;
+    let (env, pool, id) = (Still(1_000_000), Pool::new("r"), BatchId::new("0a"));
+    let announced = Announced::default();
+    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let read = store.batch(&id).await.unwrap().unwrap();
+    let target = Scope::Target(read.target.whole());
+    let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
+    let kept = Gate { revision: Revision(1), in_flight: kept, ..Gate::default() };
+    store.store_gate(&target, &kept, env.now()).await.unwrap();
+    let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
+    let lost = keeper("1");
+    lost.open().await.unwrap().unwrap();
+    let beat = store.session(lost.id()).await.unwrap().unwrap().beat;
+    store.end_session(lost.id(), beat).await.unwrap();
+    let tried = processor.try_claim(read.clone(), &lost).await.unwrap();
+    assert!(matches!(tried, Tried::Not(Processed::ClaimLost)), "{tried:?}");
+    assert!(!store.gate(&target).await.unwrap().counts(&id), "nobody calls it");
+    // One that passed the gate before, by what it read of the batch, would call it without a place.
+    let other = keeper("9");
+    other.open().await.unwrap().unwrap();
+    let tried = processor.try_claim(read, &other).await;
+    assert!(matches!(tried, Err(Error::Conflict(_))), "{tried:?}");
+    let again = store.batch(&id).await.unwrap().unwrap();
+    let tried = processor.try_claim(again, &other).await.unwrap();
+    assert!(matches!(tried, Tried::Claimed(_)), "{tried:?}");
+}
+
+#[tokio::test]
+async fn a_long_claim_that_is_renewed_keeps_its_place_and_one_that_is_not_loses_it() {
+    for is_renewed in [true, false] {
+        let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+        let routes = Routes::parse(ONE_OF_EACH).unwrap();
+        freeze(&store, "0a").await;
+        freeze(&store, "0b").await;
+        let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
+        let announced = Announced::default();
+        let processor = processor(&store, &outbox, &env, &routes, &announced);
+        let timing = Timing { expiry_ms: 600_000, ..Timing::default() };
+        let keeper = |unique| Keeper::new(&store, &env, timing, SessionId::within(&pool, unique), unique);
+        let (first, second) = (keeper("1"), keeper("9"));
+        first.open().await.unwrap().unwrap();
+        second.open().await.unwrap().unwrap();
+        let mut claimed = Worker::new(processor, &first, route.clone()).claim_next().await.unwrap().unwrap();
+        // Places last for 10,002 ms here.
+        for ms in [9_000, 18_000] {
+            let env = Still(env.0 + ms);
+            let processor = Processor { env: &env, ..processor };
+            if is_renewed {
+                let worker = Worker::new(processor, &first, route.clone());
+                assert!(worker.renew(&mut claimed).await.unwrap());
+            }
+            let found = Worker::new(processor, &second, route.clone()).claim_next().await.unwrap();
+            assert_eq!(found.is_none(), is_renewed || ms < 10_000, "after {ms} ms");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let options = "limits: { in_flight_per_target: 1, pause: route }, retry: { give_up_after_s: 60 }";
+    let routes = Routes::parse(&ROUTES.replace("pull", &format!("pull, {options}"))).unwrap();
+    freeze(&store, "0a").await;
+    let (env, id, target) = (Still(1_000_000), BatchId::new("0a"), Scope::Target(Target::new("r:t")));
+    let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
+    let kept = Gate { revision: Revision(1), in_flight: kept, ..Gate::default() };
+    store.store_gate(&target, &kept, env.now()).await.unwrap();
+    let (failure, heeds) = (
+        Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
+        Heeds { longest_pause_ms: 0, tells: false },
+    );
+    let other = BatchId::new("0b");
+    let fail = |gate: Gate, _| gate.failed((&other, &other), &failure, heeds, Timestamp(0)).0.unwrap();
+    let away = (0..OUTAGE_AFTER).fold(Gate::default(), fail);
+    let probed = away.admit(&other, Asks::Anew, Limits::default(), env.now(), env.now().plus_ms(70_000));
+    let Admission::Admitted(Some(probed), _) = probed else { panic!("{probed:?}") };
+    let probed = Gate { revision: Revision(1), ..probed };
+    store.store_gate(&Scope::Route(RouteName::new("r")), &probed, env.now()).await.unwrap();
+    let announced = Announced::default();
+    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
+    keeper.open().await.unwrap().unwrap();
+    let batch = store.batch(&id).await.unwrap().unwrap();
+    let tried = processor.try_claim(batch, &keeper).await.unwrap();
+    assert!(matches!(tried, Tried::Not(Processed::Recorded(..))), "{tried:?}");
+    assert!(!store.gate(&target).await.unwrap().counts(&id));
+}
+
+/// Gates that others write all the time.
+struct Contended(MemoryStore);
+
+impl layer::Layer for Contended {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.0
+    }
+}
+
+impl layer::Gates for Contended {
+    async fn store_gate(&self, _: &Scope, _: &Gate, _: Timestamp) -> ports::Result<Stored> {
+        Ok(Stored::Conflict)
+    }
+}
+
+#[tokio::test]
+async fn a_place_at_a_limit_that_adapts_is_given_back_however_many_others_write_its_gate() {
+    let (store, id, lease) = (Contended(MemoryStore::default()), BatchId::new("0a"), Timestamp(2_000_000));
+    freeze(&store.0, "0a").await;
+    let batch = store.0.batch(&id).await.unwrap().unwrap();
+    let routes = r#"version: 1
+routes: [{ name: r, target: t, downstream: { http: { url: "http://d.invalid" } }, limits: { in_flight: auto } }]"#;
+    let (routes, scope) = (Routes::parse(routes).unwrap(), Scope::Route(RouteName::new("r")));
+    let gate = Gate { revision: Revision(1), in_flight: [(id.clone(), lease)].into(), ..Gate::default() };
+    store.0.store_gate(&scope, &gate, Timestamp(0)).await.unwrap();
+    let gatekeeper = Gatekeeper { store: &store, env: &Still(1_000_000) };
+    let (held, fared) =
+        ([Held { scope: scope.clone(), lease, is_taken: true }], Fared { took_ms: 9, turned_away: false });
+    let route = routes.get(&RouteName::new("r")).unwrap();
+    let others = gatekeeper.leave_after((route, &batch), &held, Some(fared)).await.unwrap();
+    assert!(others.is_empty() && !store.0.gate(&scope).await.unwrap().counts(&id));
+}
