@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use groupage_aws::entry;
+use groupage_aws::runtime::{Threads, run};
 use lambda_http::Error;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
+fn main() -> Result<(), Error> {
+    run(Threads::One, serve)?
+}
+
+async fn serve() -> Result<(), Error> {
     entry::init_logging();
     let (stack, _) = entry::connect().await?;
     lambda_http::run(api::router(Arc::new(stack))).await

@@ -31,6 +31,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use groupage_aws::runtime::{self, Threads};
 use print::Output;
 use tracing_subscriber::EnvFilter;
 
@@ -68,14 +69,14 @@ enum Benchmark {
     Overload(overload::Args),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let Args { benchmark, json } = Args::parse();
     // The embedded database warns of every failed condition, which is how the protocol decides races.
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,dynoxide=error"));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
-    match run(&benchmark, Output { json }).await {
+    let ended = runtime::run(Threads::Many, || run(&benchmark, Output { json }));
+    match ended.unwrap_or_else(|error| Err(error.into())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

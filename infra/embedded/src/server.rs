@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
+use groupage_aws::runtime::STACK_BYTES;
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body_util::{Either, Full};
 use hyper::{
@@ -129,6 +130,7 @@ impl Server {
         };
         let thread = thread::Builder::new()
             .name(format!("embedded-{name}"))
+            .stack_size(STACK_BYTES)
             .spawn(body)
             .map_err(|source| Error::Server { name, source })?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })

@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::primitives::DateTime;
 use aws_sdk_dynamodb::types::{
     PointInTimeRecoverySpecification, TableDescription, TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
 };
+use futures::FutureExt;
 use groupage_core::domain::Timestamp;
 use groupage_core::ports::{Error, Result};
 
@@ -82,7 +83,7 @@ impl Backups {
     pub async fn source(&self, table: &str) -> Result<Source> {
         const WHAT: &str = "ask for a table's backup";
         let described = self.describe(table).await?.ok_or_else(|| no_table(WHAT, table))?;
-        let answer = self.client.describe_continuous_backups().table_name(table).send().await;
+        let answer = self.client.describe_continuous_backups().table_name(table).send().boxed().await;
         let backups = answer.map_err(|error| failed(WHAT, error))?.continuous_backups_description;
         let recovery = backups.and_then(|backups| backups.point_in_time_recovery_description);
         let window = recovery.and_then(|recovery| {
@@ -121,7 +122,7 @@ impl Backups {
     pub async fn restore(&self, from: &str, to: &str, at: Timestamp) -> Result<()> {
         let seconds = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
         let request = self.client.restore_table_to_point_in_time().source_table_name(from).target_table_name(to);
-        match request.restore_date_time(DateTime::from_secs(seconds)).send().await {
+        match request.restore_date_time(DateTime::from_secs(seconds)).send().boxed().await {
             Ok(_) => Ok(()),
             Err(error) if has_code(&error, &["TableAlreadyExistsException", "TableInUseException"]) => Ok(()),
             Err(error) => Err(failed("restore a table", error)),
@@ -141,26 +142,26 @@ impl Backups {
             let wanted = TimeToLiveSpecification::builder().attribute_name(attribute).enabled(true).build();
             let wanted = wanted.map_err(|error| broken(WHAT, error))?;
             let request = self.client.update_time_to_live().table_name(to).time_to_live_specification(wanted);
-            request.send().await.map_err(|error| failed(WHAT, error))?;
+            request.send().boxed().await.map_err(|error| failed(WHAT, error))?;
         }
         let wanted = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true).build();
         let wanted = wanted.map_err(|error| broken(WHAT, error))?;
         let request = self.client.update_continuous_backups().table_name(to);
         let request = request.point_in_time_recovery_specification(wanted);
-        request.send().await.map_err(|error| failed(WHAT, error))?;
+        request.send().boxed().await.map_err(|error| failed(WHAT, error))?;
         let protected = |described: Option<TableDescription>| {
             described.and_then(|described| described.deletion_protection_enabled).unwrap_or_default()
         };
         if protected(self.describe(from).await?) && !protected(self.describe(to).await?) {
             let request = self.client.update_table().table_name(to).deletion_protection_enabled(true);
-            request.send().await.map_err(|error| failed(WHAT, error))?;
+            request.send().boxed().await.map_err(|error| failed(WHAT, error))?;
         }
         Ok(())
     }
 
     /// The attribute by which a table's items expire.
     async fn expires_by(&self, table: &str) -> Result<Option<String>> {
-        let answer = self.client.describe_time_to_live().table_name(table).send().await;
+        let answer = self.client.describe_time_to_live().table_name(table).send().boxed().await;
         let answer = answer.map_err(|error| failed("ask for a table's time to live", error))?;
         let description = answer.time_to_live_description.filter(|description| {
             let on = [TimeToLiveStatus::Enabled, TimeToLiveStatus::Enabling];
@@ -170,7 +171,7 @@ impl Backups {
     }
 
     async fn describe(&self, table: &str) -> Result<Option<TableDescription>> {
-        match self.client.describe_table().table_name(table).send().await {
+        match self.client.describe_table().table_name(table).send().boxed().await {
             Ok(answer) => Ok(answer.table),
             Err(error) if has_code(&error, &["ResourceNotFoundException"]) => Ok(None),
             Err(error) => Err(failed("look at a table", error)),

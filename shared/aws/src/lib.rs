@@ -29,6 +29,7 @@ mod fault;
 mod meter;
 pub mod price;
 mod rights;
+pub mod runtime;
 pub mod spans;
 mod sqs;
 mod system;

@@ -10,6 +10,7 @@ mod log;
 
 use std::{path::Path, sync::Arc, thread};
 
+use groupage_aws::runtime::STACK_BYTES;
 use rustack_sqs_core::provider::SqsQueueSnapshot;
 use tokio::sync::{mpsc, oneshot};
 
@@ -78,6 +79,7 @@ impl Journal {
         let (requests, asked) = mpsc::unbounded_channel();
         let thread = thread::Builder::new()
             .name("embedded-journal".to_owned())
+            .stack_size(STACK_BYTES)
             .spawn(move || write_all(file, asked))
             .map_err(|source| Error::Server { name: "journal", source })?;
         Ok(Opened { journal: Self { requests }, writer: Writer(thread), found })

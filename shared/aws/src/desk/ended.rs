@@ -5,6 +5,7 @@
 //! go.
 
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use futures::FutureExt;
 use groupage_core::domain::NotificationQueue;
 use groupage_core::ports::Env;
 use serde::Serialize;
@@ -146,7 +147,7 @@ impl Desk {
     pub(super) async fn show_again(&self, queue: &Queue, receipts: Vec<String>) {
         for receipt in receipts {
             let request = self.client.change_message_visibility().queue_url(&queue.url).receipt_handle(receipt);
-            let _ = request.visibility_timeout(0).send().await;
+            let _ = request.visibility_timeout(0).send().boxed().await;
         }
     }
 
@@ -161,14 +162,14 @@ impl Desk {
             let fresh = keeps_order.then(|| System.fresh_id());
             let request = self.client.send_message().queue_url(source).message_body(body);
             let request = request.set_message_group_id(group.clone()).set_message_deduplication_id(fresh);
-            request.send().await.map_err(|error| Error::of("sending again from", &queue.name, error))?;
+            request.send().boxed().await.map_err(|error| Error::of("sending again from", &queue.name, error))?;
         }
         self.delete(queue, &message).await
     }
 
     pub(super) async fn delete(&self, queue: &Queue, message: &Message) -> Result<(), Error> {
         let request = self.client.delete_message().queue_url(&queue.url);
-        let deleted = request.set_receipt_handle(message.receipt_handle.clone()).send().await;
+        let deleted = request.set_receipt_handle(message.receipt_handle.clone()).send().boxed().await;
         deleted.map(|_| ()).map_err(|error| Error::of("deleting from", &queue.name, error))
     }
 
@@ -185,6 +186,7 @@ impl Desk {
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
             .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
             .send()
+            .boxed()
             .await;
         let received = received.map_err(|error| Error::of("receiving from", &queue.name, error))?;
         Ok(received.messages.unwrap_or_default())

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
+use futures::FutureExt;
 use futures::future::try_join_all;
 use serde::Serialize;
 use tokio::sync::OnceCell;
@@ -172,7 +173,7 @@ impl Desk {
             Attribute::ApproximateNumberOfMessagesDelayed,
         ];
         let request = self.client.get_queue_attributes().queue_url(&queue.url);
-        let answer = request.set_attribute_names(Some(wanted.to_vec())).send().await;
+        let answer = request.set_attribute_names(Some(wanted.to_vec())).send().boxed().await;
         let answer = answer.map_err(|error| Error::of("counting", &queue.name, error))?;
         let attributes = answer.attributes.unwrap_or_default();
         let number = |attribute| attributes.get(&attribute).and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -184,7 +185,7 @@ impl Desk {
     async fn max_bytes(&self, name: &str, url: &str) -> Result<usize, Error> {
         const WHAT: &str = "asking for the largest message of";
         let request = self.client.get_queue_attributes().queue_url(url).attribute_names(Attribute::MaximumMessageSize);
-        let answer = request.send().await.map_err(|error| Error::of(WHAT, name, error))?;
+        let answer = request.send().boxed().await.map_err(|error| Error::of(WHAT, name, error))?;
         let attributes = answer.attributes.unwrap_or_default();
         let says = attributes.get(&Attribute::MaximumMessageSize).map_or("", String::as_str);
         says.parse().map_err(|error: std::num::ParseIntError| Error::of(WHAT, name, error))
@@ -193,13 +194,13 @@ impl Desk {
     async fn dead_letter_queue(&self, url: &str) -> Result<String, Error> {
         let what = "finding the dead-letter queue of";
         let request = self.client.get_queue_attributes().queue_url(url).attribute_names(Attribute::RedrivePolicy);
-        let answer = request.send().await.map_err(|error| Error::of(what, url, error))?;
+        let answer = request.send().boxed().await.map_err(|error| Error::of(what, url, error))?;
         let attributes = answer.attributes.unwrap_or_default();
         let policy = attributes.get(&Attribute::RedrivePolicy).map_or("", String::as_str);
         let policy: serde_json::Value = serde_json::from_str(policy).unwrap_or_default();
         let arn = policy["deadLetterTargetArn"].as_str().unwrap_or_default();
         let name = arn.rsplit(':').next().unwrap_or_default();
-        let answer = self.client.get_queue_url().queue_name(name).send().await;
+        let answer = self.client.get_queue_url().queue_name(name).send().boxed().await;
         Ok(answer.map_err(|error| Error::of(what, url, error))?.queue_url.unwrap_or_default())
     }
 }

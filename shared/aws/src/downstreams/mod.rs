@@ -16,6 +16,7 @@ mod step_functions;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use futures::FutureExt;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use groupage_core::routes::{self, Allowed};
@@ -73,13 +74,16 @@ impl Downstream for Downstreams {
             warn!(what, which, "this needs AWS or an emulator of it: set AWS_REGION and credentials, and start again");
             return Err(NoAnswer::Misconfigured(Reason::new("needs_aws")));
         }
+        // Each kind is a future of many kilobytes, and every caller up to the worker's thread would hold it by value.
         match call.downstream {
-            routes::Downstream::Http(http) => self.http.call(http, call, timeout).await,
-            routes::Downstream::Lambda(function) => lambda::call(&self.lambda, function, call, timeout).await,
-            routes::Downstream::Sqs(queue) => sqs::call(&self.sqs, queue, call, timeout).await,
-            routes::Downstream::EventBridge(bus) => eventbridge::call(&self.eventbridge, bus, call, timeout).await,
+            routes::Downstream::Http(http) => self.http.call(http, call, timeout).boxed().await,
+            routes::Downstream::Lambda(function) => lambda::call(&self.lambda, function, call, timeout).boxed().await,
+            routes::Downstream::Sqs(queue) => sqs::call(&self.sqs, queue, call, timeout).boxed().await,
+            routes::Downstream::EventBridge(bus) => {
+                eventbridge::call(&self.eventbridge, bus, call, timeout).boxed().await
+            }
             routes::Downstream::StepFunctions(machine) => {
-                step_functions::call(&self.step_functions, machine, call, timeout).await
+                step_functions::call(&self.step_functions, machine, call, timeout).boxed().await
             }
             // Nobody hands such a batch on; its workers have a downstream of their own.
             routes::Downstream::Pull => Err(NoAnswer::Misconfigured(Reason::new("route_is_pulled"))),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, ReturnConsumedCapacity, WriteRequest};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use groupage_core::ports::{Error, Freshness, Result};
 
 use crate::dynamo::Dynamo;
@@ -72,6 +72,7 @@ impl Dynamo {
                 .request_items(table, requests)
                 .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
                 .send()
+                .boxed()
                 .await
                 .map_err(|error| failed(what, error))?;
             for consumed in output.consumed_capacity() {
@@ -105,6 +106,7 @@ impl Dynamo {
             .request_items(table, wanted)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await
             .map_err(|error| failed(what, error))?;
         self.meter.count_read(place, output.consumed_capacity());

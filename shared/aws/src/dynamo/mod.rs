@@ -20,6 +20,7 @@ use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{
     ConsumedCapacity, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
 };
+use futures::FutureExt;
 use groupage_core::ports::{Error, Freshness, Result, Stored};
 
 use self::item::{Item, refused, text};
@@ -119,6 +120,7 @@ impl Dynamo {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await;
         self.written(what, key.place, answer.map(|output| (output.consumed_capacity, None)))
     }
@@ -184,6 +186,7 @@ impl Dynamo {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await;
         self.written(what, key.place, answer.map(|output| (output.consumed_capacity, output.attributes)))
     }
@@ -195,6 +198,7 @@ impl Dynamo {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await;
         self.written(what, key.place, answer.map(|output| (output.consumed_capacity, None)))
     }
@@ -214,6 +218,7 @@ impl Dynamo {
             .consistent_read(freshness == Freshness::Latest)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await
             .map_err(|error| failed(what, error))?;
         self.meter.count_read(key.place, output.consumed_capacity());

@@ -1,6 +1,7 @@
 //! Queries: items of one partition of a table, or of one of its indexes, in the order of their sort keys.
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use futures::FutureExt;
 use groupage_core::ports::{Entries, Entry, Freshness, Look, Result};
 
 use crate::dynamo::expression::{Clause, Terms};
@@ -79,6 +80,7 @@ impl Dynamo {
             .set_exclusive_start_key(after)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await
             .map_err(|error| failed(what, error))?;
         self.meter.count_read(key.place, output.consumed_capacity());

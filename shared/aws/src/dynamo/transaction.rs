@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::types::{
     CancellationReason, ConditionCheck, ConsumedCapacity, Delete, Put, ReturnConsumedCapacity,
     ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
+use futures::FutureExt;
 use groupage_core::ports::{Error, Result};
 
 use crate::dynamo::expression::{Change, Clause, Terms, on_condition};
@@ -30,6 +31,7 @@ impl Dynamo {
             .set_transact_items(Some(writes))
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await;
         match answer {
             Ok(output) => {

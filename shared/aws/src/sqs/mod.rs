@@ -13,7 +13,7 @@ use aws_sdk_sqs::types::{
     SendMessageBatchRequestEntry,
 };
 use bundles::{Bundle, MAX_ENTRIES, bundles};
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use groupage_core::domain::id::digest;
 use groupage_core::domain::{LaneId, NotificationQueue};
 use groupage_core::ports::{Destination, Error, Inbox, Outbox, Outgoing, Result};
@@ -81,7 +81,7 @@ impl Sqs {
             Err(error) => return to_all(&|| Error::Broken { what: SEND, why: error.to_string() }),
         };
         self.meter.count_sqs(SqsRequest::Send, bundle.bytes as u64);
-        match self.client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
+        match self.client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().boxed().await {
             Ok(output) => positions.iter().map(|at| (*at, outcome(*at, &output))).collect(),
             Err(error) => {
                 let error = failed(SEND, error);
@@ -184,7 +184,7 @@ impl Sqs {
         };
         self.meter.count_sqs(SqsRequest::ChangeVisibility, 0);
         let request = self.client.change_message_visibility_batch().queue_url(url).set_entries(Some(entries));
-        match request.send().await {
+        match request.send().boxed().await {
             Ok(output) => (0..receipts.len()).map(|at| postponed(at, output.failed())).collect(),
             Err(error) => to_all(failed(POSTPONE, error)),
         }

@@ -1,6 +1,7 @@
 //! Counts over whole tables, for a stack that lost its messages. No function may do this: it reads everything.
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use futures::FutureExt;
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::task::{self, Task};
 use groupage_core::domain::{Lock, Target, TaskId};
@@ -73,6 +74,7 @@ impl Dynamo {
                 .set_exclusive_start_key(from)
                 .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
                 .send()
+                .boxed()
                 .await
                 .map_err(|error| failed(what, error))?;
             self.meter.count_read(place, output.consumed_capacity());

@@ -9,6 +9,7 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, TransactWriteItem};
+use futures::FutureExt;
 use futures::future::try_join_all;
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::digest;
@@ -125,6 +126,7 @@ impl RouteTable {
             .consistent_read(true)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
+            .boxed()
             .await
             .map_err(|error| failed("read the routes", error))?;
         self.meter.count_read(Place::Routes, output.consumed_capacity());
@@ -192,6 +194,7 @@ impl RouteTable {
             .set_transact_items(Some(writes))
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
+            .boxed()
             .await;
         match answer {
             Ok(output) => {

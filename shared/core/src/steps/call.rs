@@ -252,7 +252,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             return Ok(Passed::No(Wait { until: Some(self.deadline), ticket: None }));
         }
         // The same lease: places are given back by it.
-        self.processor.gatekeeper().admit_again(self.route, self.batch, self.deadline).await
+        Box::pin(self.processor.gatekeeper().admit_again(self.route, self.batch, self.deadline)).await
     }
 
     /// Whether a call that starts then may take all of its time.

@@ -182,7 +182,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let batch = follow_up::tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let lease_until = self.env.now().plus_ms(self.lease_ms(route));
         let (held, start, seen_open, in_trouble, have_news) =
-            match self.gatekeeper().admit(route, &batch, keeper.id(), lease_until).await? {
+            match Box::pin(self.gatekeeper().admit(route, &batch, keeper.id(), lease_until)).await? {
                 Passed::No(wait) => {
                     self.remember(&batch, wait).await?;
                     return Ok(Tried::Not(Processed::Waits(wait)));

@@ -124,7 +124,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         let keeper = Keeper::new(store, env, self.timing, session, self.worker);
         let processor =
             Processor { store, outbox: queue, downstream, env, routes, patience_ms: PATIENCE_MS, announced };
-        let processed = keeper.keep(processor.process(batch, &keeper)).await;
+        let processed = keeper.keep(Box::pin(processor.process(batch, &keeper))).await;
         keeper.end().await;
         match processed.unwrap_or(Ok(Processed::ClaimLost))? {
             Processed::Recorded(settled, traces) => {

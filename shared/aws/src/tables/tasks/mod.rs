@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
+use futures::FutureExt;
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
@@ -180,6 +181,7 @@ impl Tasks for Dynamo {
             .set_exclusive_start_key(look.after.map(keys_at).transpose()?)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
+            .boxed()
             .await
             .map_err(|error| failed(WHAT, error))?;
         self.meter.count_read(Place::Tasks, output.consumed_capacity());
@@ -245,7 +247,7 @@ impl Tasks for Dynamo {
         let scan = scan.set_expression_attribute_names(names).set_expression_attribute_values(values);
         let scan = scan.limit(page_size(limit)).set_exclusive_start_key(after.map(|id| self.task_key(id).item()));
         let scan = scan.return_consumed_capacity(ReturnConsumedCapacity::Indexes);
-        let output = scan.send().await.map_err(|error| failed(WHAT, error))?;
+        let output = scan.send().boxed().await.map_err(|error| failed(WHAT, error))?;
         self.meter.count_read(Place::Tasks, output.consumed_capacity());
         let id = |item: &Item| TaskId::new(id_in(item, ID));
         let found = output.items.unwrap_or_default().iter().map(id).collect();

@@ -2,6 +2,7 @@
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, Delete, ReturnConsumedCapacity, TransactWriteItem};
+use futures::FutureExt;
 use groupage_core::domain::{Tracker, TrackerId};
 use groupage_core::ports::{Cleared, Result};
 
@@ -41,7 +42,7 @@ impl Dynamo {
             writes.push(TransactWriteItem::builder().delete(delete).build());
         }
         let request = self.client.transact_write_items().set_transact_items(Some(writes));
-        match request.return_consumed_capacity(ReturnConsumedCapacity::Indexes).send().await {
+        match request.return_consumed_capacity(ReturnConsumedCapacity::Indexes).send().boxed().await {
             Ok(output) => {
                 for consumed in output.consumed_capacity() {
                     self.meter.count_write(Place::Trackers, Some(consumed));
