@@ -49,7 +49,7 @@ fn too_many_at_once(world: &World) -> Vec<String> {
     for route in world.routes.iter() {
         for (target, peak) in world.downstream.most_in_flight() {
             let limit = match &target {
-                None => route.in_flight.in_all,
+                None => route.in_flight,
                 Some(value) => route.for_target(&Target::of(&route.name, value)).in_flight,
             };
             if limit.is_some_and(|limit| peak > limit) {

@@ -160,11 +160,7 @@ mod tests {
         let mut gate = Gate { paused_until: Timestamp(4_000), ..Gate::default() };
         gate.in_flight.insert(BatchId::new("b"), Timestamp(2_000));
         gate.in_flight.insert(BatchId::new("gone"), now);
-        let seen = Seen {
-            of: Of::Route,
-            limits: Limits { in_flight: Some(2), least: None, gap_ms: Some(100), share: None },
-            gate,
-        };
+        let seen = Seen { of: Of::Route, limits: Limits { in_flight: Some(2), gap_ms: Some(100), share: None }, gate };
         assert!(places(&seen, now).into_string().ends_with(" 1 of 2"));
         assert_eq!(rate(&seen, now).into_string(), "10 calls a second");
         assert!(standing(&seen, now).into_string().contains("in 3 s"));

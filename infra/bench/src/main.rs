@@ -2,7 +2,6 @@
 //! simulation of AWS. `cargo run --release -p bench -- help` lists the benchmarks.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod adaptive;
 mod closing;
 mod cost;
 mod delay;
@@ -63,7 +62,6 @@ enum Benchmark {
     HotKey(hot_key::Args),
     Gates(gates::Args),
     Shares(shares::Args),
-    Adaptive(adaptive::Args),
     Closing(closing::Args),
     Looks(looks::Args),
     Overload(overload::Args),
@@ -98,7 +96,6 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::HotKey(options) => hot_key::run(options, output).await,
         Benchmark::Gates(options) => gates::run(options, output).await,
         Benchmark::Shares(options) => shares::run(options, output).await,
-        Benchmark::Adaptive(options) => adaptive::run(options, output).await,
         Benchmark::Closing(options) => closing::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
         Benchmark::Overload(options) => overload::run(options, output).await,

@@ -73,9 +73,7 @@ async fn simulate(steps: Box<dyn Steps>, setting: &Setting, progress: &(dyn Fn(u
         env,
         report: Report::default(),
         routes,
-        downstream: Accepting::after(Duration::from_millis(setting.call_ms)).away(setting.away_s.map(span)).bearing(
-            setting.bears.iter().map(|(from_s, a_second)| (span((*from_s, 0)).start, f64::from(*a_second))).collect(),
-        ),
+        downstream: Accepting::after(Duration::from_millis(setting.call_ms)).away(setting.away_s.map(span)),
         lambda: Running::new(setting.lambda),
         steps,
     });

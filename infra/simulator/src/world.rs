@@ -66,8 +66,6 @@ impl Steps for Real {
 pub struct CallLimits {
     /// Calls in flight; `None` is no limit.
     pub in_flight: Option<u32>,
-    /// Whether that is only the ceiling of a limit that follows how calls fare.
-    pub adapts: bool,
     /// Calls that start in a second; `None` is no limit.
     pub per_second: Option<u32>,
     /// The same for each Target.
@@ -132,8 +130,6 @@ pub struct Setting {
     pub lambda: Lambda,
     /// When the downstream goes away, and for how long, in seconds.
     pub away_s: Option<(u64, u64)>,
-    /// From which second on the downstream bears how many calls a second; nothing said: it bears all.
-    pub bears: Vec<(u64, u32)>,
     /// When to stop, whatever is left, and not before, in seconds; `None` runs until nothing is.
     pub stop_after_s: Option<u64>,
 }
@@ -152,7 +148,6 @@ impl Setting {
             express: false,
             calls: CallLimits {
                 in_flight: None,
-                adapts: false,
                 per_second: None,
                 per_second_per_target: None,
                 pauses_route: false,
@@ -165,7 +160,6 @@ impl Setting {
             limits: None,
             lambda: Lambda::DEFAULT,
             away_s: None,
-            bears: Vec::new(),
             stop_after_s: None,
         }
     }
@@ -174,10 +168,7 @@ impl Setting {
         let Self { max_items, wait_ms, express, shards, options: (fields, lines), downstream, .. } = self;
         let closes = if self.hourly { ", close_at: '0 * * * *'" } else { "" };
         let limit = |name: &str, most: Option<u32>| most.map_or_else(String::new, |most| format!("{name}: {most}, "));
-        let in_flight = match self.calls.in_flight.filter(|_| self.calls.adapts) {
-            Some(most) => format!("in_flight: {{ at_most: {most} }}, "),
-            None => limit("in_flight", self.calls.in_flight),
-        };
+        let in_flight = limit("in_flight", self.calls.in_flight);
         let shared = self.calls.shared.map(Weights::share).unwrap_or_default();
         let rate = limit("calls_per_second", self.calls.per_second);
         let rate_of_one = limit("calls_per_second_per_target", self.calls.per_second_per_target);

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::gate::{
-    Adaptive, Ends, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch,
-};
+use groupage_core::domain::gate::{Ends, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch};
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
@@ -66,8 +64,6 @@ struct StoredGate {
     ends: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     left_ms: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    adaptive: Adaptive,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latest: Option<String>,
     #[serde(default, skip_serializing_if = "Health::is_well")]
@@ -147,7 +143,6 @@ impl StoredGate {
             places_since: gate.pace.since,
             ends: gate.ends.calls.into(),
             left_ms: gate.ends.left_ms,
-            adaptive: gate.adaptive,
             latest: gate.latest.clone(),
             health: gate.health.clone(),
             ttl: last_use.plus_ms(IDLE_MS).as_secs(),
@@ -189,7 +184,6 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
         pace: Pace { since: stored.places_since, entries: stored.places_taken },
         // The table adds without end.
         ends: Ends { calls: u32::try_from(stored.ends).unwrap_or(u32::MAX), left_ms: stored.left_ms },
-        adaptive: stored.adaptive,
         latest: stored.latest,
         health: stored.health,
     })
@@ -268,7 +262,7 @@ impl Gates for Dynamo {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::gate::{Admission, Asks, Bounds, Event, Fared, Heeds, Limits, Tried};
+    use groupage_core::domain::gate::{Admission, Asks, Event, Heeds, Limits, Tried};
     use groupage_core::domain::outcome::{Failure, Fault, Reason};
 
     use super::*;
@@ -293,12 +287,6 @@ mod tests {
             turn: 42,
             pace,
             ends: Ends { calls: 2, left_ms: 50_000 },
-            adaptive: Adaptive::default().heard(
-                Fared { took_ms: 7, turned_away: true },
-                9,
-                Bounds { least: 1, most: 9 },
-                Timestamp(5),
-            ),
             latest,
             health: Health::default(),
         };

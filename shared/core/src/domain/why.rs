@@ -131,7 +131,6 @@ impl Seen {
         }
         let others =
             gate.in_flight.iter().filter(|(id, lease)| **lease > now && batch.is_none_or(|batch| batch.id != **id));
-        let limits = gate.adapted(*limits);
         if let Some(most) = limits.in_flight.filter(|most| others.count() >= *most) {
             return Some(Why::Places { of: *of, most });
         }
@@ -244,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_gate_holds_a_batch_by_its_pause_its_places_or_its_line_in_this_order() {
-        let limits = Limits { in_flight: Some(1), least: None, gap_ms: Some(100), share: None };
+        let limits = Limits { in_flight: Some(1), gap_ms: Some(100), share: None };
         let line = Line { next: 3, next_at: Timestamp(1_300), gap_ms: 100, ..Line::default() };
         let other = |lease| Gate { line: line.clone(), ..Gate::default() }.with(BatchId::new("other"), lease);
         let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 1, attempts: 0 }), ..frozen() };
@@ -259,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_gate_that_a_person_closed_or_whose_downstream_is_away_holds_whatever_else_is_true() {
-        let limits = Limits { in_flight: Some(1), least: None, gap_ms: None, share: None };
+        let limits = Limits { in_flight: Some(1), gap_ms: None, share: None };
         let held = Gate::default().held(Some("deploy".to_owned()), NOW).unwrap();
         let reason = Some("deploy".to_owned());
         let why = frozen().waits_for(&[seen(Of::Route, limits, held)], NOW);

@@ -115,7 +115,7 @@ fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, St
     if max_items == 1 && settings.batch.closes {
         found.push(("batch.close_when", "a batch of one task is full at once, and waits for no other".to_owned()));
     }
-    if let (Some(of_one), Some(of_all)) = (settings.in_flight, route.in_flight.in_all)
+    if let (Some(of_one), Some(of_all)) = (settings.in_flight, route.in_flight)
         && of_one > of_all
     {
         let what = format!("one Target cannot have {of_one} calls in flight where all have {of_all}: see `in_flight`");
@@ -139,9 +139,7 @@ fn at_once(in_flight: Option<usize>, gap_ms: Option<u64>, route: &Route) -> Opti
 /// What the whole route says that another field of it keeps from being so.
 fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    if route.in_flight.least.is_none()
-        && let Some(what) = at_once(route.in_flight.in_all, route.gap_ms, route)
-    {
+    if let Some(what) = at_once(route.in_flight, route.gap_ms, route) {
         found.push(("limits.in_flight", what));
     }
     if route.shares() && !route.is_limited() {

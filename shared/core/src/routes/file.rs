@@ -11,11 +11,10 @@ use super::closing::Closing;
 use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
-use super::places::Places;
 use super::sharing::Sharing;
 use super::targets::{self, Settings, gap_ms};
 use super::traits::Reads;
-use super::{Error, InFlight, Ordered, Route, Routes, mistake, shards};
+use super::{Error, Ordered, Route, Routes, mistake, shards};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
 use crate::domain::lane::OnFailure;
@@ -213,9 +212,8 @@ struct CallLimits {
     in_flight_per_target: Option<Limited<1, 1_000>>,
     /// Calls for one Target that start in a second. Not beside `in_flight` or `calls_per_second`.
     calls_per_second_per_target: Option<Limited<1, 1_000>>,
-    /// Calls in flight for the whole route: a number, or `auto`, which follows what calls take and whether they are
-    /// turned away, between 1 and 100 or the bounds `{ at_least: 2, at_most: 50 }`.
-    in_flight: Option<Places>,
+    /// Calls in flight for the whole route.
+    in_flight: Option<Limited<1, 1_000>>,
     /// Calls that the whole route starts in a second.
     calls_per_second: Option<Limited<1, 1_000>>,
     /// Whose calls go first where more wait than a limit of the whole route lets through. Absent: first come, first
@@ -291,16 +289,6 @@ impl File {
             if entry.downstream.is_pulled() && entry.on_reject == OnReject::Bisect {
                 let what = format!("`on_reject: bisect` of route `{}` needs a downstream that is called", entry.name);
                 return Err(whole(what));
-            }
-            if let Some(at_least) = entry.limits.in_flight.and_then(|places| places.at_least()) {
-                if entry.downstream.is_pulled() {
-                    let what = "`limits.in_flight` follows what calls take: that needs a downstream that is called";
-                    return Err(whole(format!("of route `{}` {what}", entry.name)));
-                }
-                if entry.limits.in_flight.is_some_and(|places| places.at_most() < at_least) {
-                    let what = "`limits.in_flight` has an `at_least` above its `at_most`";
-                    return Err(whole(format!("of route `{}` {what}", entry.name)));
-                }
             }
             if entry.ordered_by.is_none() && entry.order.is_some() {
                 return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
@@ -388,10 +376,7 @@ impl RouteEntry {
                 longest_pause_ms: self.retry.longest_pause_s.0 * 1_000,
             },
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
-            in_flight: InFlight {
-                in_all: self.limits.in_flight.and_then(|places| usize::try_from(places.at_most()).ok()),
-                least: self.limits.in_flight.and_then(|places| usize::try_from(places.at_least()?).ok()),
-            },
+            in_flight: self.limits.in_flight.and_then(|most| usize::try_from(most.0).ok()),
             gap_ms: self.limits.calls_per_second.map(gap_ms),
             sharing: self.limits.share,
             pause: self.limits.pause,

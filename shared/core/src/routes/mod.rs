@@ -14,7 +14,6 @@ mod expression;
 mod file;
 mod limited;
 mod mistake;
-mod places;
 mod shards;
 mod sharing;
 mod targets;
@@ -86,7 +85,7 @@ pub struct Route {
     pub retry: retry::Policy,
     otherwise: Otherwise,
     /// How many of its calls may be in flight.
-    pub in_flight: InFlight,
+    pub in_flight: Option<usize>,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
     sharing: Option<Sharing>,
@@ -120,15 +119,6 @@ pub struct Assigned<'a> {
     pub order: Option<Order>,
     /// What grouping needs to know of it beside its size.
     pub traits: Traits,
-}
-
-/// Limits on a route's calls in flight; `None` means no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InFlight {
-    /// For the whole route.
-    pub in_all: Option<usize>,
-    /// If it follows how calls fare: it never falls below this.
-    pub least: Option<usize>,
 }
 
 impl Route {
@@ -201,7 +191,7 @@ impl Route {
 
     /// What its gate lets through.
     pub const fn limits(&self) -> Limits {
-        Limits { in_flight: self.in_flight.in_all, least: self.in_flight.least, gap_ms: self.gap_ms, share: None }
+        Limits { in_flight: self.in_flight, gap_ms: self.gap_ms, share: None }
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.

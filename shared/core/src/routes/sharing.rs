@@ -61,7 +61,7 @@ impl Route {
 
     /// Whether there is a limit for all calls.
     pub(super) const fn is_limited(&self) -> bool {
-        self.in_flight.in_all.is_some() || self.gap_ms.is_some()
+        self.in_flight.is_some() || self.gap_ms.is_some()
     }
 }
 

@@ -18,7 +18,7 @@ use super::admit::{Passed, Wait};
 use super::processor::Processor;
 use crate::domain::answer::Excerpt;
 use crate::domain::batch::bisection::{self, Bisection};
-use crate::domain::gate::{Fared, Scope, Setback};
+use crate::domain::gate::{Scope, Setback};
 use crate::domain::outcome::{Attempted, Failure, Fault, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::trace::{CallOf, CallTrace};
@@ -49,14 +49,14 @@ pub(super) struct Called {
 }
 
 impl Called {
-    /// How the call fared that took so long, for limits that follow that; `None` if it was more than one, or none.
-    pub(super) fn fared(&self, took_ms: u64) -> Option<Fared> {
-        let turned_away = match &self.said {
-            Says::Reply(_) => false,
-            Says::Failed(failure, _) if failure.fault == Fault::Downstream => failure.is_overload(),
-            Says::Failed(..) | Says::Later => return None,
+    /// Returns whether exactly one call reached the downstream, so that its hold time says how long calls take.
+    pub(super) fn is_one_call(&self) -> bool {
+        let is_made = match &self.said {
+            Says::Reply(_) => true,
+            Says::Failed(failure, _) => failure.fault == Fault::Downstream,
+            Says::Later => false,
         };
-        self.batch.apart.is_none().then_some(Fared { took_ms, turned_away })
+        is_made && self.batch.apart.is_none()
     }
 }
 

@@ -19,7 +19,7 @@ use super::processor::Processor;
 use super::{Error, follow_up, let_others_go_first};
 use crate::domain::batch::{Assumes, Batch, Claim, Duty, Lost};
 use crate::domain::ended::Ended;
-use crate::domain::gate::{Fared, Now, Scope};
+use crate::domain::gate::{Now, Scope};
 use crate::domain::outcome::{self, Reason, Results, Said, results};
 use crate::domain::task::traces;
 use crate::domain::trace::Traces;
@@ -391,13 +391,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         self.gatekeeper().leave_until(scopes, &batch.id, last).await
     }
 
-    /// Gives a claim's places at the gates back once its call has ended that fared so.
+    /// Gives a claim's permits back, once its call has `ended` if it made exactly one.
     ///
     /// # Errors
     /// As [`leave_claimed`](Self::leave_claimed).
-    pub(super) async fn leave_after(&self, claimed: &Claimed, fared: Option<Fared>) -> Result<Vec<Scope>, Error> {
-        let of = (self.route(&claimed.batch)?, &claimed.batch);
-        self.gatekeeper().leave_after(of, &claimed.held, fared).await
+    pub(super) async fn leave_after(&self, claimed: &Claimed, ended: Option<Timestamp>) -> Result<Vec<Scope>, Error> {
+        self.gatekeeper().leave_after(&claimed.held, &claimed.batch.id, ended).await
     }
 
     pub(super) const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {

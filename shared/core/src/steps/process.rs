@@ -48,14 +48,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 return Err(error);
             }
         };
-        let begun = self.env.now();
         let called = Caller { processor: *self, route, batch, tasks, deadline: *deadline, in_trouble }.call().await;
         // If that fails, places are free when their lease is over. A place that another worker has taken meanwhile,
         // with the batch, has a later lease and stays.
         match called {
             Ok(Some(called)) => {
                 let ended = self.env.now();
-                let leaving = self.leave_after(claimed, called.fared(ended.since(begun)));
+                let leaving = self.leave_after(claimed, called.is_one_call().then_some(ended));
                 let (processed, left) = futures::join!(self.conclude(route, tasks, called, keeper), leaving);
                 // A delivery that found the claim made may have renewed the lease, and went away.
                 let others = left.unwrap_or_default();

@@ -25,7 +25,7 @@
 //! What only one batch's process can tell happens at once, unless the process may die of it or another delivery of the
 //! batch is about: its own item, its session, its members, sweep's look through an index.
 //!
-//! Not covered: limits that adapt, outages, people's pauses, workers that pull, heartbeats, clocks that differ.
+//! Not covered: outages, people's pauses, workers that pull, heartbeats, clocks that differ.
 
 mod calls;
 pub mod model;

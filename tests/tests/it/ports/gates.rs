@@ -21,7 +21,7 @@ conformance![
 ];
 
 const NOW: Timestamp = Timestamp(1_000);
-const LIMITS: Limits = Limits { in_flight: Some(10), least: None, gap_ms: Some(100), share: None };
+const LIMITS: Limits = Limits { in_flight: Some(10), gap_ms: Some(100), share: None };
 
 fn route() -> Scope {
     Scope::Route(RouteName::new("parcels"))

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use groupage_aws::{Dynamo, RouteTable};
 use groupage_core::domain::answer::{Excerpt, Excerpts};
 use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_core::domain::gate::{Admission, Asks, Fared, Gate, Heeds, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Gate, Heeds, Limits, Scope};
 use groupage_core::domain::lane::{Lane, Numbering, OnFailure, Place, Queued};
 use groupage_core::domain::list::{Addition, Life, Options, Purpose, Put, Record, Reservation, Slot, Tail};
 use groupage_core::domain::outcome::{self, Exception, Fault};
@@ -159,7 +159,7 @@ fn scopes() -> [Scope; 3] {
 }
 
 async fn write_gates(store: &Dynamo) {
-    let limits = Limits { in_flight: Some(10), least: Some(1), gap_ms: Some(100), share: None };
+    let limits = Limits { in_flight: Some(10), gap_ms: Some(100), share: None };
     let (b1, b2, until) = (BatchId::new("b1"), BatchId::new("b2"), NOW.plus_ms(30_000));
     let Admission::Admitted(Some(one), _) = Gate::default().admit(&b1, Asks::Anew, limits, NOW, until) else {
         panic!("the gate is open")
@@ -167,8 +167,7 @@ async fn write_gates(store: &Dynamo) {
     let Admission::Admitted(Some(two), _) = one.admit(&b2, Asks::Anew, limits, NOW, until) else {
         panic!("there is a place")
     };
-    let fared = Some(Fared { took_ms: 40, turned_away: false });
-    let left = two.left_after(&b1, until, limits, fared, NOW).expect("b1 is in flight");
+    let left = two.given_back(&b1, until, Some(NOW)).expect("b1 is in flight");
     let paused = left.paused(NOW.plus_ms(7_000), NOW).expect("it is open");
     let waits = paused.with_ticket(None, NOW).expect("the line is busy");
     let person = waits.held(Some("a person's reason".to_owned()), NOW).expect("nobody holds it");

@@ -89,13 +89,12 @@ impl Gate {
     ) -> Admission {
         match self.health.lets(batch, now, lease_until) {
             Lets::Pass => {
-                let limits = self.adapted(limits);
                 let slowed = if asks == Asks::InTurn { limits } else { self.health.slowed(limits, now) };
                 self.admit_within(batch, (asks, false), slowed, now, lease_until)
             }
             Lets::Probe(health) => {
                 let probed = Self { health, ..self.clone() };
-                match probed.admit_within(batch, (asks, true), self.adapted(limits), now, lease_until) {
+                match probed.admit_within(batch, (asks, true), limits, now, lease_until) {
                     // One that has to wait for a place or a pause's end is no probe yet.
                     Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
                     Admission::Admitted(next, start) => {
@@ -250,7 +249,6 @@ impl Gate {
     /// When a batch should come back that has this ticket, its last one.
     #[must_use]
     pub fn time_for(&self, number: u64, limits: Limits, now: Timestamp, lease_until: Timestamp) -> Option<Timestamp> {
-        let limits = self.adapted(limits);
         let turn = self.turn_of(Asks::With(number), limits, now);
         let missing = limits.in_flight.and_then(|most| self.missing(turn, most, limits, now));
         match self.too_early(turn, missing, limits, lease_until, now)? {

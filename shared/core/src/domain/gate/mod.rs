@@ -21,7 +21,6 @@
 //! A gate also knows how its calls fare, in its [`Health`]: whether its downstream is away, and whether a person holds
 //! calls back. That comes before all limits.
 
-mod adaptive;
 mod admission;
 mod classes;
 mod ends;
@@ -44,7 +43,6 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{BatchId, Revision, RouteName, SessionId, Target};
 use super::time::Timestamp;
-pub use adaptive::{Adaptive, Bounds, Fared};
 pub use admission::{Admission, Asks};
 pub use classes::Class;
 pub use ends::{Ends, LOOK_MS};
@@ -130,8 +128,6 @@ pub struct Ticket {
 pub struct Limits {
     /// Calls in flight; `None` is no limit.
     pub in_flight: Option<usize>,
-    /// If the limit on calls in flight is to follow how calls fare: it never falls below this.
-    pub least: Option<usize>,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
     /// Whose share of the line the batch's ticket is; `None`: tickets are numbered as batches come.
@@ -159,8 +155,6 @@ pub struct Gate {
     pub pace: Pace,
     /// How early calls give them back.
     pub ends: Ends,
-    /// How many places there are, if that follows how calls fare.
-    pub adaptive: Adaptive,
     /// For which batch it was written last, and by which session: without it, two that reserve one time, or one place,
     /// would write the same, and each would take the other's write for its own.
     pub latest: Option<String>,
@@ -211,28 +205,6 @@ impl Gate {
         self.without(batch)
     }
 
-    /// The limits as they are now: those that follow how calls fare have moved.
-    #[must_use]
-    pub fn adapted(&self, limits: Limits) -> Limits {
-        let moved = bounds(limits).map(|bounds| self.adaptive.limit(bounds));
-        Limits { in_flight: moved.or(limits.in_flight), ..limits }
-    }
-
-    /// As [`left`](Self::left), once a call has ended; a limit that follows how calls fare has heard of it.
-    #[must_use]
-    pub fn left_after(
-        &self,
-        batch: &BatchId,
-        lease: Timestamp,
-        limits: Limits,
-        fared: Option<Fared>,
-        now: Timestamp,
-    ) -> Option<Self> {
-        let left = self.given_back(batch, lease, fared.map(|_| now))?;
-        let Some((bounds, fared)) = bounds(limits).zip(fared) else { return Some(left) };
-        Some(Self { adaptive: self.adaptive.heard(fared, self.in_flight.len(), bounds, now), ..left })
-    }
-
     /// As [`left`](Self::left); if that is for a call that has ended then, those that wait judge by it.
     #[must_use]
     pub fn given_back(&self, batch: &BatchId, lease: Timestamp, ended: Option<Timestamp>) -> Option<Self> {
@@ -260,9 +232,4 @@ impl Gate {
         }
         Some(next)
     }
-}
-
-/// Between what a limit moves that follows how calls fare; `None`: it does not.
-fn bounds(limits: Limits) -> Option<Bounds> {
-    limits.least.zip(limits.in_flight).map(|(least, most)| Bounds { least, most })
 }

@@ -6,10 +6,10 @@ use super::line::SETTLED_MS;
 use super::*;
 use crate::domain::outcome::{Failure, Fault, Reason};
 
-const ONE: Limits = Limits { in_flight: Some(1), least: None, gap_ms: None, share: None };
+const ONE: Limits = Limits { in_flight: Some(1), gap_ms: None, share: None };
 
 fn paced(gap_ms: u64) -> Limits {
-    Limits { in_flight: None, least: None, gap_ms: Some(gap_ms), share: None }
+    Limits { in_flight: None, gap_ms: Some(gap_ms), share: None }
 }
 
 fn ask(gate: &Gate, batch: &str, asks: Asks, limits: Limits, now: u64) -> Admission {

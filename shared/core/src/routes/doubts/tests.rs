@@ -87,7 +87,6 @@ fn a_limit_that_is_never_reached_is_told() {
         "batch: { max_items: 10, max_weight: 5, close_when: last }",
         "batch: { weight: w, max_weight: 1000 }",
         "limits: { in_flight: 10, calls_per_second: 10, in_flight_per_target: 10 }",
-        "limits: { in_flight: auto, calls_per_second: 1 }",
         "limits: { in_flight: 3, share: { by: target } }",
     ] {
         assert_eq!(doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fine}\n")), [], "{fine}");

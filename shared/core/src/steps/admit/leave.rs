@@ -2,7 +2,7 @@
 
 use super::{Gatekeeper, Held, gates};
 use crate::domain::batch::Batch;
-use crate::domain::gate::{Fared, Gate, Scope};
+use crate::domain::gate::{Gate, Scope};
 use crate::domain::id::BatchId;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Gates, Stored};
@@ -48,37 +48,22 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(has_all)
     }
 
-    /// As [`leave`](Self::leave), once a call has ended that fared so: limits that follow how calls fare learn from it.
-    /// Says where that gave nothing back: the lease there is over, or it is a later one of another delivery.
+    /// Gives permits back as [`leave`](Self::leave) does, once a call has `ended`: its hold time helps to estimate when
+    /// the next permit is free. Returns the scopes where that gave nothing back: the lease there is over, or it is a
+    /// later one of another delivery.
     ///
     /// # Errors
     /// As [`leave`](Self::leave).
     pub async fn leave_after(
         &self,
-        (route, batch): (&Route, &Batch),
         held: &[Held],
-        fared: Option<Fared>,
+        batch: &BatchId,
+        ended: Option<Timestamp>,
     ) -> Result<Vec<Scope>, Error> {
         let mut others = Vec::new();
-        for (scope, limits) in gates(route, &batch.target) {
-            let Some(Held { lease, .. }) = held.iter().find(|place| place.scope == scope) else { continue };
-            if limits.least.is_none() {
-                let ended = fared.map(|_| self.env.now());
-                let left = self.store.give_back(&scope, &batch.id, *lease, ended).await?;
-                others.extend((left == Stored::Conflict).then_some(scope));
-                continue;
-            }
-            let left = |gate: &Gate| {
-                let left = gate.left_after(&batch.id, *lease, limits, fared, self.env.now());
-                let is_left = left.is_some();
-                (left, is_left)
-            };
-            let is_left = match self.change(&scope, left).await {
-                // Everybody writes this gate: it learns nothing of this call, and the place is free all the same.
-                Err(Error::Conflict(_)) => self.store.give_back(&scope, &batch.id, *lease, None).await? == Stored::Yes,
-                is_left => is_left?,
-            };
-            others.extend((!is_left).then_some(scope));
+        for Held { scope, lease, .. } in held {
+            let left = self.store.give_back(scope, batch, *lease, ended).await?;
+            others.extend((left == Stored::Conflict).then(|| scope.clone()));
         }
         Ok(others)
     }

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::domain::batch::Assumes;
-use crate::domain::gate::{Admission, Asks, Fared, Gate, Heeds, Limits, OUTAGE_AFTER, Scope};
+use crate::domain::gate::{Admission, Asks, Gate, Heeds, Limits, OUTAGE_AFTER, Scope};
 use crate::domain::outcome::{Failure, Fault};
 use crate::domain::session::Timing;
 use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
 use crate::memory::{MemoryQueues, MemoryStore};
-use crate::ports::{self, Answer, Batches, Call, Gates, NoAnswer, Sessions, Stored, layer};
+use crate::ports::{Answer, Batches, Call, Gates, NoAnswer, Sessions};
 use crate::routes::Routes;
-use crate::steps::admit::{Gatekeeper, Held, Passed};
+use crate::steps::admit::Passed;
 use crate::steps::announce::Announced;
 
 /// A clock that stands still: what happens, happens at once.
@@ -199,39 +199,4 @@ async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept
     let tried = processor.try_claim(batch, &keeper).await.unwrap();
     assert!(matches!(tried, Tried::Not(Processed::Recorded(..))), "{tried:?}");
     assert!(!store.gate(&target).await.unwrap().counts(&id));
-}
-
-/// Gates that others write all the time.
-struct Contended(MemoryStore);
-
-impl layer::Layer for Contended {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        &self.0
-    }
-}
-
-impl layer::Gates for Contended {
-    async fn store_gate(&self, _: &Scope, _: &Gate, _: Timestamp) -> ports::Result<Stored> {
-        Ok(Stored::Conflict)
-    }
-}
-
-#[tokio::test]
-async fn a_place_at_a_limit_that_adapts_is_given_back_however_many_others_write_its_gate() {
-    let (store, id, lease) = (Contended(MemoryStore::default()), BatchId::new("0a"), Timestamp(2_000_000));
-    freeze(&store.0, "0a").await;
-    let batch = store.0.batch(&id).await.unwrap().unwrap();
-    let routes = r#"version: 1
-routes: [{ name: r, target: t, downstream: { http: { url: "http://d.invalid" } }, limits: { in_flight: auto } }]"#;
-    let (routes, scope) = (Routes::parse(routes).unwrap(), Scope::Route(RouteName::new("r")));
-    let gate = Gate { revision: Revision(1), in_flight: [(id.clone(), lease)].into(), ..Gate::default() };
-    store.0.store_gate(&scope, &gate, Timestamp(0)).await.unwrap();
-    let gatekeeper = Gatekeeper { store: &store, env: &Still(1_000_000) };
-    let (held, fared) =
-        ([Held { scope: scope.clone(), lease, is_taken: true }], Fared { took_ms: 9, turned_away: false });
-    let route = routes.get(&RouteName::new("r")).unwrap();
-    let others = gatekeeper.leave_after((route, &batch), &held, Some(fared)).await.unwrap();
-    assert!(others.is_empty() && !store.0.gate(&scope).await.unwrap().counts(&id));
 }

@@ -18,7 +18,7 @@ fn scope(name: &str, round: u64) -> Scope {
 }
 
 fn in_flight() -> Limits {
-    Limits { in_flight: Some(IN_FLIGHT), least: None, gap_ms: None, share: None }
+    Limits { in_flight: Some(IN_FLIGHT), gap_ms: None, share: None }
 }
 
 /// Tries to pass until the gate itself says yes or no.
@@ -82,10 +82,7 @@ pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>
     let scope = scope("paced", round);
     let starts = all_at_once(|n| {
         let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
-        async move {
-            line_up(&*store, &scope, &batch, Limits { in_flight: None, least: None, gap_ms: Some(GAP_MS), share: None })
-                .await
-        }
+        async move { line_up(&*store, &scope, &batch, Limits { in_flight: None, gap_ms: Some(GAP_MS), share: None }).await }
     });
     let mut starts: Vec<(Timestamp, Option<u64>)> = starts.await;
     starts.sort();

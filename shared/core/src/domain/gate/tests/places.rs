@@ -84,7 +84,7 @@ fn a_place_that_is_kept_for_a_wait_lasts_longer_and_never_shorter() {
 
 #[test]
 fn places_are_taken_in_the_order_of_the_tickets() {
-    let two = Limits { in_flight: Some(2), least: None, gap_ms: None, share: None };
+    let two = Limits { in_flight: Some(2), gap_ms: None, share: None };
     let (gate, _) = admitted(&Gate::default(), "a", two, 101_000);
     let (gate, _) = admitted(&gate, "b", two, 101_000);
     let (gate, first, _) = waits(&gate, "c", two, 101_001);
@@ -157,7 +157,7 @@ fn a_place_that_is_free_is_not_kept_for_tickets_whose_time_has_not_come() {
 
 #[test]
 fn beside_a_limit_on_places_calls_keep_the_distance_of_the_rate() {
-    let both = Limits { in_flight: Some(3), least: None, gap_ms: Some(1_000), share: None };
+    let both = Limits { in_flight: Some(3), gap_ms: Some(1_000), share: None };
     let (mut gate, mut now, mut starts, mut waiting) = (Gate::default(), 101_000, Vec::new(), Vec::new());
     for n in 0..10 {
         waiting.push((format!("b{n}"), Asks::Anew));
