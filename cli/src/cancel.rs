@@ -1,7 +1,5 @@
 //! `groupage cancel`: tasks that wait are ended before any call.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use groupage_core::domain::id::{Target, TaskId, TrackerId};
 use groupage_core::domain::time::Timestamp;
@@ -136,9 +134,7 @@ impl Report {
                 Ok(Err(refused)) => refused.to_string(),
                 Err(error) => error.to_string(),
             };
-            if !output.is_json() {
-                let _ = writeln!(io::stderr(), "{id}: {why}");
-            }
+            output.not_done(&id, &why);
             self.refused.push(NotDone { id, why });
         }
     }

@@ -1,8 +1,6 @@
 //! `groupage erase`: what tasks said goes, and that their ids were used stays. `groupage export`: what is held of a
 //! task.
 
-use std::io::{self, Write};
-
 use anyhow::{Result, anyhow};
 use groupage_core::domain::{Target, TaskId, TrackerId};
 use groupage_core::routes::Routes;
@@ -106,9 +104,7 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
                 Ok(Err(refused)) => refused.to_string(),
                 Err(error) => error.to_string(),
             };
-            if !output.is_json() {
-                let _ = writeln!(io::stderr(), "{id}: {why}");
-            }
+            output.not_done(&id, &why);
             report.refused.push(NotDone { id, why });
         }
     }
@@ -139,6 +135,6 @@ pub async fn export(options: &Export, name: Option<&str>, output: &Output) -> Re
     let found = api::export(&access.store, &options.id).await?;
     let held = found.ok_or_else(|| anyhow!("no task {} is known", options.id))?;
     // It is for programs: there is no shorter form of all that is held.
-    output.result(&held, || serde_json::to_string_pretty(&held).unwrap_or_default());
+    output.as_json().result(&held, String::new);
     Ok(Ending::Well)
 }

@@ -178,7 +178,7 @@ fn init_logging(command: &Command, output: Output) {
         "warn,groupage={own},embedded={own},groupage_aws={own},groupage_core={own},dynoxide=error,aws_config=error"
     );
     let filter = EnvFilter::try_from_env("GROUPAGE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(output.has_error_color());
+    let lines = output::log_lines().with_writer(std::io::stderr).with_ansi(output.has_error_color());
     // It would complain by a macro that panics, on the pipe that is closed.
     let lines = lines.log_internal_errors(false);
     tracing_subscriber::registry().with(lines.with_target(false).with_filter(without_payloads(filter))).init();

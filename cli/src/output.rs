@@ -5,6 +5,7 @@
 
 use std::env;
 use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 
@@ -14,6 +15,9 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use groupage_core::steps;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use tracing_subscriber::Registry;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::format::{FormatFields, debug_fn};
 
 pub use groupage_console::words::{clock as time, grouped, on_one_line};
 use groupage_console::words::{visible, visible_json};
@@ -72,6 +76,12 @@ impl Output {
     #[must_use]
     pub fn watched(self) -> Self {
         Self { is_watched: true, ..self }
+    }
+
+    /// The same, as JSON whatever was asked for.
+    #[must_use]
+    pub fn as_json(self) -> Self {
+        Self { json: true, ..self }
     }
 
     /// Whether results go to programs: nothing else may be on standard output then.
@@ -141,6 +151,13 @@ impl Output {
         let _ = writeln!(io::stderr(), "{}: {}", self.red("error"), visible(&text));
     }
 
+    /// Tells people why one of many things was not done. Programs find it in the result.
+    pub fn not_done(self, id: &dyn Display, why: &str) {
+        if !self.json {
+            let _ = writeln!(io::stderr(), "{}", on_one_line(&format!("{id}: {why}")));
+        }
+    }
+
     /// Prints what may be a mistake. Programs find it in the result.
     pub fn warning(self, text: &str) {
         if !self.json {
@@ -169,6 +186,18 @@ pub fn write(bytes: &[u8]) {
         // The first one says why.
         let _ = LOST.set(error);
     }
+}
+
+/// Log lines for people: an event is one line, and no field of it holds what a terminal would obey.
+pub fn log_lines() -> tracing_subscriber::fmt::Layer<Registry, impl for<'w> FormatFields<'w>> {
+    let fields = debug_fn(|writer, field, value| {
+        let text = on_one_line(&format!("{value:?}"));
+        match field.name() {
+            "message" => write!(writer, "{text}"),
+            name => write!(writer, "{name}={text}"),
+        }
+    });
+    tracing_subscriber::fmt::layer().fmt_fields(fields.delimited(" "))
 }
 
 /// Why a result was not written, if one was not and its reader had not read enough.
@@ -221,8 +250,12 @@ pub fn unknown(kind: &str, id: &str) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Seek};
+    use std::sync::Arc;
+
     use groupage_console::words::obeys;
     use serde_json::Value;
+    use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
 
@@ -244,8 +277,22 @@ mod tests {
     }
 
     #[test]
+    fn a_target_forges_no_log_line_and_clears_no_screen() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let lines = log_lines().with_writer(Arc::clone(&file)).with_ansi(false);
+        let target = "truck\u{1b}[2J\nWARN all is well";
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            tracing::info!(%target, quoted = target, "batches of {target} handed on");
+        });
+        let mut text = String::new();
+        (&*file).rewind().and_then(|()| (&*file).read_to_string(&mut text)).unwrap();
+        assert!(text.ends_with('\n') && text.trim_end().chars().all(|c| !obeys(c)), "{text:?}");
+        assert!(text.contains(r"batches of truck\u{1b}[2J\nWARN all is well handed on target=truck"), "{text}");
+    }
+
+    #[test]
     fn json_says_the_same_with_every_such_character_escaped() {
-        let value = serde_json::json!({ "target": "\u{9b}2J\u{1b}\u{202e}\u{7f}ü" });
+        let value = serde_json::json!({ "target": "\u{9b}2J\u{1b}\u{202e}\u{7f}ü\u{e0041}\u{61c}" });
         let shown = visible_json(&serde_json::to_string_pretty(&value).unwrap());
         assert!(shown.chars().all(|c| c == '\n' || !obeys(c)), "{shown}");
         assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);

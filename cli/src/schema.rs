@@ -27,6 +27,6 @@ pub fn run(options: &Args, output: &Output) -> Ending {
         Contract::TaskMessage => task_message::schema(),
         Contract::Routes => routes::schema(),
     };
-    output.result(&schema, || serde_json::to_string_pretty(&schema).unwrap_or_default());
+    output.as_json().result(&schema, String::new);
     Ending::Well
 }

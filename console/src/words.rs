@@ -131,8 +131,10 @@ pub fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
         if c != '\n' && obeys(c) {
-            // A string takes whatever is written to it.
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // A string takes whatever is written to it.
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
         } else {
             shown.push(c);
         }
@@ -144,8 +146,17 @@ pub fn visible_json(json: &str) -> String {
 /// lines, and those that turn the direction of writing or have no width.
 #[must_use]
 pub fn obeys(c: char) -> bool {
-    const UNSEEN: [std::ops::RangeInclusive<char>; 4] =
-        ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{2069}', '\u{feff}'..='\u{feff}'];
+    const UNSEEN: [std::ops::RangeInclusive<char>; 8] = [
+        '\u{ad}'..='\u{ad}',
+        '\u{61c}'..='\u{61c}',
+        '\u{180e}'..='\u{180e}',
+        '\u{200b}'..='\u{200f}',
+        '\u{2028}'..='\u{202e}',
+        '\u{2060}'..='\u{206f}',
+        '\u{feff}'..='\u{feff}',
+        // Tags: a whole text of ASCII that nobody sees.
+        '\u{e0000}'..='\u{e007f}',
+    ];
     c.is_control() || UNSEEN.iter().any(|range| range.contains(&c))
 }
 
@@ -193,9 +204,9 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_shown_by_its_number() {
-        let clears = "truck\u{1b}[2J\u{7}\u{9b}31m\r\u{202e}7\u{200b}";
+        let clears = "truck\u{1b}[2J\u{7}\u{9b}31m\r\u{202e}7\u{200b}\u{61c}\u{ad}\u{e0041}";
         let shown = visible(clears);
-        assert_eq!(shown, "truck\\u{1b}[2J\\u{7}\\u{9b}31m\\u{d}\\u{202e}7\\u{200b}");
+        assert_eq!(shown, "truck\\u{1b}[2J\\u{7}\\u{9b}31m\\u{d}\\u{202e}7\\u{200b}\\u{61c}\\u{ad}\\u{e0041}");
         assert_eq!(visible(&shown), shown, "a text that passes twice is the same");
         assert_eq!(visible("Überraschung 🚚\nzwei"), "Überraschung 🚚\nzwei");
         assert_eq!(on_one_line("a\nstatus  succeeded"), "a\\nstatus  succeeded");

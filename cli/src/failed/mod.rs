@@ -204,7 +204,7 @@ impl Doing {
                 Ok(failed) => found.push(Shown::from(failed)),
                 Err(refused) => {
                     ending = Ending::Badly;
-                    let _ = writeln!(io::stderr(), "{id}: {refused}");
+                    let _ = writeln!(io::stderr(), "{}", output::on_one_line(&format!("{id}: {refused}")));
                 }
             }
         }
@@ -240,9 +240,7 @@ impl Doing {
 impl Report {
     fn not(&mut self, id: TaskId, why: &dyn std::error::Error, output: Output) {
         let why = why.to_string();
-        if !output.is_json() {
-            let _ = writeln!(io::stderr(), "{id}: {why}");
-        }
+        output.not_done(&id, &why);
         self.refused.push(NotDone { id, why });
     }
 
