@@ -62,6 +62,26 @@ def test_a_reader_changes_nothing_over_http(template):
     assert not any(reader.may("execute-api:Invoke", f"{door}/POST{path}") for path in posts)
 
 
+READS = {
+    "/batches/{id}", "/failed", "/lists/{id}", "/openapi.json", "/routes", "/routes/{id}/calls", "/streams/{id}",
+    "/targets/{id}/calls", "/tasks/{id}", "/trackers/{id}", "/trackers/{id}/items",
+}
+"""What a reader may get. An operation that is added belongs here, or to what ReaderPolicy does not allow."""
+
+
+def test_a_reader_gets_what_is_listed_and_nothing_that_is_added(template):
+    reader = people(template)["Reader"]
+    door = template.resolved({"Fn::GetAtt": "ApiDoor.Outputs.Arn"})
+    gets = {path for method, path in roles.operations() if method == "GET"} | {"/secrets", "/routes/{id}/secret"}
+    assert {path for path in gets if reader.may("execute-api:Invoke", f"{door}/GET{path}")} == READS
+
+
+def test_the_door_takes_a_bounded_number_of_calls_a_second():
+    stage = Template("infra/api.yaml", CallsPerSecond=500).properties("Stage")
+    assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 500, "ThrottlingBurstLimit": 500}
+    assert Template().properties("ApiDoor")["Parameters"]["CallsPerSecond"] == 500
+
+
 def test_a_viewer_sees_every_table_and_queue_that_needs_a_person_and_changes_nothing(template):
     viewer = people(template)["Viewer"]
     may = {
@@ -154,6 +174,9 @@ def test_a_worker_of_a_stack_that_names_no_routes_reaches_all():
     worker = people(Template())["Worker"]
     keys = {"dynamodb_LeadingKeys": ["parcels#0#pull"]}
     assert worker.may("dynamodb:Query", Template().arn("BatchTable") + "/index/Unfinished", **keys)
+    sessions = Template().arn("SessionTable")
+    pools = {pool: worker.may("dynamodb:PutItem", sessions, dynamodb_LeadingKeys=[pool]) for pool in ("parcels", "#handlers-0")}
+    assert pools == {"parcels": True, "#handlers-0": False}, "a worker that pulls is no batch-handler"
 
 
 def test_every_function_that_sends_tasks_is_known_to_register_task(template):
@@ -168,13 +191,14 @@ def test_every_function_that_sends_tasks_is_known_to_register_task(template):
     }
     assert len(senders) == 3
     assert own == ["RegisterTaskRole.RoleId", "111122223333"]
-    assert senders == {own[0], *trusted} - {"*"}
+    assert senders == {own[0], *trusted} - {""}
 
 
-def test_whoever_is_trusted_by_name_comes_beside_the_stack_and_replaces_everybody():
-    template = Template(TrustedSenderIds=["AROASHOP", "AIDAFEEDER"])
-    variables = template.properties("RegisterTaskFunction")["Environment"]["Variables"]
-    assert variables["GROUPAGE_TRUSTED_SENDERS"] == "ApiRole.RoleId,SweepRole.RoleId,AROASHOP,AIDAFEEDER"
+@pytest.mark.parametrize(("named", "others"), [({}, ""), ({"TrustedSenderIds": ["AROASHOP", "AIDAFEEDER"]}, "AROASHOP,AIDAFEEDER")])
+def test_nobody_beside_the_stack_acks_by_a_message_unless_the_stack_names_them(named, others):
+    """What register-task makes of the list is `a_role_is_known_by_its_id_whatever_its_session_is_named`."""
+    variables = Template(**named).properties("RegisterTaskFunction")["Environment"]["Variables"]
+    assert variables["GROUPAGE_TRUSTED_SENDERS"] == f"ApiRole.RoleId,SweepRole.RoleId,{others}"
 
 
 def test_the_door_has_each_operation_of_the_document_and_asks_iam_at_each(tmp_path):
