@@ -3,6 +3,7 @@
 use crate::lag::Lag;
 use crate::mutation::Mutation;
 use crate::process::{Lasting, Plan};
+use crate::world::Expires;
 
 /// Half a day.
 pub(crate) const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
@@ -41,6 +42,8 @@ pub struct Setting {
     /// Over how many shards processes spread the tasks of routes whose shards follow the load: as if they had been
     /// throttled before.
     pub spread: u8,
+    /// What expires, if anything does.
+    pub expires: Option<Expires>,
     /// A rule that is not kept.
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
@@ -69,6 +72,7 @@ impl Default for Setting {
             retries: 0,
             cancels: 0.0,
             spread: 1,
+            expires: None,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,

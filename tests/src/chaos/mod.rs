@@ -3,6 +3,7 @@
 mod expired;
 mod express;
 mod fan_out;
+mod kept;
 mod list;
 mod order;
 mod shards;
@@ -101,6 +102,7 @@ impl Chaos {
             retries: 0,
             cancels: 0.0,
             spread: 1,
+            expires: None,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,
@@ -170,6 +172,7 @@ impl Chaos {
         }
         let mut dice = StdRng::seed_from_u64(seed ^ 0x0000_4E1D);
         let held_at = dice.random_bool(0.15).then(|| one_of(&mut dice, &[0, 1_000, 3_000, 30_000]));
+        setting.expires = kept::of(&mut StdRng::seed_from_u64(seed ^ 0x0000_7715));
         let mut dice = StdRng::seed_from_u64(seed ^ 0x0DEA_D1E5);
         setting.lasting.deadly = dice.random_bool(0.15).then(|| DEADLY[dice.random_range(0..DEADLY.len())]);
         let mut dice = StdRng::seed_from_u64(seed ^ 0x0000_A6A1);

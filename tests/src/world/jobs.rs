@@ -190,7 +190,8 @@ impl World {
                 if let Some(Ok(_)) = process.run(self.hold_as(&process, &Scope::Route(route.clone())), twin).await
                     && self.forget(next)
                 {
-                    self.later(HELD_MS, Job::LetGo(route.clone()));
+                    let held_ms = self.setting.expires.map_or(HELD_MS, |expires| expires.standstill_ms);
+                    self.later(held_ms, Job::LetGo(route.clone()));
                 }
             }
             Job::LetGo(route) => {

@@ -1,6 +1,7 @@
 //! The whole pipeline in virtual time: every step as a process of its own, many at once, over tables and queues in
 //! memory and a scripted downstream.
 
+mod expiry;
 pub mod fan_out;
 mod jobs;
 mod people;
@@ -29,6 +30,7 @@ use crate::records::records;
 use crate::witness::Witness;
 
 pub use crate::setting::Setting;
+pub use expiry::Expires;
 
 use fan_out::FanOut;
 use jobs::{Job, Jobs};
@@ -86,7 +88,10 @@ impl World {
     pub fn new(setting: Setting, routes: &str, downstream: Scripted) -> Self {
         let env = TestEnv::new(setting.seed);
         let [routes, registrars_routes, leaders_routes] = in_force(routes, &setting);
-        let witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &routes);
+        let mut witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &routes);
+        if let Some(Expires { keeps, .. }) = setting.expires {
+            witness.tables = MemoryStore::keeping(keeps);
+        }
         Self {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),
             queues: Queues::new(env.clone(), setting.loss, setting.newer),

@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId};
 use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::task::Status;
+use groupage_core::ports::Env;
 
 use super::jobs::Job;
 use super::{VISIBILITY_MS, World};
@@ -23,8 +24,12 @@ impl World {
 
     /// When nothing else is under way, a person looks after the lanes that a failure stopped with tasks behind it.
     pub(super) fn somebody_lets_lanes_go_on(&self) -> bool {
+        let (now, stands_ms) = (self.env.now(), self.setting.expires.map_or(0, |expires| expires.standstill_ms));
         let stopped = |(lane, waiting): &(Lane, usize)| {
-            *waiting > 0 && lane.is_stopped() && !matches!(lane.state, lane::State::Failing(_))
+            *waiting > 0
+                && now.since(lane.active_at) >= stands_ms
+                && lane.is_stopped()
+                && !matches!(lane.state, lane::State::Failing(_))
         };
         let stopped: Vec<LaneId> = self.tables().lanes().into_iter().filter(stopped).map(|(lane, _)| lane.id).collect();
         for lane in &stopped {

@@ -32,6 +32,9 @@ impl World {
         if self.setting.sweeps && self.setting.mutation != Some(Mutation::NeverSweeps) {
             background.push(Box::pin(self.sweep_for_ever()));
         }
+        if let Some(expires) = self.setting.expires {
+            background.push(Box::pin(self.expire_for_ever(expires)));
+        }
         for _ in 0..self.setting.workers.map_or(0, |(_, count)| count) {
             background.push(Box::pin(self.work_for_ever()));
         }

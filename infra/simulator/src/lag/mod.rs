@@ -69,6 +69,12 @@ impl<S, E: Env> Lagging<S, E> {
         batches.iter().for_each(|batch| self.was_stored(batch));
     }
 
+    /// These tasks have expired.
+    pub fn forget(&self, tasks: &[TaskId]) {
+        let mut replica = self.replica.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().for_each(|task| drop(replica.remove(task)));
+    }
+
     pub(crate) fn visible_at(&self, max_ms: u64) -> Timestamp {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         self.clock.now().plus_ms(random.random_range(0..=max_ms))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use groupage_core::domain::gate::{Ends, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch};
+use groupage_core::domain::time::IDLE_MS;
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number};
 use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
-use crate::tables::locks::{IDLE_MS, TABLE, TARGET, TTL};
+use crate::tables::locks::{TABLE, TARGET, TTL};
 
 const REVISION: &str = "Revision";
 const NEXT_CALL: &str = "NextCall";
@@ -116,10 +117,6 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 
 impl StoredGate {
     fn of(key: &str, gate: &Gate, now: Timestamp) -> Self {
-        // An idle item may expire only after everything in it is over.
-        let leases = gate.in_flight.values().copied();
-        let others = [gate.paused_until, gate.line.next_at, gate.health.lasts_until(now)];
-        let last_use = leases.chain(others).fold(now, Timestamp::max);
         Self {
             target: key.to_owned(),
             revision: gate.revision,
@@ -145,7 +142,7 @@ impl StoredGate {
             left_ms: gate.ends.left_ms,
             latest: gate.latest.clone(),
             health: gate.health.clone(),
-            ttl: last_use.plus_ms(IDLE_MS).as_secs(),
+            ttl: gate.lasts_until(now).plus_ms(IDLE_MS).as_secs(),
         }
     }
 }
@@ -193,6 +190,17 @@ impl Dynamo {
     fn gate_key<'a>(&'a self, key: &'a str) -> Key<'a> {
         Key::of(&self.tables.locks, Place::Locks, TARGET, key)
     }
+
+    /// Lets a gate expire later, of which only tickets were taken for long. Never lets it expire earlier.
+    async fn keep_gate(&self, key: &str, seen: Item, now: Timestamp) -> Result<()> {
+        let until = number(StoredGate::of(key, &gate_of(key, seen)?, now).ttl);
+        let (change, earlier) = (Change::default().set(TTL, until.clone()), Clause::Below(TTL, until));
+        self.update("keep a gate", self.gate_key(key), change, &[earlier], ReturnValue::None).await.map(|_| ())
+    }
+}
+
+fn expires_at(item: &Item) -> u64 {
+    item.get(TTL).and_then(|until| until.as_n().ok()?.parse().ok()).unwrap_or_default()
 }
 
 impl Gates for Dynamo {
@@ -223,13 +231,12 @@ impl Gates for Dynamo {
         const WHAT: &str = "take a ticket of a gate";
         let key = scope.key();
         let gap_ms = seen.line.gap_ms;
-        let mut change = Change::default()
-            .add(NEXT_TICKET, number(1))
-            .add(NEXT_CALL, number(gap_ms))
-            .add(REVISION, number(1))
-            .set(TTL, number(StoredGate::of(&key, seen, now).ttl));
+        let mut change =
+            Change::default().add(NEXT_TICKET, number(1)).add(NEXT_CALL, number(gap_ms)).add(REVISION, number(1));
+        // It writes no `Ttl`: a person may have paused the gate since it was seen, and a pause lasts for years.
+        let enough = seen.lasts_until(now).plus_ms(IDLE_MS / 2).as_secs();
         let is_busy = Clause::AtLeast(NEXT_CALL, number(now.plus_ms(IN_PLACE_MS + 1).0));
-        let mut assumes = vec![Clause::Equals(GAP_MS, number(gap_ms)), is_busy];
+        let mut assumes = vec![Clause::Equals(GAP_MS, number(gap_ms)), is_busy, Clause::AtLeast(TTL, number(enough))];
         if let Some(id) = stretch {
             let id = id.to_string();
             change = change.increase_within([SHARES, &id, TICKETS], number(1));
@@ -238,7 +245,12 @@ impl Gates for Dynamo {
         match self.update(WHAT, self.gate_key(&key), change, &assumes, ReturnValue::AllNew).await? {
             Written::Done(Some(new)) => gate_of(&key, new).map(Some),
             Written::Done(None) => Err(Error::Broken { what: WHAT, why: "the answer has no item".to_owned() }),
-            Written::Refused(_) => Ok(None),
+            Written::Refused(old) => {
+                if let Some(old) = old.filter(|old| expires_at(old) < enough) {
+                    self.keep_gate(&key, old, now).await?;
+                }
+                Ok(None)
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use groupage_core::domain::lock::{Acquisition, Asks, Assumes, Held, Holder, Lock, Term};
+use groupage_core::domain::time::IDLE_MS;
 use groupage_core::domain::{BatchId, Fence, Reach, Seq, Target, Timestamp, WorkflowId};
 use groupage_core::ports::{Acquired, Advanced, Error, Locks, Released, Result, Signalled};
 use serde::Deserialize;
@@ -26,9 +27,6 @@ const SIGNALS: &str = "Signals";
 const OPEN_BATCH: &str = "OpenBatch";
 const REACH: &str = "Reach";
 const REACH_UNTIL: &str = "ReachUntil";
-
-/// How long an item of the lock table outlives its last use.
-pub(crate) const IDLE_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// A lock as its item says it.
 #[derive(Debug, Deserialize)]

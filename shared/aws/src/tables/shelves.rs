@@ -1,7 +1,7 @@
 //! Sweeps' bookmarks: one item per shelf, in the lock table beside locks and gates.
 
 use groupage_core::domain::shelf::{Bookmarks, Shelf};
-use groupage_core::domain::time::Timestamp;
+use groupage_core::domain::time::{IDLE_MS, Timestamp};
 use groupage_core::ports::{Result, Shelves};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{decode, encode};
 use crate::dynamo::{Dynamo, Key};
 use crate::meter::Place;
-use crate::tables::locks::{IDLE_MS, TABLE, TARGET};
+use crate::tables::locks::{TABLE, TARGET};
 
 const REVISION: &str = "Revision";
 

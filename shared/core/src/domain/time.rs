@@ -16,6 +16,8 @@ pub struct Timestamp(pub u64);
 
 /// A day in milliseconds.
 pub const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+/// For how long a gate, a lock or a bookmark is kept that nobody uses, in milliseconds.
+pub const IDLE_MS: u64 = 7 * DAY_MS;
 
 impl Timestamp {
     /// This moment plus `ms` milliseconds.

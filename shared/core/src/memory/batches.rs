@@ -2,6 +2,7 @@
 
 use super::MemoryStore;
 use super::due::due;
+use super::expiry::Row;
 use crate::domain::batch::{Assumes, Batch};
 use crate::domain::id::{BatchId, RouteName};
 use crate::ports::{Batches, Entries, Look, Result, Stored};
@@ -20,6 +21,8 @@ impl Batches for MemoryStore {
         };
         let is_written = holds || old == Some(batch);
         if is_written {
+            let until = batch.over_since().map(|at| at.plus_ms(tables.expiry.keeps.retention_ms));
+            tables.expiry.keep(Row::Batch(batch.id.clone()), until);
             tables.batches.insert(batch.id.clone(), batch.clone());
         }
         Ok(Stored::when(is_written))

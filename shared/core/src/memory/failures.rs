@@ -1,5 +1,6 @@
 //! Failed tasks in memory.
 
+use super::expiry::Row;
 use super::{MemoryStore, Tables};
 use crate::domain::failed::{Failed, Failure, Filed, Retry};
 use crate::domain::id::{Part, Round, RouteName, Target, TaskId};
@@ -20,18 +21,27 @@ impl Tables {
     pub(super) fn file(&mut self, id: &TaskId, failure: &Failure, now: Timestamp) {
         let failed = Failed::of(id.clone(), now, failure);
         self.failures.insert(id.clone(), Kept { failed, is_filed: true, untold: None });
+        self.keep_settled(id, failure.keep_ms, now);
     }
 
     /// Keeps what ended while it waited in this round. It is no failure for anybody to look into.
     pub(super) fn end(&mut self, (id, round): (&TaskId, Round), ending: &Failure, now: Timestamp) {
         let failed = Failed::of(id.clone(), now, ending);
         self.failures.insert(id.clone(), Kept { failed, is_filed: false, untold: Some(round) });
+        self.keep_settled(id, 0, now);
     }
 
     /// Keeps what ended in a batch that is called without it.
     pub(super) fn keep(&mut self, id: &TaskId, ending: &Failure, now: Timestamp) {
         let failed = Failed::of(id.clone(), now, ending);
         self.failures.insert(id.clone(), Kept { failed, is_filed: false, untold: None });
+        self.keep_settled(id, 0, now);
+    }
+
+    /// A settled task is kept for the retention, and for so long at least.
+    pub(super) fn keep_settled(&mut self, id: &TaskId, keep_ms: u64, now: Timestamp) {
+        let kept_ms = self.expiry.keeps.retention_ms.max(keep_ms);
+        self.expiry.keep(Row::Task(id.clone()), Some(now.plus_ms(kept_ms)));
     }
 
     pub(super) fn heard_of(&mut self, id: &TaskId, round: Round) {
@@ -108,7 +118,7 @@ impl Failures for MemoryStore {
             return Ok(Stored::Conflict);
         }
         if let Some(lane) = &retry.lane
-            && !tables.lanes.entry(lane.id.clone()).or_default().replace(lane)
+            && !tables.lanes.get(&lane.id).is_some_and(|all| all.is_before(lane))
         {
             return Ok(Stored::Conflict);
         }
@@ -116,6 +126,8 @@ impl Failures for MemoryStore {
         (task.round, task.attempts, task.waits_since) = (next, 0, retry.at);
         let candidate = task.candidate();
         tables.failures.remove(&retry.id);
+        tables.expiry.keep(Row::Task(retry.id.clone()), None);
+        retry.lane.iter().for_each(|lane| tables.write_lane(lane));
         tables.show(&retry.target, candidate);
         Ok(Stored::Yes)
     }

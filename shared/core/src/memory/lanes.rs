@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::MemoryStore;
+use super::expiry::Row;
+use super::{MemoryStore, Tables};
 use crate::domain::id::{LaneId, RouteName, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued};
 use crate::domain::task::{Status, Task};
@@ -16,17 +17,23 @@ pub(super) struct InLane {
 }
 
 impl InLane {
-    /// Writes the lane if it is at the revision before; says whether.
-    pub(super) fn replace(&mut self, next: &Lane) -> bool {
-        let is_before = self.is_before(next);
-        if is_before {
-            self.lane = Some(next.clone());
-        }
-        is_before
+    pub(super) fn is_before(&self, next: &Lane) -> bool {
+        self.lane.as_ref().is_some_and(|lane| lane.revision.next() == next.revision)
+    }
+}
+
+impl Tables {
+    pub(super) fn write_lane(&mut self, lane: &Lane) {
+        let until = lane.is_idle().then(|| lane.active_at.plus_ms(self.expiry.keeps.retention_ms));
+        self.expiry.keep(Row::Lane(lane.id.clone()), until);
+        self.lanes.entry(lane.id.clone()).or_default().lane = Some(lane.clone());
     }
 
-    fn is_before(&self, next: &Lane) -> bool {
-        self.lane.as_ref().is_some_and(|lane| lane.revision.next() == next.revision)
+    /// Who waits in it has a record of their own.
+    pub(super) fn forget_lane(&mut self, id: &LaneId) {
+        if let Some(all) = self.lanes.get_mut(id) {
+            all.lane = None;
+        }
     }
 }
 
@@ -61,8 +68,8 @@ impl Lanes for MemoryStore {
         if !used.is_empty() {
             return Ok(LinedUp::Used(used));
         }
-        all.lane = Some(lane.clone());
         all.queued.extend(newcomers.iter().filter_map(|Newcomer { queued, .. }| queued.clone()).map(|q| (q.turn, q)));
+        tables.write_lane(lane);
         for Newcomer { task, .. } in newcomers {
             if let Status::Created { target } = &task.status {
                 tables.show(target, task.candidate());
@@ -74,8 +81,12 @@ impl Lanes for MemoryStore {
 
     async fn store_lane(&self, lane: &Lane) -> Result<Stored> {
         let mut tables = self.tables();
-        let Some(all) = tables.lanes.get_mut(&lane.id) else { return Ok(Stored::Conflict) };
-        Ok(Stored::when(all.lane.as_ref() == Some(lane) || all.replace(lane)))
+        let Some(all) = tables.lanes.get(&lane.id) else { return Ok(Stored::Conflict) };
+        let is_written = all.lane.as_ref() == Some(lane) || all.is_before(lane);
+        if is_written {
+            tables.write_lane(lane);
+        }
+        Ok(Stored::when(is_written))
     }
 
     async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>> {

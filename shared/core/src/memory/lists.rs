@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::MemoryStore;
 use super::due::due;
+use super::expiry::Row;
+use super::{MemoryStore, Tables};
 use crate::domain::list::{Addition, Head, Life, List, Move, Put, Record, Slot, State, Tail};
 use crate::domain::{ListId, Part, Timestamp, Token};
 use crate::ports::{Cleared, Entries, Lists, Look, Moved, PutOn, Result, Stored};
@@ -34,6 +35,16 @@ impl Listed {
     }
 }
 
+impl Tables {
+    pub(super) fn forget_addition(&mut self, life: &Life, key: String) {
+        self.lists.get_mut(&life.id).and_then(|listed| listed.additions.remove(&(life.opened_at, key)));
+    }
+
+    pub(super) fn forget_record(&mut self, life: &Life, key: String) {
+        self.lists.get_mut(&life.id).and_then(|listed| listed.records.remove(&(life.opened_at, key)));
+    }
+}
+
 impl MemoryStore {
     /// All lists, in the order of their names.
     pub fn lists(&self) -> Vec<List> {
@@ -58,7 +69,8 @@ impl Lists for MemoryStore {
 
     async fn put_on_list(&self, put: &Put) -> Result<PutOn> {
         let Put { tail, additions, slots } = put;
-        let mut tables = self.tables();
+        let mut guard = self.tables();
+        let tables = &mut *guard;
         let listed = tables.lists.entry(tail.life.id.clone()).or_default();
         let opened_at = tail.life.opened_at;
         let before = |addition: &Addition| listed.additions.get(&(opened_at, addition.key.clone())).cloned();
@@ -77,6 +89,10 @@ impl Lists for MemoryStore {
         }
         let keyed = additions.iter().map(|addition| ((opened_at, addition.key.clone()), addition.clone()));
         listed.additions.extend(keyed);
+        let until = tail.active_at.plus_ms(tables.expiry.keeps.retention_ms);
+        for Addition { key, .. } in additions {
+            tables.expiry.keep(Row::Addition(tail.life.clone(), key.clone()), Some(until));
+        }
         listed.slots.extend(slots.iter().map(|slot| ((opened_at, slot.token), slot.body.clone())));
         Ok(PutOn::Yes)
     }
@@ -108,14 +124,17 @@ impl Lists for MemoryStore {
         Ok(tables.lists.get(&life.id).and_then(|listed| listed.records.get(&(life.opened_at, key.to_owned())).cloned()))
     }
 
-    async fn store_record(&self, life: &Life, record: &Record, _: Timestamp) -> Result<Stored> {
-        let mut tables = self.tables();
+    async fn store_record(&self, life: &Life, record: &Record, now: Timestamp) -> Result<Stored> {
+        let mut guard = self.tables();
+        let tables = &mut *guard;
         let records = &mut tables.lists.entry(life.id.clone()).or_default().records;
         let key = (life.opened_at, record.key.clone());
         if records.get(&key).is_some_and(|before| before.done >= record.done && before != record) {
             return Ok(Stored::Conflict);
         }
         records.insert(key, record.clone());
+        let until = now.plus_ms(tables.expiry.keeps.retention_ms);
+        tables.expiry.keep(Row::Record(life.clone(), record.key.clone()), Some(until));
         Ok(Stored::Yes)
     }
 

@@ -1,6 +1,7 @@
 //! Locks in memory.
 
 use super::MemoryStore;
+use super::expiry::Row;
 use crate::domain::lock::{self, Acquisition, Held, Lock, Term};
 use crate::domain::{Seq, Target, Timestamp};
 use crate::ports::{Acquired, Advanced, Locks, Released, Result, Signalled};
@@ -27,6 +28,7 @@ impl Locks for MemoryStore {
             let is_mine = old.is_some_and(|old| old.is_apart_from_signals(&next));
             return Ok(if is_mine { Acquired::Yes } else { Acquired::No(old.cloned()) });
         }
+        tables.expiry.keep(Row::Lock(target.clone()), None);
         tables.locks.insert(target.clone(), next);
         Ok(Acquired::Yes)
     }
@@ -61,14 +63,17 @@ impl Locks for MemoryStore {
         Ok(Advanced::Kept(lock.clone()))
     }
 
-    async fn release(&self, term: &Term, seq: Seq, signals: u64, _: Timestamp) -> Result<Released> {
-        let mut tables = self.tables();
+    async fn release(&self, term: &Term, seq: Seq, signals: u64, now: Timestamp) -> Result<Released> {
+        let mut guard = self.tables();
+        let tables = &mut *guard;
         match tables.locks.get_mut(&term.target) {
             Some(lock) if lock.is_led_by(term) && lock.seq != seq => Ok(Released::Lost),
             Some(lock) if lock.is_led_by(term) && lock.signals != signals => Ok(Released::Signalled(lock.clone())),
             Some(lock) if lock.is_led_by(term) => {
                 lock.holder = None;
                 lock.open = None;
+                let until = now.plus_ms(tables.expiry.keeps.idle_ms);
+                tables.expiry.keep(Row::Lock(term.target.clone()), Some(until));
                 Ok(Released::Yes)
             }
             Some(lock) if lock.holder.is_none() && lock.fence == term.fence => Ok(Released::Yes),

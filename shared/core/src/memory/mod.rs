@@ -5,6 +5,7 @@
 
 mod batches;
 mod due;
+mod expiry;
 mod failures;
 mod gates;
 mod lanes;
@@ -30,8 +31,10 @@ use crate::domain::stream::{Life, Stream};
 use crate::domain::task::Task;
 use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId, Timestamp, TrackerId};
 use crate::ports::{Census, Queue, Result};
+use expiry::Expiry;
 
 pub use due::due;
+pub use expiry::Keeps;
 pub use queues::{Delivery, MemoryQueues};
 
 /// Copies of which tables are taken, each from its own.
@@ -74,6 +77,7 @@ struct Tables {
     lanes: BTreeMap<LaneId, lanes::InLane>,
     streams: BTreeMap<StreamId, Stream>,
     streamed: BTreeMap<Life, streams::Streamed>,
+    expiry: Expiry,
 }
 
 impl MemoryStore {
@@ -100,18 +104,20 @@ impl MemoryStore {
         let [tasks, batches, locks, sessions, others] =
             [copies.tasks, copies.batches, copies.locks, copies.sessions, copies.others]
                 .map(|copy| copy.tables().clone());
+        let expiry = Expiry::of_copies([&tasks, &batches, &locks, &sessions, &others].map(|copy| &copy.expiry));
         let Tables { tasks, waiting, failures, .. } = tasks;
         let Tables { locks, gates, bookmarks, .. } = locks;
         let (batches, sessions) = (batches.batches, sessions.sessions);
-        let tables = Tables { tasks, waiting, failures, locks, batches, sessions, gates, bookmarks, ..others };
+        let tables = Tables { tasks, waiting, failures, locks, batches, sessions, gates, bookmarks, expiry, ..others };
         Self { tables: Mutex::new(tables) }
     }
 
-    /// All tasks, in the order of their ids.
+    /// All tasks, also those that expired, in the order of their ids.
     pub fn tasks(&self) -> Vec<Task> {
-        let mut tasks: Vec<Task> = self.tables().tasks.values().cloned().collect();
-        tasks.sort_by(|a, b| a.id.cmp(&b.id));
-        tasks
+        let tables = self.tables();
+        let mut all = tables.expiry.tasks.clone();
+        all.extend(tables.tasks.iter().map(|(id, task)| (id.clone(), task.clone())));
+        all.into_values().collect()
     }
 
     /// Tasks that ended while they waited, and of which somebody may not have heard, in the order of their ids.
@@ -126,11 +132,12 @@ impl MemoryStore {
         self.tables().gates.iter().map(|(scope, gate)| (scope.clone(), gate.clone())).collect()
     }
 
-    /// All batches, in the order of their ids.
+    /// All batches, also those that expired, in the order of their ids.
     pub fn batches(&self) -> Vec<Batch> {
-        let mut batches: Vec<Batch> = self.tables().batches.values().cloned().collect();
-        batches.sort_by(|a, b| a.id.cmp(&b.id));
-        batches
+        let tables = self.tables();
+        let mut all = tables.expiry.batches.clone();
+        all.extend(tables.batches.iter().map(|(id, batch)| (id.clone(), batch.clone())));
+        all.into_values().collect()
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -157,6 +164,10 @@ impl Census for MemoryStore {
     }
 
     async fn tasks_that(&self, are_wanted: &(dyn Fn(&Task) -> bool + Sync)) -> Result<Vec<TaskId>> {
-        Ok(self.tasks().into_iter().filter(|task| are_wanted(task)).map(|task| task.id).collect())
+        let tables = self.tables();
+        let mut wanted: Vec<_> =
+            tables.tasks.values().filter(|task| are_wanted(task)).map(|task| task.id.clone()).collect();
+        wanted.sort();
+        Ok(wanted)
     }
 }

@@ -1,16 +1,27 @@
 //! Sessions in memory.
 
-use super::MemoryStore;
 use super::due::in_order;
+use super::expiry::Row;
+use super::{MemoryStore, Tables};
 use crate::domain::shelf::Position;
 use crate::domain::{Beat, Pool, Session, SessionId};
 use crate::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
 
+impl Tables {
+    fn keep_session(&mut self, session: &Session) {
+        let until = session.expires_at.plus_ms(self.expiry.keeps.session_ms);
+        self.expiry.keep(Row::Session(session.id.clone()), Some(until));
+    }
+}
+
 impl Sessions for MemoryStore {
     async fn open_session(&self, session: &Session) -> Result<Stored> {
         let mut tables = self.tables();
-        let there = tables.sessions.entry(session.id.clone()).or_insert_with(|| session.clone());
-        Ok(Stored::when(there == session))
+        let is_stored = tables.sessions.entry(session.id.clone()).or_insert_with(|| session.clone()) == session;
+        if is_stored {
+            tables.keep_session(session);
+        }
+        Ok(Stored::when(is_stored))
     }
 
     async fn renew(&self, session: &Session) -> Result<Renewed> {
@@ -19,6 +30,7 @@ impl Sessions for MemoryStore {
             // At the same beat it is an earlier try of this renewal, whose answer was lost.
             Some(old) if old.beat == session.beat || old.beat.next() == session.beat => {
                 *old = session.clone();
+                tables.keep_session(session);
                 Ok(Renewed::Kept)
             }
             Some(_) | None => Ok(Renewed::Lost),

@@ -130,7 +130,7 @@ impl Tasks for MemoryStore {
 
     async fn take_turn(&self, (id, _): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
         let mut tables = self.tables();
-        let Some(task) = tables.tasks.get_mut(id) else { return Ok(PutBack::MovedOn) };
+        let Some(task) = tables.tasks.get_mut(id) else { return Ok(PutBack::Ended) };
         if task.status == Status::Queued {
             task.status = Status::Created { target: target.clone() };
             task.waits_since = now;
@@ -256,7 +256,10 @@ impl Tasks for MemoryStore {
         let ties = task.ties();
         if task.round == member.round && task.status == (Status::Batched { batch: batch.clone() }) {
             match settlement {
-                Settlement::Succeeded => task.status = Status::Succeeded { batch: batch.clone() },
+                Settlement::Succeeded => {
+                    task.status = Status::Succeeded { batch: batch.clone() };
+                    tables.keep_settled(&member.id, 0, now);
+                }
                 Settlement::Failed(failure) => {
                     task.status = Status::Failed { batch: Some(batch.clone()), reason: failure.reason.clone() };
                     tables.file(&member.id, failure, now);

@@ -19,6 +19,9 @@ port! {
         /// `None`. Where Targets share the line it is the next one of this stretch. Assumes: the line has the same gap
         /// and is busy, and the stretch is the last of its Target, so that there is nothing to decide. A repeat takes
         /// another one.
+        ///
+        /// It never lets the gate expire earlier, since a person may have paused it meanwhile. A gate that would expire
+        /// too early for its line is first kept for longer: that hands out no ticket, and is `None`, too.
         async fn take_ticket(
             &self,
             scope: &Scope,

@@ -1,21 +1,25 @@
 //! The stores that the suite runs on.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use derive_more::Deref;
 use embedded::{Ports, Stack, Storage};
-use groupage_aws::{Dynamo, Meter};
+use groupage_aws::{Dynamo, Meter, Tables};
 use groupage_tests::engine;
 use groupage_tests::prelude::*;
 use serde_json::{Value, json};
+
+use super::expiry::KEEPS;
 
 /// A store to run a claim on, with all that it needs.
 pub trait Fixture: std::ops::Deref<Target: Store + Send + Sized + 'static> {
@@ -26,6 +30,9 @@ pub trait Fixture: std::ops::Deref<Target: Store + Send + Sized + 'static> {
 
     /// Waits until the index of waiting tasks shows every write so far.
     async fn index_settles(&self) {}
+
+    /// Deletes what is due by `now`, as DynamoDB does some time.
+    async fn expire(&self, now: Timestamp);
 }
 
 #[derive(Deref)]
@@ -34,11 +41,15 @@ pub struct InMemory(Arc<MemoryStore>);
 
 impl Fixture for InMemory {
     async fn start() -> Self {
-        Self(Arc::new(MemoryStore::new()))
+        Self(Arc::new(MemoryStore::keeping(KEEPS)))
     }
 
     fn shared(&self) -> Arc<MemoryStore> {
         Arc::clone(&self.0)
+    }
+
+    async fn expire(&self, now: Timestamp) {
+        self.0.expire(now, || false);
     }
 }
 
@@ -76,7 +87,7 @@ impl Env for Turned {
 impl Fixture for WithLag {
     async fn start() -> Self {
         let (clock, lag) = (Turned::default(), Lag { index_ms: MAX_LAG_MS, ..Lag::default() });
-        let store = Arc::new(Lagging::new(MemoryStore::new(), clock.clone(), lag, 7));
+        let store = Arc::new(Lagging::new(MemoryStore::keeping(KEEPS), clock.clone(), lag, 7));
         Self { clock, store }
     }
 
@@ -87,6 +98,10 @@ impl Fixture for WithLag {
     async fn index_settles(&self) {
         self.clock.sleep(MAX_LAG_MS + 1).await;
     }
+
+    async fn expire(&self, now: Timestamp) {
+        self.store.inner().expire(now, || false);
+    }
 }
 
 /// DynamoDB's protocol: in this process, or wherever the command `conformance` says.
@@ -96,6 +111,7 @@ pub struct OnDynamo {
     /// How far indexes are behind.
     lag: Duration,
     config: SdkConfig,
+    tables: Tables,
     meter: Arc<Meter>,
     #[deref(forward)]
     store: Arc<Dynamo>,
@@ -114,8 +130,8 @@ impl OnDynamo {
             }
         };
         let (meter, config) = (Arc::new(Meter::new()), configure(&config));
-        let store = Dynamo::new(&config, tables, RETENTION_MS, Arc::clone(&meter));
-        Self { stack, lag, config, meter, store: Arc::new(store) }
+        let store = Dynamo::new(&config, tables.clone(), RETENTION_MS, Arc::clone(&meter));
+        Self { stack, lag, config, tables, meter, store: Arc::new(store) }
     }
 
     /// The embedded stack; what asks for it is no claim about others.
@@ -140,6 +156,23 @@ impl Fixture for OnDynamo {
 
     async fn index_settles(&self) {
         tokio::time::sleep(self.lag).await;
+    }
+
+    async fn expire(&self, now: Timestamp) {
+        let (Tables { tasks, locks, batches, sessions, lists, lanes, .. }, client) = (&self.tables, self.client());
+        let is_due = |item: &HashMap<String, AttributeValue>| {
+            let until = item.get("Ttl").and_then(|until| until.as_n().ok()?.parse::<u64>().ok());
+            until.is_some_and(|until| until < now.as_secs())
+        };
+        for table in [tasks, locks, batches, sessions, lists, lanes] {
+            let described = client.describe_table().table_name(table).send().await.unwrap();
+            let keys = described.table.and_then(|table| table.key_schema).unwrap();
+            let found = client.scan().table_name(table).send().await.unwrap().items.unwrap_or_default();
+            for mut item in found.into_iter().filter(is_due) {
+                item.retain(|name, _| keys.iter().any(|key| key.attribute_name == *name));
+                client.delete_item().table_name(table).set_key(Some(item)).send().await.unwrap();
+            }
+        }
     }
 
     fn shared(&self) -> Arc<Dynamo> {
@@ -169,6 +202,10 @@ impl Fixture for LosingAnswers {
         self.0.index_settles().await;
     }
 
+    async fn expire(&self, now: Timestamp) {
+        self.0.expire(now).await;
+    }
+
     fn shared(&self) -> Arc<Dynamo> {
         self.0.shared()
     }
@@ -186,6 +223,10 @@ impl Fixture for OfNextVersion {
 
     async fn index_settles(&self) {
         self.0.index_settles().await;
+    }
+
+    async fn expire(&self, now: Timestamp) {
+        self.0.expire(now).await;
     }
 
     fn shared(&self) -> Arc<Dynamo> {

@@ -12,6 +12,7 @@ mod census;
 mod cost;
 mod downstream;
 mod erased;
+mod expiry;
 mod failures;
 pub mod fixture;
 mod functions;

@@ -118,10 +118,8 @@ impl StoredBatch {
             ticket: batch.ticket,
             returning: false,
             left: batch.left.clone(),
-            ttl: None,
+            ttl: batch.over_since().map(|at| at.plus_ms(retention_ms).as_secs()),
         };
-        // What is left to do never expires: nobody may have been told of it.
-        let expiry = |last: Timestamp| batch.unfinished().is_none().then(|| last.plus_ms(retention_ms).as_secs());
         match &batch.status {
             Status::Open { until } => stored.open_until = Some(*until),
             Status::Closing | Status::Frozen => {}
@@ -131,9 +129,8 @@ impl StoredBatch {
                 stored.returning = *follow_up == FollowUp::Returning;
                 stored.settled_at = Some(*at);
                 stored.results = by_position(&batch.members, |member| results.get(&member.id).cloned());
-                stored.ttl = expiry(*at);
             }
-            Status::Empty | Status::Void => stored.ttl = expiry(batch.created_at),
+            Status::Empty | Status::Void => {}
         }
         stored
     }

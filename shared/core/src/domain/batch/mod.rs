@@ -281,6 +281,20 @@ impl Batch {
         }
     }
 
+    /// Since when nothing of it is left to do. Anything else never expires: nobody may have been told of it.
+    pub const fn over_since(&self) -> Option<Timestamp> {
+        match self.status {
+            Status::Settled { at, follow_up: FollowUp::Done, .. } => Some(at),
+            Status::Empty | Status::Void => Some(self.created_at),
+            Status::Open { .. }
+            | Status::Closing
+            | Status::Frozen
+            | Status::InProgress { .. }
+            | Status::Paused { .. }
+            | Status::Settled { follow_up: FollowUp::Pending | FollowUp::Returning, .. } => None,
+        }
+    }
+
     /// How many calls of it count as attempts of its members, apart from those of its parts.
     pub fn counted(&self) -> u32 {
         self.attempts - self.excused.map_or(0, |excused| excused.calls.min(self.attempts))

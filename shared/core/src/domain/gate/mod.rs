@@ -220,6 +220,14 @@ impl Gate {
         Some(next)
     }
 
+    /// Until when something in it lasts: its item expires some time after that.
+    #[must_use]
+    pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
+        let leases = self.in_flight.values().copied();
+        let others = [self.paused_until, self.line.next_at, self.health.lasts_until(now)];
+        leases.chain(others).fold(now, Timestamp::max)
+    }
+
     /// This gate, closed until then, or `None` if it is closed for as long already. All that wait come later.
     #[must_use]
     pub fn paused(&self, until: Timestamp, now: Timestamp) -> Option<Self> {

@@ -1,0 +1,40 @@
+//! Records that expire while a world runs, some of them long after they are due.
+
+use groupage_core::domain::gate::Scope;
+use groupage_core::memory::Keeps;
+use groupage_core::ports::Env;
+
+use super::World;
+
+/// What expires, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Expires {
+    /// For how long records are kept.
+    pub keeps: Keeps,
+    /// The chance that a record which is due outlives a look.
+    pub late: f64,
+    /// For how long people hold calls and lanes back: longer than anything is kept.
+    pub standstill_ms: u64,
+}
+
+/// How often what is due is deleted, in milliseconds.
+const LOOK_MS: u64 = 60_000;
+
+impl World {
+    pub(super) async fn expire_for_ever(&self, expires: Expires) {
+        loop {
+            self.env.sleep(LOOK_MS).await;
+            let held = self.held();
+            self.store.forget(&self.tables().expire(self.env.now(), || self.env.chance(expires.late)));
+            let still = self.held();
+            for scope in held.iter().filter(|scope| !still.contains(scope)) {
+                self.store.inner().note(format!("limits hold: it expired that a person holds {scope:?}"));
+            }
+        }
+    }
+
+    fn held(&self) -> Vec<Scope> {
+        let gates = self.tables().gates().into_iter();
+        gates.filter(|(_, gate)| gate.health.held.is_some()).map(|(scope, _)| scope).collect()
+    }
+}

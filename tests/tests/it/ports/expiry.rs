@@ -1,0 +1,128 @@
+//! What every store may forget: what nothing is left to do of, and nothing else.
+
+use groupage_core::domain::gate::{Admission, Asks, Limits, Scope};
+use groupage_core::domain::lane::{Numbering, Queued};
+use groupage_core::domain::time::{DAY_MS, IDLE_MS};
+use groupage_core::memory::Keeps;
+use groupage_tests::prelude::*;
+
+use super::fixture::{Fixture, RETENTION_MS, conformance};
+use super::samples::{batch, failure, lead, now, session, target, task, waiting};
+
+conformance![
+    a_gate_that_a_person_holds_outlives_tickets_of_those_who_saw_it_before,
+    a_gate_outlives_the_times_of_all_its_tickets,
+    an_idle_gate_expires_a_week_after_its_last_use,
+    what_is_settled_or_over_expires_and_what_is_open_stays,
+    a_task_that_ended_and_expired_before_its_turn_has_ended,
+];
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+/// Longer than anything is kept that is over.
+const LATER: Timestamp = NOW.plus_ms(30 * DAY_MS);
+
+pub const KEEPS: Keeps = Keeps { retention_ms: RETENTION_MS, idle_ms: IDLE_MS, session_ms: DAY_MS };
+
+fn route() -> Scope {
+    Scope::Route(RouteName::new("parcels"))
+}
+
+/// A gate that paces calls so far apart, in milliseconds, and is busy for ten seconds, as it was stored.
+async fn busy(store: &impl Gates, gap_ms: u64) -> Gate {
+    let limits = Limits { gap_ms: Some(gap_ms), ..Limits::default() };
+    let Admission::Admitted(Some(one), _) =
+        Gate::default().admit(&BatchId::new("b"), Asks::Anew, limits, NOW, NOW.plus_ms(30_000))
+    else {
+        panic!("an open gate")
+    };
+    let busy = one.paused(NOW.plus_ms(10_000), NOW).expect("it was open");
+    for gate in [&one, &busy] {
+        assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
+    }
+    busy
+}
+
+async fn a_gate_that_a_person_holds_outlives_tickets_of_those_who_saw_it_before(store: impl Fixture) {
+    let seen = busy(&*store, 100).await;
+    let held = seen.held(Some("a migration".to_owned()), NOW).expect("nobody holds it");
+    assert_eq!(store.store_gate(&route(), &held, NOW).await.unwrap(), Stored::Yes);
+    for _ in 0..3 {
+        let _: Option<Gate> = store.take_ticket(&route(), &seen, None, NOW).await.unwrap();
+    }
+    store.expire(LATER).await;
+    assert_eq!(store.gate(&route()).await.unwrap().health.held, held.health.held, "a pause by hand ends by hand");
+}
+
+async fn a_gate_outlives_the_times_of_all_its_tickets(store: impl Fixture) {
+    busy(&*store, DAY_MS).await;
+    let mut tickets = 0;
+    for _ in 0..40 {
+        let seen = store.gate(&route()).await.unwrap();
+        tickets += usize::from(store.take_ticket(&route(), &seen, None, NOW).await.unwrap().is_some());
+    }
+    assert!((20..40).contains(&tickets), "{tickets} tickets; some of them are refused once");
+    let gate = store.gate(&route()).await.unwrap();
+    store.expire(gate.line.next_at).await;
+    assert_eq!(store.gate(&route()).await.unwrap(), gate);
+}
+
+async fn an_idle_gate_expires_a_week_after_its_last_use(store: impl Fixture) {
+    let gate = busy(&*store, 100).await;
+    let last_use = gate.in_flight.values().copied().fold(gate.line.next_at, Timestamp::max);
+    store.expire(last_use.plus_ms(IDLE_MS - 1_000)).await;
+    assert_eq!(store.gate(&route()).await.unwrap(), gate);
+    store.expire(last_use.plus_ms(IDLE_MS + 2_000)).await;
+    assert_eq!(store.gate(&route()).await.unwrap(), Gate::default());
+}
+
+async fn what_is_settled_or_over_expires_and_what_is_open_stays(store: impl Fixture) {
+    let to = target("a");
+    let [open, done] = [batch("open", &to, 1), batch("done", &to, 0)];
+    for (batch, next) in [(&open, open.closing()), (&done, done.frozen(Vec::new()))] {
+        assert_eq!(store.store(batch, groupage_core::domain::batch::Assumes::Absent).await.unwrap(), Stored::Yes);
+        let assumes = groupage_core::domain::batch::Assumes::At(batch.revision);
+        assert_eq!(store.store(&next, assumes).await.unwrap(), Stored::Yes);
+    }
+    for id in ["waits", "joins", "ends"] {
+        waiting(&*store, id, &to).await;
+    }
+    store.join(&TaskId::new("joins"), Round(0), &open.id).await.unwrap();
+    store.end(&TaskId::new("ends"), Round(0), &failure(&to, "cancelled"), NOW).await.unwrap().expect("it waited");
+    lead(&*store, &to, "w1", 10).await;
+    let free = lead(&*store, &target("b"), "w2", 10).await;
+    assert_eq!(store.release(&free, Seq(0), 0, NOW).await.unwrap(), Released::Yes);
+    store.open_session(&session("r/s")).await.unwrap();
+
+    store.expire(LATER).await;
+    let ids: Vec<TaskId> = ["waits", "joins", "ends"].map(TaskId::new).into();
+    let mut left: Vec<String> =
+        store.read(&ids, Freshness::Latest).await.unwrap().into_iter().map(|task| task.id.to_string()).collect();
+    left.sort();
+    assert_eq!(left, ["joins", "waits"]);
+    assert!(store.batch(&open.id).await.unwrap().is_some() && store.batch(&done.id).await.unwrap().is_none());
+    assert!(store.lock(&to).await.unwrap().is_some() && store.lock(&target("b")).await.unwrap().is_none());
+    assert_eq!(store.session(&SessionId::new("r/s")).await.unwrap(), None);
+    // Its id may be used again.
+    assert_eq!(store.register(&task("ends", &to)).await.unwrap(), Registered::New);
+    store.expire(LATER).await;
+    assert_eq!(now(&*store, &TaskId::new("ends")).await.status, task::Status::Created { target: to });
+}
+
+async fn a_task_that_ended_and_expired_before_its_turn_has_ended(store: impl Fixture) {
+    let (lane, id) = (LaneId::of(&RouteName::new("parcels"), "k"), TaskId::new("t1"));
+    let (after, _) = Lane::open(lane.clone(), Numbering::ByArrival, NOW)
+        .lined_up(&[(TaskId::new("t0"), None), (id.clone(), None)], NOW);
+    let [first, second] = ["t0", "t1"].map(|id| Task { lane: Some(lane.clone()), ..task(id, &target("a")) });
+    let queued = Some(Queued::of(&second, target("a"), Turn(1)));
+    let newcomers = [Newcomer { task: first, queued: None }, Newcomer { task: second.queued_in(lane.clone()), queued }];
+    assert_eq!(store.line_up(&after.expect("two come"), true, &newcomers).await.unwrap(), LinedUp::Yes);
+    store.end(&id, Round(0), &failure(&target("a"), "cancelled"), NOW).await.unwrap().expect("it waited");
+    for expires in [false, true] {
+        if expires {
+            store.expire(LATER).await;
+        }
+        let taken = store.take_turn((&id, Traits::default()), &target("a"), NOW).await.unwrap();
+        assert_eq!(taken, PutBack::Ended, "expired: {expires}");
+    }
+    assert!(store.lane(&lane).await.unwrap().is_some_and(|lane| !lane.is_idle()), "somebody has the turn");
+}
