@@ -36,7 +36,7 @@ pub enum PutBack {
     Waits,
     /// It has moved on since.
     MovedOn,
-    /// It ended before its turn came.
+    /// It ended before its turn came. So did one that is not there: only ended tasks expire.
     Ended,
 }
 

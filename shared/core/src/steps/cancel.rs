@@ -1,7 +1,7 @@
 //! Ending tasks that wait, before any call.
 //!
 //! One write ends a task. It leaves the task in the index of those that wait, as one of which others must hear: its
-//! tracker, its stream, the queue for notices of failures, and the next of its lane. When all of them have heard, it
+//! tracker, its stream, the next of its lane, and the queue for notices of failures. When all of them have heard, it
 //! leaves the index. If the process dies in between, sweep makes up for it, and hearing twice changes nothing.
 //!
 //! What is in a batch whose call has not begun ends by one write of the batch, for all that are named of it at once. If
@@ -15,6 +15,7 @@ use futures::{StreamExt, stream};
 
 use super::admit::Gatekeeper;
 use super::lane::{Ordering, Over};
+use super::notices::{Refused as Refusal, send_notices};
 use super::shape::{Outcome, Tries, handle};
 use super::{CONCURRENCY, Error, follow_up, ties, track};
 use crate::domain::batch::{Assumes, Batch, Status};
@@ -30,8 +31,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::trace::TraceParent;
 use crate::domain::tracker;
 use crate::ports::{
-    Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, PassedOver, Sought, Stored, Streams, Tasks,
-    Trackers, Waiting, send_all,
+    self, Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, PassedOver, Sought, Stored, Streams,
+    Tasks, Trackers, Waiting,
 };
 use crate::routes::Routes;
 
@@ -251,7 +252,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
             if let Some(ended) = self.store.end(id, task.round, &ending, self.env.now()).await? {
                 let Failure { target, reason, .. } = &ending;
                 let (round, PassedOver { ties, at, trace }) = (task.round, ended);
-                self.tell(routes, Ended { id, round, target, reason, ties, at, trace }).await?;
+                // A queue that refuses its notice is not the person's affair.
+                let _: Option<_> = self.tell(routes, Ended { id, round, target, reason, ties, at, trace }).await?;
                 return Ok(Ok(None));
             }
             // It has moved on since it was read.
@@ -266,27 +268,35 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         let Some(task) = found.filter(|task| task.round == candidate.round) else { return Ok(()) };
         let task::Status::Failed { batch: None, reason } = &task.status else { return Ok(()) };
         let (id, round, ties, trace) = (&task.id, task.round, task.ties(), task.trace);
-        self.tell(routes, Ended { id, round, target: &target, reason, ties, at, trace }).await
+        let told = self.tell(routes, Ended { id, round, target: &target, reason, ties, at, trace }).await?;
+        told.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 
-    async fn tell(&self, routes: &Routes, ended: Ended<'_>) -> Result<(), Error> {
+    /// Tells all that must hear of it, each whatever becomes of the others. A notice that was refused comes back as why:
+    /// sweep sends it again.
+    async fn tell(&self, routes: &Routes, ended: Ended<'_>) -> Result<Option<ports::Error>, Error> {
         let Self { store, outbox, env } = *self;
         let Ended { id, round, target, reason, ties, at, trace } = ended;
         let notify = routes.get(&target.route()).map(|route| route.notify.clone()).unwrap_or_default();
-        if notify.failure != NotificationQueue::None {
-            let failure = notice::Failure { reason: reason.clone(), attempts: 0 };
-            let settled = notice::Settled { task: id, target, batch: None, round, superseded_by: None };
-            let event = notice::of_task(settled, Some(&failure), at);
-            let to = Destination::Notification(notify.failure.clone());
-            send_all(outbox, vec![Outgoing::json(to, &event, 0).traced(trace)]).await?;
+        let heard = ties::tell(store, outbox, env, vec![(ties.clone(), tracker::Outcome::Failed)]).await.all();
+        // A task that need not run holds back none of those after it.
+        let over = ties.lane.map(|lane| Over { task: id.clone(), round, lane, outcome: tracker::Outcome::Failed });
+        let over: Vec<Over> = over.into_iter().collect();
+        let handed = Ordering { store, outbox, env }.hand_over(&over, OnFailure::Skip, &notify).await;
+        let failure = notice::Failure { reason: reason.clone(), attempts: 0 };
+        let settled = notice::Settled { task: id, target, batch: None, round, superseded_by: None };
+        let event = notice::of_task(settled, Some(&failure), at);
+        let to = Destination::Notification(notify.failure.clone());
+        let notice =
+            (notify.failure != NotificationQueue::None).then(|| (at, Outgoing::json(to, &event, 0).traced(trace)));
+        let refusals = send_notices((outbox, env), notice.into_iter().collect(), Refusal::ComesAgain).await;
+        heard?;
+        handed?;
+        let refusal = refusals?.pop().flatten();
+        if refusal.is_none() {
+            store.heard_of(id, round).await?;
         }
-        ties::tell(store, outbox, env, vec![(ties.clone(), tracker::Outcome::Failed)]).await.all()?;
-        if let Some(lane) = ties.lane {
-            // A task that need not run holds back none of those after it.
-            let over = Over { task: id.clone(), round, lane, outcome: tracker::Outcome::Failed };
-            Ordering { store, outbox, env }.hand_over(&[over], OnFailure::Skip, &notify).await?;
-        }
-        Ok(store.heard_of(id, round).await?)
+        Ok(refusal)
     }
 }
 

@@ -25,11 +25,14 @@ pub mod keeper;
 pub mod lane;
 pub mod list;
 pub mod look;
+mod notices;
 pub mod process;
 mod processor;
 pub mod register;
 pub mod revive;
 pub mod shape;
+#[cfg(test)]
+mod still;
 pub mod stream;
 pub mod successor;
 pub mod sweep;

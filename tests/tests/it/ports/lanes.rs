@@ -206,7 +206,7 @@ async fn a_turn_is_taken_once(store: impl Fixture) {
     assert_eq!(now(&*store, &task).await.status, Status::Batched { batch });
     assert_eq!(
         store.take_turn((&TaskId::new("none"), Traits::default()), &target("a"), NOW).await.unwrap(),
-        PutBack::MovedOn
+        PutBack::Ended
     );
 }
 

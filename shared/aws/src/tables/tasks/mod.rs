@@ -262,7 +262,7 @@ impl Tasks for Dynamo {
         let queued = [Clause::Equals(STATUS, text(task::QUEUED))];
         match self.update("let a task have its turn", self.task_key(id), change, &queued, ReturnValue::None).await? {
             Written::Done(_) => Ok(PutBack::Waits),
-            Written::Refused(None) => Ok(PutBack::MovedOn),
+            Written::Refused(None) => Ok(PutBack::Ended),
             Written::Refused(Some(old)) => {
                 let old = task_of(old)?;
                 Ok(match old.waits_in(Round(0)) {

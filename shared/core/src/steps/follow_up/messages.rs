@@ -83,7 +83,7 @@ pub(in crate::steps) fn undeliverable(notice: Outgoing) -> Outgoing {
     let mut attributes = notice.attributes;
     attributes.extend([
         ("Reason", notice::UNDELIVERABLE.to_owned()),
-        ("Detail", "its notification queue has refused it for a day: mend the queue, then redrive".to_owned()),
+        ("Detail", "its notification queue refuses it: fix the queue, then redrive".to_owned()),
         ("Queue", queue),
     ]);
     Outgoing { to: Destination::Rejected, attributes, ..notice }

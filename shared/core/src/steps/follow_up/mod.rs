@@ -49,7 +49,7 @@ pub struct Counts {
     pub passed_over: usize,
     /// Members whose notice went to the rejected queue, since its own has refused it for a day.
     pub undeliverable: usize,
-    /// Members whose notice was refused; the batch remembers them.
+    /// Members, and tasks that failed with them, whose notice was refused; the batch remembers them.
     pub untold: usize,
     /// What the first queue that refused one said.
     pub refusal: Option<String>,
@@ -264,7 +264,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
         let heard = ties::tell(store, outbox, env, ties).await;
         let mut unheard = Vec::new();
         for Settled { position, ties, .. } in &settled {
-            let waits_for_its_turn = ties.lane.is_some() && handed.is_err();
+            let waits_for_its_turn = ties.lane.is_some() && handed.as_ref().map_or(true, |handed| handed.untold > 0);
             let error = heard.error(ties);
             if let Some(error) = error {
                 came.fail(error.clone());
@@ -274,8 +274,10 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
         let ties::Unknown { items, events } = heard.unknown();
         (came.counts.unknown_items, came.counts.unknown_events) = (items, events);
         match handed {
-            Ok(HandedOver { stopped, passed_over }) => {
+            Ok(HandedOver { stopped, passed_over, untold, refusal }) => {
                 (came.counts.lanes_stopped, came.counts.passed_over) = (stopped, passed_over);
+                came.counts.untold += untold;
+                came.counts.refusal = came.counts.refusal.take().or(refusal);
             }
             Err(error) => came.fail(error),
         }

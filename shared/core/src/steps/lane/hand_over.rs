@@ -3,11 +3,13 @@
 use futures::{StreamExt, stream};
 
 use super::Ordering;
+use super::pass_over::PassedBy;
 use crate::domain::id::{LaneId, Round, TaskId};
 use crate::domain::lane::{Lane, OnFailure, Queued, State};
 use crate::domain::tracker::Outcome;
 use crate::ports::{Env, Lanes, Outbox, Stored, Streams, Tasks, Trackers};
 use crate::routes::Notify;
+use crate::steps::notices::Refused;
 use crate::steps::shape::Tries;
 use crate::steps::{CONCURRENCY, Error};
 
@@ -25,12 +27,16 @@ pub struct Over {
 }
 
 /// What handing turns over came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandedOver {
     /// Lanes that a failure stopped.
     pub stopped: usize,
     /// Tasks that failed with the one before them.
     pub passed_over: usize,
+    /// Those of them whose notice was refused: it is sent when the turn is handed over once more.
+    pub untold: usize,
+    /// What the first queue that refused one said.
+    pub refusal: Option<String>,
 }
 
 /// What handing one turn over came to.
@@ -69,7 +75,14 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         }
         self.start(entered).await?;
         for lane in &failing {
-            came_to.passed_over += self.pass_over(lane, notify).await?;
+            match self.pass_over(lane, notify, Refused::ComesAgain).await {
+                Ok(PassedBy { failed, untold, refusal }) => {
+                    came_to.passed_over += failed;
+                    came_to.untold += untold;
+                    came_to.refusal = came_to.refusal.or_else(|| refusal.map(|refusal| refusal.to_string()));
+                }
+                Err(error) => failed = Some(error),
+            }
         }
         failed.map_or(Ok(came_to), Err)
     }

@@ -9,6 +9,7 @@ use crate::domain::task::{Status, Task};
 use crate::ports::{Env, Freshness, Lanes, LinedUp, MAX_NEWCOMERS, Newcomer, Outbox, Streams, Tasks, Trackers};
 use crate::routes::Notify;
 use crate::steps::Error;
+use crate::steps::notices::Refused;
 use crate::steps::shape::Tries;
 
 /// A task that comes to its lane: as it would wait for a batch if nobody were before it.
@@ -107,7 +108,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
                     let lined: Vec<Lined> = lined.into_iter().flatten().collect();
                     let lane = after.unwrap_or(before);
                     if matches!(lane.state, State::Failing(_)) || lined.iter().any(is_half_done) {
-                        self.pass_over(&lane, notify).await?;
+                        self.pass_over(&lane, notify, Refused::IsRejected).await?;
                     }
                     return Ok(lined);
                 }

@@ -12,6 +12,7 @@ mod pass_over;
 
 use super::Error;
 use super::ballot::{election_messages, elections};
+use super::notices::Refused;
 use super::shape::{Tries, handle};
 use crate::domain::lane::{Lane, Queued, State};
 use crate::domain::task::Candidate;
@@ -79,7 +80,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
         let mut tries = Tries::of("letting a lane go on", self.env);
         loop {
             let Some(lane) = self.store.lane(id).await? else { return Ok(Resumed::Unknown) };
-            self.pass_over(&lane, notify).await?;
+            self.pass_over(&lane, notify, Refused::IsRejected).await?;
             let (failed, next) = match &lane.state {
                 State::Held(failed) => (failed.clone(), self.next_in(&lane).await?),
                 // A task that comes meanwhile fails, too.
@@ -175,7 +176,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 
     async fn has_ended(&self, task: &TaskId) -> Result<bool, Error> {
         let found = self.store.read(std::slice::from_ref(task), Freshness::Latest).await?;
-        Ok(found.first().is_some_and(|task| task.status.ended().is_some()))
+        // Only an ended task expires, so one that is gone has ended.
+        Ok(found.first().is_none_or(|task| task.status.ended().is_some()))
     }
 
     /// Sends for leaders for those who have their turn, then forgets that they waited for it.
@@ -199,3 +201,6 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 fn predecessor_failed() -> Reason {
     Reason::new(PREDECESSOR_FAILED)
 }
+
+#[cfg(test)]
+mod tests;

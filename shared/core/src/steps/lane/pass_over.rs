@@ -7,33 +7,50 @@ use crate::domain::failed::{self, KEEP_DAYS};
 use crate::domain::lane::{Lane, Queued};
 use crate::domain::notice::{self, Failure};
 use crate::domain::task::Candidate;
-use crate::domain::time::DAY_MS;
+use crate::domain::time::{DAY_MS, Timestamp};
 use crate::domain::tracker::Outcome;
 use crate::domain::{NotificationQueue, Turn};
-use crate::ports::{Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Streams, Tasks, Trackers, send_all};
+use crate::ports::{self, Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Streams, Tasks, Trackers};
 use crate::routes::Notify;
+use crate::steps::notices::{Refused, send_notices};
 use crate::steps::{CONCURRENCY, Error, ties};
 
+/// What passing tasks over came to.
+#[derive(Debug, Default)]
+pub(super) struct PassedBy {
+    /// Tasks that failed.
+    pub(super) failed: usize,
+    /// Those whose notice was refused: they are passed over once more.
+    pub(super) untold: usize,
+    /// What the first queue that refused one said.
+    pub(super) refusal: Option<ports::Error>,
+}
+
 impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q, E> {
-    /// Fails all whose turn is over before they had it; says how many. Who waits below the head and is not queued any
-    /// more had its turn: only that it waited was not forgotten yet.
-    pub(super) async fn pass_over(&self, lane: &Lane, notify: &Notify) -> Result<usize, Error> {
+    /// Fails all whose turn is over before they had it. Who waits below the head and is not queued any more had its
+    /// turn: only that it waited was not forgotten yet.
+    pub(super) async fn pass_over(&self, lane: &Lane, notify: &Notify, refused: Refused) -> Result<PassedBy, Error> {
         let (store, outbox, env) = (self.store, self.outbox, self.env);
-        let mut failed = 0;
+        let (mut came, mut from) = (PassedBy::default(), Turn(0));
         loop {
-            let page = store.queued(&lane.id, Turn(0), lane.head, PAGE).await?;
-            if page.is_empty() {
-                return Ok(failed);
-            }
+            let mut page = store.queued(&lane.id, from, lane.head, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(came) };
+            from = last.turn.next();
             let passing: Vec<_> = page.iter().map(|queued| self.pass_one_over(queued)).collect();
             let passed: Vec<_> = stream::iter(passing).buffer_unordered(CONCURRENCY).try_collect().await?;
             let passed: Vec<(&Queued, PassedOver)> = passed.into_iter().flatten().collect();
-            failed += passed.len();
-            send_all(outbox, passed.iter().filter_map(|(queued, passed)| notice(queued, notify, passed)).collect())
-                .await?;
-            let failed_ties = passed.into_iter().map(|(_, passed)| (passed.ties, Outcome::Failed)).collect();
+            came.failed += passed.len();
+            let failed_ties = passed.iter().map(|(_, passed)| (passed.ties.clone(), Outcome::Failed)).collect();
             ties::tell(store, outbox, env, failed_ties).await.all()?;
+            let (turns, notices): (Vec<Turn>, Vec<_>) =
+                passed.iter().filter_map(|(queued, passed)| notice(queued, notify, passed)).unzip();
+            let refusals = send_notices((outbox, env), notices, refused).await?;
+            let untold: Vec<Turn> =
+                turns.into_iter().zip(&refusals).filter_map(|(turn, why)| why.as_ref().map(|_| turn)).collect();
+            came.untold += untold.len();
+            came.refusal = came.refusal.or_else(|| refusals.into_iter().flatten().next());
             // Only now: a repeat finds what is left to do by those who wait.
+            page.retain(|queued| !untold.contains(&queued.turn));
             store.leave(&lane.id, &page).await?;
         }
     }
@@ -52,11 +69,12 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
     }
 }
 
-fn notice(queued: &Queued, notify: &Notify, passed: &PassedOver) -> Option<Outgoing> {
+fn notice(queued: &Queued, notify: &Notify, passed: &PassedOver) -> Option<(Turn, (Timestamp, Outgoing))> {
     let failure = Failure { reason: predecessor_failed(), attempts: 0 };
     let Candidate { id: task, round, .. } = &queued.candidate;
     let settled = notice::Settled { task, target: &queued.target, batch: None, round: *round, superseded_by: None };
     let event = notice::of_task(settled, Some(&failure), passed.at);
+    let to = || Destination::Notification(notify.failure.clone());
     (notify.failure != NotificationQueue::None)
-        .then(|| Outgoing::json(Destination::Notification(notify.failure.clone()), &event, 0).traced(passed.trace))
+        .then(|| (queued.turn, (passed.at, Outgoing::json(to(), &event, 0).traced(passed.trace))))
 }

@@ -11,25 +11,7 @@ use crate::ports::{Answer, Batches, Call, Gates, NoAnswer, Sessions};
 use crate::routes::Routes;
 use crate::steps::admit::Passed;
 use crate::steps::announce::Announced;
-
-/// A clock that stands still: what happens, happens at once.
-struct Still(u64);
-
-impl Env for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0)
-    }
-
-    fn random(&self) -> f64 {
-        0.5
-    }
-
-    fn fresh_id(&self) -> String {
-        "fresh".to_owned()
-    }
-
-    async fn sleep(&self, _: u64) {}
-}
+use crate::steps::still::Still;
 
 struct Silent;
 
