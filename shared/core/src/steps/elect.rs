@@ -19,7 +19,7 @@ use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
 use crate::domain::id::digest;
 use crate::domain::lock::{self, Bid, Holder, Lock, Term};
-use crate::domain::message::{Due, Elect, Election, Lead, Return};
+use crate::domain::message::{Due, Elect, Election, Lead, Return, Returning};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
 use crate::domain::{Copies, Fence, Shard, Target, Timestamp, WorkflowId};
@@ -356,7 +356,10 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let first = tasks.first().map_or("", |returning| returning.task.id.as_str());
         let workflow = WorkflowId::new(digest(&["return", batch.as_str(), first]));
         let (batch, target_ref, now) = (&batch, &target, self.env.now());
-        let waiting: Vec<Option<Candidate>> = stream::iter(tasks)
+        let seen = self.store.batch(batch).await?;
+        // Tables that were restored since it was sent may have the batch without this outcome: it is to be called yet.
+        let comes_back = |of: &Returning| seen.as_ref().is_none_or(|seen| seen.sends_back(&of.task));
+        let waiting: Vec<Option<Candidate>> = stream::iter(tasks.into_iter().filter(comes_back))
             .map(|returning| async move {
                 let (member, attempts) = (&returning.task, returning.attempts);
                 let back = WayBack { member, batch, target: target_ref, attempts, at: now };
@@ -368,8 +371,12 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             .buffer_unordered(CONCURRENCY)
             .try_collect()
             .await?;
-        // The last members to return leave nothing for sweep to look after.
-        if let Some(settled) = self.store.batch(batch).await? {
+        // The last members to return leave nothing for sweep to look after. Its follow-up may have been under way.
+        let settled = match seen {
+            Some(seen) if !seen.is_returning() => self.store.batch(batch).await?,
+            seen => seen,
+        };
+        if let Some(settled) = settled {
             follow_up::returned(self.store, &settled).await?;
         }
         let tasks = waiting.into_iter().flatten().collect();
@@ -381,3 +388,6 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
 const fn leads(term: Term, tasks: Vec<Candidate>, copies: Copies) -> Lead {
     Lead { term, tasks, verify: true, pace: Pace::UNKNOWN, resume: None, wakes: false, copies }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::{Batch, FollowUp, Member, Status};
 use crate::domain::outcome::Exception;
-use crate::domain::task::Task;
+use crate::domain::task::{Candidate, Task};
 
 impl Batch {
     /// Whether its follow-up takes this member's own part for done. A task that still names it then is of an earlier
@@ -18,6 +18,18 @@ impl Batch {
             FollowUp::Returning => !returns,
             FollowUp::Pending => !returns && self.left.as_ref().is_some_and(|left| !left.unsettled.contain(position)),
         }
+    }
+
+    /// Whether its outcome sends this member back to waiting. The message that says so may be of a later moment.
+    pub fn sends_back(&self, member: &Candidate) -> bool {
+        let Status::Settled { results, .. } = &self.status else { return false };
+        let is_member = |of: &Member| of.round == member.round && of.id == member.id;
+        self.members.iter().any(is_member) && matches!(results.get(&member.id), Some(Exception::Returned { .. }))
+    }
+
+    /// Whether it waits for members to return, and for nothing else.
+    pub const fn is_returning(&self) -> bool {
+        matches!(self.status, Status::Settled { follow_up: FollowUp::Returning, .. })
     }
 
     /// This settled batch, with all of its follow-up to be done again; any other stays as it is, except its revision.
