@@ -14,7 +14,7 @@ async fn a_message_of_a_later_moment_moves_no_member_out_of_its_batch() {
     let routes = Routes::parse("version: 1\nroutes: [{ name: r, target: t, downstream: pull }]").unwrap();
     let task = Task::new(TaskId::new("t"), target.clone(), "{}".to_owned(), String::new(), Timestamp(0));
     let (candidate, batch) = (task.candidate(), BatchId::new("b"));
-    let open = Batch::open(batch.clone(), target.clone(), Fence(1), &[candidate.clone()], Timestamp(0), 0);
+    let open = Batch::open(batch.clone(), target.clone(), Fence(1), std::slice::from_ref(&candidate), Timestamp(0), 0);
     let frozen = open.frozen(open.members.clone());
     let claimed = frozen.claimed(Claim { session: SessionId::new("s") });
     let returned = Exception::Returned { attempts: 1, delay_ms: 0, bytes: candidate.bytes, traits: Traits::default() };
