@@ -177,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn the_command_is_told_the_trace_of_its_call() {
         let batch = BatchId::new("b1");
-        let call = CallOf { batch: &batch, key: &batch, attempt: 3, again: false };
+        let call = CallOf { batch: &batch, key: &batch, attempt: 3 };
         let trace = CallTrace::of(call, [], true).unwrap();
         let print = "printf %s \"$TRACEPARENT\"";
         let told = call_traced(print, LONG, BODY, Some(trace.clone())).await.unwrap().body;

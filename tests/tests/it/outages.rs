@@ -117,6 +117,13 @@ fn people_are_told_when_an_outage_begins_and_when_it_ends() {
 }
 
 #[test]
+fn a_broken_connection_is_one_call_and_one_attempt() {
+    let broken = |_: &Seen, _| Err(NoAnswer::Connection);
+    let came = tell("retry: { attempts: 1, give_up_after_s: 0 }", 1, broken);
+    assert_eq!((came.calls.len(), came.failed.len()), (1, 5), "one batch, whose work may be done");
+}
+
+#[test]
 fn a_few_failures_are_no_outage_and_nobody_is_told() {
     let script = |_: &Seen, at| Ok(if at == 0 { status(503, None) } else { ok("") });
     let came = tell("limits: { pause: route }", 3, script);

@@ -20,7 +20,7 @@ pub struct Answer {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// The connection was refused or reset: worth one more try at once.
+    /// The connection was refused or reset, before or within the answer.
     Connection,
     /// No complete answer within the route's timeout.
     Timeout,

@@ -145,17 +145,14 @@ pub struct CallOf<'a> {
     pub key: &'a BatchId,
     /// Calls made for the batch, this one included.
     pub attempt: u32,
-    /// Whether it is made a second time at once, since its connection was reset.
-    pub again: bool,
 }
 
 impl CallOf<'_> {
     /// Its context.
     #[must_use]
     pub fn context(self, is_sampled: bool) -> TraceParent {
-        let Self { batch, key, attempt, again } = self;
-        let again = if again { "again" } else { "" };
-        TraceParent::derived(&["batch", batch.as_str()], &[key.as_str(), &attempt.to_string(), again], is_sampled)
+        let Self { batch, key, attempt } = self;
+        TraceParent::derived(&["batch", batch.as_str()], &[key.as_str(), &attempt.to_string()], is_sampled)
     }
 }
 
@@ -181,7 +178,7 @@ mod tests {
     }
 
     fn call(batch: &BatchId, attempt: u32) -> CallOf<'_> {
-        CallOf { batch, key: batch, attempt, again: false }
+        CallOf { batch, key: batch, attempt }
     }
 
     #[test]
@@ -229,15 +226,10 @@ mod tests {
     #[test]
     fn all_calls_of_a_batch_are_in_one_trace_and_each_is_a_span_of_its_own() {
         let (batch, other) = (BatchId::new("b1"), BatchId::new("b2"));
-        let (part, again) = (BatchId::new("b1/0-1"), CallOf { again: true, ..call(&batch, 1) });
+        let part = BatchId::new("b1/0-1");
         let first = call(&batch, 1).context(true);
         assert_eq!(first, call(&batch, 1).context(true), "every process knows it");
-        let spans = [
-            call(&batch, 2).context(true),
-            CallOf { key: &part, ..call(&batch, 1) }.context(true),
-            again.context(true),
-        ];
-        for span in spans {
+        for span in [call(&batch, 2).context(true), CallOf { key: &part, ..call(&batch, 1) }.context(true)] {
             assert_eq!(span.trace(), first.trace());
             assert_ne!(span.span(), first.span());
         }

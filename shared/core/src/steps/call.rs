@@ -266,8 +266,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         in_trouble.contains(&self.route.pause_scope(&self.batch.target))
     }
 
-    /// Makes one call, and tells the gate. A connection that was refused or reset is tried once more at once, if the
-    /// gates let it and no call before it has failed, either.
+    /// Makes one call, and tells the gate. A connection that breaks is not tried again: the downstream may have done the
+    /// work, so a repeat is an attempt of its own.
     async fn call_part(&self, key: &BatchId, members: &[Member], in_trouble: &[Scope]) -> Answered {
         let Self { route, batch, processor, .. } = self;
         let Made { items, broken, body } = self.make(key, members);
@@ -280,19 +280,11 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             // Halves are smaller.
             Err(why) => return Answered::uncalled(Reply::Refused(why.reason()), true, processor.env.now()),
         };
-        let trace = self.trace(key, &ids, false);
+        let trace = self.trace(key, &ids);
         let (fence, attempt) = (batch.fence, batch.attempts);
         let target = &batch.target;
         let call = Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, trace };
-        let mut answer = processor.downstream.call(&call).await;
-        if answer == Err(NoAnswer::Connection)
-            && !self.is_in_trouble(in_trouble)
-            && let Ok(Passed::Yes { start, .. }) = self.pass_now().await
-        {
-            processor.env.sleep(start.since(processor.env.now())).await;
-            let call = Call { trace: self.trace(key, &ids, true), ..call };
-            answer = processor.downstream.call(&call).await;
-        }
+        let answer = processor.downstream.call(&call).await;
         let excerpt = answer.as_ref().ok().and_then(Answer::excerpt);
         let is_oversized = matches!(answer, Err(NoAnswer::Oversized(_)));
         let mut reply = route.read(answer, &ids);
@@ -312,9 +304,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         Answered { reply, excerpt: reason.zip(excerpt), setback, told, is_halved }
     }
 
-    /// What a call of these members belongs to; `again` says that it was just made in vain.
-    fn trace(&self, key: &BatchId, members: &[TaskId], again: bool) -> Option<CallTrace> {
-        let call = CallOf { batch: &self.batch.id, key, attempt: self.batch.attempts, again };
+    /// What a call of these members belongs to.
+    fn trace(&self, key: &BatchId, members: &[TaskId]) -> Option<CallTrace> {
+        let call = CallOf { batch: &self.batch.id, key, attempt: self.batch.attempts };
         let of_members = members.iter().filter_map(|id| self.tasks.get(id)?.trace);
         CallTrace::of(call, of_members, self.processor.downstream.is_collected())
     }

@@ -79,7 +79,7 @@ async fn made(
 pub fn traced() -> CallTrace {
     let member = TraceParent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
     let batch = BatchId::new("b1");
-    CallTrace::of(CallOf { batch: &batch, key: &batch, attempt: 3, again: false }, member, false).unwrap()
+    CallTrace::of(CallOf { batch: &batch, key: &batch, attempt: 3 }, member, false).unwrap()
 }
 
 async fn post(url: &str) -> Result<Answer, NoAnswer> {

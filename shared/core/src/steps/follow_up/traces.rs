@@ -30,7 +30,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
 
     /// What there is to tell of it: it was to do `todo`, and has left what it could not do.
     pub(super) fn followed(&self, began: Timestamp, todo: &Left, left: &Left) -> Followed {
-        let call = CallOf { batch: &self.batch.id, key: &self.batch.id, attempt: self.batch.attempts, again: false };
+        let call = CallOf { batch: &self.batch.id, key: &self.batch.id, attempt: self.batch.attempts };
         let is_sampled = self.traces.is_empty() || self.traces.values().any(|trace| trace.is_sampled());
         let members = self.batch.members.iter().enumerate();
         let is_done = |position: usize| todo.unsettled.contain(position) && !left.unsettled.contain(position);
